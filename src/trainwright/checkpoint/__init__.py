@@ -1,0 +1,1 @@
+"""Everything needed to continue, whole or absent."""

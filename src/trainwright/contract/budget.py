@@ -1,0 +1,20 @@
+"""`budget`: what the run may use."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from trainwright.contract.section import NonNegative, Positive, Section
+
+
+class Budget(Section):
+    """What the run may use. Training stops in time to keep what it has."""
+
+    hours: Literal["unlimited"] | Positive = "unlimited"
+    """Most hours of wall-clock time for the training."""
+
+    cost: Literal["unlimited"] | Positive = "unlimited"
+    """Most money for the training, in the currency of `price_per_hour`."""
+
+    price_per_hour: NonNegative = 0.0
+    """What an hour of this machine costs; needed for `cost`, and shown with every time."""

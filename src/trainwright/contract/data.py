@@ -1,0 +1,156 @@
+"""`data`: which rows, which columns, how they are divided and encoded."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from trainwright.contract.section import Auto, Count, Fraction, Section
+
+ColumnKind = Literal["numeric", "categorical", "datetime", "text", "ignored"]
+
+
+class Column(Section):
+    """What is known of one column; everything left out is read off the training rows."""
+
+    kind: Auto | ColumnKind = "auto"
+    """How the column is read: `numeric`, `categorical`, `datetime`, `text`, or `ignored`."""
+
+    values: dict[str, str] = {}
+    """Spellings to replace before anything else, for example `{">50K.": ">50K"}`."""
+
+    format: str = "auto"
+    """How a `datetime` is written, in strftime codes, for example `%d/%m/%Y %H:%M`."""
+
+
+class _Parts(Section):
+    validation: Fraction = 0.15
+    """Share of the rows that steer the training (early stopping). Unused if `val_path` is given."""
+
+    test: Fraction = 0.15
+    """Share of the rows opened once, for the verdict. Unused if `test_path` is given."""
+
+
+class AutoSplit(_Parts):
+    """The plan chooses: stratified for classification, else random."""
+
+    kind: Literal["auto"] = "auto"
+
+
+class RandomSplit(_Parts):
+    """Every row is drawn on its own."""
+
+    kind: Literal["random"]
+
+
+class StratifiedSplit(_Parts):
+    """Random within each class, so that all parts have the same class shares."""
+
+    kind: Literal["stratified"]
+
+
+class GroupSplit(_Parts):
+    """All rows of a group fall on the same side: the score is one for unseen groups."""
+
+    kind: Literal["group"]
+
+    column: str
+    """The column that names the group, for example a person or a machine. Never a feature."""
+
+
+class TimeSplit(_Parts):
+    """The oldest rows train, later ones validate, the newest test: the score is for the future.
+
+    Rows of one moment never fall on two sides.
+    """
+
+    kind: Literal["time"]
+
+    column: str
+    """The column that says when the row was known: a date, a date with time, or a number."""
+
+
+class ColumnSplit(Section):
+    """A column says where each row belongs."""
+
+    kind: Literal["column"]
+
+    column: str
+    """A column with the values `train`, `validation` and `test`."""
+
+
+Split = Annotated[
+    AutoSplit | RandomSplit | StratifiedSplit | GroupSplit | TimeSplit | ColumnSplit,
+    Field(discriminator="kind"),
+]
+
+
+class Features(Section):
+    """How columns become numbers. Everything here is fitted on the training rows only."""
+
+    numeric: Auto | Literal["none", "standard", "quantile"] = "auto"
+    """Scaling of numeric columns: `standard` (mean 0, deviation 1), `quantile` (to a normal
+    distribution), `none`. `auto`: none for boosting, standard for linear, quantile for networks."""
+
+    impute: Auto | Literal["none", "median", "mean"] = "auto"
+    """What stands for a missing number; a 0/1 indicator column is added beside it. `auto`: none for
+    boosting, which splits on missing itself, else median."""
+
+    rare_below: Count = 5
+    """Categories seen in fewer training rows share one `rare` bucket; unseen ones have their own."""
+
+    max_categories: Count = 1000
+    """At most this many categories of a column are kept; the rest are rare."""
+
+
+class Data(Section):
+    """Which rows, which columns, how they are divided and encoded."""
+
+    path: str = ""
+    """One file that is divided into training, validation and test rows. CSV, TSV, Parquet, JSON
+    Lines or Arrow, also `.gz` or `.zst`; relative to the contract's folder."""
+
+    train_path: str = ""
+    """The training file, in place of `path`, where validation or test rows have files of their own;
+    what `val_path` or `test_path` leave out is divided off from it."""
+
+    val_path: str = ""
+    """The rows that steer the training."""
+
+    test_path: str = ""
+    """The rows opened once, for the verdict."""
+
+    target: str = "label"
+    """The column to predict."""
+
+    positive: str = "auto"
+    """The class that counts as positive when there are two. `auto`: the rarer one."""
+
+    exclude: tuple[str, ...] = ()
+    """Columns that are never features: ids, leaks, weights."""
+
+    columns: dict[str, Column] = {}
+    """What is known of single columns."""
+
+    missing_values: tuple[str, ...] = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?")
+    """Spellings of a missing value in text files; blanks around a value never count."""
+
+    missing_target: Literal["fail", "drop"] = "fail"
+    """What happens to rows without a target: `fail` stops, `drop` leaves them out and counts them."""
+
+    split: Split = AutoSplit()
+    """How the rows are divided."""
+
+    features: Features = Features()
+    """How columns become numbers."""
+
+    num_workers: Auto | Annotated[int, Field(ge=0)] = "auto"
+    """Processes that prepare batches. Tables lie in memory and need none: `auto` is 0."""
+
+    pin_memory: Auto | bool = "auto"
+    """Page-locked host memory for faster copies to a GPU. `auto`: only where there is one."""
+
+    shuffle: bool = True
+    """Whether an epoch visits the training rows in a new random order. The order of epoch e is a
+    function of the seed and e."""

@@ -1,0 +1,63 @@
+"""The root of the contract. Only the stages that see the whole may import this file."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from trainwright.contract.budget import Budget
+from trainwright.contract.data import Data
+from trainwright.contract.distributed import Distributed
+from trainwright.contract.metric import Metric
+from trainwright.contract.model import Model
+from trainwright.contract.resume import Resume
+from trainwright.contract.section import Auto, Section
+from trainwright.contract.slices import Slice
+from trainwright.contract.tracking import Tracking
+from trainwright.contract.training import Training
+
+Task = Literal["classification", "regression", "ranking", "retrieval", "generation"]
+
+
+class Contract(Section):
+    """What a model must prove, on which data, within which budget, and how its run resumes."""
+
+    name: str = "auto"
+    """Runs are called `<name>-<number>`. `auto`: the name of the contract's folder if the file is
+    called `contract.yaml`, else of the file."""
+
+    task: Auto | Task = "auto"
+    """What is predicted: `classification` (a class), `regression` (a number). `auto`: regression if
+    the target is numeric with more than 20 values, else classification."""
+
+    data: Data
+    """Which rows, which columns, how they are divided and encoded."""
+
+    model: Model
+    """What is trained."""
+
+    training: Training = Training()
+    """How a network is fitted."""
+
+    metric: Metric = Metric()
+    """What the model must prove."""
+
+    slices: tuple[Slice, ...] = ()
+    """Parts of the test rows that must not be worse than their floor."""
+
+    budget: Budget = Budget()
+    """What the run may use."""
+
+    resume: Resume = Resume()
+    """How an interrupted run goes on."""
+
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+    """Where all randomness starts: the split, the order of the rows, the first weights, dropout, the
+    bootstrap."""
+
+    distributed: Distributed = Distributed()
+    """Over how many devices."""
+
+    tracking: Tracking = Tracking()
+    """Where a run is recorded beside its own folder."""

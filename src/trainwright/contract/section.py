@@ -1,0 +1,36 @@
+"""What every section of a contract is: frozen values, unknown keys refused, nothing built."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Auto = Literal["auto"]
+"""A value that the plan decides; the plan keeps what it chose and why."""
+
+Positive = Annotated[float, Field(gt=0)]
+NonNegative = Annotated[float, Field(ge=0)]
+Fraction = Annotated[float, Field(ge=0, lt=1)]
+Count = Annotated[int, Field(ge=1)]
+
+T = TypeVar("T")
+
+
+class Section(BaseModel):
+    """A part of the contract. The text under each field is its reference documentation."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        strict=True,
+        allow_inf_nan=False,
+        use_attribute_docstrings=True,
+        validate_default=True,
+    )
+
+
+def settled(value: T | Auto) -> T:
+    """The value of a field that a plan has decided; `auto` here is a programmer's mistake."""
+    assert value != "auto", "objects are built from the plan, where nothing is `auto`"
+    return value

@@ -1,0 +1,1 @@
+"""Errors, progress, units, safe paths, atomic files and hashing. Imports nothing heavy."""

@@ -1,0 +1,140 @@
+"""Every error that Trainwright raises on purpose, and the exit code each one ends a command with.
+
+    TrainwrightError
+    ├── Mistake                  2   the user's: contract, data or arguments; holds Problems
+    │   ├── ContractMistake          the contract does not say what it must
+    │   ├── DataMistake              the data cannot be trained on as it is
+    │   ├── NotAvailable             a known key whose work this version does not do yet
+    │   └── MissingExtra             a part of the installation is absent
+    ├── DataChanged             11   the data is not the data of the run that is resumed
+    ├── NoValidCheckpoint       12   the run has a history, but no checkpoint of it verifies
+    ├── StorageFailed           13   a write did not reach the disk
+    ├── NonFinite               14   the loss or a gradient is not a finite number
+    ├── RunLocked               15   another process owns the run folder
+    └── Interrupted             75   stopped before its end; can be resumed
+
+0 is done with the verdict met; 3 is done with the verdict missed or undecided (no error).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+EXIT_DONE = 0
+EXIT_VERDICT_NOT_MET = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in a file something stands. Lines and columns count from 1; 0 means the whole file."""
+
+    file: str
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}" if self.line else self.file
+
+
+NOWHERE = Place("")
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong, said so that it can be mended without reading the source.
+
+    `path` is the contract path (`training.batch_size`) or the column; `found` and `expected` may be
+    empty where they would only repeat `message`.
+    """
+
+    message: str
+    path: str = ""
+    found: str = ""
+    expected: str = ""
+    fix: str = ""
+    place: Place = NOWHERE
+
+    def __str__(self) -> str:
+        head = ": ".join(part for part in (str(self.place), self.path, self.message) if part)
+        details = [
+            f"    {label}: {text}"
+            for label, text in (
+                ("found", self.found),
+                ("expected", self.expected),
+                ("fix", self.fix),
+            )
+            if text
+        ]
+        return "\n".join([head, *details])
+
+
+class TrainwrightError(Exception):
+    """The root of all errors raised on purpose."""
+
+    exit_code: ClassVar[int] = 1
+
+
+class Mistake(TrainwrightError):
+    """A user's mistake: shown without a traceback, with every problem at once."""
+
+    exit_code = 2
+
+    def __init__(self, problems: Problem | Iterable[Problem]) -> None:
+        listed = (problems,) if isinstance(problems, Problem) else tuple(problems)
+        assert listed, "a mistake names at least one problem"
+        self.problems: Sequence[Problem] = listed
+        super().__init__("\n".join(str(problem) for problem in listed))
+
+
+class ContractMistake(Mistake):
+    """The contract does not say what it must."""
+
+
+class DataMistake(Mistake):
+    """The data cannot be trained on as it is."""
+
+
+class NotAvailable(Mistake):
+    """A known key of the contract asks for work that this version does not do yet."""
+
+
+class MissingExtra(Mistake):
+    """The installation lacks an optional part; the fix is the one command that adds it."""
+
+
+class DataChanged(TrainwrightError):
+    """The data on disk is not the data that the run was started on."""
+
+    exit_code = 11
+
+
+class NoValidCheckpoint(TrainwrightError):
+    """The run has a history, but none of its checkpoints verifies."""
+
+    exit_code = 12
+
+
+class StorageFailed(TrainwrightError):
+    """A write did not reach the disk."""
+
+    exit_code = 13
+
+
+class NonFinite(TrainwrightError):
+    """The loss or a gradient is not a finite number and the contract says to stop."""
+
+    exit_code = 14
+
+
+class RunLocked(TrainwrightError):
+    """Another process owns the run folder."""
+
+    exit_code = 15
+
+
+class Interrupted(TrainwrightError):
+    """The run was stopped before its end and can be resumed."""
+
+    exit_code = 75

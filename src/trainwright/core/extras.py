@@ -1,0 +1,22 @@
+"""Optional parts of the installation, asked for where they are needed."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from trainwright.core.errors import MissingExtra, Problem
+
+
+def need_torch(path: str, what: str) -> None:
+    """Raise `MissingExtra` naming the one command to run if torch is not installed.
+
+    `path` is the contract path that asks for it, `what` the thing that needs it.
+    """
+    if find_spec("torch") is None or find_spec("safetensors") is None:
+        raise MissingExtra(
+            Problem(
+                f"{what} needs PyTorch, which is not installed",
+                path=path,
+                fix="pip install 'trainwright[torch]'",
+            )
+        )

@@ -1,0 +1,89 @@
+"""Files that are whole or absent, and errors of the disk with one name."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from trainwright.core.errors import StorageFailed
+
+Json = Any
+"""What `json` reads: None, bool, int, float, str, and lists and string-keyed dicts of them."""
+
+_PRIVATE = 0o600
+
+
+@contextlib.contextmanager
+def storage_errors(doing: str) -> Iterator[None]:
+    """Turn an error of the operating system inside the block into `StorageFailed`."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageFailed(f"{doing}: {error.strerror or error}") from error
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames and new names inside `folder` survive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_synced(path: Path, data: bytes) -> None:
+    """Write `data` to a new or emptied `path` and wait until it is on the disk."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, _PRIVATE)
+    with os.fdopen(descriptor, "wb") as stream:
+        stream.write(data)
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def write_atomic(path: Path, data: bytes) -> None:
+    """Replace `path` by `data` in one step: a reader or a crash sees the old bytes or the new.
+
+    Raises:
+        StorageFailed: nothing of `path` has changed and no partial file is left.
+    """
+    temporary = path.with_name(f".tmp-{os.getpid()}-{path.name}")
+    with storage_errors(f"writing {path}"):
+        try:
+            write_synced(temporary, data)
+            temporary.replace(path)
+        except OSError:
+            temporary.unlink(missing_ok=True)
+            raise
+        sync_folder(path.parent)
+
+
+def write_text(path: Path, text: str) -> None:
+    """`write_atomic` for text, in UTF-8."""
+    write_atomic(path, text.encode())
+
+
+def to_json(value: Json) -> str:
+    """Strict JSON with sorted keys; a non-finite number is a programmer's mistake here."""
+    return json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def write_json(path: Path, value: Json) -> None:
+    """`write_atomic` for strict JSON with sorted keys."""
+    write_text(path, to_json(value))
+
+
+def read_json(path: Path) -> Json:
+    """Read strict JSON: `NaN` and `Infinity`, which are not JSON, are refused.
+
+    Raises:
+        ValueError: not JSON. OSError: not readable.
+    """
+
+    def refuse(constant: str) -> Json:
+        raise ValueError(f"{constant} is not JSON")
+
+    return json.loads(path.read_bytes(), parse_constant=refuse)

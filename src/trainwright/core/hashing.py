@@ -1,0 +1,26 @@
+"""SHA-256 of files and of values, as lower-case hex."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+from trainwright.core.files import Json
+
+
+def hash_bytes(data: bytes) -> str:
+    """SHA-256 of bytes."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def hash_file(path: Path) -> str:
+    """SHA-256 of a file's bytes, read in blocks."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def hash_value(value: Json) -> str:
+    """SHA-256 of a JSON value in canonical form: sorted keys, no spaces."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hash_bytes(text.encode())

@@ -1,0 +1,51 @@
+"""Quantities as a person reads them."""
+
+from __future__ import annotations
+
+import math
+
+_BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+def show_bytes(count: float) -> str:
+    """`1536` -> `1.5 KiB`."""
+    size = float(count)
+    for unit in _BYTE_UNITS[:-1]:
+        if abs(size) < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} {_BYTE_UNITS[-1]}"
+
+
+def show_seconds(seconds: float) -> str:
+    """`75` -> `1m15s`; under ten seconds with one decimal."""
+    if seconds < 10:
+        return f"{seconds:.1f}s"
+    whole = round(seconds)
+    hours, rest = divmod(whole, 3600)
+    minutes, left = divmod(rest, 60)
+    if hours:
+        return f"{hours}h{minutes:02d}m"
+    return f"{minutes}m{left:02d}s" if minutes else f"{left}s"
+
+
+def show_count(count: float) -> str:
+    """`1234567` -> `1.23M`; below ten thousand with thousands separators."""
+    if abs(count) < 10_000:
+        return f"{count:,.0f}"
+    for limit, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(count) >= limit:
+            return f"{count / limit:.3g}{unit}"
+    raise AssertionError("every count of ten thousand and more has a unit")
+
+
+def show_number(value: float) -> str:
+    """A metric's value in at most four significant decimals; large ones without."""
+    if math.isnan(value):
+        return "nan"
+    size = abs(value)
+    if size >= 1000:
+        return f"{value:,.0f}"
+    if size >= 10:
+        return f"{value:.2f}"
+    return f"{value:.4f}" if size >= 0.001 or size == 0 else f"{value:.2e}"

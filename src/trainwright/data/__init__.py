@@ -1,0 +1,1 @@
+"""From files to encoded rows: sources, columns, splits, features, versions, the feed."""

@@ -1,0 +1,1 @@
+"""Strategies over torch.distributed; one process is the simplest of them."""

@@ -1,0 +1,1 @@
+"""The loop, the step, the guard, the stop rules."""

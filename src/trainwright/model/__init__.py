@@ -1,0 +1,1 @@
+"""What is trained: boosting, linear models and networks."""

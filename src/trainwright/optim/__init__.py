@@ -1,0 +1,1 @@
+"""Optimizers, parameter groups, schedules as pure functions, clipping."""

@@ -1,0 +1,1 @@
+"""Contract to plan: every auto decided, with its reason and its cost."""

@@ -1,0 +1,1 @@
+"""A fitted model with its fitted features, and its folder on disk."""

@@ -1,0 +1,1 @@
+"""The composition root: a contract becomes a run."""
