@@ -1,0 +1,69 @@
+"""What was predicted for some rows beside what is true of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from trainwright.data.table import Floats, Integers
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What was predicted for N rows beside the truth.
+
+    `truth` is int64 class codes [N] or float64 values [N]; `scores` is float64 class probabilities
+    [N, C] (rows sum to 1) or values [N, 1]. `positive` is the code of the positive class of two,
+    and without meaning otherwise. Use `answers_of` to make one from what a model gave.
+    """
+
+    truth: npt.NDArray[Any]
+    scores: Floats
+    positive: int = 1
+
+    def __len__(self) -> int:
+        return len(self.truth)
+
+    @property
+    def classes(self) -> int:
+        """C, the number of classes; 1 for numbers."""
+        return self.scores.shape[1]
+
+    def chosen(self) -> Integers:
+        """The most probable class of each row [N]; the first one where several are."""
+        if not len(self):
+            return np.zeros(0, np.int64)
+        return np.argmax(self.scores, axis=1).astype(np.int64)
+
+    def is_positive(self) -> npt.NDArray[np.bool_]:
+        """Whether the positive class is true [N]."""
+        return np.asarray(self.truth == self.positive)
+
+    def positive_scores(self) -> Floats:
+        """Probability of the positive class [N]."""
+        return self.scores[:, self.positive]
+
+    def values(self) -> Floats:
+        """Predicted numbers [N]."""
+        return self.scores[:, 0]
+
+    def take(self, rows: Integers) -> Answers:
+        """The given rows, in the given order."""
+        return Answers(self.truth[rows], self.scores[rows], self.positive)
+
+
+def answers_of(truth: npt.NDArray[Any], scores: Floats, positive: int = 1) -> Answers:
+    """`Answers` with probabilities that sum to 1 in float64 (a float32 softmax sums to 1 + 1e-7).
+
+    Two or more columns of scores are probabilities, one column is values.
+    """
+    exact = np.asarray(scores, dtype=np.float64)
+    assert exact.ndim == 2, "scores are [N, C]"
+    assert len(exact) == len(truth), "one row of scores for each true value"
+    assert bool(np.isfinite(exact).all()), "a model's scores are finite"
+    if exact.shape[1] > 1:
+        exact = exact / exact.sum(axis=1, keepdims=True)
+    return Answers(np.asarray(truth), exact, positive)

@@ -1,0 +1,160 @@
+"""Bootstrap intervals: how much a value could differ on other rows of the same kind.
+
+Percentile intervals (Efron and Tibshirani 1993, An Introduction to the Bootstrap, chapter 13).
+What is drawn is units, not rows: all rows of a unit are drawn together (the cluster bootstrap;
+Davison and Hinkley 1997, section 3.8), so rows that depend on each other do not count as many.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from trainwright.core.files import Json
+from trainwright.data.table import Floats, Integers
+from trainwright.evaluation.weighted import Weighted
+
+MOST_UNDEFINED = 0.1
+"""Share of resamples on which a metric may be undefined before its interval is not given."""
+
+LEAST_UNITS = 5
+"""Fewer units than this say nothing about other units: no interval is given."""
+
+_CHUNK_BYTES = 8 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A value and the range it could have on other rows.
+
+    `value` is nan where the metric is not defined on the rows; `low` and `high` are -inf and inf
+    where there are too few rows to say. All three are null in JSON then.
+    """
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def given(self) -> bool:
+        """Whether there were rows enough for a range."""
+        return math.isfinite(self.low) and math.isfinite(self.high)
+
+    def to_json(self) -> Json:
+        """`{"value", "low", "high"}`, null for what is not finite."""
+        return {
+            name: value if math.isfinite(value) else None
+            for name, value in (("value", self.value), ("low", self.low), ("high", self.high))
+        }
+
+    @staticmethod
+    def from_json(json: Json) -> Interval:
+        """The inverse of `to_json`."""
+
+        def number(name: str, absent: float) -> float:
+            return absent if json[name] is None else float(json[name])
+
+        return Interval(
+            number("value", math.nan), number("low", -math.inf), number("high", math.inf)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Draws:
+    """Which resamples are drawn: the same for everything measured, so differences are paired.
+
+    `units` [N] is the number of the unit each row belongs to.
+    """
+
+    units: Integers
+    resamples: int
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A metric prepared for some of the rows. `rows` are positions among all N rows."""
+
+    rows: Integers
+    weighted: Weighted
+
+
+def row_weights(draws: Draws) -> Iterator[Floats]:
+    """How often each row is drawn, in chunks [r, N] of all [resamples, N]; about 8 MB a chunk.
+
+    Of U units, U are drawn with equal chances, with replacement.
+    """
+    generator = np.random.default_rng([draws.seed, 0x626F6F74])
+    found, unit_of_row = np.unique(draws.units, return_inverse=True)
+    count = len(found)
+    rows = len(draws.units)
+    size = max(1, min(256, _CHUNK_BYTES // (8 * max(rows, 1))))
+    alone = count == rows and bool(np.array_equal(unit_of_row, np.arange(rows)))
+    for start in range(0, draws.resamples, size):
+        chunk = min(size, draws.resamples - start)
+        drawn = generator.integers(0, count, (chunk, count))
+        drawn += np.arange(chunk)[:, None] * count
+        times = np.bincount(drawn.ravel(), minlength=chunk * count).astype(np.float64)
+        weights = times.reshape(chunk, count)
+        yield weights if alone else np.take(weights, unit_of_row, axis=1)
+
+
+def resample(questions: Sequence[Question], draws: Draws) -> Floats:
+    """Each question's value on each resample, [questions, resamples]; nan where undefined."""
+    values = np.full((len(questions), draws.resamples), np.nan)
+    everything = np.arange(len(draws.units))
+    whole = [
+        len(question.rows) == len(everything) and np.array_equal(question.rows, everything)
+        for question in questions
+    ]
+    done = 0
+    if not len(everything):
+        return values
+    for weights in row_weights(draws):
+        until = done + len(weights)
+        last: tuple[Integers, Floats] = (everything, weights)
+        for number, question in enumerate(questions):
+            if not len(question.rows):
+                continue
+            if whole[number]:
+                last = (question.rows, weights)
+            elif last[0] is not question.rows:
+                last = (question.rows, np.take(weights, question.rows, axis=1))
+            values[number, done:until] = question.weighted(last[1])
+        done = until
+    return values
+
+
+def undefined_share(values: Floats) -> float:
+    """Share of the resamples on which the metric was not defined."""
+    return float(np.isnan(values).mean())
+
+
+def interval_of(value: float, values: Floats, confidence: float, units: int) -> Interval:
+    """The percentile interval of resampled `values` around `value`, from `units` drawn units.
+
+    It always holds the value itself, which a biased metric's percentiles may not.
+    """
+    defined = values[~np.isnan(values)]
+    if math.isnan(value) or units < LEAST_UNITS or undefined_share(values) > MOST_UNDEFINED:
+        return Interval(value, -math.inf, math.inf)
+    tail = (1 - confidence) / 2
+    low, high = (float(bound) for bound in np.quantile(defined, [tail, 1 - tail]))
+    return Interval(value, min(low, value), max(high, value))
+
+
+def share_interval(value: float, values: Floats, confidence: float, units: int) -> Interval:
+    """`interval_of` for a metric in [0, 1] that is a share of something, such as accuracy.
+
+    Where every resample agrees on 0 or on 1 they cannot see the errors that did not occur in
+    these rows: the bound is Clopper and Pearson's (1934) for 0 errors in `units` trials,
+    1 - (a/2)^(1/units) with a = 1 - confidence.
+    """
+    interval = interval_of(value, values, confidence, units)
+    if not interval.given or interval.low < interval.high or value not in (0.0, 1.0):
+        return interval
+    unseen = 1 - ((1 - confidence) / 2) ** (1 / units)
+    return Interval(value, 1 - unseen, 1.0) if value else Interval(value, 0.0, unseen)
