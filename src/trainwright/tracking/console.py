@@ -1,0 +1,205 @@
+"""Progress for the person who waits, on stderr: one live line, or a few plain ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol, TextIO, final
+
+from trainwright.core.units import show_count, show_number, show_seconds
+from trainwright.tracking.clock import Clock, SystemClock
+from trainwright.tracking.events import (
+    Ended,
+    Event,
+    Noted,
+    RareEvent,
+    Resumed,
+    RolledBack,
+    Saved,
+    Saving,
+    StepDropped,
+    StepKept,
+    Validated,
+    read_number,
+)
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
+    from rich.progress import TaskID
+
+_PLAIN_SECONDS = 10.0
+_LIVE_SECONDS = 0.25
+_LOOKS_PER_SHOW = 5
+
+
+class Screen(Protocol):
+    """Where progress is shown."""
+
+    def draw(self, step: int, line: str) -> None:
+        """Show how far the run is."""
+        ...
+
+    def say(self, line: str) -> None:
+        """Write a line that stays."""
+        ...
+
+    def close(self) -> None:
+        """Leave the terminal as it was."""
+        ...
+
+
+@final
+class PlainScreen:
+    """Lines of text, for a log or a pipe."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def draw(self, step: int, line: str) -> None:  # noqa: ARG002
+        """Write the line; the step stands in it."""
+        self.say(line)
+
+    def say(self, line: str) -> None:
+        """Write a line."""
+        self._stream.write(line + "\n")
+        self._stream.flush()
+
+    def close(self) -> None:
+        """Nothing to restore."""
+
+
+@final
+class LiveScreen:
+    """One line with a bar, redrawn in place."""
+
+    def __init__(self, stream: TextIO, total_steps: int) -> None:
+        from rich.console import Console as Terminal
+        from rich.progress import BarColumn, TextColumn
+        from rich.progress import Progress as Bar
+
+        # No refresh thread: it would take the interpreter from the loop ten times a second.
+        self._bar: Bar = Bar(
+            BarColumn(bar_width=24),
+            TextColumn("{task.description}", markup=False),
+            console=Terminal(file=stream, force_terminal=True),
+            auto_refresh=False,
+            transient=True,
+        )
+        self._task: TaskID = self._bar.add_task("", total=total_steps)
+        self._bar.start()
+
+    def draw(self, step: int, line: str) -> None:
+        """Redraw the bar."""
+        self._bar.update(self._task, completed=step, description=line, refresh=True)
+
+    def say(self, line: str) -> None:
+        """Write a line above the bar."""
+        self._bar.console.print(line, markup=False, highlight=False)
+
+    def close(self) -> None:
+        """Remove the bar."""
+        self._bar.stop()
+
+
+@final
+class ConsoleProgress:
+    """Shows progress. A step costs a counter; the clock is read every few steps only.
+
+    The loss is read from the device when a line is drawn, at most four times a second.
+    """
+
+    def __init__(
+        self,
+        screen: Screen,
+        total_steps: int,
+        interval_seconds: float,
+        clock: Clock | None = None,
+    ) -> None:
+        self._screen = screen
+        self._total = total_steps
+        self._interval = interval_seconds
+        self._clock: Clock = SystemClock() if clock is None else clock
+        self._seen = 0
+        self._stride = 1
+        self._next_look = 1
+        # The first line waits for a first interval, so that its rate is one.
+        self._drawn_at = self._clock.monotonic_seconds()
+        self._looked_at = self._drawn_at
+        self._drawn_step = -1
+
+    def observe(self, event: Event) -> None:
+        """Show what is worth showing."""
+        if type(event) is StepKept:
+            self._seen += 1
+            if self._seen >= self._next_look:
+                self._look(event)
+        elif not isinstance(event, StepKept):
+            self._tell(event)
+
+    def close(self) -> None:
+        """Leave the terminal as it was; `Ended` does it too."""
+        self._screen.close()
+
+    def _look(self, event: StepKept) -> None:
+        now = self._clock.monotonic_seconds()
+        if now - self._looked_at < self._interval / _LOOKS_PER_SHOW:
+            self._stride = min(self._stride * 2, 4096)
+        else:
+            self._stride = max(1, self._stride // 2)
+        self._looked_at = now
+        self._next_look = self._seen + self._stride
+        step = event.progress.step
+        if self._drawn_step < 0:
+            self._drawn_step = step - 1
+        if now - self._drawn_at >= self._interval:
+            self._draw(event, (step - self._drawn_step) / (now - self._drawn_at))
+            self._drawn_at, self._drawn_step = now, step
+
+    def _draw(self, event: StepKept, rate: float) -> None:
+        step = event.progress.step
+        parts = [
+            f"step {step:,}/{self._total:,}",
+            f"loss {show_number(read_number(event.outcome.loss))}",
+            f"{show_count(rate * event.outcome.rows)} rows/s",
+        ]
+        if rate > 0 and self._total > step:
+            parts.append(f"{show_seconds((self._total - step) / rate)} left")
+        self._screen.draw(step, " · ".join(parts))
+
+    def _tell(self, event: RareEvent) -> None:
+        match event:
+            case Validated():
+                values = " · ".join(f"{k} {show_number(v)}" for k, v in event.values.items())
+                better = " · best so far" if event.improved else ""
+                self._screen.say(
+                    f"epoch {event.progress.epoch} · step {event.progress.step:,} · "
+                    f"{values}{better}"
+                )
+            case Resumed():
+                self._screen.say(f"resumed at step {event.progress.step:,}: {event.checkpoint}")
+                for rejected in event.rejected:
+                    self._screen.say(f"rejected: {rejected}")
+                self._drawn_step = -1
+            case RolledBack():
+                self._screen.say(
+                    f"rolled back from step {event.from_step:,} to {event.progress.step:,}: "
+                    f"{event.why}"
+                )
+                self._drawn_step = -1
+            case StepDropped():
+                self._screen.say(f"step {event.progress.step:,} dropped: {event.why}")
+            case Noted():
+                self._screen.say(event.message)
+            case Ended():
+                self._screen.close()
+                self._screen.say(f"ended at step {event.progress.step:,}: {event.reason}")
+            case Saving() | Saved():
+                pass
+
+
+def build_console(
+    stream: TextIO, total_steps: int, build_live: Callable[[TextIO, int], Screen] = LiveScreen
+) -> ConsoleProgress:
+    """Live on a terminal, plain lines at most every ten seconds elsewhere."""
+    if stream.isatty():
+        return ConsoleProgress(build_live(stream, total_steps), total_steps, _LIVE_SECONDS)
+    return ConsoleProgress(PlainScreen(stream), total_steps, _PLAIN_SECONDS)

@@ -1,0 +1,269 @@
+"""The folder of a run: where each file stands, and how a folder is made, opened and listed."""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Self, final
+
+from trainwright.core.errors import Mistake, Problem, StorageFailed
+from trainwright.core.files import Json, read_json
+from trainwright.core.paths import check_name, child_of
+from trainwright.tracking.lock import RunLock, read_holder
+
+RunState = Literal["finished", "interrupted", "failed", "running"]
+
+_NAME_ROOM = 58
+_NOT_WRITABLE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ELOOP})
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """The paths inside the folder of one run. Folders are open to their owner only."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """The run's name."""
+        return self.path.name
+
+    @property
+    def contract(self) -> Path:
+        """The contract as it was written."""
+        return self.path / "contract.yaml"
+
+    @property
+    def plan(self) -> Path:
+        """The plan: resolved, hashed, costed."""
+        return self.path / "plan.json"
+
+    @property
+    def record(self) -> Path:
+        """With what the run was made."""
+        return self.path / "record.json"
+
+    @property
+    def preflight(self) -> Path:
+        """What was checked before budget was spent."""
+        return self.path / "preflight.json"
+
+    @property
+    def data(self) -> Path:
+        """Folder of the data reports."""
+        return self.path / "data"
+
+    @property
+    def signals(self) -> Path:
+        """One line a step."""
+        return self.path / "signals.jsonl"
+
+    @property
+    def events(self) -> Path:
+        """One line for each rare event."""
+        return self.path / "events.jsonl"
+
+    @property
+    def checkpoints(self) -> Path:
+        """Folder of the checkpoints."""
+        return self.path / "checkpoints"
+
+    @property
+    def bundle(self) -> Path:
+        """Folder of the predictor."""
+        return self.path / "bundle"
+
+    @property
+    def evaluation(self) -> Path:
+        """Metrics, slices, intervals, verdict."""
+        return self.path / "evaluation.json"
+
+    @property
+    def report(self) -> Path:
+        """The page for people."""
+        return self.path / "report.html"
+
+    @property
+    def lock_file(self) -> Path:
+        """Held by the process that owns the folder."""
+        return self.path / "lock"
+
+    def lock(self) -> RunLock:
+        """Take the folder for this process.
+
+        Raises:
+            RunLocked: another process owns it. StorageFailed: the lock cannot be written.
+        """
+        return RunLock.acquire(self.lock_file)
+
+    @classmethod
+    def create(cls, root: Path, name: str) -> Self:
+        """Make the folder of a new run, together with `root` if that is missing.
+
+        Raises:
+            Mistake: the name is taken or unsafe, or `root` cannot be written; nothing was written.
+            StorageFailed: the disk refused for another reason.
+        """
+        check_name(name, "the run's name")
+        _make_root(root)
+        path = child_of(root, name, "the run's name")
+        if not _make_folder(path):
+            raise Mistake(
+                Problem(
+                    f"a run named {name} is there already",
+                    found=str(path),
+                    fix="go on with it through --resume, or choose another name with --run NAME",
+                )
+            )
+        return cls._with_parts(path)
+
+    @classmethod
+    def create_next(cls, root: Path, contract_name: str) -> Self:
+        """Make the folder `<contract name>-<number>` with the number after the highest there is.
+
+        Raises:
+            As `create`.
+        """
+        base = check_name(contract_name, "the contract's name")[:_NAME_ROOM]
+        _make_root(root)
+        number = _highest_number(root, base) + 1
+        while not _make_folder(path := child_of(root, f"{base}-{number}", "the run's name")):
+            number += 1
+        return cls._with_parts(path)
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """The folder of a run that was started before.
+
+        Raises:
+            Mistake: there is none at `path`.
+        """
+        if path.is_symlink():
+            raise _no_run(path, "a link", "give the path that the link leads to")
+        if not path.is_dir():
+            raise _no_run(path, "a file" if path.exists() else "nothing", "check the path")
+        folder = cls(path)
+        if not (folder.record.is_file() or folder.contract.is_file()):
+            raise _no_run(path, "a folder without record.json", "check the path")
+        return folder
+
+    @classmethod
+    def find(cls, root: Path, name: str) -> Self:
+        """`open` for a run of `root` by its name."""
+        return cls.open(child_of(root, name, "the run's name"))
+
+    @classmethod
+    def _with_parts(cls, path: Path) -> Self:
+        folder = cls(path)
+        for part in (folder.data, folder.checkpoints):
+            _make_folder(part)
+        return folder
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """One run of a root. `verdict` is empty until there is one, `started` where it is unknown."""
+
+    name: str
+    state: RunState
+    verdict: str
+    started: str
+
+    def to_json(self) -> Json:
+        """Strict JSON."""
+        return {
+            "name": self.name,
+            "state": self.state,
+            "verdict": self.verdict,
+            "started": self.started,
+        }
+
+
+def list_runs(root: Path) -> list[RunSummary]:
+    """The runs of `root`, oldest first; what is not a run folder is left out."""
+    if not root.is_dir():
+        return []
+    runs = [
+        _summarise(RunFolder(path))
+        for path in root.iterdir()
+        if not path.is_symlink() and (path / "record.json").is_file()
+    ]
+    return sorted(runs, key=lambda run: (run.started, run.name))
+
+
+def _summarise(folder: RunFolder) -> RunSummary:
+    try:
+        record = read_json(folder.record)
+    except (OSError, ValueError, RecursionError):
+        record = {}
+    record = record if isinstance(record, dict) else {}
+    ending = record.get("ending")
+    ending = ending if isinstance(ending, dict) else {}
+    state: RunState
+    match ending.get("state"):
+        case "finished":
+            state = "finished"
+        case "failed":
+            state = "failed"
+        case _:
+            # Without an ending the process is at work, or it died without a word.
+            state = "interrupted"
+    if read_holder(folder.lock_file).is_alive_here():
+        state = "running"
+    return RunSummary(
+        folder.name, state, str(ending.get("verdict", "")), str(record.get("started", ""))
+    )
+
+
+def _highest_number(root: Path, base: str) -> int:
+    pattern = re.compile(re.escape(base) + r"-([0-9]{1,5})")
+    matches = (pattern.fullmatch(path.name) for path in root.iterdir())
+    return max((int(match[1]) for match in matches if match), default=0)
+
+
+def _make_root(root: Path) -> None:
+    missing = root
+    while not missing.exists() and missing != missing.parent:
+        missing = missing.parent
+    if not missing.is_dir():
+        raise _not_writable(missing, "not a folder")
+    _storage(root, lambda: root.mkdir(mode=0o700, parents=True, exist_ok=True))
+
+
+def _make_folder(path: Path) -> bool:
+    """Whether `path` was made; false if something has that name."""
+    return _storage(path, lambda: path.mkdir(mode=0o700))
+
+
+def _storage(path: Path, make: Callable[[], None]) -> bool:
+    try:
+        make()
+    except FileExistsError:
+        return False
+    except OSError as error:
+        reason = error.strerror or str(error)
+        if error.errno in _NOT_WRITABLE:
+            raise _not_writable(path.parent, reason) from error
+        raise StorageFailed(f"making {path}: {reason}") from error
+    return True
+
+
+def _not_writable(folder: Path, reason: str) -> Mistake:
+    return Mistake(
+        Problem(
+            "the folder for runs cannot be written",
+            found=f"{folder}: {reason}",
+            expected="a folder in which this user may make folders",
+            fix="choose another folder or change its rights",
+        )
+    )
+
+
+def _no_run(path: Path, found: str, fix: str) -> Mistake:
+    return Mistake(
+        Problem("there is no run here", found=f"{path}: {found}", expected="a run folder", fix=fix)
+    )

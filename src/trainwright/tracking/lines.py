@@ -1,0 +1,93 @@
+"""A file of lines that only grows, and survives a full disk without a broken line."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import final
+
+from trainwright.core.errors import StorageFailed
+
+_FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+_SPOOL_BYTES = 16 * 1024 * 1024
+
+
+@final
+class LineFile:
+    """Appends whole lines.
+
+    Lines that cannot be written wait, up to 16 MiB of them, for the next append; `lost_lines`
+    counts those that had to be given up.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._waiting = b""
+        self.lost_lines = 0
+
+    def append(self, text: str, *, sync: bool) -> None:
+        """Append `text`, which ends with a newline; `sync` waits until it is on the disk.
+
+        Raises:
+            StorageFailed: nothing was appended; the lines wait for the next append.
+        """
+        self._waiting += text.encode()
+        try:
+            self._write(sync)
+        except OSError as error:
+            self._limit_spool()
+            raise StorageFailed(f"writing {self._path}: {error.strerror or error}") from error
+
+    def cut(self, size: int) -> None:
+        """Keep the first `size` bytes of the file, if it is there.
+
+        Raises:
+            StorageFailed: the file is as it was.
+        """
+        try:
+            descriptor = os.open(self._path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise StorageFailed(f"opening {self._path}: {error.strerror or error}") from error
+        try:
+            os.ftruncate(descriptor, size)
+            os.fsync(descriptor)
+        except OSError as error:
+            raise StorageFailed(f"cutting {self._path}: {error.strerror or error}") from error
+        finally:
+            os.close(descriptor)
+
+    def _write(self, sync: bool) -> None:
+        descriptor = os.open(self._path, _FLAGS, 0o600)
+        try:
+            before = os.fstat(descriptor).st_size
+            try:
+                rest = memoryview(self._waiting)
+                while rest:
+                    rest = rest[os.write(descriptor, rest) :]
+            except OSError:
+                os.ftruncate(descriptor, before)
+                raise
+            self._waiting = b""
+            if sync:
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def _limit_spool(self) -> None:
+        if len(self._waiting) > _SPOOL_BYTES:
+            self.lost_lines += self._waiting.count(b"\n")
+            self._waiting = b""
+
+
+def whole_lines(path: Path) -> list[bytes]:
+    """The lines of `path` that end with a newline, without it; none if there is no such file.
+
+    What follows the last newline was being written when the process died and is not a line.
+    """
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return []
+    return data.split(b"\n")[:-1]

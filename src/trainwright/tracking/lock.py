@@ -1,0 +1,197 @@
+"""One process owns a run folder, through a lock that the kernel drops when the process dies."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import socket
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self, final
+
+from trainwright.core.errors import RunLocked, StorageFailed
+from trainwright.tracking.clock import SystemClock, show_time
+
+_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+_HOLDER_BYTES = 4096
+_WAIT_FOR_NAME_SECONDS = 1.0
+
+_held: set[int] = set()
+
+
+def _close_in_child() -> None:
+    # A forked worker shares the open file, and would keep the lock after its parent has died.
+    for descriptor in _held:
+        with contextlib.suppress(OSError):
+            os.close(descriptor)
+    _held.clear()
+
+
+os.register_at_fork(after_in_child=_close_in_child)
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The process that owns a run folder; `started_ticks` tells it from a later one of its pid."""
+
+    pid: int
+    started_ticks: int
+    boot_id: str
+    host: str
+    since: str
+
+    @classmethod
+    def this_process(cls) -> Self:
+        """The calling process."""
+        return cls(
+            pid=os.getpid(),
+            started_ticks=_started_ticks(os.getpid()),
+            boot_id=_boot_id(),
+            host=socket.gethostname(),
+            since=show_time(SystemClock().now()),
+        )
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host}, since {self.since}"
+
+    def is_alive_here(self) -> bool:
+        """Whether this very process is running on this machine now."""
+        ticks = _started_ticks(self.pid)
+        return ticks != 0 and ticks == self.started_ticks and self.boot_id == _boot_id()
+
+
+@dataclass(frozen=True, slots=True)
+class NoHolder:
+    """Nobody has written a name into the lock file, or it cannot be read."""
+
+    def __str__(self) -> str:
+        return "a process that has not written its name"
+
+    def is_alive_here(self) -> bool:
+        """Nobody is not alive."""
+        return False
+
+
+@final
+class RunLock:
+    """The right to write into a run folder; a context manager.
+
+    Held with `flock`, so it ends with the process however that dies, and the file may stay behind:
+    only the name in it is then stale. File systems that do not share `flock` between machines
+    protect only against processes of the same machine.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        _held.add(descriptor)
+
+    @classmethod
+    def acquire(cls, path: Path) -> Self:
+        """Take the lock.
+
+        Raises:
+            RunLocked: another process holds it; the message names it. StorageFailed: the file
+                cannot be made.
+        """
+        while True:
+            try:
+                descriptor = os.open(path, _FLAGS, 0o600)
+            except OSError as error:
+                raise StorageFailed(f"opening {path}: {error.strerror or error}") from error
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(descriptor)
+                raise RunLocked(
+                    f"{path.parent} is in use by {_named_holder(path)}. "
+                    "Wait until it has ended, or stop it, or start another run."
+                ) from None
+            except OSError as error:
+                os.close(descriptor)
+                raise StorageFailed(f"locking {path}: {error.strerror or error}") from error
+            if _is_same_file(descriptor, path):
+                break
+            os.close(descriptor)
+        lock = cls(descriptor)
+        lock._write_name()
+        return lock
+
+    def release(self) -> None:
+        """Give the folder back; a second call does nothing."""
+        if self._descriptor in _held:
+            _held.discard(self._descriptor)
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._descriptor, 0)
+            os.close(self._descriptor)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.release()
+
+    def _write_name(self) -> None:
+        name = json.dumps(asdict(Holder.this_process())).encode()
+        # The name only serves messages: a full disk must not keep a run from going on.
+        with contextlib.suppress(OSError):
+            os.ftruncate(self._descriptor, 0)
+            os.pwrite(self._descriptor, name, 0)
+
+
+def read_holder(path: Path) -> Holder | NoHolder:
+    """Who wrote the lock file last; it may be dead."""
+    try:
+        with path.open("rb") as stream:
+            fields = json.loads(stream.read(_HOLDER_BYTES))
+        return Holder(
+            pid=int(fields["pid"]),
+            started_ticks=int(fields["started_ticks"]),
+            boot_id=str(fields["boot_id"]),
+            host=str(fields["host"]),
+            since=str(fields["since"]),
+        )
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return NoHolder()
+
+
+def _named_holder(path: Path) -> Holder | NoHolder:
+    # The winner of a race takes the lock a moment before it writes its name.
+    deadline = time.monotonic() + _WAIT_FOR_NAME_SECONDS
+    holder = read_holder(path)
+    while not holder.is_alive_here() and time.monotonic() < deadline:
+        time.sleep(0.01)
+        holder = read_holder(path)
+    return holder
+
+
+def _is_same_file(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except OSError:
+        return False
+
+
+def _started_ticks(pid: int) -> int:
+    """Start of a process in clock ticks since boot (proc(5), field 22 of stat); 0 if not there."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return 0
+    # The name, field 2, stands in brackets and may hold anything, brackets too.
+    return int(text.rpartition(")")[2].split()[19])
+
+
+def _boot_id() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""

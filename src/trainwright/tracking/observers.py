@@ -1,0 +1,54 @@
+"""Who watches a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, final
+
+from trainwright.core.errors import StorageFailed
+from trainwright.tracking.events import Event
+
+
+class Observer(Protocol):
+    """Watches a run and cannot steer it.
+
+    An implementation must not change what an event holds, must not wait for the device at every
+    step, and raises `StorageFailed` or `OSError`, and nothing else, when it cannot record.
+    """
+
+    def observe(self, event: Event) -> None:
+        """Take notice of one event."""
+        ...
+
+
+@final
+class Observers:
+    """Tells several observers, in order.
+
+    One that cannot record does not stop the run: its failures are counted, and the first of each is
+    announced. Any other error is a mistake in the program and ends the run.
+    """
+
+    def __init__(self, observers: Sequence[Observer], announce: Callable[[str], None]) -> None:
+        self._observers = tuple(observers)
+        self._announce = announce
+        self._failures = [0] * len(self._observers)
+
+    @property
+    def failures(self) -> int:
+        """How often an observer could not record."""
+        return sum(self._failures)
+
+    def observe(self, event: Event) -> None:
+        """Tell every observer."""
+        for index, observer in enumerate(self._observers):
+            try:
+                observer.observe(event)
+            except (StorageFailed, OSError) as error:
+                self._count(index, error)
+
+    def _count(self, index: int, error: Exception) -> None:
+        self._failures[index] += 1
+        if self._failures[index] == 1:
+            name = type(self._observers[index]).__name__
+            self._announce(f"{name} cannot record and the training goes on: {error}")

@@ -1,0 +1,129 @@
+"""`record.json`: what another engineer needs to repeat the run, and how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, Self, final
+
+from trainwright.core.errors import StorageFailed
+from trainwright.core.files import Json, read_json, write_json
+from trainwright.tracking.clock import Clock, SystemClock, show_time
+from trainwright.tracking.hardware import (
+    describe_environment,
+    describe_hardware,
+    describe_source,
+)
+from trainwright.tracking.redaction import redact, redact_command
+
+_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """What only the caller knows about a run. The environment variables are never recorded."""
+
+    command: Sequence[str]
+    source: Path
+    """A folder of the checkout whose commit is recorded, the contract's for example."""
+    data_version: str
+    seeds: Mapping[str, int] = field(default_factory=dict)
+    threads: Mapping[str, int] = field(default_factory=dict)
+    gpus: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a run ended. `verdict` is empty where none was reached."""
+
+    state: Literal["finished", "interrupted", "failed"]
+    reason: str
+    verdict: str = ""
+    exit_code: int = 0
+
+    def to_json(self) -> Json:
+        """Strict JSON."""
+        return {
+            "state": self.state,
+            "reason": redact(self.reason),
+            "verdict": self.verdict,
+            "exit_code": self.exit_code,
+        }
+
+
+@final
+class RunRecord:
+    """Writes `record.json`: whole at the start of each attempt, completed at its end.
+
+    Every start of the process is one entry of `attempts`; the other keys describe the newest one,
+    but for `started`, which is the first. Dates come from the machine's clock, `seconds` from the
+    monotonic one, so no duration is ever negative.
+    """
+
+    def __init__(self, path: Path, content: dict[str, Json], clock: Clock) -> None:
+        self._path = path
+        self._content = content
+        self._clock = clock
+        self._began = clock.monotonic_seconds()
+
+    @classmethod
+    def start(cls, path: Path, facts: RunFacts, clock: Clock | None = None) -> Self:
+        """Write the record of an attempt that begins now, after those that `path` holds.
+
+        Raises:
+            StorageFailed: the record cannot be written, or the one there cannot be read.
+        """
+        used: Clock = SystemClock() if clock is None else clock
+        now = show_time(used.now())
+        before = _read(path)
+        source = describe_source(facts.source)
+        command = redact_command(facts.command)
+        attempt = {"command": command, "git": source, "started": now, "seconds": 0.0}
+        content = {
+            "format": _FORMAT,
+            "git": source,
+            "data_version": facts.data_version,
+            "environment": describe_environment(),
+            "hardware": describe_hardware(facts.gpus),
+            "threads": dict(facts.threads),
+            "seeds": dict(facts.seeds),
+            "command": command,
+            "started": before.get("started", now),
+            "seconds": before.get("seconds", 0.0),
+            "attempts": [*before.get("attempts", []), attempt],
+        }
+        record = cls(path, content, used)
+        write_json(path, content)
+        return record
+
+    def finish(self, ending: Ending) -> None:
+        """Complete the record.
+
+        Raises:
+            StorageFailed: the record is as it was.
+        """
+        seconds = max(0.0, self._clock.monotonic_seconds() - self._began)
+        done = {"ended": show_time(self._clock.now()), "ending": ending.to_json()}
+        *earlier, attempt = self._content["attempts"]
+        content = {
+            **self._content,
+            **done,
+            "seconds": self._content["seconds"] + seconds,
+            "attempts": [*earlier, {**attempt, **done, "seconds": seconds}],
+        }
+        write_json(self._path, content)
+
+
+def _read(path: Path) -> dict[str, Json]:
+    try:
+        content = read_json(path)
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise StorageFailed(f"reading {path}: {error.strerror or error}") from error
+    except (ValueError, RecursionError) as error:
+        raise StorageFailed(f"{path} is damaged: {error}") from error
+    if not isinstance(content, dict) or not isinstance(content.get("attempts", []), list):
+        raise StorageFailed(f"{path} is damaged: it does not hold the record of a run")
+    return content

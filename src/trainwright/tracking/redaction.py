@@ -1,0 +1,50 @@
+"""Takes secrets out of what is written down."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+HIDDEN = "***"
+
+# `token` stays in the singular: `max_tokens` is a setting.
+_WORD = (
+    r"(?:api[-_]?keys?|access[-_]?key(?:[-_]id)?|secrets?|token|passw(?:or)?ds?|passphrase"
+    r"|credentials?|signature|auth(?:orization)?|bearer|private[-_]?key|pwd|sig)"
+)
+_SECRET_OPTION = re.compile(rf"-{{0,2}}[\w.\-]*{_WORD}", re.IGNORECASE)
+_SECRET_VALUE = re.compile(rf"([\w.\-]*{_WORD}[\"']?\s*[=:]\s*)([^\s&,;]+)", re.IGNORECASE)
+_USER_INFO = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*://)[^/\s?#]*@")
+_BEARER = re.compile(r"\b(bearer|basic)\s+[A-Za-z0-9._~+/=\-]{8,}", re.IGNORECASE)
+_KNOWN_TOKEN = re.compile(
+    r"\b(?:hf_|gh[pousr]_|github_pat_|glpat-|sk-|pk-|xox[abposr]-|AKIA|ASIA|AIza|npm_|pypi-|dapi)"
+    r"[A-Za-z0-9_\-]{12,}|\beyJ[A-Za-z0-9_\-]+\.[A-Za-z0-9_\-.]+"
+)
+_LONG_RANDOM = re.compile(r"(?<![\w/.\-])(?=\w*\d)(?=\w*[A-Za-z])[A-Za-z0-9_+=]{32,}(?![\w/.\-])")
+
+
+def redact(text: str) -> str:
+    """`text` with what looks like a secret replaced by `***`.
+
+    That is: user and password of a URL, values of names such as `token` or `password`, tokens of
+    known make, and single words of 32 and more letters and digits.
+    """
+    text = _USER_INFO.sub(rf"\1{HIDDEN}@", text)
+    text = _BEARER.sub(rf"\1 {HIDDEN}", text)
+    text = _SECRET_VALUE.sub(rf"\1{HIDDEN}", text)
+    text = _KNOWN_TOKEN.sub(HIDDEN, text)
+    return _LONG_RANDOM.sub(HIDDEN, text)
+
+
+def redact_command(arguments: Sequence[str]) -> list[str]:
+    """The words of a command line, without the value of any option whose name says secret."""
+    shown: list[str] = []
+    hide_next = False
+    for argument in arguments:
+        if hide_next and not argument.startswith("--"):
+            shown.append(HIDDEN)
+            hide_next = False
+            continue
+        shown.append(redact(argument))
+        hide_next = argument.startswith("-") and bool(_SECRET_OPTION.fullmatch(argument))
+    return shown

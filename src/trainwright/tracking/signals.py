@@ -1,0 +1,194 @@
+"""The numbers of every step: buffered, read from the device in groups, one line a step."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import final
+
+from trainwright.core.errors import Mistake, Place, Problem, StorageFailed
+from trainwright.tracking.events import (
+    Ended,
+    Event,
+    Number,
+    Resumed,
+    RolledBack,
+    Saved,
+    Saving,
+    StepKept,
+    number_from_json,
+    read_number,
+)
+from trainwright.tracking.lines import LineFile, whole_lines
+
+SIGNALS = (
+    "step",
+    "epoch",
+    "loss",
+    "learning_rate",
+    "gradient_norm",
+    "nonfinite",
+    "step_seconds",
+    "data_seconds",
+    "memory_bytes",
+)
+_LINE = re.compile(rb'\{"step": (\d+), .*\}\n')
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+ReadScalars = Callable[[Sequence[Number]], list[float]]
+"""Reads many scalars in one go: with tensors, `torch.stack(list(scalars)).tolist()`."""
+
+
+def read_each(numbers: Sequence[Number]) -> list[float]:
+    """Read the numbers one by one."""
+    return [read_number(number) for number in numbers]
+
+
+@final
+class SignalRecorder:
+    """Writes `signals.jsonl`.
+
+    A kept step costs one append to a list; every `window` steps, and at every other event, the
+    scalars are read at once and the lines written in one call. Each step is in the file exactly
+    once: a resume or a rollback cuts the lines of the steps that will be executed again.
+    """
+
+    def __init__(self, path: Path, window: int, read: ReadScalars = read_each) -> None:
+        assert window > 0, "a window holds at least one step"
+        self._path = path
+        self._window = window
+        self._read = read
+        self._file = LineFile(path)
+        self._kept: list[StepKept] = []
+        self._keep = self._kept.append
+
+    @property
+    def lost_steps(self) -> int:
+        """Steps whose line had to be given up because the disk took nothing for too long."""
+        return self._file.lost_lines
+
+    def observe(self, event: Event) -> None:
+        """Keep a step; write at the others."""
+        if type(event) is StepKept:
+            self._keep(event)
+            if len(self._kept) >= self._window:
+                self.flush()
+        elif isinstance(event, Resumed | RolledBack):
+            self.flush()
+            self._file.cut(_size_up_to(self._path, event.progress.step))
+        else:
+            self.flush(sync=isinstance(event, Saving | Saved | Ended))
+
+    def flush(self, *, sync: bool = False) -> None:
+        """Write what is buffered.
+
+        Raises:
+            StorageFailed: the lines wait in memory for the next flush.
+        """
+        steps = list(self._kept)
+        self._kept.clear()
+        if steps:
+            self._file.append(self._lines(steps), sync=sync)
+
+    def _lines(self, steps: Sequence[StepKept]) -> str:
+        count = len(steps)
+        outcomes = [step.outcome for step in steps]
+        numbers = self._read(
+            [
+                *(outcome.loss for outcome in outcomes),
+                *(outcome.gradient_norm for outcome in outcomes),
+                *(outcome.found_nonfinite for outcome in outcomes),
+            ]
+        )
+        memory = _resident_bytes()
+        return "".join(
+            _line(step, loss, norm, nonfinite, memory)
+            for step, loss, norm, nonfinite in zip(
+                steps,
+                numbers[:count],
+                numbers[count : 2 * count],
+                numbers[2 * count :],
+                strict=True,
+            )
+        )
+
+
+def read_signals(path: Path) -> dict[str, list[float]]:
+    """Read `signals.jsonl` as columns, one list of equal length for each of `SIGNALS`.
+
+    A last line that was torn by a crash is left out.
+
+    Raises:
+        Mistake: another line is not what a recorder writes. StorageFailed: not readable.
+    """
+    columns: dict[str, list[float]] = {name: [] for name in SIGNALS}
+    try:
+        lines = whole_lines(path)
+    except OSError as error:
+        raise StorageFailed(f"reading {path}: {error.strerror or error}") from error
+    for number, line in enumerate(lines, start=1):
+        try:
+            row = json.loads(line)
+            values = [number_from_json(row[name]) for name in SIGNALS]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            raise _not_a_signal(path, number) from None
+        for name, value in zip(SIGNALS, values, strict=True):
+            columns[name].append(value)
+    return columns
+
+
+def _not_a_signal(path: Path, line: int) -> Mistake:
+    return Mistake(
+        Problem(
+            "this line does not hold the signals of a step",
+            expected="a JSON object with " + ", ".join(SIGNALS),
+            fix="remove the line",
+            place=Place(str(path), line),
+        )
+    )
+
+
+def _line(step: StepKept, loss: float, norm: float, nonfinite: float, memory: int) -> str:
+    # Formatted by hand: json.dumps takes three times as long, and this runs for every step.
+    progress, outcome = step
+    return (
+        f'{{"step": {progress.step}, "epoch": {progress.epoch}, "loss": {_show(loss)}, '
+        f'"learning_rate": {_show(outcome.learning_rate)}, "gradient_norm": {_show(norm)}, '
+        f'"nonfinite": {_show(nonfinite)}, "step_seconds": {outcome.step_seconds:.4g}, '
+        f'"data_seconds": {outcome.data_seconds:.4g}, "memory_bytes": {memory}}}\n'
+    )
+
+
+def _show(value: float) -> str:
+    if math.isfinite(value):
+        return repr(value)
+    return '"nan"' if math.isnan(value) else ('"inf"' if value > 0 else '"-inf"')
+
+
+def _resident_bytes() -> int:
+    try:
+        with open("/proc/self/statm", "rb") as stream:  # noqa: PTH123  Path.open is slower
+            return int(stream.read().split()[1]) * _PAGE_BYTES
+    except OSError:
+        return 0
+
+
+def _size_up_to(path: Path, step: int) -> int:
+    """Bytes of the lines up to and with `step`; what follows the first broken line is not kept."""
+    size = 0
+    try:
+        with path.open("rb") as stream:
+            for line in stream:
+                match = _LINE.fullmatch(line)
+                if match is None or int(match[1]) > step:
+                    break
+                size += len(line)
+    except FileNotFoundError:
+        return 0
+    except OSError as error:
+        raise StorageFailed(f"reading {path}: {error.strerror or error}") from error
+    return size
