@@ -6,6 +6,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 STAMP := .venv/installed.stamp
 CONTRACT := examples/income/contract.yaml
+export NO_MKDOCS_2_WARNING := 1
 SOURCES := src tests benchmarks docs examples
 
 .PHONY: help env train test check format docs bench parity clean

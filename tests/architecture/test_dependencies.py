@@ -1,0 +1,88 @@
+"""What the source imports is declared, what is declared is used, and our own pins meet it."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).resolve().parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+IMPORT_NAMES = {"ruamel-yaml": "ruamel", "scikit-learn": "sklearn"}
+"""Where a package is not imported under its own name."""
+
+ONLY_TESTING = {"hypothesis", "pytest"}
+"""What the suites that `testing` ships may import beside the dependencies."""
+
+
+def requirements(lines: list[str]) -> dict[str, Requirement]:
+    parsed = [Requirement(line) for line in lines]
+    return {canonicalize_name(requirement.name): requirement for requirement in parsed}
+
+
+CORE = requirements(PROJECT["dependencies"])
+EXTRAS = {extra: requirements(lines) for extra, lines in PROJECT["optional-dependencies"].items()}
+
+
+def pins() -> dict[str, str]:
+    text = (ROOT / "constraints.txt").read_text(encoding="utf-8")
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    pairs = [line.split("==") for line in lines]
+    assert all(len(pair) == 2 for pair in pairs), "every line is an exact pin, and nothing else"
+    return {canonicalize_name(name): version for name, version in pairs}
+
+
+def imported(folder: Path) -> set[str]:
+    """The top-level packages that the files below a folder import, at whatever depth."""
+    found = set()
+    for path in folder.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                found |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                found.add((node.module or "").partition(".")[0])
+    return found - set(sys.stdlib_module_names) - {"trainwright"}
+
+
+def import_names(listed: dict[str, Requirement]) -> set[str]:
+    return {IMPORT_NAMES.get(name, name) for name in listed}
+
+
+def test_the_source_imports_only_what_is_declared() -> None:
+    declared = import_names(CORE) | import_names(EXTRAS["torch"])
+    assert imported(ROOT / "src") - ONLY_TESTING <= declared
+
+
+def test_every_dependency_is_imported() -> None:
+    declared = import_names(CORE) | import_names(EXTRAS["torch"])
+    assert declared <= imported(ROOT / "src")
+
+
+def test_every_declared_range_holds_its_pin() -> None:
+    pinned = pins()
+    for listed in (CORE, *EXTRAS.values()):
+        for name, requirement in listed.items():
+            assert requirement.specifier.contains(pinned[name]), f"{requirement} but {pinned[name]}"
+
+
+def test_the_pins_name_no_index_and_no_local_build() -> None:
+    for name, version in pins().items():
+        assert re.fullmatch(r"[0-9][0-9A-Za-z.]*", version), f"{name}=={version}"
+
+
+def test_every_dependency_has_its_reason() -> None:
+    record = (ROOT / "docs" / "decisions" / "0001-dependencies.md").read_text(encoding="utf-8")
+    names = {name for listed in (CORE, *EXTRAS.values()) for name in listed}
+    reasons = {
+        canonicalize_name(match)
+        for line in record.splitlines()
+        if line.startswith("| `")
+        for match in re.findall(r"`([^`]+)`", line.split("|")[1])
+    }
+    assert names == reasons

@@ -1,0 +1,112 @@
+"""What imports what, seen from a fresh interpreter: the light install and the quick start."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parents[2] / "src" / "trainwright"
+
+LIGHT_STAGES = (
+    "core",
+    "contract",
+    "tracking",
+    "data",
+    "model",
+    "predictor",
+    "evaluation",
+    "registry",
+    "serving",
+    "monitoring",
+    "planner",
+    "doctor",
+    "run",
+    "report",
+    "cli",
+)
+"""Every stage that a table with boosting passes through."""
+
+NEEDS_TORCH = frozenset(
+    {
+        "trainwright.data.feed",
+        "trainwright.model.network",
+        "trainwright.predictor.network",
+    }
+)
+"""The modules of those stages that cannot be imported without torch: all of them, and no other."""
+
+HEAVY = ("torch", "numpy", "polars", "sklearn", "scipy", "lightgbm", "matplotlib", "pydantic")
+"""What a command that computes nothing must not wait for."""
+
+REFUSE = """
+import importlib, json, sys
+
+ABSENT = {"torch", "safetensors", "jaxtyping", "beartype", "hypothesis", "pytest"}
+
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ABSENT:
+            raise ModuleNotFoundError(f"refused: {name}", name=name)
+
+sys.meta_path.insert(0, Refuse())
+failed = {}
+for name in json.loads(sys.argv[1]):
+    try:
+        importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        failed[name] = str(error)
+print(json.dumps(failed))
+"""
+
+LOADED = """
+import json, sys
+
+sys.argv = json.loads(sys.argv[1])
+try:
+    {statement}
+except SystemExit as ending:
+    assert ending.code in (0, None), ending.code
+print()
+print(json.dumps(sorted(name for name in sys.modules if "." not in name)))
+"""
+
+
+def last_line(program: str, argument: object) -> object:
+    done = subprocess.run(
+        [sys.executable, "-c", program, json.dumps(argument)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def light_modules() -> list[str]:
+    files = [path for stage in LIGHT_STAGES for path in sorted((PACKAGE / stage).rglob("*.py"))]
+    parts = [path.relative_to(PACKAGE.parent).with_suffix("").parts for path in files]
+    return [".".join(part for part in names if part != "__init__") for names in parts]
+
+
+def test_exactly_the_named_modules_need_torch() -> None:
+    failed = last_line(REFUSE, light_modules())
+    assert isinstance(failed, dict)
+    assert set(failed) == NEEDS_TORCH, failed
+
+
+def test_help_waits_for_nothing_heavy() -> None:
+    program = LOADED.replace("{statement}", "from trainwright.cli.main import main; main()")
+    loaded = last_line(program, ["trainwright", "--help"])
+    assert isinstance(loaded, list)
+    assert "trainwright" in loaded
+    assert not set(HEAVY) & set(loaded)
+
+
+def test_importing_the_package_waits_for_nothing_heavy() -> None:
+    loaded = last_line(LOADED.replace("{statement}", "import trainwright"), [""])
+    assert isinstance(loaded, list)
+    assert "trainwright" in loaded
+    assert not set(HEAVY) & set(loaded)

@@ -1,0 +1,150 @@
+"""What the source never holds: ways to run code from a file, paths of a machine, overlong parts."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = sorted((ROOT / "src").rglob("*.py"))
+
+MODULES = {"pickle", "_pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve", "yaml"}
+"""Each reads a file by running what stands in it; `yaml` is PyYAML, ruamel.yaml reads contracts."""
+
+CALLS = {"eval", "exec", "hasattr", "torch.load", "yaml.load"}
+ATTRIBUTES = {("torch", "load")}
+
+MOST_LINES_OF_A_FILE = 400
+MOST_LINES_OF_A_FUNCTION = 60
+
+HOME = re.compile(r"(?<![\w.])/(?:home|root|work|Users)/\w")
+
+
+def names_imported(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        for alias in node.names:
+            yield from (name for name in MODULES if alias.name.partition(".")[0] == name)
+        return
+    module = node.module or ""
+    yield from (name for name in MODULES if not node.level and module.partition(".")[0] == name)
+    yield from (f"{module}.{a.name}" for a in node.names if (module, a.name) in ATTRIBUTES)
+
+
+def refused(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield from ((node.lineno, f"import of {name}") for name in names_imported(node))
+        elif isinstance(node, ast.Call):
+            called = ast.unparse(node.func)
+            if called in CALLS:
+                yield node.lineno, f"call of {called}"
+            for keyword in node.keywords:
+                written = ast.unparse(keyword)
+                if keyword.arg == "allow_pickle" and written != "allow_pickle=False":
+                    yield node.lineno, written
+                if keyword.arg == "typ" and written not in ("typ='safe'", "typ='rt'"):
+                    yield node.lineno, written
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import pickle",
+        "from joblib import dump",
+        "import yaml",
+        "from torch import load",
+        "torch.load(path)",
+        "np.load(path, allow_pickle=True)",
+        "np.load(path, allow_pickle=given)",
+        "yaml.load(text)",
+        "YAML(typ='unsafe')",
+        "eval(text)",
+        "exec(text)",
+        "hasattr(model, 'fit')",
+    ],
+)
+def test_the_gate_sees(text: str) -> None:
+    assert list(refused(ast.parse(text)))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "model.eval()",
+        "np.load(path, allow_pickle=False)",
+        "YAML(typ='safe')",
+        "from torch import nn",
+    ],
+)
+def test_the_gate_lets_pass(text: str) -> None:
+    assert not list(refused(ast.parse(text)))
+
+
+def test_no_file_runs_code_that_it_reads() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {what}"
+        for path in SOURCES
+        for line, what in refused(ast.parse(path.read_text(encoding="utf-8")))
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_no_file_is_too_long() -> None:
+    lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in SOURCES}
+    found = [
+        f"{path.relative_to(ROOT)}: {lines} lines"
+        for path, lines in lengths.items()
+        if lines > MOST_LINES_OF_A_FILE
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_no_function_is_too_long() -> None:
+    functions = [
+        (path, node)
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    found = [
+        f"{path.relative_to(ROOT)}:{node.lineno} {node.name}"
+        for path, node in functions
+        if (node.end_lineno or node.lineno) - node.lineno + 1 > MOST_LINES_OF_A_FUNCTION
+    ]
+    assert functions
+    assert not found, "\n".join(found)
+
+
+def tracked_files() -> list[Path]:
+    """The files that git has or would take; skips the test where this is not a checkout."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a git checkout")
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    paths = [ROOT / name for name in done.stdout.split("\0") if name]
+    return [path for path in paths if path.is_file()]
+
+
+def test_no_tracked_file_names_a_path_of_a_machine() -> None:
+    found = []
+    for path in tracked_files():
+        data = path.read_bytes()
+        if b"\0" in data:
+            continue
+        lines = data.decode("utf-8").splitlines()
+        found += [
+            f"{path.relative_to(ROOT)}:{number}: {line.strip()[:80]}"
+            for number, line in enumerate(lines, start=1)
+            if HOME.search(line)
+        ]
+    assert not found, "\n".join(found)
+
+
+def test_the_path_pattern_sees_a_home_folder() -> None:
+    assert HOME.search("read /" + "home/ann/data.csv")
+    assert not HOME.search("https://example.org/home/page")
