@@ -1,0 +1,283 @@
+"""Files to typed frames: what is wrong with the data is said here, all of it at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+import numpy as np
+import polars as pl
+
+from trainwright.contract.data import Column, ColumnSplit, Data, GroupSplit, TimeSplit
+from trainwright.core.errors import DataMistake, Mistake, NotAvailable, Problem
+from trainwright.core.files import Json
+from trainwright.data.columns import ColumnType, infer_column, value_problems
+from trainwright.data.sources import FileVersion, SourceFile, read_source
+from trainwright.data.table import Integers, PartName
+from trainwright.data.target_column import (
+    TargetColumn,
+    TargetFacts,
+    class_counts,
+    class_problems,
+    target_kind,
+    typed_target,
+)
+from trainwright.data.values import Cleaning, to_numbers
+from trainwright.data.wording import nearest, quoted, some
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class DataFacts:
+    """What a plan needs to know of the data. `rows` counts all files; `given` names the parts that
+    have a file of their own; `columns` leaves the target out."""
+
+    rows: int
+    columns: tuple[ColumnType, ...]
+    target: TargetFacts
+    files: tuple[FileVersion, ...]
+    given: frozenset[str]
+    part_rows: Mapping[str, int]
+
+    def to_json(self) -> Json:
+        """Everything, as JSON."""
+        return {
+            "rows": self.rows,
+            "columns": [column.to_json() for column in self.columns],
+            "target": self.target.to_json(),
+            "files": [file.to_json() for file in self.files],
+            "given": sorted(self.given),
+            "part_rows": dict(self.part_rows),
+        }
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """Typed rows before they are divided. `frames` holds `train` and the parts that were given;
+    `positions` int64 says which row (0-based) of its file each row was; `notes` are for people."""
+
+    frames: Mapping[PartName, pl.DataFrame]
+    positions: Mapping[PartName, Integers]
+    columns: tuple[ColumnType, ...]
+    cleaning: Cleaning
+    facts: DataFacts
+    notes: tuple[str, ...]
+
+
+def read_data(section: Data, folder: Path) -> Raw:
+    """Read every file the section names, relative to `folder`, and type its columns.
+
+    The training file alone decides the types; the other files are read with them.
+
+    Raises:
+        DataMistake: with every problem that could be found at once.
+        NotAvailable: the section asks for what this version does not do.
+    """
+    sources = _read_sources(section, folder)
+    problems = _name_problems(section, sources)
+    if problems:
+        raise DataMistake(problems)
+    cleaning = Cleaning.of(section)
+    cells = {part: cleaning.frame(source.frame) for part, source in sources.items()}
+    columns, problems = _infer_columns(section, cells["train"], sources["train"])
+    target = TargetColumn(section, *target_kind(section, cells["train"], sources["train"]))
+    problems += target.problems
+    frames: dict[PartName, pl.DataFrame] = {}
+    for part, source in sources.items():
+        frames[part], found = _typed_frame(cells[part], columns, source)
+        series, more = typed_target(target, cells[part][section.target], source)
+        frames[part] = frames[part].with_columns(series)
+        problems += [problem for problem in (*found, *more) if problem not in problems]
+    problems += class_problems(target, frames, sources)
+    if problems:
+        raise DataMistake(problems)
+    return _raw(sources, frames, columns, target, cleaning)
+
+
+def _read_sources(section: Data, folder: Path) -> dict[PartName, SourceFile]:
+    first = "path" if section.path or not section.train_path else "train_path"
+    wanted: list[tuple[PartName, str, str]] = [
+        ("train", f"data.{first}", section.path or section.train_path),
+        ("validation", "data.val_path", section.val_path),
+        ("test", "data.test_path", section.test_path),
+    ]
+    if not wanted[0][2]:
+        raise DataMistake(
+            Problem("no data is named", path="data.path", fix="name a file: data.path: rows.csv")
+        )
+    sources: dict[PartName, SourceFile] = {}
+    problems: list[Problem] = []
+    for part, path, written in wanted:
+        if not written:
+            continue
+        try:
+            sources[part] = read_source(written, folder, path)
+            problems += _row_problems(sources[part], part, path)
+        except NotAvailable:
+            raise
+        except Mistake as mistake:
+            problems += mistake.problems
+    if problems:
+        raise DataMistake(problems)
+    return sources
+
+
+def _row_problems(source: SourceFile, part: PartName, path: str) -> list[Problem]:
+    rows = source.frame.height
+    if rows > 1 or (rows and part != "train"):
+        return []
+    return [
+        Problem(
+            "the file has only one row" if rows else "the file has a header and no rows",
+            path=path,
+            expected="rows to learn from" if part == "train" else "at least one row",
+            fix="export the data again, or name another file",
+            place=source.place(),
+        )
+    ]
+
+
+def _name_problems(section: Data, sources: Mapping[PartName, SourceFile]) -> list[Problem]:
+    """Columns that the contract names and the training file has not, and columns of the training
+    file that other files lack."""
+    source = sources["train"]
+    names = source.frame.columns
+    wanted = [("data.target", section.target)]
+    wanted += [(f"data.exclude.{i}", name) for i, name in enumerate(section.exclude)]
+    wanted += [(f"data.columns.{name}", name) for name in section.columns]
+    wanted += [("data.split.column", name) for name in _split_columns(section)]
+    problems = [_absent(path, name, names, source) for path, name in wanted if name not in names]
+    unused = {*section.exclude}
+    unused |= {name for name, column in section.columns.items() if column.kind == "ignored"}
+    needed = [name for name in names if name not in unused]
+    for part, other in sources.items():
+        lacking = [name for name in needed if name not in other.frame.columns]
+        if part != "train" and lacking:
+            problems.append(
+                Problem(
+                    f"the {part} file lacks columns of the training file",
+                    path=f"data.{'val' if part == 'validation' else 'test'}_path",
+                    found=f"no {quoted(lacking)}",
+                    expected=f"the columns of {source.version.path}",
+                    fix="add the columns, or list them in data.exclude",
+                    place=other.place(),
+                )
+            )
+    return problems
+
+
+def _absent(path: str, name: str, names: list[str], source: SourceFile) -> Problem:
+    near = nearest(name, names)
+    return Problem(
+        f"there is no column {name!r}",
+        path=path,
+        found=f"columns {some(names, 8)}",
+        fix=f"did you mean {near!r}?" if near else "name one of the columns",
+        place=source.place(),
+    )
+
+
+def _split_columns(section: Data) -> tuple[str, ...]:
+    match section.split:
+        case GroupSplit(column=name) | TimeSplit(column=name) | ColumnSplit(column=name):
+            return (name,)
+        case _:
+            return ()
+
+
+def _infer_columns(
+    section: Data, cells: pl.DataFrame, source: SourceFile
+) -> tuple[tuple[ColumnType, ...], list[Problem]]:
+    columns: list[ColumnType] = []
+    problems: list[Problem] = []
+    for series in cells.get_columns():
+        name = series.name
+        if name == section.target:
+            continue
+        written = section.columns.get(name, Column())
+        is_time = isinstance(section.split, TimeSplit) and name == section.split.column
+        inferred = infer_column(series, written, _left_out(section, series), source, keep=is_time)
+        columns.append(inferred.type)
+        problems += inferred.problems
+    if not problems and all(column.kind == "ignored" for column in columns):
+        problems.append(
+            Problem(
+                "no column is left to learn from",
+                path="data.columns",
+                found="; ".join(f"{c.name}: {c.reason}" for c in columns[:8]) or "only the target",
+                expected="at least one feature",
+                fix="set the kind of a column in data.columns",
+                place=source.place(),
+            )
+        )
+    return tuple(columns), problems
+
+
+def _left_out(section: Data, cells: pl.Series) -> str:
+    """Why the contract itself keeps a column from being a feature; empty if it does not."""
+    if cells.name in section.exclude:
+        return "listed in data.exclude"
+    match section.split:
+        case GroupSplit(column=name) if name == cells.name:
+            return "names the group of the split"
+        case ColumnSplit(column=name) if name == cells.name:
+            return "says which part a row belongs to"
+        case TimeSplit(column=name) if name == cells.name:
+            return "" if _is_date(section, cells) else "orders the rows of the split"
+        case _:
+            return ""
+
+
+def _is_date(section: Data, cells: pl.Series) -> bool:
+    written = section.columns.get(cells.name, Column())
+    if written.kind == "datetime" or written.format != "auto":
+        return True
+    return written.kind == "auto" and len(to_numbers(cells).bad) > 0
+
+
+def _typed_frame(
+    cells: pl.DataFrame, columns: tuple[ColumnType, ...], source: SourceFile
+) -> tuple[pl.DataFrame, list[Problem]]:
+    typed: list[pl.Series] = []
+    problems: list[Problem] = []
+    for column in columns:
+        if column.name in cells.columns:
+            series, found = value_problems(cells[column.name], column, source)
+            typed.append(series)
+            problems += found
+    return pl.DataFrame(typed), problems
+
+
+def _raw(
+    sources: Mapping[PartName, SourceFile],
+    frames: Mapping[PartName, pl.DataFrame],
+    columns: tuple[ColumnType, ...],
+    target: TargetColumn,
+    cleaning: Cleaning,
+) -> Raw:
+    kept: dict[PartName, pl.DataFrame] = {}
+    positions: dict[PartName, Integers] = {}
+    notes: list[str] = []
+    dropped = 0
+    for part, frame in frames.items():
+        present = frame[target.name].is_not_null()
+        kept[part] = frame.filter(present)
+        positions[part] = np.flatnonzero(present.to_numpy())
+        if left := frame.height - kept[part].height:
+            dropped += left
+            notes.append(f"{left} rows of {sources[part].version.path} left out: no target")
+    notes += [f"{c.name} left out: {c.reason}" for c in columns if c.kind == "ignored"]
+    series = kept["train"][target.name]
+    counts = {} if target.kind == "numbers" else class_counts(series)
+    facts = DataFacts(
+        rows=sum(frame.height for frame in kept.values()),
+        columns=columns,
+        target=TargetFacts(target.kind, counts, series.n_unique(), dropped),
+        files=tuple(source.version for source in sources.values()),
+        given=frozenset(part for part in kept if part != "train"),
+        part_rows={part: frame.height for part, frame in kept.items()},
+    )
+    return Raw(kept, positions, columns, cleaning, facts, tuple(notes))

@@ -1,0 +1,189 @@
+"""The target column: classes or numbers, and what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, final
+
+import polars as pl
+
+from trainwright.contract.data import Column, Data
+from trainwright.core.errors import Problem
+from trainwright.core.files import Json
+from trainwright.data.columns import ColumnType, infinite_problems, value_problems
+from trainwright.data.sources import SourceFile
+from trainwright.data.table import PartName
+from trainwright.data.values import to_labels, to_numbers
+from trainwright.data.wording import nearest, quoted
+
+MOST_CLASSES_OF_NUMBERS = 20
+"""A numeric target with more different values than this is predicted as a number."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class TargetFacts:
+    """What the target column holds. `classes` maps each label of the training file to its rows, and
+    is empty for numbers; `missing` counts rows that were left out for having no target."""
+
+    kind: Literal["classes", "numbers"]
+    classes: Mapping[str, int]
+    distinct: int
+    missing: int
+
+    def to_json(self) -> Json:
+        """The fields by name."""
+        return {
+            "kind": self.kind,
+            "classes": dict(self.classes),
+            "distinct": self.distinct,
+            "missing": self.missing,
+        }
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class TargetColumn:
+    """The target as the contract and the training file make it, with its problems."""
+
+    section: Data
+    kind: Literal["classes", "numbers"]
+    problems: list[Problem]
+
+    @property
+    def name(self) -> str:
+        """The column's name."""
+        return self.section.target
+
+
+def target_kind(
+    section: Data, cells: pl.DataFrame, source: SourceFile
+) -> tuple[Literal["classes", "numbers"], list[Problem]]:
+    """Whether the target is predicted as class or number: numbers with more than 20 different
+    values are numbers, unless the contract types the column."""
+    series = cells[section.target]
+    kind = section.columns.get(section.target, Column()).kind
+    present = len(series) - series.null_count()
+    if kind in ("datetime", "text", "ignored") or series.dtype == pl.Datetime("us"):
+        found = kind if kind != "auto" else "datetime"
+        return "classes", [
+            Problem(
+                "the target cannot be predicted as it is typed",
+                path=section.target,
+                found=found,
+                expected="classes or numbers",
+                fix=f"set data.columns.{section.target}.kind to categorical or numeric",
+                place=source.place(),
+            )
+        ]
+    if kind == "categorical" or not present:
+        return "classes", []
+    mixed = len(to_numbers(series).bad)
+    if kind == "numeric" or (mixed <= 0.1 * present and _many_values(series)):
+        return "numbers", []
+    return "classes", []
+
+
+def _many_values(series: pl.Series) -> bool:
+    return to_numbers(series).series.drop_nulls().n_unique() > MOST_CLASSES_OF_NUMBERS
+
+
+def typed_target(
+    target: TargetColumn, cells: pl.Series, source: SourceFile
+) -> tuple[pl.Series, list[Problem]]:
+    """The target as labels or numbers; a missing target stays null here."""
+    problems: list[Problem] = []
+    if target.kind == "numbers":
+        column = ColumnType(target.name, "numeric", "", 0, 0, "")
+        series, found = value_problems(cells, column, source)
+        problems += found
+    else:
+        series = to_labels(cells)
+        if cells.dtype.is_float():
+            problems += infinite_problems(cells.cast(pl.Float64), source)
+    rows = cells.is_null().arg_true().cast(pl.Int64).to_numpy()
+    if len(rows) == len(cells):
+        problems.append(
+            Problem(
+                "the target is missing in every row",
+                path=target.name,
+                expected="a value to learn in every row",
+                fix="name another column in data.target, or check data.missing_values",
+                place=source.place(),
+            )
+        )
+    elif len(rows) and target.section.missing_target == "fail":
+        problems.append(
+            Problem(
+                f"the target is missing in {len(rows)} of {len(cells)} rows",
+                path=target.name,
+                found=source.rows_text(rows),
+                expected="a value to learn in every row",
+                fix="repair the rows, or leave them out with data.missing_target: drop",
+                place=source.place(int(rows[0])),
+            )
+        )
+    return series, problems
+
+
+def class_problems(
+    target: TargetColumn,
+    frames: Mapping[PartName, pl.DataFrame],
+    sources: Mapping[PartName, SourceFile],
+) -> list[Problem]:
+    """A target that never differs, and classes of other files that training never sees."""
+    name = target.name
+    known = frames["train"][name].drop_nulls().unique()
+    problems: list[Problem] = []
+    if len(known) == 1:
+        problems.append(
+            Problem(
+                "the target has the same value in every row",
+                path=name,
+                found=repr(known[0]),
+                expected="at least two classes, or numbers that differ",
+                fix="name another column in data.target, or add rows of other classes",
+                place=sources["train"].place(),
+            )
+        )
+    for part, frame in frames.items():
+        if part == "train" or target.kind == "numbers" or not len(known):
+            continue
+        series = frame[name]
+        rows = (series.is_not_null() & ~series.is_in(known.implode())).arg_true()
+        if len(rows):
+            problems.append(
+                _unknown_class(
+                    target, series.gather(rows), rows, known.sort().to_list(), part, sources[part]
+                )
+            )
+    return problems
+
+
+def _unknown_class(
+    target: TargetColumn,
+    series: pl.Series,
+    rows: pl.Series,
+    known: list[str],
+    part: PartName,
+    source: SourceFile,
+) -> Problem:
+    labels = series.unique().sort().to_list()
+    pairs = ", ".join(f'"{label}": "{nearest(label, known) or known[0]}"' for label in labels[:4])
+    positions = rows.cast(pl.Int64).to_numpy()
+    return Problem(
+        f"the {part} file has classes that the training file has not",
+        path=target.name,
+        found=f"{quoted(labels)} in {len(positions)} rows",
+        expected=quoted(known, 10),
+        fix=f"if they are other spellings, data.columns.{target.name}.values: {{{pairs}}}",
+        place=source.place(int(positions[0])),
+    )
+
+
+def class_counts(labels: pl.Series) -> dict[str, int]:
+    """Rows of each label, by label."""
+    counted = labels.value_counts(sort=False)
+    pairs = zip(counted[labels.name].to_list(), counted["count"].to_list(), strict=True)
+    return dict(sorted(pairs))

@@ -1,0 +1,199 @@
+"""Cells: the same cleaning and the same reading of numbers, labels and dates for every file."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import polars as pl
+
+from trainwright.contract.data import Data
+from trainwright.core.files import Json
+from trainwright.data.table import Integers
+
+DATE_FORMATS = (
+    "%Y-%m-%d",
+    "%Y-%m-%d %H:%M:%S%.f",
+    "%Y-%m-%dT%H:%M:%S%.f",
+    "%Y-%m-%d %H:%M",
+    "%Y-%m-%dT%H:%M",
+    "%Y-%m-%dT%H:%M:%S%.f%#z",
+    "%Y-%m-%d %H:%M:%S%.f%#z",
+    "%Y/%m/%d",
+    "%Y/%m/%d %H:%M:%S",
+    "%Y/%m/%d %H:%M",
+    "%d/%m/%Y",
+    "%m/%d/%Y",
+    "%d/%m/%Y %H:%M:%S",
+    "%m/%d/%Y %H:%M:%S",
+    "%d/%m/%Y %H:%M",
+    "%m/%d/%Y %H:%M",
+    "%d.%m.%Y",
+    "%d.%m.%Y %H:%M:%S",
+    "%d.%m.%Y %H:%M",
+    "%d-%m-%Y",
+    "%m-%d-%Y",
+    "%d %b %Y",
+    "%b %d, %Y",
+)
+"""The ways of writing a date that are recognised without `columns.<name>.format`, in this order."""
+
+LARGEST = float(np.finfo(np.float32).max)
+"""Features are 32-bit floats; a larger number would become infinite."""
+
+_DATES = pl.Datetime("us")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Cleaning:
+    """What is done to every cell before it is typed: blanks stripped, spellings replaced, missing
+    spellings made null."""
+
+    missing: tuple[str, ...]
+    values: Mapping[str, Mapping[str, str]]
+
+    @classmethod
+    def of(cls, section: Data) -> Cleaning:
+        """The cleaning that a contract asks for."""
+        values = {name: dict(column.values) for name, column in section.columns.items()}
+        return cls(section.missing_values, {name: v for name, v in values.items() if v})
+
+    def cells(self, series: pl.Series) -> pl.Series:
+        """A cleaned column: String, a number type, Datetime, or nested values left alone.
+
+        NaN counts as missing. Dates become moments in UTC without a zone.
+        """
+        replace = self.values.get(series.name, {})
+        series = _plain(series)
+        if replace and (series.dtype.is_numeric() or series.dtype == _DATES):
+            series = to_labels(series)
+        if series.dtype == pl.String:
+            return self._text(series, replace)
+        if series.dtype.is_numeric():
+            return self._numbers(series)
+        return series
+
+    def frame(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Every column of a frame cleaned."""
+        return pl.DataFrame([self.cells(column) for column in frame.get_columns()])
+
+    def to_json(self) -> Json:
+        """What `from_json` reads."""
+        return {
+            "missing": list(self.missing),
+            "values": {name: dict(replace) for name, replace in self.values.items()},
+        }
+
+    @classmethod
+    def from_json(cls, value: Json) -> Cleaning:
+        """The cleaning that `to_json` wrote."""
+        return cls(tuple(value["missing"]), value["values"])
+
+    def _text(self, series: pl.Series, replace: Mapping[str, str]) -> pl.Series:
+        series = series.str.strip_chars()
+        if replace:
+            series = series.replace(list(replace), list(replace.values()))
+        missing = list({"", *self.missing})
+        return series.set(series.is_in(missing), None)
+
+    def _numbers(self, series: pl.Series) -> pl.Series:
+        if series.dtype.is_float():
+            series = series.fill_nan(None)
+        tokens = []
+        for token in self.missing:
+            with contextlib.suppress(ValueError):
+                tokens.append(float(token))
+        tokens = [token for token in tokens if np.isfinite(token)]
+        if not tokens:
+            return series
+        return series.set(series.cast(pl.Float64).is_in(tokens), None)
+
+
+def _plain(series: pl.Series) -> pl.Series:
+    """One of the few types that the rest of the stage knows."""
+    dtype = series.dtype
+    if dtype in (pl.Categorical, pl.Enum, pl.Time, pl.Boolean, pl.Null):
+        return series.cast(pl.String)
+    if dtype == pl.Date:
+        return series.cast(_DATES)
+    if isinstance(dtype, pl.Datetime):
+        if dtype.time_zone:
+            series = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
+        return series.cast(_DATES)
+    if dtype == pl.Duration:
+        return series.dt.total_microseconds() / 1_000_000
+    if dtype.is_decimal():
+        return series.cast(pl.Float64)
+    return series
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A column read as one kind. `bad` are the rows whose value is there but is not of the kind."""
+
+    series: pl.Series
+    bad: Integers
+
+
+def to_numbers(cells: pl.Series) -> Reading:
+    """Cleaned cells as Float64: null where missing; infinities stay, for the caller to refuse."""
+    if cells.dtype == pl.String or cells.dtype.is_numeric():
+        numbers = cells.cast(pl.Float64, strict=False)
+        bad = (cells.is_not_null() & numbers.is_null()).arg_true()
+        return Reading(numbers.fill_nan(None), _rows(bad))
+    return Reading(_nothing(cells, pl.Float64()), _rows(cells.is_not_null().arg_true()))
+
+
+def to_labels(cells: pl.Series) -> pl.Series:
+    """Cleaned cells as String; a whole number is written without its `.0`, whatever wrote it."""
+    if cells.dtype == pl.String:
+        return cells.str.replace(r"^([+-]?\d+)\.0+$", "${1}")
+    if cells.dtype.is_float():
+        whole = cells.is_not_null() & (cells == cells.round(0)) & (cells.abs() < 2.0**53)
+        integers = cells.cast(pl.Int64, strict=False).cast(pl.String)
+        return integers.zip_with(whole, cells.cast(pl.String)).alias(cells.name)
+    if cells.dtype.is_nested() or cells.dtype in (pl.Binary, pl.Object):
+        return _nothing(cells, pl.String())
+    return cells.cast(pl.String)
+
+
+def to_moments(cells: pl.Series, form: str) -> Reading:
+    """Cleaned cells as Datetime in microseconds, UTC. Text must be written as `form` (strftime
+    codes); without one, every recognised way of writing is tried."""
+    if cells.dtype == _DATES:
+        return Reading(cells, _rows(pl.Series([], dtype=pl.UInt32)))
+    if cells.dtype != pl.String:
+        return Reading(_nothing(cells, _DATES), _rows(cells.is_not_null().arg_true()))
+    moments = _parse_moments(cells, form) if form else _nothing(cells, _DATES)
+    if not form and (forms := date_formats(cells)):
+        moments = _parse_moments(cells, forms[0])
+    return Reading(moments, _rows((cells.is_not_null() & moments.is_null()).arg_true()))
+
+
+def date_formats(cells: pl.Series) -> tuple[str, ...]:
+    """The recognised formats that all values of a text column follow. More than one means that day
+    and month cannot be told apart."""
+    present = cells.drop_nulls()
+    if not len(present):
+        return ()
+    first = present.head(20)
+    likely = [form for form in DATE_FORMATS if not _parse_moments(first, form).null_count()]
+    return tuple(form for form in likely if not _parse_moments(present, form).null_count())
+
+
+def _parse_moments(cells: pl.Series, form: str) -> pl.Series:
+    moments = cells.str.to_datetime(form, strict=False, time_unit="us", ambiguous="null")
+    return _plain(moments)
+
+
+def _nothing(cells: pl.Series, dtype: pl.DataType) -> pl.Series:
+    return pl.Series(cells.name, [None] * len(cells), dtype=dtype)
+
+
+def _rows(positions: pl.Series) -> Integers:
+    return positions.cast(pl.Int64).to_numpy()
