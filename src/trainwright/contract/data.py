@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, Tag
 
-from trainwright.contract.section import Auto, Count, Fraction, Section
+from trainwright.contract.section import Auto, Count, Fraction, Section, tagged_by
 
 ColumnKind = Literal["numeric", "categorical", "datetime", "text", "ignored"]
 
@@ -17,7 +17,7 @@ class Column(Section):
     kind: Auto | ColumnKind = "auto"
     """How the column is read: `numeric`, `categorical`, `datetime`, `text`, or `ignored`."""
 
-    values: dict[str, str] = {}
+    values: dict[str, str] = Field(default_factory=dict)
     """Spellings to replace before anything else, for example `{">50K.": ">50K"}`."""
 
     format: str = "auto"
@@ -81,8 +81,13 @@ class ColumnSplit(Section):
 
 
 Split = Annotated[
-    AutoSplit | RandomSplit | StratifiedSplit | GroupSplit | TimeSplit | ColumnSplit,
-    Field(discriminator="kind"),
+    Annotated[AutoSplit, Tag("auto")]
+    | Annotated[RandomSplit, Tag("random")]
+    | Annotated[StratifiedSplit, Tag("stratified")]
+    | Annotated[GroupSplit, Tag("group")]
+    | Annotated[TimeSplit, Tag("time")]
+    | Annotated[ColumnSplit, Tag("column")],
+    tagged_by("kind", default="auto"),
 ]
 
 
@@ -98,7 +103,8 @@ class Features(Section):
     boosting, which splits on missing itself, else median."""
 
     rare_below: Count = 5
-    """Categories seen in fewer training rows share one `rare` bucket; unseen ones have their own."""
+    """Categories seen in fewer training rows share one `rare` bucket; unseen ones have their
+    own."""
 
     max_categories: Count = 1000
     """At most this many categories of a column are kept; the rest are rare."""
@@ -130,14 +136,15 @@ class Data(Section):
     exclude: tuple[str, ...] = ()
     """Columns that are never features: ids, leaks, weights."""
 
-    columns: dict[str, Column] = {}
+    columns: dict[str, Column] = Field(default_factory=dict)
     """What is known of single columns."""
 
     missing_values: tuple[str, ...] = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?")
     """Spellings of a missing value in text files; blanks around a value never count."""
 
     missing_target: Literal["fail", "drop"] = "fail"
-    """What happens to rows without a target: `fail` stops, `drop` leaves them out and counts them."""
+    """What happens to rows without a target: `fail` stops, `drop` leaves them out and counts
+    them."""
 
     split: Split = AutoSplit()
     """How the rows are divided."""

@@ -11,7 +11,8 @@ class Distributed(Section):
     """Over how many devices, and how the work is divided among them."""
 
     strategy: Literal["single", "ddp", "fsdp"] = "single"
-    """`single`: one process. `ddp`: a copy of the model on each device. `fsdp`: the model sharded."""
+    """`single`: one process. `ddp`: a copy of the model on each device. `fsdp`: the model
+    sharded."""
 
     num_gpus: Auto | Count = "auto"
     """Devices. `auto`: one."""

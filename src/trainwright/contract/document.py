@@ -53,8 +53,8 @@ class Contract(Section):
     """How an interrupted run goes on."""
 
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
-    """Where all randomness starts: the split, the order of the rows, the first weights, dropout, the
-    bootstrap."""
+    """Where all randomness starts: the split, the order of the rows, the first weights, dropout,
+    the bootstrap."""
 
     distributed: Distributed = Distributed()
     """Over how many devices."""

@@ -8,7 +8,7 @@ from trainwright.contract.section import Section
 
 
 class Resume(Section):
-    """How an interrupted run goes on. The contract it goes on with is the one it was started with."""
+    """How an interrupted run goes on: with the contract that it was started with."""
 
     data_changed: Literal["refuse", "record"] = "refuse"
     """When the data differs from the run's: `refuse` stops with exit code 11, `record` goes on and

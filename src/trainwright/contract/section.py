@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeVar
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Discriminator, Field
 
 Auto = Literal["auto"]
 """A value that the plan decides; the plan keeps what it chose and why."""
@@ -34,3 +35,14 @@ def settled(value: T | Auto) -> T:
     """The value of a field that a plan has decided; `auto` here is a programmer's mistake."""
     assert value != "auto", "objects are built from the plan, where nothing is `auto`"
     return value
+
+
+def tagged_by(key: str, default: str) -> Discriminator:
+    """Choose a member of a family by its `key`; a mapping that leaves it out is the `default`."""
+
+    def tag(value: Any) -> str:
+        if isinstance(value, Mapping):
+            return str(value.get(key, default))
+        return str(getattr(value, key, "missing"))
+
+    return Discriminator(tag)

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, Tag
 
-from trainwright.contract.section import Auto, Count, Fraction, NonNegative, Positive, Section
+from trainwright.contract.section import (
+    Auto,
+    Count,
+    Fraction,
+    NonNegative,
+    Positive,
+    Section,
+    tagged_by,
+)
 
 Beta = Annotated[float, Field(ge=0, lt=1)]
 
@@ -48,7 +56,10 @@ class CosineWithWarmup(Section):
     """The floor at the last step, as a share of the peak."""
 
 
-Scheduler = Annotated[Constant | CosineWithWarmup, Field(discriminator="name")]
+Scheduler = Annotated[
+    Annotated[Constant, Tag("constant")] | Annotated[CosineWithWarmup, Tag("cosine_with_warmup")],
+    tagged_by("name", default="cosine_with_warmup"),
+]
 
 
 class EarlyStopping(Section):

@@ -1,0 +1,115 @@
+"""What a contract may say and this version does not do yet. Reading a contract does not ask this;
+whoever would act on the contract does, and raises `NotAvailable`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from trainwright.contract.document import Contract
+from trainwright.contract.model import Pretrained
+from trainwright.core.errors import Problem
+
+_REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_TASKS = ("ranking", "retrieval", "generation")
+
+
+def unavailable(contract: Contract, written: frozenset[str]) -> list[Problem]:
+    """A problem for each key that asks for work which is not built, without places; `written` are
+    the paths that the contract's file spells out."""
+    return [
+        *_model_and_task(contract, written),
+        *_training(contract),
+        *_data(contract),
+        *_distributed(contract),
+        *_tracking(contract),
+    ]
+
+
+def _not_available(what: str, path: str, found: str, fix: str) -> Problem:
+    return Problem(f"not available in this version: {what}", path=path, found=found, fix=fix)
+
+
+def _model_and_task(contract: Contract, written: frozenset[str]) -> Iterator[Problem]:
+    if isinstance(contract.model, Pretrained):
+        path = "model.architecture" if "model.architecture" in written else "model.kind"
+        yield _not_available(
+            "pretrained models",
+            path,
+            contract.model.architecture,
+            "choose model.kind of: boosting, linear, mlp, tabular_resnet",
+        )
+    if contract.task in _TASKS:
+        yield _not_available(
+            f"the task {contract.task}",
+            "task",
+            contract.task,
+            "choose classification or regression",
+        )
+
+
+def _training(contract: Contract) -> Iterator[Problem]:
+    if contract.training.mixed_precision == "fp16":
+        yield _not_available(
+            "fp16, which needs loss scaling",
+            "training.mixed_precision",
+            "fp16",
+            "choose auto, bf16 or fp32",
+        )
+
+
+def _data(contract: Contract) -> Iterator[Problem]:
+    data = contract.data
+    for key, path in (
+        ("path", data.path),
+        ("train_path", data.train_path),
+        ("val_path", data.val_path),
+        ("test_path", data.test_path),
+    ):
+        if found := _REMOTE.match(path):
+            yield _not_available(
+                f"reading from {found.group()}",
+                f"data.{key}",
+                # Without what may hold a user name or a key.
+                f"{found.group()}...",
+                "copy the file here and name its local path",
+            )
+    for name, column in data.columns.items():
+        if column.kind == "text":
+            yield _not_available(
+                "free text as a feature",
+                f"data.columns.{name}.kind",
+                "text",
+                "choose categorical or ignored",
+            )
+    if data.num_workers not in ("auto", 0):
+        yield _not_available(
+            "worker processes that prepare batches",
+            "data.num_workers",
+            str(data.num_workers),
+            "choose 0: tables lie in memory and need none",
+        )
+
+
+def _distributed(contract: Contract) -> Iterator[Problem]:
+    distributed = contract.distributed
+    if distributed.strategy != "single":
+        yield _not_available(
+            "several processes", "distributed.strategy", distributed.strategy, "choose single"
+        )
+    if distributed.num_gpus not in ("auto", 1):
+        yield _not_available(
+            "several devices", "distributed.num_gpus", str(distributed.num_gpus), "choose 1"
+        )
+    if distributed.backend == "nccl":
+        yield _not_available("nccl", "distributed.backend", "nccl", "choose auto")
+
+
+def _tracking(contract: Contract) -> Iterator[Problem]:
+    if contract.tracking.sinks:
+        yield _not_available(
+            "trackers outside of the run folder",
+            "tracking.sinks",
+            ", ".join(contract.tracking.sinks),
+            "remove sinks; the run folder holds every signal",
+        )

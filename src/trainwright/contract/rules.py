@@ -1,0 +1,314 @@
+"""Rules that look at several keys or sections. Each is a small pure function; all of them run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+from trainwright.contract.data import AutoSplit, ColumnSplit, GroupSplit, TimeSplit
+from trainwright.contract.document import Contract
+from trainwright.contract.metric_rules import (
+    check_floors,
+    check_metric,
+    check_target,
+    check_watched,
+)
+from trainwright.contract.model import Boosting, Linear
+from trainwright.core.errors import Mistake, Problem
+from trainwright.core.paths import check_name
+
+Problems: TypeAlias = Iterator[Problem]
+Rule: TypeAlias = Callable[[Contract, frozenset[str]], Problems]
+
+
+def problems_of_rules(contract: Contract, written: frozenset[str]) -> list[Problem]:
+    """What the rules have against the contract, without places; `written` are the paths that its
+    file spells out."""
+    return [problem for rule in RULES for problem in rule(contract, written)]
+
+
+def safe_name(contract: Contract, _written: frozenset[str]) -> Problems:
+    """The name becomes the name of folders, with a number behind it."""
+    try:
+        check_name(f"{contract.name}-000000", "the name")
+    except Mistake:
+        yield Problem(
+            "the name is not safe as the name of a folder",
+            path="name",
+            found=repr(contract.name[:60]),
+            expected="at most 57 letters, digits, '.', '_' or '-', starting with a letter or digit",
+            fix="choose a name such as income",
+        )
+
+
+def batch_arithmetic(contract: Contract, _written: frozenset[str]) -> Problems:
+    """batch_size x gradient_accumulation_steps x devices is effective_batch_size."""
+    training = contract.training
+    batch, accumulation = training.batch_size, training.gradient_accumulation_steps
+    effective = training.effective_batch_size
+    devices = 1 if contract.distributed.num_gpus == "auto" else contract.distributed.num_gpus
+    if effective == "auto":
+        return
+    if batch == "auto" or accumulation == "auto":
+        known = devices
+        known *= 1 if batch == "auto" else batch
+        known *= 1 if accumulation == "auto" else accumulation
+        if effective % known:
+            yield Problem(
+                f"effective_batch_size {effective} is not a multiple of {known}, which is "
+                f"{_factors(batch, accumulation, devices)}",
+                path="training.effective_batch_size",
+                found=str(effective),
+                expected=f"a multiple of {known}",
+                fix=f"change it to {max(1, round(effective / known)) * known}",
+            )
+        return
+    product = batch * accumulation * devices
+    if product != effective:
+        yield Problem(
+            f"effective_batch_size says {effective}, but {_factors(batch, accumulation, devices)} "
+            f"is {product}",
+            path="training.effective_batch_size",
+            found=str(effective),
+            expected=str(product),
+            fix=_ways_to_mend(batch, accumulation, devices, effective),
+        )
+
+
+def _factors(batch: int | str, accumulation: int | str, devices: int) -> str:
+    named = (
+        ("training.batch_size", batch),
+        ("training.gradient_accumulation_steps", accumulation),
+        ("distributed.num_gpus", devices),
+    )
+    return " x ".join(f"{path} {value}" for path, value in named if value != "auto")
+
+
+def _ways_to_mend(batch: int, accumulation: int, devices: int, effective: int) -> str:
+    ways = [f"effective_batch_size to {batch * accumulation * devices}"]
+    for name, rest in (
+        ("gradient_accumulation_steps", batch * devices),
+        ("num_gpus", batch * accumulation),
+        ("batch_size", accumulation * devices),
+    ):
+        if effective % rest == 0:
+            ways.append(f"{name} to {effective // rest}")
+    return f"change {', or '.join(ways)}"
+
+
+def training_has_effect(contract: Contract, written: frozenset[str]) -> Problems:
+    """Boosting and linear models are not fitted by the loop that `training` describes."""
+    if isinstance(contract.model, Boosting | Linear) and "training" in written:
+        keys = sorted(path for path in written if path.count(".") == 1 and _under_training(path))
+        yield Problem(
+            f"training has no effect on a model of kind {contract.model.kind}",
+            path="training",
+            found=", ".join(keys) or "training",
+            expected="training only where model.kind is a network, such as mlp",
+            fix="remove training, or change model.kind to mlp",
+        )
+
+
+def _under_training(path: str) -> bool:
+    return path.startswith("training.")
+
+
+def one_source(contract: Contract, _written: frozenset[str]) -> Problems:
+    """Either one file is divided, or the training file is named with what belongs to it."""
+    data = contract.data
+    if data.path and data.train_path:
+        yield Problem(
+            "data.path and data.train_path exclude each other",
+            path="data.train_path",
+            expected="path for one file to divide, train_path where other files go with it",
+            fix="keep one of the two",
+        )
+    elif not data.path and not data.train_path:
+        yield Problem(
+            "the contract names no data",
+            path="data",
+            expected="path or train_path",
+            fix="add for example: path: data.csv",
+        )
+    for key, value in (("val_path", data.val_path), ("test_path", data.test_path)):
+        if value and data.path and not data.train_path:
+            yield Problem(
+                f"data.{key} goes with data.train_path, not with data.path",
+                path=f"data.{key}",
+                expected="path alone, or train_path with val_path or test_path",
+                fix="rename path to train_path",
+            )
+
+
+def split_of_given_parts(contract: Contract, written: frozenset[str]) -> Problems:
+    """A part with a file of its own is not divided off again."""
+    data = contract.data
+    given = {"validation": ("val_path", data.val_path), "test": ("test_path", data.test_path)}
+    for part, (key, path) in given.items():
+        if path and f"data.split.{part}" in written:
+            yield Problem(
+                f"data.split.{part} has no effect beside data.{key}",
+                path=f"data.split.{part}",
+                expected=f"only one of data.split.{part} and data.{key}",
+                fix="remove one of the two",
+            )
+    everything_given = all(path for _, path in given.values())
+    split = data.split
+    if everything_given and not isinstance(split, AutoSplit):
+        yield Problem(
+            f"the {split.kind} split divides nothing: validation and test have their own files",
+            path="data.split",
+            found=f"kind {split.kind}, data.val_path and data.test_path",
+            fix="remove data.split, or val_path and test_path",
+        )
+    elif isinstance(split, ColumnSplit) and (data.val_path or data.test_path):
+        yield Problem(
+            "a split by column says where every row belongs, so no part has a file of its own",
+            path="data.split",
+            found="kind column beside data.val_path or data.test_path",
+            fix="remove data.split, or the path",
+        )
+
+
+def split_shares(contract: Contract, _written: frozenset[str]) -> Problems:
+    """Every part that is divided off gets rows, and so does the training."""
+    data = contract.data
+    if isinstance(data.split, ColumnSplit):
+        return
+    shares = {}
+    if not data.val_path:
+        shares["validation"] = data.split.validation
+    if not data.test_path:
+        shares["test"] = data.split.test
+    for part, share in shares.items():
+        if share == 0:
+            yield Problem(
+                f"the {part} part gets no rows",
+                path=f"data.split.{part}",
+                found="0",
+                expected="a number above 0 and below 1",
+                fix="write for example 0.15",
+            )
+    if sum(shares.values()) >= 1:
+        yield Problem(
+            "no rows are left to train on",
+            path="data.split",
+            found=" + ".join(f"{part} {share}" for part, share in shares.items()),
+            expected="a sum below 1",
+            fix="write for example 0.15 each",
+        )
+
+
+def target_is_not_a_feature(contract: Contract, _written: frozenset[str]) -> Problems:
+    """The target is read, never left out, and never decides the split."""
+    data = contract.data
+    if data.target in data.exclude:
+        yield Problem(
+            f"the target {data.target!r} is excluded; a target is never a feature anyway",
+            path="data.exclude",
+            fix="remove it from exclude",
+        )
+    column = data.columns.get(data.target)
+    if column is not None and column.kind == "ignored":
+        yield Problem(
+            f"the target {data.target!r} is ignored",
+            path=f"data.columns.{data.target}.kind",
+            found="ignored",
+            fix="remove the key, or name another target",
+        )
+    split = data.split
+    if isinstance(split, GroupSplit | TimeSplit | ColumnSplit) and split.column == data.target:
+        yield Problem(
+            f"the {split.kind} split goes by the target {data.target!r}",
+            path="data.split.column",
+            found=split.column,
+            expected="another column than data.target",
+            fix="name the column that the rows are divided by",
+        )
+
+
+def column_formats(contract: Contract, _written: frozenset[str]) -> Problems:
+    """A format is one of dates."""
+    for name, column in contract.data.columns.items():
+        if column.format != "auto" and column.kind not in ("auto", "datetime"):
+            yield Problem(
+                f"a {column.kind} column has no format",
+                path=f"data.columns.{name}.format",
+                found=column.format,
+                expected="format only beside kind: datetime",
+                fix="remove format, or change kind to datetime",
+            )
+
+
+def positive_needs_classes(contract: Contract, written: frozenset[str]) -> Problems:
+    """Numbers have no positive class."""
+    if contract.task == "regression" and "data.positive" in written:
+        yield Problem(
+            "data.positive has no meaning in a regression",
+            path="data.positive",
+            found=contract.data.positive,
+            expected="positive only where task is classification",
+            fix="remove positive, or change task",
+        )
+
+
+def slices_are_named(contract: Contract, _written: frozenset[str]) -> Problems:
+    """Each slice says one way which rows it means, and no two have the same name."""
+    names = Counter[str]()
+    for at, part in enumerate(contract.slices):
+        if bool(part.column) == bool(part.where):
+            yield Problem(
+                "a slice has either a column or a condition",
+                path=f"slices.{at}",
+                found="both" if part.column else "neither",
+                expected="column or where",
+                fix="keep one of the two" if part.column else "add for example: column: region",
+            )
+        if part.name and part.column and not part.where:
+            yield Problem(
+                "the slices of a column are named by its values",
+                path=f"slices.{at}.name",
+                found=part.name,
+                expected="name only beside where",
+                fix="remove name",
+            )
+        name = (part.name or part.where) if part.where else f"{part.column}=<value>"
+        names[name] += 1
+        if names[name] == 2 and (part.column or part.where):
+            yield Problem(
+                f"two slices are called {name!r}",
+                path=f"slices.{at}",
+                expected="a name for each",
+                fix="remove one, or give it a name of its own",
+            )
+
+
+def cost_has_a_price(contract: Contract, _written: frozenset[str]) -> Problems:
+    """A limit on money needs the price of time."""
+    if contract.budget.cost != "unlimited" and contract.budget.price_per_hour == 0:
+        yield Problem(
+            "budget.cost needs budget.price_per_hour",
+            path="budget.cost",
+            expected="price_per_hour above 0 beside cost",
+            fix="add for example: price_per_hour: 2.5",
+        )
+
+
+RULES: tuple[Rule, ...] = (
+    safe_name,
+    one_source,
+    split_of_given_parts,
+    split_shares,
+    target_is_not_a_feature,
+    column_formats,
+    positive_needs_classes,
+    batch_arithmetic,
+    training_has_effect,
+    check_metric,
+    check_target,
+    check_watched,
+    check_floors,
+    slices_are_named,
+    cost_has_a_price,
+)
