@@ -30,13 +30,13 @@ class Answers:
     @property
     def classes(self) -> int:
         """C, the number of classes; 1 for numbers."""
-        return self.scores.shape[1]
+        return int(self.scores.shape[1])
 
     def chosen(self) -> Integers:
         """The most probable class of each row [N]; the first one where several are."""
         if not len(self):
             return np.zeros(0, np.int64)
-        return np.argmax(self.scores, axis=1).astype(np.int64)
+        return np.asarray(np.argmax(self.scores, axis=1), np.int64)
 
     def is_positive(self) -> npt.NDArray[np.bool_]:
         """Whether the positive class is true [N]."""

@@ -100,9 +100,7 @@ def _f1(average: str) -> Measure:
     def compute(answers: Answers, _: Metric) -> float:
         from sklearn.metrics import f1_score
 
-        return float(
-            f1_score(answers.truth, answers.chosen(), average=average, zero_division=0.0)
-        )
+        return float(f1_score(answers.truth, answers.chosen(), average=average, zero_division=0.0))
 
     return compute
 

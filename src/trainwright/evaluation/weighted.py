@@ -53,7 +53,7 @@ def _mean(values: Floats) -> Weighted:
 
 
 def _one_hot(codes: npt.NDArray[Any], classes: int) -> Floats:
-    return (codes[:, None] == np.arange(classes)).astype(np.float64)
+    return np.asarray(codes[:, None] == np.arange(classes), np.float64)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,145 @@
+"""The contract judged, clause by clause: met only if the whole interval says so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from trainwright.contract.metric import METRICS, Direction, Metric
+from trainwright.contract.slices import Slice
+from trainwright.core.files import Json
+from trainwright.evaluation.evaluate import ALL_ROWS, Evaluation, SliceScore
+from trainwright.evaluation.intervals import Interval
+
+Status = Literal["met", "missed", "undecided"]
+
+BASELINE = "dummy"
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """One thing the contract asks for. `slice` is "all rows" or a slice's name.
+
+    Against a baseline, `interval` is that of the difference (model minus baseline) and `target` 0.
+    """
+
+    name: str
+    metric: str
+    slice: str
+    target: float
+    interval: Interval
+    status: Status
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Met if every clause is met, missed if any is missed, else undecided."""
+
+    status: Status
+    clauses: tuple[Clause, ...]
+
+    def to_json(self) -> Json:
+        """Plain JSON; bounds that are not given are null."""
+        return {
+            "status": self.status,
+            "clauses": [
+                {
+                    "name": one.name,
+                    "metric": one.metric,
+                    "slice": one.slice,
+                    "target": one.target,
+                    "status": one.status,
+                    **one.interval.to_json(),
+                }
+                for one in self.clauses
+            ],
+        }
+
+    @staticmethod
+    def from_json(json: Json) -> Verdict:
+        """The inverse of `to_json`."""
+        clauses = tuple(
+            Clause(
+                one["name"],
+                one["metric"],
+                one["slice"],
+                one["target"],
+                Interval.from_json(one),
+                one["status"],
+            )
+            for one in json["clauses"]
+        )
+        return Verdict(json["status"], clauses)
+
+
+def judge(metric: Metric, slices: Sequence[Slice], evaluation: Evaluation) -> Verdict:
+    """Judge the contract's metric and the floor of each slice that has one.
+
+    `metric.name` is decided. A slice with a floor that has no rows at all is undecided.
+    """
+    clauses = [_main_clause(metric, evaluation)]
+    for number, section in enumerate(slices):
+        if section.floor == "none":
+            continue
+        scores = [one for one in evaluation.slices if one.number == number]
+        clauses.extend(_floor_clause(section, section.floor, one) for one in scores)
+    return Verdict(_overall([clause.status for clause in clauses]), tuple(clauses))
+
+
+def status_of(interval: Interval, target: float, direction: Direction) -> Status:
+    """Whether the whole interval is at the target or better, wholly worse, or neither."""
+    if not interval.given:
+        return "undecided"
+    if direction == "max":
+        if interval.low >= target:
+            return "met"
+        return "missed" if interval.high < target else "undecided"
+    if interval.high <= target:
+        return "met"
+    return "missed" if interval.low > target else "undecided"
+
+
+def gain_status(interval: Interval, direction: Direction) -> Status:
+    """Whether a difference is wholly better than 0, wholly not better, or neither."""
+    if not interval.given:
+        return "undecided"
+    if direction == "max":
+        if interval.low > 0:
+            return "met"
+        return "missed" if interval.high <= 0 else "undecided"
+    if interval.high < 0:
+        return "met"
+    return "missed" if interval.low >= 0 else "undecided"
+
+
+def _main_clause(metric: Metric, evaluation: Evaluation) -> Clause:
+    name = metric.name
+    direction = METRICS[name].direction
+    if metric.target == "baseline":
+        gain = evaluation.gains[BASELINE][name]
+        sign = ">" if direction == "max" else "<"
+        status = gain_status(gain, direction)
+        return Clause(f"{name} minus baseline {sign} 0", name, ALL_ROWS, 0.0, gain, status)
+    interval = evaluation.metrics[name]
+    status = status_of(interval, metric.target, direction)
+    return Clause(_condition(name, metric.target), name, ALL_ROWS, metric.target, interval, status)
+
+
+def _floor_clause(section: Slice, floor: float, score: SliceScore) -> Clause:
+    status: Status = "undecided"
+    if score.rows >= section.min_rows:
+        status = status_of(score.interval, floor, METRICS[score.metric].direction)
+    name = f"{_condition(score.metric, floor)} on {score.name}"
+    return Clause(name, score.metric, score.name, floor, score.interval, status)
+
+
+def _condition(metric: str, target: float) -> str:
+    sign = ">=" if METRICS[metric].direction == "max" else "<="
+    return f"{metric} {sign} {target:g}"
+
+
+def _overall(statuses: Sequence[Status]) -> Status:
+    if "missed" in statuses:
+        return "missed"
+    return "undecided" if "undecided" in statuses else "met"

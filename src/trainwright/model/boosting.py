@@ -1,0 +1,241 @@
+"""Gradient-boosted trees by LightGBM (Ke et al. 2017)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, final
+
+import lightgbm
+import numpy as np
+import numpy.typing as npt
+from lightgbm.callback import CallbackEnv, EarlyStopException
+
+from trainwright.contract.model import Boosting
+from trainwright.core.files import Json, read_json, write_json, write_text
+from trainwright.data.table import Floats, Inputs
+
+_CURVE_EVERY = 10
+"""Trees between two points of the training curve: measuring the training rows costs time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Encoded rows with their target: int64 class codes [N] or float64 values [N]."""
+
+    inputs: Inputs
+    target: npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Watching:
+    """Who is told of each tree, and who may end the growing.
+
+    `tell` gets the number of trees and the validation value; `should_stop` is asked after each
+    tree. What has been grown until then is kept up to its best tree.
+    """
+
+    tell: Callable[[int, float], None] = lambda _trees, _value: None
+    should_stop: Callable[[], bool] = lambda: False
+
+
+@dataclass(frozen=True, slots=True)
+class BoostingJob:
+    """What is fitted on what.
+
+    `outputs` is the number of classes, or 1 for numbers. `watch` is the metric whose best
+    validation value decides the number of trees: `loss`, or a metric that LightGBM computes; for
+    any other metric it is the loss. `threads` 0 means all available cores.
+    """
+
+    section: Boosting
+    train: Rows
+    validation: Rows
+    outputs: int
+    seed: int
+    watch: str = "loss"
+    threads: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePoint:
+    """Values of the watched metric after `trees` trees."""
+
+    trees: int
+    train: float
+    validation: float
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Boosted:
+    """Fitted trees, cut at the best number. Scores are class probabilities or values."""
+
+    booster: lightgbm.Booster
+    outputs: int
+    metric: str
+    curve: tuple[CurvePoint, ...] = ()
+    kind: ClassVar[str] = "lightgbm"
+
+    @property
+    def trees(self) -> int:
+        """Boosting rounds that were kept; of several classes each round has a tree per class."""
+        return int(self.booster.current_iteration())
+
+    def score(self, inputs: Inputs) -> Floats:
+        """Class probabilities [N, C], or values [N, 1]."""
+        if not len(inputs):
+            return np.zeros((0, self.outputs))
+        raw = np.asarray(
+            self.booster.predict(matrix_of(inputs), num_threads=available_threads()), np.float64
+        )
+        if self.outputs == 1:
+            return raw[:, None]
+        return np.stack([1 - raw, raw], axis=1) if self.outputs == 2 else raw
+
+    def importances(self) -> Floats:
+        """Total gain of the splits on each matrix column: numeric columns, then categories."""
+        return np.asarray(self.booster.feature_importance("gain"), np.float64)
+
+    def write(self, folder: Path) -> None:
+        """Write `model.txt`, in LightGBM's own text format, and `boosting.json`."""
+        write_text(folder / "model.txt", self.booster.model_to_string())
+        curve = [[point.trees, point.train, point.validation] for point in self.curve]
+        about: Json = {"outputs": self.outputs, "metric": self.metric, "curve": curve}
+        write_json(folder / "boosting.json", about)
+
+
+def read_boosted(folder: Path) -> Boosted:
+    """Read what `Boosted.write` wrote."""
+    about = read_json(folder / "boosting.json")
+    text = (folder / "model.txt").read_text(encoding="utf-8")
+    return Boosted(
+        _quiet_booster(text),
+        int(about["outputs"]),
+        str(about["metric"]),
+        tuple(CurvePoint(int(trees), train, value) for trees, train, value in about["curve"]),
+    )
+
+
+def available_threads() -> int:
+    """Cores this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def matrix_of(inputs: Inputs) -> npt.NDArray[np.float32]:
+    """Numeric columns, then category codes: float32 [N, F + G]; codes below 2**24 stay exact."""
+    return np.concatenate([inputs.numeric, inputs.categories.astype(np.float32)], axis=1)
+
+
+def boosting_parameters(job: BoostingJob) -> dict[str, Any]:
+    """LightGBM's own parameters: with these and `matrix_of`, a call by hand grows equal trees."""
+    section = job.section
+    return {
+        **_objective(job.outputs),
+        "metric": watched_metric(job.watch, job.outputs),
+        "learning_rate": section.learning_rate,
+        "num_leaves": section.num_leaves,
+        "min_data_in_leaf": section.min_data_in_leaf,
+        "feature_fraction": section.feature_fraction,
+        "bagging_fraction": section.bagging_fraction,
+        "bagging_freq": 1 if section.bagging_fraction < 1 else 0,
+        "lambda_l2": section.lambda_l2,
+        "seed": job.seed % 2**31,
+        "deterministic": True,
+        # Left open, LightGBM times both ways and takes the faster: another run, other sums.
+        "force_row_wise": True,
+        "num_threads": job.threads or available_threads(),
+        "verbosity": -1,
+    }
+
+
+def _objective(outputs: int) -> dict[str, Any]:
+    if outputs == 1:
+        return {"objective": "regression_l2"}
+    if outputs == 2:
+        return {"objective": "binary"}
+    return {"objective": "multiclass", "num_class": outputs}
+
+
+def watched_metric(watch: str, outputs: int) -> str:
+    """LightGBM's name of the metric `watch`, or of the loss where it has none of that name."""
+    if outputs == 1:
+        known = {"rmse": "rmse", "mae": "l1", "mape": "mape"}
+        return known.get(watch, "l2")
+    if outputs == 2:
+        known = {"roc_auc": "auc", "average_precision": "average_precision"}
+        return known.get(watch, "binary_logloss")
+    return "multi_logloss"
+
+
+def fit_boosting(job: BoostingJob, watching: Watching | None = None) -> Boosted:
+    """Grow trees until the validation value has not improved for `early_stopping_rounds` trees.
+
+    Without validation rows all `max_trees` are grown.
+    """
+    train = _dataset(job.train)
+    validation = [_dataset(job.validation, train)] if len(job.validation.target) else []
+    watcher = _Watcher(job.section.early_stopping_rounds, watching or Watching())
+    booster = lightgbm.train(
+        boosting_parameters(job),
+        train,
+        num_boost_round=job.section.max_trees,
+        valid_sets=validation,
+        valid_names=["validation"] if validation else [],
+        callbacks=[watcher],
+    )
+    kept = watcher.best_trees or booster.current_iteration()
+    # Cut and read back: what is scored now is what the file will score, without the training rows.
+    text = booster.model_to_string(num_iteration=kept)
+    metric = watched_metric(job.watch, job.outputs)
+    return Boosted(_quiet_booster(text), job.outputs, metric, tuple(watcher.curve))
+
+
+def _quiet_booster(text: str) -> lightgbm.Booster:
+    return lightgbm.Booster(params={"verbosity": -1}, model_str=text)
+
+
+def _dataset(rows: Rows, reference: lightgbm.Dataset | None = None) -> lightgbm.Dataset:
+    numbers = rows.inputs.numeric.shape[1]
+    width = numbers + rows.inputs.categories.shape[1]
+    return lightgbm.Dataset(
+        matrix_of(rows.inputs),
+        label=rows.target,
+        reference=reference,
+        categorical_feature=list(range(numbers, width)),
+        params={"verbosity": -1},
+    )
+
+
+@final
+@dataclass(slots=True)
+class _Watcher:
+    """LightGBM's callback: keeps the curve and the best tree, tells, and ends the growing."""
+
+    patience: int
+    watching: Watching
+    best_trees: int = 0
+    curve: list[CurvePoint] = field(default_factory=list)
+    _best_value: float = float("nan")
+
+    def __call__(self, env: CallbackEnv) -> None:
+        trees = env.iteration + 1
+        last = trees == env.end_iteration
+        results = env.evaluation_result_list or []
+        value = float("nan")
+        if results:
+            _, _, value, maximize = results[0][:4]
+            better = value > self._best_value if maximize else value < self._best_value
+            if better or not self.best_trees:
+                self.best_trees, self._best_value = trees, value
+            self.watching.tell(trees, value)
+            last = last or trees - self.best_trees >= self.patience
+        last = last or self.watching.should_stop()
+        if results and (last or trees == 1 or trees % _CURVE_EVERY == 0):
+            assert isinstance(env.model, lightgbm.Booster)
+            train = float(env.model.eval_train()[0][2])
+            self.curve.append(CurvePoint(trees, train, float(value)))
+        if last:
+            raise EarlyStopException(self.best_trees - 1, list(results))

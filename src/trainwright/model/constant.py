@@ -1,0 +1,44 @@
+"""The dummy baseline: the same answer for every row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, final
+
+import numpy as np
+import numpy.typing as npt
+
+from trainwright.core.files import read_json, write_json
+from trainwright.data.table import Floats, Inputs
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """Class shares [C], or one mean value, given to every row."""
+
+    answer: tuple[float, ...]
+    kind: ClassVar[str] = "constant"
+
+    def score(self, inputs: Inputs) -> Floats:
+        """The answer for each row, [N, C] or [N, 1]."""
+        return np.tile(np.asarray(self.answer, np.float64), (len(inputs), 1))
+
+    def write(self, folder: Path) -> None:
+        """Write `constant.json`."""
+        write_json(folder / "constant.json", {"answer": list(self.answer)})
+
+
+def fit_constant(target: npt.NDArray[Any], outputs: int) -> Constant:
+    """The shares of the `outputs` classes among `target` [N], or its mean if `outputs` is 1."""
+    assert len(target), "there are training rows"
+    if outputs == 1:
+        return Constant((float(np.mean(target)),))
+    shares = np.bincount(target, minlength=outputs) / len(target)
+    return Constant(tuple(float(share) for share in shares))
+
+
+def read_constant(folder: Path) -> Constant:
+    """Read what `Constant.write` wrote."""
+    return Constant(tuple(float(value) for value in read_json(folder / "constant.json")["answer"]))

@@ -1,0 +1,208 @@
+"""Logistic and ridge regression: fitted by scikit-learn, kept as JSON, scored with numpy alone."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal, final
+
+import numpy as np
+import numpy.typing as npt
+
+from trainwright.contract.model import Linear
+from trainwright.core.files import read_json, write_json
+from trainwright.data.table import Floats, Inputs
+
+Link = Literal["identity", "logistic", "softmax"]
+
+_LEAST_PENALTY = 1e-10
+"""Stands for a penalty of 0, which C = 1/penalty cannot express."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class FittedLinear:
+    """Coefficients of K linear functions over F numbers and G categories.
+
+    `intercept` [K], `numeric` [K, F], and for each categorical column a table [codes, K]. `link`
+    turns them into scores: `identity` (K = 1) values, `logistic` (K = 1) two classes, `softmax`
+    several. `present` are the codes of the classes that the training rows had, `outputs` the
+    number of columns of the scores. `warnings` is what the fit has to say.
+    """
+
+    link: Link
+    outputs: int
+    present: tuple[int, ...]
+    intercept: Floats
+    numeric: Floats
+    categories: tuple[Floats, ...]
+    warnings: tuple[str, ...] = ()
+    kind: ClassVar[str] = "linear"
+
+    def score(self, inputs: Inputs) -> Floats:
+        """Class probabilities [N, C], or values [N, 1]. Inputs hold no NaN."""
+        raw = inputs.numeric.astype(np.float64) @ self.numeric.T + self.intercept
+        for column, table in enumerate(self.categories):
+            raw += table[inputs.categories[:, column]]
+        if self.link == "identity":
+            return raw
+        if self.link == "logistic":
+            chance = _logistic(raw[:, 0])
+            found = np.stack([1 - chance, chance], axis=1)
+        else:
+            found = _softmax(raw)
+        scores = np.zeros((len(inputs), self.outputs))
+        scores[:, list(self.present)] = found
+        return scores
+
+    def write(self, folder: Path) -> None:
+        """Write `linear.json`."""
+        write_json(
+            folder / "linear.json",
+            {
+                "link": self.link,
+                "outputs": self.outputs,
+                "present": list(self.present),
+                "intercept": self.intercept.tolist(),
+                "numeric": self.numeric.tolist(),
+                "categories": [table.tolist() for table in self.categories],
+                "warnings": list(self.warnings),
+            },
+        )
+
+    def spreads(self, inputs: Inputs) -> Floats:
+        """How much each column moves the linear functions on these rows, [F + G].
+
+        The standard deviation over the rows of the column's term, summed over the K functions.
+        """
+        if not len(inputs):
+            return np.zeros(self.numeric.shape[1] + len(self.categories))
+        numbers = np.abs(self.numeric).sum(axis=0) * inputs.numeric.std(axis=0, dtype=np.float64)
+        tables = [
+            table[inputs.categories[:, column]].std(axis=0).sum()
+            for column, table in enumerate(self.categories)
+        ]
+        return np.concatenate([numbers, np.asarray(tables, np.float64)])
+
+
+def read_linear(folder: Path) -> FittedLinear:
+    """Read what `FittedLinear.write` wrote."""
+    json = read_json(folder / "linear.json")
+    intercept = np.asarray(json["intercept"], np.float64)
+    return FittedLinear(
+        link=json["link"],
+        outputs=int(json["outputs"]),
+        present=tuple(json["present"]),
+        intercept=intercept,
+        numeric=np.asarray(json["numeric"], np.float64).reshape(len(intercept), -1),
+        categories=tuple(np.asarray(table, np.float64) for table in json["categories"]),
+        warnings=tuple(json["warnings"]),
+    )
+
+
+def fit_linear(
+    section: Linear,
+    inputs: Inputs,
+    target: npt.NDArray[Any],
+    outputs: int,
+    cardinalities: tuple[int, ...],
+) -> FittedLinear:
+    """Fit on scaled, imputed numbers and one column per category code.
+
+    `target` is int64 class codes [N] for `outputs` classes, or float64 values [N] for `outputs`
+    1. A solver that has not converged is said in `warnings` of the result.
+    """
+    assert bool(np.isfinite(inputs.numeric).all()), "numbers of a linear model are imputed"
+    if outputs == 1:
+        return _fit_ridge(section, inputs, target, cardinalities)
+    return _fit_logistic(section, inputs, target, outputs, cardinalities)
+
+
+def _fit_logistic(
+    section: Linear,
+    inputs: Inputs,
+    target: npt.NDArray[Any],
+    outputs: int,
+    cardinalities: tuple[int, ...],
+) -> FittedLinear:
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+
+    model = LogisticRegression(
+        C=1 / max(section.penalty, _LEAST_PENALTY), max_iter=section.max_iterations
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(_design(inputs, cardinalities), target)
+    present = tuple(int(code) for code in model.classes_)
+    said: tuple[str, ...] = ()
+    if int(np.max(model.n_iter_)) >= section.max_iterations:
+        said = (
+            f"the logistic regression had not converged after {section.max_iterations} "
+            "iterations: raise max_iterations or penalty",
+        )
+    link: Link = "logistic" if len(model.intercept_) == 1 else "softmax"
+    numeric, tables = _divide(model.coef_, inputs.numeric.shape[1], cardinalities)
+    intercept = np.asarray(model.intercept_, np.float64)
+    return FittedLinear(link, outputs, present, intercept, numeric, tables, said)
+
+
+def _fit_ridge(
+    section: Linear, inputs: Inputs, target: npt.NDArray[Any], cardinalities: tuple[int, ...]
+) -> FittedLinear:
+    from sklearn.linear_model import Ridge
+
+    # Dense normal equations are exact; one-hot columns stay sparse and are solved by iteration.
+    model = (
+        Ridge(alpha=section.penalty, solver="sparse_cg", tol=1e-8, max_iter=section.max_iterations)
+        if cardinalities
+        else Ridge(alpha=section.penalty, solver="svd")
+    )
+    model.fit(_design(inputs, cardinalities), target)
+    coefficients = np.asarray(model.coef_, np.float64).reshape(1, -1)
+    numeric, tables = _divide(coefficients, inputs.numeric.shape[1], cardinalities)
+    intercept = np.asarray([model.intercept_], np.float64).reshape(1)
+    return FittedLinear("identity", 1, (), intercept, numeric, tables)
+
+
+def _design(inputs: Inputs, cardinalities: tuple[int, ...]) -> Any:
+    """float64 [N, F + sum of cardinalities]: numbers, then 0/1 per code; sparse if any codes."""
+    numeric = inputs.numeric.astype(np.float64)
+    if not cardinalities:
+        return numeric
+    from scipy import sparse
+
+    rows = len(inputs)
+    starts = np.cumsum([0, *cardinalities])
+    columns = (inputs.categories + starts[:-1]).ravel()
+    one_hot = sparse.csr_array(
+        (np.ones(columns.size), columns, np.arange(rows + 1) * len(cardinalities)),
+        shape=(rows, int(starts[-1])),
+    )
+    return sparse.csr_array(sparse.hstack([sparse.csr_array(numeric), one_hot], format="csr"))
+
+
+def _divide(
+    coefficients: npt.NDArray[np.float64], numbers: int, cardinalities: tuple[int, ...]
+) -> tuple[Floats, tuple[Floats, ...]]:
+    """Coefficients [K, F + codes] as those of the numbers [K, F] and a table [codes, K] each."""
+    ends = np.cumsum([numbers, *cardinalities])
+    tables = tuple(
+        np.ascontiguousarray(coefficients[:, end - size : end].T, np.float64)
+        for end, size in zip(ends[1:], cardinalities, strict=True)
+    )
+    return np.ascontiguousarray(coefficients[:, :numbers], np.float64), tables
+
+
+def _logistic(raw: Floats) -> Floats:
+    """1 / (1 + exp(-raw)) without overflow."""
+    small = np.exp(-np.abs(raw))
+    return np.where(raw >= 0, 1 / (1 + small), small / (1 + small))
+
+
+def _softmax(raw: Floats) -> Floats:
+    if not len(raw):
+        return raw
+    grown = np.exp(raw - raw.max(axis=1, keepdims=True))
+    return np.asarray(grown / grown.sum(axis=1, keepdims=True))
