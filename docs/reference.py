@@ -125,8 +125,9 @@ def _text(value: Schema) -> str:
 def _default(value: Schema) -> str:
     default = value.get("default", "")
     if isinstance(default, dict):
-        tag = value.get("discriminator", {}).get("propertyName", "")
-        return f"`{default[tag]}`" if tag else "its own defaults" if default else "none"
+        family = sum("$ref" in member for member in _members(value)) > 1
+        chosen = [default[key] for key in ("kind", "name") if family and key in default]
+        return f"`{chosen[0]}`" if chosen else "its own defaults" if default else "none"
     if isinstance(default, list):
         return ", ".join(f"`{json.dumps(item)}`" for item in default) or "none"
     if isinstance(default, str):

@@ -51,7 +51,7 @@ def imported(folder: Path) -> set[str]:
 
 
 def import_names(listed: dict[str, Requirement]) -> set[str]:
-    return {IMPORT_NAMES.get(name, name) for name in listed}
+    return {IMPORT_NAMES.get(name, name.replace("-", "_")) for name in listed}
 
 
 def test_the_source_imports_only_what_is_declared() -> None:
