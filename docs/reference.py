@@ -18,7 +18,7 @@ from mkdocs.structure.files import File, Files
 from trainwright.cli.main import app
 from typer.main import get_command
 
-from trainwright.contract.document import Contract
+from trainwright.contract.schema import contract_schema
 from trainwright.core import errors
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -52,7 +52,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def contract_page() -> str:
-    schema = Contract.model_json_schema()
+    schema = contract_schema()
     definitions = schema["$defs"]
     lines = [CONTRACT_HEAD, *_table("", schema, definitions)]
     for name, value in schema["properties"].items():
