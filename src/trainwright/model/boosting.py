@@ -112,7 +112,7 @@ def read_boosted(folder: Path) -> Boosted:
     about = read_json(folder / "boosting.json")
     text = (folder / "model.txt").read_text(encoding="utf-8")
     return Boosted(
-        _quiet_booster(text),
+        lightgbm.Booster(model_str=text),
         int(about["outputs"]),
         str(about["metric"]),
         tuple(CurvePoint(int(trees), train, value) for trees, train, value in about["curve"]),
@@ -190,11 +190,7 @@ def fit_boosting(job: BoostingJob, watching: Watching | None = None) -> Boosted:
     # Cut and read back: what is scored now is what the file will score, without the training rows.
     text = booster.model_to_string(num_iteration=kept)
     metric = watched_metric(job.watch, job.outputs)
-    return Boosted(_quiet_booster(text), job.outputs, metric, tuple(watcher.curve))
-
-
-def _quiet_booster(text: str) -> lightgbm.Booster:
-    return lightgbm.Booster(params={"verbosity": -1}, model_str=text)
+    return Boosted(lightgbm.Booster(model_str=text), job.outputs, metric, tuple(watcher.curve))
 
 
 def _dataset(rows: Rows, reference: lightgbm.Dataset | None = None) -> lightgbm.Dataset:
@@ -210,7 +206,7 @@ def _dataset(rows: Rows, reference: lightgbm.Dataset | None = None) -> lightgbm.
 
 
 @final
-@dataclass(slots=True)
+@dataclass(eq=False)  # no slots, and hashed by identity: LightGBM sorts and marks its callbacks
 class _Watcher:
     """LightGBM's callback: keeps the curve and the best tree, tells, and ends the growing."""
 

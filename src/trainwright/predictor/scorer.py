@@ -1,0 +1,31 @@
+"""The seam between what fits a model and what uses one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+from trainwright.data.table import Floats, Inputs
+
+
+class Scorer(Protocol):
+    """A fitted model without its features.
+
+    Implementations give finite scores for any inputs of the shape they were fitted on, for 0 rows
+    as well, and the same scores for the same rows whatever stands beside them and how often they
+    are asked. `testing/scorers.py` checks it.
+    """
+
+    @property
+    def kind(self) -> str:
+        """`lightgbm`, `linear`, `network` or `constant`: says how its files are read."""
+        ...
+
+    def score(self, inputs: Inputs) -> Floats:
+        """Class probabilities [N, C] (C = 2 for two classes), or values [N, 1] in the target's
+        own unit."""
+        ...
+
+    def write(self, folder: Path) -> None:
+        """Write its own files into an existing folder; nothing in them is a pickle."""
+        ...

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from trainwright.contract.model import Boosting, Linear
+from trainwright.data.table import Inputs
+from trainwright.model.boosting import BoostingJob, Rows, fit_boosting, read_boosted
+from trainwright.model.constant import fit_constant, read_constant
+from trainwright.model.linear import fit_linear, read_linear
+from trainwright.testing.scorers import (
+    FakeScorer,
+    ScorerCase,
+    check_purity,
+    check_round_trip,
+    check_rows_apart,
+    check_shape,
+    check_values,
+    read_fake,
+)
+
+CARDINALITIES = (6, 4)
+
+
+def _rows(outputs: int, count: int = 400) -> Rows:
+    generator = np.random.default_rng(outputs)
+    numeric = generator.normal(size=(count, 3)).astype(np.float32)
+    categories = np.stack([generator.integers(0, top, count) for top in CARDINALITIES], axis=1)
+    signal = numeric[:, 0] + 0.5 * categories[:, 0] + generator.normal(size=count)
+    if outputs == 1:
+        return Rows(Inputs(numeric, categories), signal.astype(np.float64))
+    edges = np.quantile(signal, np.linspace(0, 1, outputs + 1)[1:-1])
+    return Rows(Inputs(numeric, categories), np.digitize(signal, edges).astype(np.int64))
+
+
+def _case(family: str, outputs: int) -> ScorerCase:
+    rows = _rows(outputs)
+    match family:
+        case "fake":
+            return ScorerCase(FakeScorer(), rows.inputs, 2, read_fake)
+        case "constant":
+            return ScorerCase(
+                fit_constant(rows.target, outputs), rows.inputs, outputs, read_constant
+            )
+        case "linear":
+            linear = fit_linear(
+                Linear(kind="linear"), rows.inputs, rows.target, outputs, CARDINALITIES
+            )
+            return ScorerCase(linear, rows.inputs, outputs, read_linear)
+        case _:
+            section = Boosting(kind="boosting", max_trees=20)
+            job = BoostingJob(section, rows, rows, outputs, seed=0, threads=1)
+            return ScorerCase(fit_boosting(job), rows.inputs, outputs, read_boosted)
+
+
+CASES = [
+    ("fake", 2),
+    *((family, n) for family in ("constant", "linear", "boosting") for n in (1, 2, 4)),
+]
+
+
+@pytest.fixture(scope="module", params=CASES, ids=lambda case: f"{case[0]}-{case[1]}")
+def case(request: pytest.FixtureRequest) -> ScorerCase:
+    return _case(*request.param)
+
+
+def test_it_gives_a_row_for_a_row(case: ScorerCase) -> None:
+    check_shape(case)
+
+
+def test_its_scores_are_probabilities_or_numbers(case: ScorerCase) -> None:
+    check_values(case)
+
+
+def test_it_is_pure(case: ScorerCase) -> None:
+    check_purity(case)
+
+
+def test_its_rows_do_not_touch(case: ScorerCase) -> None:
+    check_rows_apart(case)
+
+
+def test_it_is_the_same_when_read_back(case: ScorerCase, tmp_path: Path) -> None:
+    check_round_trip(case, tmp_path)

@@ -1,0 +1,53 @@
+"""Linear models through the product against scikit-learn on a dense one-hot matrix."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression, Ridge
+
+from trainwright.contract.model import Linear
+from trainwright.data.table import Inputs
+from trainwright.model.linear import fit_linear
+
+CARDINALITIES = (6, 4)
+
+
+def _inputs() -> Inputs:
+    generator = np.random.default_rng(3)
+    numeric = generator.normal(size=(600, 3)).astype(np.float32)
+    categories = np.stack([generator.integers(0, top, 600) for top in CARDINALITIES], axis=1)
+    return Inputs(numeric, categories)
+
+
+def _dense(inputs: Inputs) -> np.ndarray:
+    one_hot = [np.eye(top)[inputs.categories[:, g]] for g, top in enumerate(CARDINALITIES)]
+    return np.concatenate([inputs.numeric.astype(np.float64), *one_hot], axis=1)
+
+
+def _signal(inputs: Inputs) -> np.ndarray:
+    noise = np.random.default_rng(4).normal(size=len(inputs))
+    return inputs.numeric[:, 0] - 0.7 * inputs.categories[:, 0] + noise
+
+
+@pytest.mark.parametrize("outputs", [2, 4])
+@pytest.mark.parametrize("penalty", [0.1, 1.0, 10.0])
+def test_logistic_regression(outputs: int, penalty: float) -> None:
+    inputs = _inputs()
+    signal = _signal(inputs)
+    edges = np.quantile(signal, np.linspace(0, 1, outputs + 1)[1:-1])
+    target = np.digitize(signal, edges)
+    ours = fit_linear(
+        Linear(kind="linear", penalty=penalty), inputs, target, outputs, CARDINALITIES
+    )
+    theirs = LogisticRegression(C=1 / penalty, max_iter=1000).fit(_dense(inputs), target)
+    np.testing.assert_allclose(ours.score(inputs), theirs.predict_proba(_dense(inputs)), atol=2e-3)
+
+
+@pytest.mark.parametrize("penalty", [0.1, 1.0, 10.0])
+def test_ridge_regression(penalty: float) -> None:
+    inputs = _inputs()
+    target = _signal(inputs)
+    ours = fit_linear(Linear(kind="linear", penalty=penalty), inputs, target, 1, CARDINALITIES)
+    theirs = Ridge(alpha=penalty, solver="svd").fit(_dense(inputs), target)
+    np.testing.assert_allclose(ours.score(inputs)[:, 0], theirs.predict(_dense(inputs)), atol=1e-6)

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from trainwright.contract.model import Linear
+from trainwright.data.table import Inputs
+from trainwright.model.linear import fit_linear
+
+
+def _inputs(count: int = 300) -> Inputs:
+    generator = np.random.default_rng(0)
+    numeric = generator.normal(size=(count, 2)).astype(np.float32)
+    return Inputs(numeric, generator.integers(0, 5, (count, 1)))
+
+
+def test_a_solver_that_does_not_converge_says_so() -> None:
+    inputs = _inputs()
+    target = (inputs.numeric[:, 0] > 0).astype(np.int64)
+    hurried = fit_linear(Linear(kind="linear", max_iterations=1), inputs, target, 2, (5,))
+    assert "had not converged after 1 iterations" in hurried.warnings[0]
+    patient = fit_linear(Linear(kind="linear"), inputs, target, 2, (5,))
+    assert patient.warnings == ()
+
+
+def test_a_class_that_no_training_row_has_gets_no_probability() -> None:
+    inputs = _inputs()
+    target = np.where(inputs.numeric[:, 0] > 0, 3, 1)
+    scores = fit_linear(Linear(kind="linear"), inputs, target, 4, (5,)).score(inputs)
+    assert scores.shape == (300, 4)
+    assert float(scores[:, [0, 2]].max()) == 0.0
+    np.testing.assert_allclose(scores.sum(axis=1), 1.0)
+
+
+def test_the_spread_is_where_the_signal_is() -> None:
+    inputs = _inputs()
+    target = (inputs.categories[:, 0] >= 3).astype(np.int64)
+    linear = fit_linear(Linear(kind="linear"), inputs, target, 2, (5,))
+    spreads = linear.spreads(inputs)
+    assert spreads.shape == (3,)
+    assert int(spreads.argmax()) == 2
+
+
+def test_missing_numbers_are_refused() -> None:
+    inputs = Inputs(np.array([[np.nan], [1.0]], np.float32), np.zeros((2, 0), np.int64))
+    with pytest.raises(AssertionError, match="imputed"):
+        fit_linear(Linear(kind="linear"), inputs, np.array([0, 1]), 2, ())
+
+
+def test_extreme_values_do_not_overflow() -> None:
+    inputs = _inputs()
+    target = (inputs.numeric[:, 0] > 0).astype(np.int64)
+    linear = fit_linear(Linear(kind="linear"), inputs, target, 2, (5,))
+    far = Inputs(np.array([[1e30, 0], [-1e30, 0]], np.float32), np.zeros((2, 1), np.int64))
+    np.testing.assert_allclose(linear.score(far), [[0, 1], [1, 0]], atol=1e-12)
