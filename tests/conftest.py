@@ -15,15 +15,8 @@ os.environ["MPLBACKEND"] = "Agg"
 settings.register_profile("project", deadline=None, derandomize=True)
 settings.load_profile("project")
 
-SHAPED = [
-    "trainwright.model",
-    "trainwright.objective",
-    "trainwright.optim",
-    "trainwright.engine",
-    "trainwright.data",
-    "trainwright.predictor",
-]
-"""The stages whose signatures give the shapes of arrays; in tests every call is checked."""
+SHAPED = ["trainwright.model.network"]
+"""The modules whose signatures give the shapes of arrays; in tests every call is checked."""
 
 if importlib.util.find_spec("torch") is not None:
     from jaxtyping import install_import_hook

@@ -1,0 +1,149 @@
+"""The feed: gives each optimizer step its micro-batches, in an order that is arithmetic.
+
+The cursor is one integer, the samples consumed. Sample s is row `s % N` of epoch `s // N` in the
+order of that epoch, so a feed is moved to any position in constant time and resumes exactly. A step
+never reaches over the end of an epoch: the last step of one may be short, and its loss is divided
+by the targets it really has.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, final
+
+import torch
+from torch import Tensor
+
+from trainwright.core.errors import Mistake, Problem
+from trainwright.data.order import Order, Positions
+
+Batch = tuple[Tensor, ...]
+"""Aligned tensors of one micro-batch, first axis rows; the last one is the target by custom."""
+
+_BLOCK_BYTES = 8 * 2**20
+
+
+class StepBatches(NamedTuple):
+    """What one optimizer step trains on.
+
+    `targets` is the number of targets over all micro-batches (and ranks): what the summed loss is
+    divided by. `samples` is the feed's cursor after this step, `epoch` the epoch it belongs to, and
+    `wait_seconds` how long the step had to wait for its rows.
+    """
+
+    micro_batches: Sequence[Batch]
+    targets: int
+    rows: int
+    samples: int
+    epoch: int
+    wait_seconds: float
+
+
+def _rows_of(batch: Batch) -> int:
+    return batch[0].shape[0]
+
+
+@final
+class Feed:
+    """Micro-batches from aligned tensors in memory, on whatever device they lie.
+
+    Rows are gathered a block of several megabytes at a time, so that a step costs a few views.
+
+    Args:
+        tensors: aligned tensors, each with N rows on its first axis.
+        batch_size: rows of a micro-batch.
+        accumulate: micro-batches of a step.
+        seed: where the order starts.
+        shuffle: whether each epoch has a new random order.
+        count_targets: targets in a micro-batch where that is not its number of rows; the objective
+            must count the same.
+    """
+
+    def __init__(
+        self,
+        tensors: Sequence[Tensor],
+        batch_size: int,
+        accumulate: int = 1,
+        *,
+        seed: int = 0,
+        shuffle: bool = True,
+        count_targets: Callable[[Batch], int] = _rows_of,
+    ) -> None:
+        rows = {len(tensor) for tensor in tensors}
+        if len(rows) != 1 or not min(rows):
+            raise Mistake(
+                Problem(
+                    "a feed needs tensors of one length, with at least one row",
+                    found=f"{[len(tensor) for tensor in tensors]} rows",
+                    fix="pass tensors whose first axis is the same rows",
+                )
+            )
+        assert batch_size >= 1
+        assert accumulate >= 1
+        self.order = Order(rows.pop(), seed, shuffle)
+        self._tensors = tuple(tensors)
+        self._batch = batch_size
+        self._step_rows = batch_size * accumulate
+        self._accumulate = accumulate
+        self._count = count_targets
+        row_bytes = sum(tensor[0].numel() * tensor.element_size() for tensor in tensors)
+        self._block_steps = max(1, _BLOCK_BYTES // max(1, row_bytes * self._step_rows))
+        self.samples = 0
+        self._ready: list[StepBatches] = []
+        self._next = 0
+
+    @property
+    def rows(self) -> int:
+        """Training rows, N."""
+        return self.order.rows
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Optimizer steps in one pass over the rows; the last may be short."""
+        return -(-self.order.rows // self._step_rows)
+
+    def next_step(self) -> StepBatches:
+        """The micro-batches of the next step; moves the cursor behind them."""
+        if self._next == len(self._ready):
+            self._gather()
+        step = self._ready[self._next]
+        self._next += 1
+        self.samples = step.samples
+        return step
+
+    def seek(self, samples: int) -> None:
+        """Move the cursor to `samples` consumed, in constant time."""
+        assert samples >= 0
+        self.samples = samples
+        self._ready = []
+        self._next = 0
+
+    def rows_between(self, start: int, stop: int) -> Positions:
+        """The row numbers that samples `start` to `stop` (of one epoch) were: for messages."""
+        epoch, first = divmod(start, self.rows)
+        return self.order.at(epoch, first, first + stop - start)
+
+    def _gather(self) -> None:
+        """Fetch the rows of the coming steps, up to the end of the epoch, in one go a tensor."""
+        started = time.perf_counter()
+        epoch, first = divmod(self.samples, self.rows)
+        last = min(self.rows, first + self._block_steps * self._step_rows)
+        index = torch.from_numpy(self.order.at(epoch, first, last))
+        gathered = [
+            tensor.index_select(0, index.to(tensor.device, non_blocking=True))
+            for tensor in self._tensors
+        ]
+        # Cut a step at a time: the short step at the end of an epoch must not shift micro-batches.
+        micro = list(zip(*(torch.split(tensor, self._batch) for tensor in gathered), strict=True))
+        base = epoch * self.rows + first
+        self._ready = []
+        for number in range(0, len(micro), self._accumulate):
+            batches = micro[number : number + self._accumulate]
+            rows = sum(map(_rows_of, batches))
+            base += rows
+            targets = sum(map(self._count, batches))
+            self._ready.append(StepBatches(batches, targets, rows, base, epoch, 0.0))
+        waited = time.perf_counter() - started
+        self._ready[0] = self._ready[0]._replace(wait_seconds=waited)
+        self._next = 0

@@ -1,0 +1,91 @@
+"""The order of the training rows as arithmetic: no list to shuffle, nothing to save, any position
+reached in constant time.
+
+Row i of epoch e is P(i), with P a permutation of 0..N-1 keyed by (seed, e): a Feistel network over
+the smallest power of two that holds N, walked again from values outside (Black and Rogaway 2002,
+"Ciphers with arbitrary finite domains", section 3, "cycle walking"). The network alternates between
+the high and the low bits, so that odd numbers of bits are permuted too. A network of a few bits
+reaches only some of the permutations, so up to 1,024 rows P sorts the rows by a keyed hash instead,
+which reaches all of them evenly.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import numpy.typing as npt
+
+_ROUNDS = 6
+_MOST_SORTED_ROWS = 1024
+_MULTIPLIER = np.uint64(0xBF58476D1CE4E5B9)  # of the finalizer of SplitMix64 (Steele et al. 2014)
+_SHIFT = np.uint64(29)
+
+Positions = npt.NDArray[np.int64]
+Words = npt.NDArray[np.uint64]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The order in which `rows` training rows are visited, epoch by epoch.
+
+    With `shuffle` off every epoch goes through the rows as they lie.
+    """
+
+    rows: int
+    seed: int
+    shuffle: bool = True
+
+    def at(self, epoch: int, start: int, stop: int) -> Positions:
+        """Rows at positions `start` to `stop` (exclusive) of an epoch: int64 [stop - start]."""
+        assert 0 <= start <= stop <= self.rows
+        positions = np.arange(start, stop, dtype=np.uint64)
+        if not self.shuffle or self.rows < 2:
+            return positions.astype(np.int64)
+        keys = _keys(self.seed, epoch)
+        if self.rows <= _MOST_SORTED_ROWS:
+            hashes = _scramble(_scramble(np.arange(self.rows, dtype=np.uint64), keys[0]), keys[1])
+            return np.argsort(hashes, kind="stable")[start:stop].astype(np.int64)
+        bits = (self.rows - 1).bit_length()
+        permuted = _permute(positions, bits, keys)
+        outside = np.flatnonzero(permuted >= np.uint64(self.rows))
+        while outside.size:
+            walked = _permute(permuted[outside], bits, keys)
+            permuted[outside] = walked
+            outside = outside[walked >= np.uint64(self.rows)]
+        return permuted.astype(np.int64)
+
+
+def _keys(seed: int, epoch: int) -> Words:
+    """One 64-bit key a round, from a hash of what the order depends on."""
+    digest = hashlib.blake2b(f"order/{seed}/{epoch}".encode(), digest_size=8 * _ROUNDS).digest()
+    return np.frombuffer(digest, dtype="<u8").astype(np.uint64)
+
+
+def _permute(values: Words, bits: int, keys: Words) -> Words:
+    """A keyed permutation of the integers below 2 ** `bits`."""
+    low_bits = np.uint64(bits // 2)
+    high_bits = np.uint64(bits - bits // 2)
+    low_mask = (np.uint64(1) << low_bits) - np.uint64(1)
+    high_mask = (np.uint64(1) << high_bits) - np.uint64(1)
+    high = values >> low_bits
+    low = values & low_mask
+    for number, key in enumerate(keys):
+        if number % 2:
+            high ^= _scramble(low, key) & high_mask
+        else:
+            low ^= _scramble(high, key) & low_mask
+    return (high << low_bits) | low
+
+
+def _scramble(values: Words, key: np.uint64) -> Words:
+    """64 well-mixed bits of each value under a key."""
+    mixed = (values + np.uint64(1)) * (key | np.uint64(1))
+    mixed ^= mixed >> _SHIFT
+    mixed += key
+    mixed *= _MULTIPLIER
+    mixed ^= mixed >> np.uint64(32)
+    return mixed

@@ -1,0 +1,174 @@
+"""One optimizer step: forward, backward over the micro-batches, clip, update."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Protocol, final
+
+import torch
+from torch import Tensor, nn
+
+from trainwright.core.errors import Mistake, Problem
+from trainwright.data.feed import StepBatches
+from trainwright.distributed.strategy import SingleProcess, Strategy
+from trainwright.engine.precision import Full, Precision
+from trainwright.objective.losses import Objective
+from trainwright.tracking.events import StepOutcome
+
+
+class Step(Protocol):
+    """Turns the batches of one step into one update of the weights.
+
+    A non-finite loss or gradient must not reach the weights nor the optimizer's moments; the
+    outcome says that the update was dropped.
+    """
+
+    def __call__(self, work: StepBatches) -> StepOutcome:
+        """One update."""
+        ...
+
+
+@final
+class OptimizerStep:
+    """One update of a model's weights by a torch optimizer.
+
+    The loss of all micro-batches is a sum, divided once by the number of targets of the whole step:
+    how the step is cut into micro-batches does not change the update. The division is the gradient
+    that the backward pass starts from, 1 / targets, which costs nothing.
+
+    On a CPU the gradient norm is read at once, which is free there. On a GPU nothing waits: norm,
+    clipping and the decision to drop a non-finite update stay on the device, where the optimizer's
+    fused kernel takes them as `grad_scale` and `found_inf`.
+
+    Args:
+        model: what is trained; already on its device, in training mode.
+        objective: the summed loss of a micro-batch.
+        optimizer: over the model's parameters. On a GPU it must be a fused one.
+        max_norm: largest L2 norm of the whole gradient; `math.inf` never clips.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        objective: Objective,
+        optimizer: torch.optim.Optimizer,
+        *,
+        max_norm: float = math.inf,
+        precision: Precision | None = None,
+        strategy: Strategy | None = None,
+    ) -> None:
+        self._model = model
+        self._objective = objective
+        self._optimizer = optimizer
+        self._max_norm = max_norm
+        self._forward = (precision or Full()).forward
+        self._norm = (strategy or SingleProcess()).gradient_norm
+        self._parameters = [
+            parameter for group in optimizer.param_groups for parameter in group["params"]
+        ]
+        self._roots: dict[tuple[int, torch.dtype], Tensor] = {}
+        if any(parameter.device.type != "cpu" for parameter in self._parameters):
+            _need_fused(optimizer)
+
+    def __call__(self, work: StepBatches) -> StepOutcome:
+        """Train on one step's batches."""
+        started = time.perf_counter()
+        for parameter in self._parameters:
+            parameter.grad = None
+        loss = self._backward(work)
+        gradients = [p.grad for p in self._parameters if p.grad is not None]
+        if not gradients:
+            raise _no_gradient()
+        norm = self._norm(gradients)
+        if isinstance(norm, float):
+            dropped: float | Tensor = self._update_on_host(float(loss), norm, gradients)
+        else:
+            dropped = self._update_on_device(torch.as_tensor(loss), norm)
+        return StepOutcome(
+            loss=loss,
+            learning_rate=self._optimizer.param_groups[0]["lr"],
+            gradient_norm=norm,
+            found_nonfinite=dropped,
+            step_seconds=time.perf_counter() - started,
+            data_seconds=work.wait_seconds,
+            rows=work.rows,
+            samples=work.samples,
+            epoch=work.epoch,
+        )
+
+    def _backward(self, work: StepBatches) -> float | Tensor:
+        """Accumulate the gradients of all micro-batches; the mean loss of the step."""
+        targets = work.targets
+        counted = 0
+        total: Tensor | None = None
+        for batch in work.micro_batches:
+            with self._forward():
+                loss_sum, count = self._objective(self._model, batch)
+            loss_sum.backward(self._root(targets, loss_sum))  # type: ignore[no-untyped-call]
+            counted += count
+            loss_sum = loss_sum.detach()
+            total = loss_sum if total is None else total + loss_sum
+        assert total is not None, "a step has at least one micro-batch"
+        if counted != targets:
+            raise _wrong_count(counted, targets)
+        return total.item() / targets if total.device.type == "cpu" else total / targets
+
+    def _root(self, targets: int, loss_sum: Tensor) -> Tensor:
+        """Where the backward pass starts: 1 / targets, kept for the next step of the same size."""
+        key = (targets, loss_sum.dtype)
+        root = self._roots.get(key)
+        if root is None:
+            root = self._roots[key] = torch.full_like(loss_sum, 1 / targets)
+        return root
+
+    def _update_on_host(self, loss: float, norm: float, gradients: list[Tensor]) -> float:
+        """Clip and update, unless a number is not finite; 1 if the update was dropped."""
+        if not (math.isfinite(norm) and math.isfinite(loss)):
+            return 1.0
+        if norm > self._max_norm:
+            torch._foreach_mul_(gradients, self._max_norm / (norm + 1e-6))
+        self._optimizer.step()
+        return 0.0
+
+    def _update_on_device(self, loss: Tensor, norm: Tensor) -> Tensor:
+        """The same without reading a number."""
+        dropped = torch.logical_not(torch.isfinite(norm + loss)).to(torch.float32)
+        if self._max_norm < math.inf:
+            scale = torch.clamp((norm + 1e-6) / self._max_norm, min=1.0).to(torch.float32)
+            self._optimizer.grad_scale = scale  # type: ignore[attr-defined]
+        self._optimizer.found_inf = dropped  # type: ignore[attr-defined]
+        self._optimizer.step()
+        return dropped
+
+
+def _need_fused(optimizer: torch.optim.Optimizer) -> None:
+    if not all(group.get("fused") for group in optimizer.param_groups):
+        raise Mistake(
+            Problem(
+                "on a GPU the optimizer must be a fused one",
+                found=f"{type(optimizer).__name__} with fused={optimizer.defaults.get('fused')}",
+                expected="an optimizer made with fused=True",
+                fix=f"torch.optim.{type(optimizer).__name__}(..., fused=True)",
+            )
+        )
+
+
+def _no_gradient() -> Mistake:
+    return Mistake(
+        Problem(
+            "no gradient reached any parameter of the optimizer",
+            expected="a loss that depends on the parameters being trained",
+            fix="make the optimizer from the parameters of the model that the objective calls",
+        )
+    )
+
+
+def _wrong_count(counted: int, targets: int) -> Mistake:
+    return Mistake(
+        Problem(
+            "the objective and the feed count targets differently, so the loss would be wrong",
+            found=f"the objective counted {counted}, the feed announced {targets}",
+            fix="give the feed the objective's own count: Feed(..., count_targets=...)",
+        )
+    )

@@ -1,0 +1,116 @@
+"""Networks for tables: an MLP and a residual network, both over scaled numbers and embedded
+categories."""
+
+from __future__ import annotations
+
+from typing import assert_never, final
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from trainwright.contract.model import Mlp, Network, TabularResNet
+from trainwright.contract.section import Auto
+from trainwright.model.shape import TableShape, embedding_width
+
+
+def build_network(section: Network, shape: TableShape) -> nn.Module:
+    """The network of a contract for a table of this shape; its first weights are drawn from
+    torch's global generator."""
+    columns = TableColumns(shape, section.embedding_dim)
+    match section:
+        case Mlp():
+            return TableNetwork(columns, _mlp(section, columns.width, shape.outputs))
+        case TabularResNet():
+            return TableNetwork(columns, _resnet(section, columns.width, shape.outputs))
+        case _:
+            assert_never(section)
+
+
+@final
+class TableNetwork(nn.Module):
+    """Columns side by side, then a body: (numeric [B, F], categories [B, G]) -> [B, outputs].
+
+    The outputs are logits for classes, or standardised values for numbers.
+    """
+
+    def __init__(self, columns: TableColumns, body: nn.Module) -> None:
+        super().__init__()
+        self.columns = columns
+        self.body = body
+
+    def forward(
+        self, numeric: Float[Tensor, "B F"], categories: Int[Tensor, "B G"]
+    ) -> Float[Tensor, "B outputs"]:
+        """Logits or standardised values."""
+        out: Tensor = self.body(self.columns(numeric, categories))
+        return out
+
+
+@final
+class TableColumns(nn.Module):
+    """Numeric columns and one embedding for each categorical one, side by side: [B, width]."""
+
+    def __init__(self, shape: TableShape, embedding_dim: Auto | int) -> None:
+        super().__init__()
+        widths = [
+            embedding_width(size) if embedding_dim == "auto" else embedding_dim
+            for size in shape.cardinalities
+        ]
+        self.embeddings = nn.ModuleList(
+            nn.Embedding(size, width)
+            for size, width in zip(shape.cardinalities, widths, strict=True)
+        )
+        self.width = shape.numeric + sum(widths)
+
+    def forward(
+        self, numeric: Float[Tensor, "B F"], categories: Int[Tensor, "B G"]
+    ) -> Float[Tensor, "B width"]:
+        """The row as one vector."""
+        embedded = [
+            embedding(codes)
+            for embedding, codes in zip(self.embeddings, categories.unbind(1), strict=True)
+        ]
+        return torch.cat([numeric, *embedded], dim=1)
+
+
+@final
+class Residual(nn.Module):
+    """x + body(x)."""
+
+    def __init__(self, body: nn.Module) -> None:
+        super().__init__()
+        self.body = body
+
+    def forward(self, x: Float[Tensor, "B width"]) -> Float[Tensor, "B width"]:
+        """The input plus the block's change to it."""
+        out: Tensor = x + self.body(x)
+        return out
+
+
+def _mlp(section: Mlp, width: int, outputs: int) -> nn.Module:
+    activation = {"relu": nn.ReLU, "gelu": nn.GELU, "silu": nn.SiLU}[section.activation]
+    layers: list[nn.Module] = []
+    for units in section.hidden:
+        layers += [nn.Linear(width, units), activation(), nn.Dropout(section.dropout)]
+        width = units
+    return nn.Sequential(*layers, nn.Linear(width, outputs))
+
+
+def _resnet(section: TabularResNet, width: int, outputs: int) -> nn.Module:
+    hidden = round(section.width * section.hidden_factor)
+    blocks = [
+        Residual(
+            nn.Sequential(
+                nn.LayerNorm(section.width),
+                nn.Linear(section.width, hidden),
+                nn.ReLU(),
+                nn.Dropout(section.hidden_dropout),
+                nn.Linear(hidden, section.width),
+                nn.Dropout(section.residual_dropout),
+            )
+        )
+        for _ in range(section.blocks)
+    ]
+    head = [nn.LayerNorm(section.width), nn.ReLU(), nn.Linear(section.width, outputs)]
+    return nn.Sequential(nn.Linear(width, section.width), *blocks, *head)
