@@ -1,0 +1,159 @@
+"""Which checkpoints a folder holds, from its ledger and from the disk."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+from trainwright.checkpoint.commit import discard
+from trainwright.checkpoint.ledger import Ledger, LedgerContent, Line
+from trainwright.checkpoint.manifest import Manifest, read_manifest
+from trainwright.checkpoint.retention import Entry
+from trainwright.checkpoint.score import NOT_SCORED
+from trainwright.checkpoint.strict_json import Damaged
+from trainwright.core.files import sync_folder
+
+QUARANTINE = "quarantine-"
+POINTERS = "pointers.json"
+_STEP = re.compile(r"step-[0-9]{10,}")
+
+
+@dataclass(frozen=True, slots=True)
+class NotInLedger:
+    """No line of the ledger is about this checkpoint; its own manifest has to vouch for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A checkpoint that may be whole. `sequence` orders them."""
+
+    sequence: int
+    name: str
+    line: Line | NotInLedger
+
+
+@final
+@dataclass(slots=True)
+class Catalog:
+    """What is known of a folder of checkpoints while a process owns it."""
+
+    lineage: str
+    entries: dict[str, Entry]
+    candidates: list[Candidate]
+    sequence: int
+    """The highest one in use."""
+    newest: str
+    """Name of the newest committed checkpoint; empty before the first."""
+    damaged: tuple[str, ...]
+    """Lines of the ledger that say nothing any more."""
+    has_history: bool
+
+
+def read_catalog(folder: Path, ledger: Ledger) -> Catalog:
+    """Compare ledger and disk; a ledger with broken lines is replaced by its sound ones.
+
+    A complete checkpoint that the ledger does not know is a candidate too: the process died before
+    the line was written, or the ledger was lost.
+
+    Raises:
+        OSError, StorageFailed: the folder cannot be read or changed.
+    """
+    has_history = any(_is_history(path.name, ledger) for path in folder.iterdir())
+    content = ledger.read()
+    if content.damaged or content.torn:
+        _mend(folder, ledger, content)
+    lines = {line.name: line for line in content.lines}
+    on_disk = {path.name: path for path in folder.iterdir() if _STEP.fullmatch(path.name)}
+    manifests = {name: _manifest_of(path) for name, path in on_disk.items()}
+    lineage = _lineage(content, manifests)
+    candidates = [
+        _from_disk(name, manifest, lines.get(name, NotInLedger()))
+        for name, manifest in manifests.items()
+    ] + [
+        Candidate(line.sequence, name, line)
+        for name, line in lines.items()
+        if name not in on_disk and line.kind == "committed"
+    ]
+    for candidate in candidates:
+        if _is_removed(candidate):
+            discard(folder, candidate.name)
+    live = [candidate for candidate in candidates if not _is_gone(candidate)]
+    sequence = max(
+        [line.sequence for line in content.lines]
+        + [manifest.sequence for manifest in manifests.values() if isinstance(manifest, Manifest)],
+        default=0,
+    )
+    # What has no readable manifest and no line is tried first: it must not be passed over unseen.
+    ordered = sorted(live, key=lambda c: (c.sequence < 0, c.sequence, c.name), reverse=True)
+    return Catalog(
+        lineage=lineage,
+        entries={c.name: _entry(c, manifests) for c in live if c.sequence > 0},
+        candidates=ordered,
+        sequence=sequence,
+        newest=max((c for c in live), key=lambda c: c.sequence).name if live else "",
+        damaged=content.damaged,
+        has_history=has_history,
+    )
+
+
+def _mend(folder: Path, ledger: Ledger, content: LedgerContent) -> None:
+    if content.damaged:
+        kept = folder / f"{QUARANTINE}{uuid.uuid4().hex[:8]}-{ledger.path.name}"
+        kept.write_bytes(ledger.path.read_bytes())
+        kept.chmod(0o600)
+        sync_folder(folder)
+    ledger.rewrite(content.lines)
+
+
+def _manifest_of(path: Path) -> Manifest | Damaged:
+    try:
+        return read_manifest(path)[0]
+    except Damaged as error:
+        return error
+
+
+def _from_disk(name: str, manifest: Manifest | Damaged, line: Line | NotInLedger) -> Candidate:
+    if isinstance(manifest, Damaged):
+        return Candidate(-1 if isinstance(line, NotInLedger) else line.sequence, name, line)
+    if isinstance(line, NotInLedger) or manifest.sequence > line.sequence:
+        return Candidate(manifest.sequence, name, NotInLedger())
+    return Candidate(line.sequence, name, line)
+
+
+def _is_history(name: str, ledger: Ledger) -> bool:
+    return (
+        name in (ledger.path.name, POINTERS)
+        or bool(_STEP.fullmatch(name))
+        or name.startswith(QUARANTINE)
+    )
+
+
+def _is_removed(candidate: Candidate) -> bool:
+    """Whether a removal was cut short after its line in the ledger."""
+    return isinstance(candidate.line, Line) and candidate.line.kind == "removed"
+
+
+def _is_gone(candidate: Candidate) -> bool:
+    return isinstance(candidate.line, Line) and candidate.line.kind != "committed"
+
+
+def _entry(candidate: Candidate, manifests: Mapping[str, Manifest | Damaged]) -> Entry:
+    if isinstance(candidate.line, Line):
+        return Entry(candidate.sequence, candidate.name, candidate.line.score)
+    manifest = manifests[candidate.name]
+    score = manifest.score if isinstance(manifest, Manifest) else NOT_SCORED
+    return Entry(candidate.sequence, candidate.name, score)
+
+
+def _lineage(content: LedgerContent, manifests: Mapping[str, Manifest | Damaged]) -> str:
+    """That of the ledger; without one, that of the newest manifest; else a new one."""
+    for line in content.lines:
+        return line.lineage
+    known = [manifest for manifest in manifests.values() if isinstance(manifest, Manifest)]
+    if known:
+        return max(known, key=lambda manifest: manifest.sequence).lineage
+    return uuid.uuid4().hex

@@ -1,0 +1,147 @@
+"""`ledger.jsonl`: which checkpoints were committed, removed or set aside, in order."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Self, final
+
+from trainwright.checkpoint.score import NotScored, score_from_json, score_to_json
+from trainwright.checkpoint.strict_json import Damaged, read_strict
+from trainwright.core.files import Json, sync_folder, write_atomic
+from trainwright.core.hashing import hash_value
+
+Kind = Literal["committed", "removed", "quarantined"]
+_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line. `sequence` is that of the checkpoint which the line is about."""
+
+    kind: Kind
+    lineage: str
+    sequence: int
+    name: str
+    manifest_sha256: str
+    score: float | NotScored
+
+    def to_bytes(self) -> bytes:
+        """The line with a hash of its own and its newline."""
+        content = self._content()
+        return _spell({**content, "check": hash_value(content)}) + b"\n"
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Read a line without its newline.
+
+        Raises:
+            Damaged: any bit of it has changed.
+        """
+        value = read_strict(data)
+        try:
+            line = cls(
+                kind=_kind(value["kind"]),
+                lineage=str(value["lineage"]),
+                sequence=int(value["sequence"]),
+                name=str(value["name"]),
+                manifest_sha256=str(value["manifest_sha256"]),
+                score=score_from_json(value["score"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise Damaged(f"not a line of the ledger: {error}") from None
+        if line.to_bytes() != data + b"\n":
+            raise Damaged("not spelt as it was written")
+        return line
+
+    def _content(self) -> Json:
+        return {
+            "kind": self.kind,
+            "lineage": self.lineage,
+            "sequence": self.sequence,
+            "name": self.name,
+            "manifest_sha256": self.manifest_sha256,
+            "score": score_to_json(self.score),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerContent:
+    """What a ledger says, and which of its lines say nothing any more."""
+
+    lines: tuple[Line, ...]
+    damaged: tuple[str, ...]
+    torn: bool
+    """Whether the last line was being written when the process died."""
+
+
+@final
+class Ledger:
+    """The file. Every append is on the disk before it returns."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def read(self) -> LedgerContent:
+        """All lines; nothing if there is no file.
+
+        Raises:
+            OSError: not readable.
+        """
+        try:
+            data = self.path.read_bytes()
+        except FileNotFoundError:
+            return LedgerContent((), (), torn=False)
+        *whole, rest = data.split(b"\n")
+        lines: list[Line] = []
+        damaged: list[str] = []
+        for number, text in enumerate(whole, start=1):
+            try:
+                lines.append(Line.from_bytes(text))
+            except Damaged as error:
+                damaged.append(f"{self.path.name}:{number}: {error}")
+        return LedgerContent(tuple(lines), tuple(damaged), torn=bool(rest))
+
+    def append(self, lines: Sequence[Line]) -> None:
+        """Append lines.
+
+        Raises:
+            OSError: the file is as it was.
+        """
+        descriptor = os.open(self.path, _FLAGS, 0o600)
+        try:
+            before = os.fstat(descriptor).st_size
+            try:
+                rest = memoryview(b"".join(line.to_bytes() for line in lines))
+                while rest:
+                    rest = rest[os.write(descriptor, rest) :]
+                os.fsync(descriptor)
+            except OSError:
+                os.ftruncate(descriptor, before)
+                raise
+        finally:
+            os.close(descriptor)
+        if before == 0:
+            sync_folder(self.path.parent)
+
+    def rewrite(self, lines: Sequence[Line]) -> None:
+        """Replace the whole file in one step.
+
+        Raises:
+            StorageFailed: the file is as it was.
+        """
+        write_atomic(self.path, b"".join(line.to_bytes() for line in lines))
+
+
+def _kind(value: Json) -> Kind:
+    if value not in ("committed", "removed", "quarantined"):
+        raise ValueError(f"{value!r} is no kind of line")
+    kind: Kind = value
+    return kind
+
+
+def _spell(value: Json) -> bytes:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()

@@ -1,0 +1,199 @@
+"""`manifest.json`: what a checkpoint consists of, with the size and hash of every file."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from trainwright.checkpoint.score import NotScored, score_from_json, score_to_json
+from trainwright.checkpoint.state import Snapshot
+from trainwright.checkpoint.strict_json import (
+    Damaged,
+    pack,
+    read_canonical,
+    unpack,
+    write_canonical,
+)
+from trainwright.checkpoint.tensor_file import read_tensors
+from trainwright.core.errors import Mistake, StorageFailed
+from trainwright.core.files import Json
+from trainwright.core.hashing import hash_bytes, hash_value
+from trainwright.core.paths import check_name
+
+FORMAT = 1
+MANIFEST = "manifest.json"
+VALUES = "values.json"
+_MAX_MANIFEST_BYTES = 64 * 1024 * 1024
+_BAD_FILE = frozenset({errno.ENOENT, errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.EIO})
+
+
+def tensor_file_of(part: str) -> str:
+    """The name of the file with a part's tensors."""
+    return f"{part}.safetensors"
+
+
+@dataclass(frozen=True, slots=True)
+class FileEntry:
+    """One file beside the manifest."""
+
+    name: str
+    size_bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a checkpoint consists of.
+
+    `lineage` is the same for all checkpoints of a run, `sequence` counts them, `parent` names the
+    one before. `layouts` gives each part's tensors with dtype and shape; a part without tensors has
+    an empty one and no file.
+    """
+
+    lineage: str
+    sequence: int
+    step: int
+    parent: str
+    score: float | NotScored
+    layouts: Mapping[str, Json]
+    inventory: Json
+    files: tuple[FileEntry, ...]
+
+    def to_bytes(self) -> bytes:
+        """The file's bytes: the content and the hash of it."""
+        content = {
+            "format": FORMAT,
+            "lineage": self.lineage,
+            "sequence": self.sequence,
+            "step": self.step,
+            "parent": self.parent,
+            "score": score_to_json(self.score),
+            "parts": dict(self.layouts),
+            "inventory": pack(self.inventory),
+            "files": [
+                {"name": file.name, "size_bytes": file.size_bytes, "sha256": file.sha256}
+                for file in self.files
+            ],
+        }
+        return write_canonical({"content": content, "sha256": hash_value(content)})
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Read `to_bytes`.
+
+        Raises:
+            Damaged: any bit of it has changed, or it is of another format.
+        """
+        outer = read_canonical(data)
+        try:
+            content = outer["content"]
+            if hash_value(content) != outer["sha256"]:
+                raise Damaged("its hash is not the one in it")
+            if content["format"] != FORMAT:
+                raise Damaged(f"of format {content['format']}, this version reads {FORMAT}")
+            return cls(
+                lineage=content["lineage"],
+                sequence=_count(content["sequence"]),
+                step=_count(content["step"]),
+                parent=content["parent"],
+                score=score_from_json(content["score"]),
+                layouts={check_name(part, "a part"): x for part, x in content["parts"].items()},
+                inventory=unpack(content["inventory"]),
+                files=tuple(_file_entry(file) for file in content["files"]),
+            )
+        except (KeyError, TypeError, AttributeError, ValueError, Mistake) as error:
+            raise Damaged(f"not the manifest of a checkpoint: {error}") from None
+
+
+def read_manifest(folder: Path) -> tuple[Manifest, str]:
+    """The manifest of a checkpoint and the SHA-256 of its bytes.
+
+    Raises:
+        Damaged: missing or not what was written. StorageFailed: it cannot be read just now.
+    """
+    data = _read_file(folder, MANIFEST, _MAX_MANIFEST_BYTES)
+    try:
+        return Manifest.from_bytes(data), hash_bytes(data)
+    except Damaged as error:
+        raise Damaged(f"{MANIFEST}: {error}") from None
+
+
+def read_parts(folder: Path, manifest: Manifest) -> dict[str, Snapshot]:
+    """Every part, each file checked against the manifest.
+
+    Raises:
+        Damaged: a file is missing or not what was written. StorageFailed: as `read_manifest`.
+    """
+    checked: dict[str, bytes] = {}
+    files = {file.name: file for file in manifest.files}
+    _verify(folder, files, VALUES, checked)
+    values = read_canonical(checked.pop(VALUES))
+    if not isinstance(values, dict) or set(values) != set(manifest.layouts):
+        raise Damaged(f"{VALUES}: other parts than the manifest names")
+    parts: dict[str, Snapshot] = {}
+    for part, layout in manifest.layouts.items():
+        tensors = {}
+        if layout:
+            name = tensor_file_of(part)
+            _verify(folder, files, name, checked)
+            try:
+                tensors = read_tensors(checked.pop(name), layout)
+            except Damaged as error:
+                raise Damaged(f"{name}: {error}") from None
+        parts[part] = Snapshot.owning(tensors, unpack(values[part]))
+    return parts
+
+
+def _verify(
+    folder: Path, files: Mapping[str, FileEntry], name: str, checked: dict[str, bytes]
+) -> None:
+    entry = files.get(name)
+    if entry is None:
+        raise Damaged(f"{name}: not in the manifest")
+    data = _read_file(folder, name, entry.size_bytes)
+    if len(data) != entry.size_bytes:
+        raise Damaged(f"{name}: {len(data)} bytes instead of {entry.size_bytes}")
+    if hashlib.sha256(data).hexdigest() != entry.sha256:
+        raise Damaged(f"{name}: its hash is not that of the manifest")
+    checked[name] = data
+
+
+def _read_file(folder: Path, name: str, limit: int) -> bytes:
+    """The bytes of a regular file directly in `folder`; links are not followed."""
+    try:
+        root = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            descriptor = os.open(name, flags, dir_fd=root)
+        finally:
+            os.close(root)
+        with os.fdopen(descriptor, "rb") as stream:
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode):
+                raise Damaged(f"{name}: not a regular file")
+            if found.st_size > limit:
+                raise Damaged(f"{name}: {found.st_size} bytes are more than {limit}")
+            return stream.read(limit + 1)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        if error.errno in _BAD_FILE:
+            raise Damaged(f"{name}: {reason}") from error
+        raise StorageFailed(f"reading {folder / name}: {reason}") from error
+
+
+def _file_entry(value: Json) -> FileEntry:
+    return FileEntry(
+        check_name(value["name"], "a file"), _count(value["size_bytes"]), str(value["sha256"])
+    )
+
+
+def _count(value: Json) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError(f"{value!r} is not a count")
+    return value

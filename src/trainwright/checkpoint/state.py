@@ -1,0 +1,79 @@
+"""What is kept of a run: copies of tensors and plain values, and who can give and take them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Protocol, Self, final
+
+import torch
+from torch import Tensor
+
+from trainwright.checkpoint.strict_json import pack, unpack
+from trainwright.core.files import Json
+
+_NO_TENSORS: Mapping[str, Tensor] = MappingProxyType({})
+
+
+@final
+class Snapshot:
+    """Named tensors and JSON values, copied from whoever they belong to.
+
+    Nothing in it is live: training on changes none of it. Values are what JSON has, and numbers
+    that are not finite; tuples become lists. Tensors are on the CPU, contiguous.
+    """
+
+    __slots__ = ("_tensors", "_values")
+
+    def __init__(self, *, tensors: Mapping[str, Tensor] = _NO_TENSORS, values: Json = None) -> None:
+        self._tensors = MappingProxyType({name: _copy(tensors[name]) for name in tensors})
+        self._values = pack(values)
+
+    @classmethod
+    def owning(cls, tensors: Mapping[str, Tensor], values: Json) -> Self:
+        """Take over tensors that nobody else holds, without a copy."""
+        snapshot = cls(values=values)
+        snapshot._tensors = MappingProxyType(dict(tensors))
+        return snapshot
+
+    @property
+    def tensors(self) -> Mapping[str, Tensor]:
+        """The tensors by name; not to be written to."""
+        return self._tensors
+
+    @property
+    def values(self) -> Json:
+        """A fresh copy of the values."""
+        return unpack(self._values)
+
+    @property
+    def packed_values(self) -> Json:
+        """The values as strict JSON; not to be written to."""
+        return self._values
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the tensors."""
+        return sum(tensor.nbytes for tensor in self._tensors.values())
+
+
+class Stateful(Protocol):
+    """Something that must be as it was for a run to go on.
+
+    `snapshot` must hand out copies. `restore` must bring back exactly that state, must not keep the
+    tensors it is given, and must refuse a snapshot of something else with a `Mistake`, before it
+    has changed anything.
+    """
+
+    def snapshot(self) -> Snapshot:
+        """The whole state, now."""
+        ...
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Make the state what it was."""
+        ...
+
+
+def _copy(tensor: Tensor) -> Tensor:
+    copied = tensor.detach().to("cpu", copy=True, memory_format=torch.contiguous_format)
+    return copied.contiguous()

@@ -1,0 +1,304 @@
+"""The checkpoints of a run: saved whole or not at all, and never loaded unless they verify."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol, final
+
+from trainwright.checkpoint.catalog import (
+    POINTERS,
+    QUARANTINE,
+    Candidate,
+    Catalog,
+    NotInLedger,
+    read_catalog,
+)
+from trainwright.checkpoint.commit import Draft, commit, discard, tidy
+from trainwright.checkpoint.faultpoints import reached
+from trainwright.checkpoint.ledger import Kind, Ledger, Line
+from trainwright.checkpoint.manifest import read_manifest, read_parts
+from trainwright.checkpoint.retention import Entry, kept, ranked
+from trainwright.checkpoint.score import NOT_SCORED, NotScored
+from trainwright.checkpoint.state import Snapshot
+from trainwright.checkpoint.strict_json import Damaged
+from trainwright.contract.metric import Direction
+from trainwright.core.errors import NoValidCheckpoint, StorageFailed
+from trainwright.core.files import Json, storage_errors, write_json
+
+__all__ = [
+    "NOT_SCORED",
+    "CheckpointStore",
+    "Checkpoints",
+    "Loaded",
+    "NoCheckpoint",
+    "NotScored",
+    "Saved",
+]
+
+_RESERVE_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """A checkpoint is on the disk. `warnings` says what did not succeed after that."""
+
+    name: str
+    seconds: float
+    size_bytes: int
+    step: int = 0
+    score: float | NotScored = NOT_SCORED
+    removed: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A checkpoint that verified. `rejected` says what was wrong with each newer one."""
+
+    name: str
+    step: int
+    parts: Mapping[str, Snapshot]
+    inventory: Json
+    score: float | NotScored = NOT_SCORED
+    rejected: tuple[str, ...] = field(default=())
+
+
+@dataclass(frozen=True, slots=True)
+class NoCheckpoint:
+    """There has never been one."""
+
+
+class CheckpointStore(Protocol):
+    """Keeps checkpoints. Each is whole or absent; one that does not verify is never returned."""
+
+    def save(
+        self,
+        step: int,
+        parts: Mapping[str, Snapshot],
+        inventory: Json,
+        score: float | NotScored = NOT_SCORED,
+    ) -> Saved:
+        """Write a checkpoint; raises `StorageFailed` with the older ones intact."""
+        ...
+
+    def newest_valid(self) -> Loaded | NoCheckpoint:
+        """The newest that verifies; raises `NoValidCheckpoint` if there were some and none does."""
+        ...
+
+
+@final
+class Checkpoints:
+    """The checkpoints in one folder, which one process owns (see `RunFolder.lock`).
+
+    Args:
+        folder: made if it is missing.
+        keep_top_k: how many of the best stay, beside the newest two.
+        direction: whether a lower or a higher score is better.
+        reserve_bytes: space of the disk that a save must leave free.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        keep_top_k: int,
+        direction: Direction = "min",
+        reserve_bytes: int = _RESERVE_BYTES,
+    ) -> None:
+        self._folder = folder
+        self._keep_top_k = keep_top_k
+        self._direction: Direction = direction
+        self._reserve_bytes = reserve_bytes
+        self._ledger = Ledger(folder / "ledger.jsonl")
+        self._pinned: set[str] = set()
+        self._opened: list[Catalog] = []
+
+    def save(
+        self,
+        step: int,
+        parts: Mapping[str, Snapshot],
+        inventory: Json,
+        score: float | NotScored = NOT_SCORED,
+    ) -> Saved:
+        """Write a checkpoint, then move the pointers and remove those that need not stay.
+
+        One that stands at the same step is replaced. A score that is not finite is kept and never
+        the best.
+
+        Raises:
+            StorageFailed: nothing has changed, and the next save can succeed.
+        """
+        began = time.monotonic()
+        catalog = self._catalog()
+        name = f"step-{step:010d}"
+        draft = Draft(
+            name=name,
+            lineage=catalog.lineage,
+            sequence=catalog.sequence + 1,
+            step=step,
+            parent=catalog.newest,
+            score=score,
+            parts=parts,
+            inventory=inventory,
+        )
+        line, size_bytes = commit(self._folder, self._ledger, draft, self._reserve_bytes)
+        catalog.sequence = line.sequence
+        catalog.newest = name
+        catalog.has_history = True
+        catalog.entries[name] = Entry(line.sequence, name, score)
+        catalog.candidates = [
+            Candidate(line.sequence, name, line),
+            *(candidate for candidate in catalog.candidates if candidate.name != name),
+        ]
+        removed, warnings = self._after_commit(catalog)
+        seconds = time.monotonic() - began
+        return Saved(name, seconds, size_bytes, step, score, removed, warnings)
+
+    def newest_valid(self) -> Loaded | NoCheckpoint:
+        """The newest checkpoint that verifies. Newer ones that do not are set aside, never deleted.
+
+        What is loaded stays on the disk for as long as this object saves.
+
+        Raises:
+            NoValidCheckpoint: there were some and none verifies. StorageFailed: not readable.
+        """
+        catalog = self._catalog()
+        rejected = list(catalog.damaged)
+        for candidate in tuple(catalog.candidates):
+            try:
+                loaded = self._load(candidate, catalog.lineage)
+            except Damaged as error:
+                rejected.append(self._set_aside(candidate, str(error), catalog))
+                continue
+            self._adopt(candidate, catalog)
+            self._pinned.add(loaded.name)
+            catalog.newest = loaded.name
+            with contextlib.suppress(StorageFailed, OSError):
+                self._write_pointers(catalog)
+            return _with_rejected(loaded, rejected)
+        if catalog.has_history:
+            tried = "".join(f"\n    {text}" for text in rejected) or "\n    the folder is empty"
+            raise NoValidCheckpoint(
+                f"no checkpoint in {self._folder} can be used, and nothing is started from scratch "
+                f"in its place. Tried:{tried}"
+            )
+        return NoCheckpoint()
+
+    def best_valid(self) -> Loaded | NoCheckpoint:
+        """The checkpoint with the best score that verifies; none if nothing has a score.
+
+        Raises:
+            NoValidCheckpoint: some have a score and none of them verifies. StorageFailed: not
+                readable.
+        """
+        catalog = self._catalog()
+        rejected: list[str] = []
+        by_name = {candidate.name: candidate for candidate in catalog.candidates}
+        for entry in ranked(list(catalog.entries.values()), self._direction):
+            candidate = by_name[entry.name]
+            try:
+                return _with_rejected(self._load(candidate, catalog.lineage), rejected)
+            except Damaged as error:
+                rejected.append(self._set_aside(candidate, str(error), catalog))
+        if rejected:
+            raise NoValidCheckpoint(
+                "no checkpoint with a score can be used. Tried:\n    " + "\n    ".join(rejected)
+            )
+        return NoCheckpoint()
+
+    def _catalog(self) -> Catalog:
+        if not self._opened:
+            with storage_errors(f"opening {self._folder}"):
+                self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                tidy(self._folder)
+                self._opened.append(read_catalog(self._folder, self._ledger))
+        return self._opened[0]
+
+    def _load(self, candidate: Candidate, lineage: str) -> Loaded:
+        folder = self._folder / candidate.name
+        manifest, sha256 = read_manifest(folder)
+        if isinstance(candidate.line, Line) and candidate.line.manifest_sha256 != sha256:
+            raise Damaged("its manifest is not the one in the ledger")
+        if manifest.lineage != lineage:
+            raise Damaged("it belongs to another run")
+        if candidate.name != f"step-{manifest.step:010d}":
+            raise Damaged(f"its manifest is of step {manifest.step}")
+        parts = read_parts(folder, manifest)
+        return Loaded(candidate.name, manifest.step, parts, manifest.inventory, manifest.score)
+
+    def _adopt(self, candidate: Candidate, catalog: Catalog) -> None:
+        """Give a checkpoint that verified by itself its line in the ledger."""
+        if not isinstance(candidate.line, NotInLedger):
+            return
+        manifest, sha256 = read_manifest(self._folder / candidate.name)
+        line = Line(
+            "committed", catalog.lineage, manifest.sequence, candidate.name, sha256, manifest.score
+        )
+        # Without the line the manifest vouches for it again at the next start.
+        with contextlib.suppress(OSError):
+            self._ledger.append([line])
+
+    def _set_aside(self, candidate: Candidate, why: str, catalog: Catalog) -> str:
+        """Rename a checkpoint that does not verify; says what was wrong and where it is now."""
+        catalog.candidates = [c for c in catalog.candidates if c.name != candidate.name]
+        catalog.entries.pop(candidate.name, None)
+        aside = f"{QUARANTINE}{uuid.uuid4().hex[:8]}-{candidate.name}"
+        path = self._folder / candidate.name
+        where = ""
+        with contextlib.suppress(OSError):
+            if path.exists() or path.is_symlink():
+                path.rename(self._folder / aside)
+                where = f" (kept as {aside})"
+            if isinstance(candidate.line, Line):
+                self._ledger.append([_about(candidate.line, "quarantined")])
+        return f"{candidate.name}: {why}{where}"
+
+    def _after_commit(self, catalog: Catalog) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Pointers, then retention. The checkpoint is safe already: failures are only warnings."""
+        removed: list[str] = []
+        try:
+            self._write_pointers(catalog)
+            reached("pointers")
+            history = list(catalog.entries.values())
+            stay = kept(history, self._keep_top_k, self._direction, self._pinned)
+            for entry in history:
+                if entry.name not in stay:
+                    self._remove(entry, catalog)
+                    removed.append(entry.name)
+            reached("retention")
+        except (OSError, StorageFailed) as error:
+            return tuple(removed), (f"the checkpoint is safe, tidying up was not: {error}",)
+        return tuple(removed), ()
+
+    def _remove(self, entry: Entry, catalog: Catalog) -> None:
+        """The ledger first: a removal that is cut short is no loss to be reported."""
+        line = Line("removed", catalog.lineage, entry.sequence, entry.name, "", entry.score)
+        self._ledger.append([line])
+        del catalog.entries[entry.name]
+        catalog.candidates = [c for c in catalog.candidates if c.name != entry.name]
+        if (self._folder / entry.name).exists():
+            discard(self._folder, entry.name)
+
+    def _write_pointers(self, catalog: Catalog) -> None:
+        best = ranked(list(catalog.entries.values()), self._direction)
+        pointers = {"newest": catalog.newest, "best": best[0].name if best else ""}
+        write_json(self._folder / POINTERS, pointers)
+
+
+def _about(line: Line, kind: Kind) -> Line:
+    return Line(kind, line.lineage, line.sequence, line.name, line.manifest_sha256, line.score)
+
+
+def _with_rejected(loaded: Loaded, rejected: list[str]) -> Loaded:
+    return Loaded(
+        loaded.name,
+        loaded.step,
+        loaded.parts,
+        loaded.inventory,
+        loaded.score,
+        tuple(rejected),
+    )
