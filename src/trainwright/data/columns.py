@@ -122,7 +122,7 @@ def type_column(cells: pl.Series, column: ColumnType) -> tuple[pl.Series, Intege
         case "categorical" | "text":
             return to_labels(cells), np.empty(0, dtype=np.int64)
         case "ignored":
-            return _best_typed(cells, column.format), np.empty(0, dtype=np.int64)
+            return best_typed(cells, column.format), np.empty(0, dtype=np.int64)
         case _:
             assert_never(column.kind)
 
@@ -250,10 +250,11 @@ def _best_format(cells: pl.Series, written: Column) -> str:
     return forms[0] if len(forms) == 1 else ""
 
 
-def _best_typed(cells: pl.Series, form: str) -> pl.Series:
+def best_typed(cells: pl.Series, form: str = "") -> pl.Series:
+    """Cleaned cells as dates if `form` is given, else as numbers if all are, else as labels."""
     if form:
         return to_moments(cells, form).series
-    if cells.dtype == pl.Datetime("us") or cells.dtype.is_nested():
+    if not (cells.dtype == pl.String or cells.dtype.is_numeric()):
         return cells
     numbers = to_numbers(cells)
     if len(cells) > cells.null_count() and not len(numbers.bad):

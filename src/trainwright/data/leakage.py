@@ -1,0 +1,167 @@
+"""Columns that give the target away: alone, or as an exact sum with others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import polars as pl
+
+from trainwright.data.columns import ColumnType
+from trainwright.data.table import Floats
+from trainwright.data.wording import quoted
+
+ALONE = 0.999
+TOGETHER = 0.9999
+SUSPICIOUS = 0.9
+_FEWEST_ROWS = 50
+_ROWS_PER_VALUE = 5
+_ROWS_PER_COLUMN = 10
+_NEGLIGIBLE = 0.01
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Leak:
+    """Columns that together determine the target. `message` holds the number that shows it."""
+
+    columns: tuple[str, ...]
+    message: str
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Suspicion:
+    """A column that follows a numeric target so closely that a person should look."""
+
+    column: str
+    correlation: float
+    message: str
+
+
+def find_leaks(
+    frame: pl.DataFrame, columns: Sequence[ColumnType], target: pl.Series
+) -> tuple[Leak, ...]:
+    """Columns of typed rows that determine the target: String labels, or numbers.
+
+    For classes, a column with one class per value or with a rank AUC above 0.999; for numbers, a
+    correlation (of values or of ranks) beyond 0.999, or a linear combination with R2 above 0.9999.
+    Fewer than 50 rows show nothing.
+    """
+    if frame.height < _FEWEST_ROWS:
+        return ()
+    if target.dtype == pl.String:
+        return tuple(leak for column in columns for leak in _class_leak(frame, column, target))
+    numeric = [column.name for column in columns if column.kind == "numeric"]
+    alone = [leak for name in numeric for leak in _number_leak(frame, name, target)]
+    known = {leak.columns[0] for leak in alone}
+    rest = [name for name in numeric if name not in known]
+    return (*alone, *_combination(frame, rest, target))
+
+
+def find_suspicions(
+    frame: pl.DataFrame, columns: Sequence[ColumnType], target: pl.Series
+) -> tuple[Suspicion, ...]:
+    """Numeric columns whose correlation with a numeric target is beyond 0.9."""
+    if target.dtype == pl.String or frame.height < _FEWEST_ROWS:
+        return ()
+    found = []
+    for column in columns:
+        if column.kind != "numeric":
+            continue
+        correlation = _correlation(frame[column.name], target)
+        if abs(correlation) > SUSPICIOUS:
+            message = f"{column.name!r} has a correlation of {correlation:.3f} with the target"
+            found.append(Suspicion(column.name, correlation, message))
+    return tuple(found)
+
+
+def _class_leak(frame: pl.DataFrame, column: ColumnType, target: pl.Series) -> tuple[Leak, ...]:
+    values = frame[column.name]
+    few = values.n_unique() * _ROWS_PER_VALUE <= len(values)
+    if column.kind in ("numeric", "categorical") and few:
+        share = _explained(values, target)
+        if share > ALONE:
+            text = f"{column.name!r} alone tells the class of {share:.2%} of the rows that the "
+            return (Leak((column.name,), text + "commonest class gets wrong"),)
+    if column.kind == "numeric" and target.n_unique() == 2:
+        auc = _rank_auc(values, target)
+        if auc > ALONE:
+            return (Leak((column.name,), f"{column.name!r} alone has a ROC AUC of {auc:.4f}"),)
+    return ()
+
+
+def _explained(values: pl.Series, target: pl.Series) -> float:
+    """Share of the rows outside the commonest class that each value's commonest class gets right,
+    net of those it gets wrong: 0 for a useless column, 1 for one class per value."""
+    table = pl.DataFrame({"value": values, "label": target})
+    counts = table.group_by("value", "label").len()
+    right = int(counts.group_by("value").agg(pl.col("len").max())["len"].sum())
+    commonest = int(target.value_counts()["count"].to_numpy().max())
+    others = len(target) - commonest
+    return (right - commonest) / others if others else 0.0
+
+
+def _rank_auc(values: pl.Series, target: pl.Series) -> float:
+    """The larger of AUC and 1 - AUC of a column against two classes, over rows that have a value
+    (Mann-Whitney U over the product of the class sizes)."""
+    present = values.is_not_null()
+    values, labels = values.filter(present), target.filter(present)
+    chosen = (labels == target.drop_nulls().min()).to_numpy()
+    ones, zeros = int(chosen.sum()), int((~chosen).sum())
+    if min(ones, zeros) < _ROWS_PER_VALUE or len(values) * 2 < len(target):
+        return 0.5
+    ranks = values.rank("average").to_numpy()
+    statistic = float(ranks[chosen].sum()) - ones * (ones + 1) / 2
+    auc = statistic / (ones * zeros)
+    return max(auc, 1 - auc)
+
+
+def _number_leak(frame: pl.DataFrame, name: str, target: pl.Series) -> tuple[Leak, ...]:
+    values = frame[name]
+    linear = abs(_correlation(values, target))
+    if linear > ALONE:
+        return (Leak((name,), f"{name!r} has a correlation of {linear:.5f} with the target"),)
+    ranked = abs(_correlation(values.rank("average"), target.rank("average")))
+    if ranked > ALONE:
+        return (Leak((name,), f"{name!r} has a rank correlation of {ranked:.5f} with the target"),)
+    return ()
+
+
+def _correlation(values: pl.Series, target: pl.Series) -> float:
+    """Pearson's correlation over the rows that have both; 0 where it does not exist."""
+    present = (values.is_not_null() & target.is_not_null()).to_numpy()
+    if int(present.sum()) < _FEWEST_ROWS:
+        return 0.0
+    x = values.to_numpy()[present].astype(np.float64)
+    y = target.to_numpy()[present].astype(np.float64)
+    x, y = x - x.mean(), y - y.mean()
+    scale = float(np.sqrt((x @ x) * (y @ y)))
+    return float(x @ y) / scale if scale > 0 else 0.0
+
+
+def _combination(frame: pl.DataFrame, names: list[str], target: pl.Series) -> tuple[Leak, ...]:
+    whole = frame.select(names).with_columns(target.alias("\x00target")).drop_nulls()
+    if not names or whole.height < max(_FEWEST_ROWS, _ROWS_PER_COLUMN * len(names)):
+        return ()
+    values = _standardised(whole.select(names).to_numpy().astype(np.float64))
+    wanted = _standardised(whole["\x00target"].to_numpy().astype(np.float64)[:, None])[:, 0]
+    coefficients, *_ = np.linalg.lstsq(values, wanted, rcond=None)
+    left = wanted - values @ coefficients
+    explained = 1 - float(left @ left) / max(float(wanted @ wanted), 1e-300)
+    if explained <= TOGETHER:
+        return ()
+    largest = float(np.abs(coefficients).max())
+    share = np.abs(coefficients) / largest
+    members = tuple(name for name, part in zip(names, share, strict=True) if part > _NEGLIGIBLE)
+    return (Leak(members, f"a sum of {quoted(members)} has an R2 of {explained:.6f}"),)
+
+
+def _standardised(values: Floats) -> Floats:
+    """Columns [N, F] with mean 0 and deviation 1; constant columns become 0."""
+    centered: Floats = values - values.mean(axis=0)
+    deviation = centered.std(axis=0)
+    scaled: Floats = centered / np.where(deviation > 0, deviation, 1.0)
+    return scaled

@@ -1,0 +1,144 @@
+"""What a split did, in numbers that a person can check."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from trainwright.contract.data import GroupSplit, Split, TimeSplit
+from trainwright.core.files import Json
+from trainwright.data.splits import group_codes, moments
+from trainwright.data.table import PartName
+from trainwright.data.values import to_labels
+
+_REASONS = {
+    "random": "every row was drawn on its own",
+    "stratified": "drawn within each class, so that all parts have the same class shares",
+    "group": "all rows of a group fall on one side: the score is for unseen groups",
+    "time": "the oldest rows train and the newest test: the score is for the future",
+    "column": "a column says where each row belongs",
+    "given": "the parts have files of their own",
+}
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class SplitReport:
+    """How the rows were divided. Mappings are by part; those that do not apply are empty.
+
+    `groups_on_two_sides` and `future_rows_in_training` are 0 in every split that was made here.
+    `duplicate_rows` counts validation and test rows that equal a training row in every feature and
+    the target.
+    """
+
+    kind: str
+    reason: str
+    rows: Mapping[str, int]
+    class_shares: Mapping[str, Mapping[str, float]]
+    target_mean: Mapping[str, float]
+    groups: Mapping[str, int]
+    groups_on_two_sides: int
+    time_ranges: Mapping[str, tuple[str, str]]
+    future_rows_in_training: int
+    duplicate_rows: int
+
+    def to_json(self) -> Json:
+        """The fields by name."""
+        return {
+            "kind": self.kind,
+            "reason": self.reason,
+            "rows": dict(self.rows),
+            "class_shares": {part: dict(shares) for part, shares in self.class_shares.items()},
+            "target_mean": dict(self.target_mean),
+            "groups": dict(self.groups),
+            "groups_on_two_sides": self.groups_on_two_sides,
+            "time_ranges": {part: list(ends) for part, ends in self.time_ranges.items()},
+            "future_rows_in_training": self.future_rows_in_training,
+            "duplicate_rows": self.duplicate_rows,
+        }
+
+
+def report_split(
+    frames: Mapping[PartName, pl.DataFrame],
+    split: Split,
+    target: str,
+    compared: Sequence[str],
+    made: bool,
+) -> SplitReport:
+    """Measure the parts as they are. `compared` are the columns in which duplicates are sought (an
+    identifier would hide them all); `made` says whether any part was divided off here."""
+    kind = split.kind if made else "given"
+    labels = {part: frame[target] for part, frame in frames.items()}
+    classes = labels["train"].dtype == pl.String
+    groups, shared = _groups(frames, split)
+    ranges, future = _times(frames, split)
+    return SplitReport(
+        kind=kind,
+        reason=_REASONS[kind],
+        rows={part: frame.height for part, frame in frames.items()},
+        class_shares={p: _shares(series) for p, series in labels.items()} if classes else {},
+        target_mean={} if classes else {p: _mean(series) for p, series in labels.items()},
+        groups=groups,
+        groups_on_two_sides=shared,
+        time_ranges=ranges,
+        future_rows_in_training=future,
+        duplicate_rows=_duplicates(frames, compared),
+    )
+
+
+def _shares(labels: pl.Series) -> dict[str, float]:
+    counted = labels.value_counts(normalize=True)
+    pairs = zip(counted[labels.name].to_list(), counted["proportion"].to_list(), strict=True)
+    return dict(sorted(pairs))
+
+
+def _mean(series: pl.Series) -> float:
+    return float(np.mean(series.to_numpy()))
+
+
+def _by_part(
+    frames: Mapping[PartName, pl.DataFrame], codes: npt.NDArray[np.int64]
+) -> dict[PartName, npt.NDArray[np.int64]]:
+    ends = np.cumsum([frame.height for frame in frames.values()])
+    return dict(zip(frames, np.split(codes, ends[:-1]), strict=True))
+
+
+def _groups(frames: Mapping[PartName, pl.DataFrame], split: Split) -> tuple[dict[str, int], int]:
+    if not isinstance(split, GroupSplit):
+        return {}, 0
+    together = pl.concat([to_labels(frame[split.column]) for frame in frames.values()])
+    present = {part: np.unique(c) for part, c in _by_part(frames, group_codes(together)).items()}
+    _, sides = np.unique(np.concatenate(list(present.values())), return_counts=True)
+    return {part: len(codes) for part, codes in present.items()}, int((sides > 1).sum())
+
+
+def _times(
+    frames: Mapping[PartName, pl.DataFrame], split: Split
+) -> tuple[dict[str, tuple[str, str]], int]:
+    """The first and last moment of each part, and the training rows that are not older than every
+    row of the other parts."""
+    if not isinstance(split, TimeSplit):
+        return {}, 0
+    columns = {part: frame[split.column] for part, frame in frames.items()}
+    ranges: dict[str, tuple[str, str]] = {
+        part: (str(times.min()), str(times.max())) for part, times in columns.items()
+    }
+    for frame in frames.values():
+        moments(frame, split.column)
+    together = pl.concat([frame.select(split.column) for frame in frames.values()])
+    ranks = _by_part(frames, moments(together, split.column))
+    later = min(int(ranks[part].min()) for part in ranks if part != "train")
+    return ranges, int((ranks["train"] >= later).sum())
+
+
+def _duplicates(frames: Mapping[PartName, pl.DataFrame], compared: Sequence[str]) -> int:
+    hashes = {
+        part: frame.select(compared).hash_rows(seed=0).to_numpy() for part, frame in frames.items()
+    }
+    others = [hashes[part] for part in frames if part != "train"]
+    return sum(int(np.isin(other, hashes["train"]).sum()) for other in others)

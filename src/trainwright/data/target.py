@@ -1,0 +1,178 @@
+"""The target as model code: class numbers, or the numbers themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, final
+
+import numpy as np
+import polars as pl
+
+from trainwright.core.errors import DataMistake, Problem
+from trainwright.core.files import Json
+from trainwright.data.table import Floats, Integers
+from trainwright.data.values import to_labels, to_numbers
+from trainwright.data.wording import nearest, quoted
+
+NO_POSITIVE = -1
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Classes:
+    """Labels of training rows, sorted; a label's code is its position. `positive` is the code of
+    the positive class, meant only where there are two; `column` is the target's name."""
+
+    column: str
+    names: tuple[str, ...]
+    positive: int
+
+    @property
+    def outputs(self) -> int:
+        """Outputs of a model: one per class."""
+        return len(self.names)
+
+    def encode(self, series: pl.Series) -> Integers:
+        """Codes int64 [N] of cleaned labels.
+
+        Raises:
+            DataMistake: a label is missing or was never seen in training.
+        """
+        labels = to_labels(series)
+        strange = labels.filter(~labels.is_in(list(self.names)) | labels.is_null())
+        if len(strange):
+            found = strange.unique(maintain_order=True).to_list()
+            raise DataMistake(
+                Problem(
+                    f"{len(strange)} rows have a class that no training row has",
+                    path=self.column,
+                    found=quoted("missing" if label is None else label for label in found),
+                    expected=quoted(self.names, 10),
+                    fix="use a stratified split, leave these rows out, or mend spellings with "
+                    f"data.columns.{self.column}.values",
+                )
+            )
+        codes = list(range(len(self.names)))
+        return labels.replace_strict(self.names, codes, return_dtype=pl.Int64).to_numpy()
+
+    def to_json(self) -> Json:
+        """What `target_from_json` reads."""
+        return {
+            "kind": "classes",
+            "column": self.column,
+            "names": list(self.names),
+            "positive": self.positive,
+        }
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """A numeric target. `mean` and `deviation` are those of the training rows, for models that
+    learn the standardised value; `deviation` is never 0."""
+
+    column: str
+    mean: float
+    deviation: float
+
+    @property
+    def outputs(self) -> int:
+        """Outputs of a model: the value."""
+        return 1
+
+    def encode(self, series: pl.Series) -> Floats:
+        """Values float64 [N], not standardised.
+
+        Raises:
+            DataMistake: a value is missing, infinite or not a number.
+        """
+        values = to_numbers(series).series.fill_null(np.nan).to_numpy()
+        wrong = np.flatnonzero(~np.isfinite(values))
+        if len(wrong):
+            raise DataMistake(
+                Problem(
+                    f"{len(wrong)} rows have no number as target",
+                    path=self.column,
+                    found=f"{series[int(wrong[0])]!r} in row {int(wrong[0]) + 1}",
+                    expected="a finite number in every row",
+                    fix="repair these rows, or use task: classification",
+                )
+            )
+        return values
+
+    def to_json(self) -> Json:
+        """What `target_from_json` reads."""
+        return {
+            "kind": "numbers",
+            "column": self.column,
+            "mean": self.mean,
+            "deviation": self.deviation,
+        }
+
+
+Target = Classes | Numbers
+
+
+def fit_target(
+    train: pl.Series, task: Literal["classification", "regression"], positive: str
+) -> Target:
+    """The target of the training rows. `positive` names a class, or is `auto` for the rarer one.
+
+    Raises:
+        DataMistake: the positive class does not exist, or a number is not one.
+    """
+    if task == "regression":
+        values = Numbers(train.name, 0.0, 1.0).encode(train)
+        return Numbers(train.name, float(values.mean()), float(values.std()) or 1.0)
+    labels = to_labels(train)
+    counted = labels.value_counts(sort=False)
+    pairs = zip(counted[train.name].to_list(), counted["count"].to_list(), strict=True)
+    counts: dict[str, int] = dict(sorted(pairs))
+    names = tuple(counts)
+    if len(names) < 2:
+        raise DataMistake(
+            Problem(
+                "the training rows hold one class only",
+                path=train.name,
+                found=quoted(names),
+                expected="at least two classes",
+                fix="use a stratified split, or add rows of other classes",
+            )
+        )
+    return Classes(train.name, names, _positive(counts, train.name, positive))
+
+
+def _positive(counts: dict[str, int], column: str, positive: str) -> int:
+    names = list(counts)
+    if positive == "auto":
+        return (
+            names.index(min(names, key=lambda name: counts[name]))
+            if len(names) == 2
+            else NO_POSITIVE
+        )
+    if positive in names:
+        return names.index(positive)
+    near = nearest(positive, names)
+    raise DataMistake(
+        Problem(
+            f"no training row has the positive class {positive!r}",
+            path="data.positive",
+            expected=quoted(names, 10),
+            fix=f"did you mean {near!r}?" if near else f"name a class of {column!r}",
+        )
+    )
+
+
+def target_from_json(value: Json) -> Target:
+    """The target that `to_json` wrote.
+
+    Raises:
+        ValueError: neither kind.
+    """
+    match value.get("kind"):
+        case "classes":
+            return Classes(value["column"], tuple(value["names"]), value["positive"])
+        case "numbers":
+            return Numbers(value["column"], value["mean"], value["deviation"])
+        case kind:
+            raise ValueError(f"a target of kind {kind!r}")

@@ -1,0 +1,37 @@
+"""One hash for everything that the numbers of a run depend on in its data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from trainwright.contract.data import Data
+from trainwright.core.hashing import hash_bytes, hash_value
+from trainwright.data.features import Features
+from trainwright.data.reading import Raw
+from trainwright.data.table import Integers, PartName
+from trainwright.data.target import Target
+
+_SCHEME = 1
+
+
+def data_version(
+    raw: Raw,
+    section: Data,
+    rows: Mapping[PartName, Integers],
+    features: Features,
+    target: Target,
+) -> str:
+    """SHA-256 over the content of the files, the columns, the cleaning, the split and the fitted
+    features. Paths are left out: a renamed file is the same data."""
+    return hash_value(
+        {
+            "scheme": _SCHEME,
+            "files": [file.sha256 for file in raw.facts.files],
+            "columns": [column.to_json() for column in raw.columns],
+            "cleaning": raw.cleaning.to_json(),
+            "missing_target": section.missing_target,
+            "split": {part: hash_bytes(r.astype("<i8").tobytes()) for part, r in rows.items()},
+            "features": features.to_json(),
+            "target": target.to_json(),
+        }
+    )
