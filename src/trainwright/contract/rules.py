@@ -241,6 +241,18 @@ def column_formats(contract: Contract, _written: frozenset[str]) -> Problems:
             )
 
 
+def missing_numbers_are_filled(contract: Contract, _written: frozenset[str]) -> Problems:
+    """Only trees can read a missing number; anywhere else it would make every output one."""
+    if contract.data.features.impute == "none" and not isinstance(contract.model, Boosting):
+        yield Problem(
+            f"a model of kind {contract.model.kind} cannot read missing numbers",
+            path="data.features.impute",
+            found="none",
+            expected="none only where model.kind is boosting",
+            fix="change it to median, or remove it",
+        )
+
+
 def positive_needs_classes(contract: Contract, written: frozenset[str]) -> Problems:
     """Numbers have no positive class."""
     if contract.task == "regression" and "data.positive" in written:
@@ -302,6 +314,7 @@ RULES: tuple[Rule, ...] = (
     split_shares,
     target_is_not_a_feature,
     column_formats,
+    missing_numbers_are_filled,
     positive_needs_classes,
     batch_arithmetic,
     training_has_effect,

@@ -1,0 +1,260 @@
+"""Every `auto` of a contract decided, each with its reason."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar, final
+
+from pydantic import BaseModel
+
+from trainwright.contract.data import AutoSplit, Data, RandomSplit, StratifiedSplit
+from trainwright.contract.document import Contract
+from trainwright.contract.metric import METRICS, Metric
+from trainwright.contract.model import Boosting, Linear, Model, Pretrained
+from trainwright.contract.section import settled
+from trainwright.contract.slices import Slice
+from trainwright.contract.training import AdamW, EarlyStopping, Training
+from trainwright.core.files import Json
+from trainwright.data.reading import DataFacts
+from trainwright.planner.device import DeviceFacts
+from trainwright.planner.estimate import steps_per_epoch, train_rows_of
+
+_STEPS_WANTED = 4000
+_FEWEST_EPOCHS, _MOST_EPOCHS = 10, 100
+_BATCH, _SMALLEST_BATCH = 256, 16
+_FEW_ROWS = 10_000
+_LEARNING_RATE = 1e-3
+
+S = TypeVar("S", bound=BaseModel)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a plan decided where the contract says `auto`, and why."""
+
+    path: str
+    value: Json
+    reason: str
+
+    def to_json(self) -> Json:
+        """The fields by name."""
+        return {"path": self.path, "value": self.value, "reason": self.reason}
+
+
+@final
+@dataclass(slots=True)
+class _Choosing:
+    """The choices made so far. `take` changes one section by its `auto` fields only."""
+
+    made: list[Choice] = field(default_factory=list)
+
+    def take(self, section: S, prefix: str, chosen: Mapping[str, tuple[Json, str]]) -> S:
+        """`section` with each field that is `auto` set as chosen: name -> (value, reason)."""
+        open_fields = {key: chosen[key] for key in chosen if getattr(section, key) == "auto"}
+        for key, (value, reason) in open_fields.items():
+            self.made.append(Choice(f"{prefix}.{key}" if prefix else key, value, reason))
+        return section.model_copy(update={key: value for key, (value, _) in open_fields.items()})
+
+
+def decide(
+    contract: Contract, facts: DataFacts, device: DeviceFacts
+) -> tuple[Contract, tuple[Choice, ...]]:
+    """The contract without any `auto` that is not a rule of its own, and what was chosen.
+
+    The width of embeddings stays `auto`: it is a rule for each column. So do the kinds of columns,
+    which stand in the data's facts, and `data.positive` where there are not two classes.
+    """
+    choosing = _Choosing()
+    contract = _task(contract, facts, choosing)
+    contract = contract.model_copy(
+        update={
+            "metric": _metric(contract, facts, choosing),
+            "data": _data(contract, facts, device, choosing),
+            "model": _model(contract.model, facts, choosing),
+            "distributed": choosing.take(
+                contract.distributed,
+                "distributed",
+                {"num_gpus": (1, "one process"), "backend": ("gloo", "one process sends nothing")},
+            ),
+        }
+    )
+    slices = [
+        _slice(part, at, contract.metric, choosing) for at, part in enumerate(contract.slices)
+    ]
+    contract = contract.model_copy(update={"slices": tuple(slices)})
+    if not isinstance(contract.model, Boosting | Linear):
+        training = _training(contract, facts, device, choosing)
+        contract = contract.model_copy(update={"training": training})
+    return contract, tuple(choosing.made)
+
+
+def _task(contract: Contract, facts: DataFacts, choosing: _Choosing) -> Contract:
+    target = facts.target
+    if target.kind == "numbers":
+        chosen = ("regression", f"the target is a number with {target.distinct:,} different values")
+    else:
+        chosen = ("classification", f"the target has {len(target.classes)} classes")
+    return choosing.take(contract, "", {"task": chosen})
+
+
+def _metric(contract: Contract, facts: DataFacts, choosing: _Choosing) -> Metric:
+    if contract.task == "regression":
+        chosen = ("rmse", "the target is a number")
+    elif len(facts.target.classes) == 2:
+        chosen = ("roc_auc", "there are two classes")
+    else:
+        chosen = ("f1_macro", f"there are {len(facts.target.classes)} classes")
+    return choosing.take(contract.metric, "metric", {"name": chosen})
+
+
+def _slice(part: Slice, at: int, metric: Metric, choosing: _Choosing) -> Slice:
+    return choosing.take(part, f"slices.{at}", {"metric": (metric.name, "the contract's metric")})
+
+
+def _data(contract: Contract, facts: DataFacts, device: DeviceFacts, choosing: _Choosing) -> Data:
+    data = contract.data
+    if contract.task == "classification" and len(facts.target.classes) == 2:
+        rarer = min(facts.target.classes, key=lambda name: (facts.target.classes[name], name))
+        share = facts.target.classes[rarer] / max(1, sum(facts.target.classes.values()))
+        chosen = (rarer, f"the rarer class, {share:.1%} of the rows")
+        data = choosing.take(data, "data", {"positive": chosen})
+    on_gpu = device.kind == "cuda"
+    data = choosing.take(
+        data,
+        "data",
+        {
+            "num_workers": (0, "tables lie in memory"),
+            "pin_memory": (on_gpu, "there is a GPU" if on_gpu else "there is no GPU"),
+        },
+    )
+    features = choosing.take(data.features, "data.features", _features(contract.model))
+    split = data.split
+    if isinstance(split, AutoSplit):
+        shares = {"validation": split.validation, "test": split.test}
+        if contract.task == "classification":
+            reason = "the same class shares in every part"
+            split = StratifiedSplit(kind="stratified", **shares)
+        else:
+            reason = "nothing says that rows depend on each other"
+            split = RandomSplit(kind="random", **shares)
+        choosing.made.append(Choice("data.split.kind", split.kind, reason))
+    return data.model_copy(update={"features": features, "split": split})
+
+
+def _features(model: Model) -> dict[str, tuple[Json, str]]:
+    match model:
+        case Boosting():
+            reason = "trees split on any scale, and on missing itself"
+            return {"numeric": ("none", reason), "impute": ("none", reason)}
+        case Linear():
+            numeric = ("standard", "a penalty needs one scale")
+        case _:
+            numeric = ("quantile", "networks learn best from evenly spread numbers")
+    return {"numeric": numeric, "impute": ("median", "the model cannot read a missing number")}
+
+
+def _model(model: Model, facts: DataFacts, choosing: _Choosing) -> Model:
+    if isinstance(model, Pretrained):
+        labels = max(1, len(facts.target.classes))
+        return choosing.take(model, "model", {"num_labels": (labels, "as many as the data has")})
+    return model
+
+
+def _training(
+    contract: Contract, facts: DataFacts, device: DeviceFacts, choosing: _Choosing
+) -> Training:
+    rows = train_rows_of(contract, facts)
+    training = _batches(contract, rows, choosing)
+    in_epoch = steps_per_epoch(rows, settled(training.effective_batch_size))
+    epochs = min(_MOST_EPOCHS, max(_FEWEST_EPOCHS, math.ceil(_STEPS_WANTED / in_epoch)))
+    bf16 = device.kind == "cuda" and device.has_bf16
+    training = choosing.take(
+        training,
+        "training",
+        {
+            "num_epochs": (epochs, f"about {epochs * in_epoch:,} steps of {in_epoch:,} an epoch"),
+            "mixed_precision": ("bf16", "the GPU computes in bf16")
+            if bf16
+            else ("fp32", "no GPU that computes in bf16"),
+        },
+    )
+    optimizer: AdamW = choosing.take(
+        training.optimizer,
+        "training.optimizer",
+        {"learning_rate": (_LEARNING_RATE, "a good start for networks on tables")},
+    )
+    checkpointing = choosing.take(
+        training.checkpointing,
+        "training.checkpointing",
+        {
+            "save_every_n_steps": (
+                in_epoch * training.validate_every_n_epochs,
+                "one checkpoint at each validation",
+            )
+        },
+    )
+    return training.model_copy(
+        update={
+            "optimizer": optimizer,
+            "checkpointing": checkpointing,
+            "early_stopping": _early_stopping(training, contract.metric, choosing),
+        }
+    )
+
+
+def _early_stopping(training: Training, metric: Metric, choosing: _Choosing) -> Json:
+    stopping = training.early_stopping
+    if not isinstance(stopping, EarlyStopping):
+        return stopping
+    path = "training.early_stopping"
+    stopping = choosing.take(
+        stopping, path, {"metric": (f"val_{metric.name}", "the contract's metric")}
+    )
+    watched = stopping.metric.removeprefix("val_")
+    fact = METRICS.get(watched)
+    direction = fact.direction if fact is not None else "min"
+    better = "more" if direction == "max" else "less"
+    return choosing.take(stopping, path, {"mode": (direction, f"{better} {watched} is better")})
+
+
+def _batches(contract: Contract, rows: int, choosing: _Choosing) -> Training:
+    """The three sizes whose product must be right; the rules have checked those that are given."""
+    training = contract.training
+    devices = settled(contract.distributed.num_gpus)
+    batch, reason = _usual_batch(rows)
+    accumulation, why = 1, "one micro-batch is a step"
+    if training.effective_batch_size != "auto":
+        wanted = training.effective_batch_size // devices
+        if training.batch_size == "auto" and training.gradient_accumulation_steps == "auto":
+            batch, reason = _divisor(wanted, batch), "a share of effective_batch_size"
+        elif training.batch_size == "auto":
+            batch = wanted // settled(training.gradient_accumulation_steps)
+            reason = "what effective_batch_size leaves to a micro-batch"
+        written = batch if training.batch_size == "auto" else training.batch_size
+        accumulation, why = wanted // written, "what effective_batch_size needs"
+    training = choosing.take(
+        training,
+        "training",
+        {"batch_size": (batch, reason), "gradient_accumulation_steps": (accumulation, why)},
+    )
+    product = settled(training.batch_size) * settled(training.gradient_accumulation_steps) * devices
+    why = "batch_size x gradient_accumulation_steps x devices"
+    return choosing.take(training, "training", {"effective_batch_size": (product, why)})
+
+
+def _usual_batch(rows: int) -> tuple[int, str]:
+    """256; for fewer than 10,000 rows the power of two nearest to a fortieth of them."""
+    if rows >= _FEW_ROWS:
+        return _BATCH, f"{rows:,} training rows"
+    power = 2 ** round(math.log2(max(1.0, rows / 40)))
+    batch = min(_BATCH, max(_SMALLEST_BATCH, power))
+    return batch, f"only {rows:,} training rows: about 40 steps an epoch"
+
+
+def _divisor(whole: int, most: int) -> int:
+    """The largest divisor of `whole` up to `most`; `whole` itself where that would be tiny."""
+    largest = next(size for size in range(min(whole, most), 0, -1) if whole % size == 0)
+    return largest if largest * 8 >= min(whole, most) else whole

@@ -1,0 +1,162 @@
+"""What is wrong with a contract that only its data can show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainwright.contract.data import ColumnSplit, GroupSplit, TimeSplit
+from trainwright.contract.document import Contract
+from trainwright.contract.metric import METRICS
+from trainwright.contract.metric_rules import (
+    check_floors,
+    check_metric,
+    check_target,
+    check_watched,
+)
+from trainwright.contract.mistakes import nearest
+from trainwright.contract.model import Pretrained
+from trainwright.contract.rules import positive_needs_classes
+from trainwright.contract.training import EarlyStopping
+from trainwright.core.errors import Problem
+from trainwright.data.reading import DataFacts
+
+_MOST_NAMED = 12
+
+
+def problems_with_data(
+    contract: Contract, facts: DataFacts, written: frozenset[str]
+) -> list[Problem]:
+    """What `facts` have against a contract in which every auto is decided; without places."""
+    if wrong := list(_task_and_target(contract, facts)):
+        # With the wrong task every metric would be wrong as well.
+        return [*wrong, *_columns(contract, facts)]
+    return [
+        *_columns(contract, facts),
+        *check_metric(contract, written),
+        *check_target(contract, written),
+        *check_watched(contract, written),
+        *check_floors(contract, written),
+        *positive_needs_classes(contract, written),
+        *_two_classes(contract, facts),
+        *_positive(contract, facts),
+        *_labels(contract, facts),
+    ]
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return ", ".join(names[:_MOST_NAMED]) + more
+
+
+def _columns(contract: Contract, facts: DataFacts) -> Iterator[Problem]:
+    """Columns that the contract names are there."""
+    data = contract.data
+    names = [column.name for column in facts.columns]
+    named = [(f"data.exclude.{at}", name) for at, name in enumerate(data.exclude)]
+    named += [(f"data.columns.{name}", name) for name in data.columns]
+    if isinstance(data.split, GroupSplit | TimeSplit | ColumnSplit):
+        named.append(("data.split.column", data.split.column))
+    named += [
+        (f"slices.{at}.column", part.column)
+        for at, part in enumerate(contract.slices)
+        if part.column
+    ]
+    for path, name in named:
+        if name not in names and name != data.target:
+            close = nearest(name, [*names, data.target])
+            yield Problem(
+                f"the data has no column {name!r}",
+                path=path,
+                found=name,
+                expected=f"one of: {_some(names)}",
+                fix=f"did you mean {close}?" if close else "choose one of the columns",
+            )
+
+
+def _task_and_target(contract: Contract, facts: DataFacts) -> Iterator[Problem]:
+    data = contract.data
+    target = facts.target
+    kind = f"data.columns.{data.target}.kind"
+    if contract.task == "classification" and target.kind == "numbers":
+        yield Problem(
+            f"the target {data.target!r} is a number, but the task is classification",
+            path="task",
+            found=f"{target.distinct:,} different values",
+            expected="a target of classes",
+            fix=f"change task to regression, or {kind} to categorical",
+        )
+    if contract.task == "regression" and target.kind == "classes":
+        numbers = all(_is_number(label) for label in target.classes)
+        yield Problem(
+            f"the target {data.target!r} is read as classes, but the task is regression",
+            path="task",
+            found=f"the classes {_some(sorted(target.classes))}",
+            expected="a target of numbers",
+            fix=f"set {kind} to numeric" if numbers else "change task to classification",
+        )
+
+
+def _is_number(label: str) -> bool:
+    try:
+        float(label)
+    except ValueError:
+        return False
+    return True
+
+
+def _two_classes(contract: Contract, facts: DataFacts) -> Iterator[Problem]:
+    """Metrics that need a positive class have two classes to choose from."""
+    count = len(facts.target.classes)
+    if contract.task != "classification" or count == 2:
+        return
+    named = [("metric.name", contract.metric.name)]
+    named += [(f"slices.{at}.metric", part.metric) for at, part in enumerate(contract.slices)]
+    stopping = contract.training.early_stopping
+    if isinstance(stopping, EarlyStopping):
+        named.append(("training.early_stopping.metric", stopping.metric.removeprefix("val_")))
+    for path, name in named:
+        if name in METRICS and METRICS[name].classes == "two":
+            several = f"{name}_macro" if f"{name}_macro" in METRICS else "f1_macro"
+            yield Problem(
+                f"{name} needs two classes, but the target has {count}",
+                path=path,
+                found=name,
+                expected="a metric for several classes",
+                fix=f"change it to {several}",
+            )
+
+
+def _positive(contract: Contract, facts: DataFacts) -> Iterator[Problem]:
+    positive, classes = contract.data.positive, sorted(facts.target.classes)
+    if contract.task != "classification" or positive == "auto":
+        return
+    if len(classes) != 2:
+        yield Problem(
+            f"data.positive needs two classes, but the target has {len(classes)}",
+            path="data.positive",
+            found=positive,
+            fix="remove positive",
+        )
+    elif positive not in classes:
+        close = nearest(positive, classes)
+        yield Problem(
+            f"no row has the class {positive!r}",
+            path="data.positive",
+            found=positive,
+            expected=f"one of: {', '.join(classes)}",
+            fix=f"did you mean {close}?" if close else "choose one of the two",
+        )
+
+
+def _labels(contract: Contract, facts: DataFacts) -> Iterator[Problem]:
+    model, count = contract.model, len(facts.target.classes)
+    if not isinstance(model, Pretrained) or contract.task != "classification":
+        return
+    if model.num_labels != count:
+        yield Problem(
+            f"the model has {model.num_labels} labels, but the target has {count} classes",
+            path="model.num_labels",
+            found=str(model.num_labels),
+            expected=str(count),
+            fix=f"change it to {count}, or remove it",
+        )
