@@ -1,0 +1,219 @@
+"""A first contract for a file, with the reason of every choice beside it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from os.path import relpath
+from pathlib import Path
+from typing import final
+
+import polars as pl
+
+from trainwright.contract.data import Data
+from trainwright.data.columns import ColumnType, name_tokens
+from trainwright.data.leakage import find_leaks, find_suspicions
+from trainwright.data.reading import Raw, read_data
+from trainwright.data.wording import some
+
+GROUP_NAMES = frozenset(
+    {"id", "subject", "patient", "user", "customer", "group", "session", "device", "household"}
+)
+"""Words in a column's name that make it a group key, if its values also repeat like one."""
+
+POSITIVE_NAMES = ("1", "yes", "true", "positive", "y", "t")
+_ROWS_PER_GROUP = 5
+_FEWEST_GROUPS = 10
+_BALANCED = 0.2
+_MOST_SLICES = 10
+_PLAIN = re.compile(r"(\.\./)*[A-Za-z_][A-Za-z0-9_./-]*")
+_RESERVED = frozenset({"yes", "no", "true", "false", "on", "off", "null", "y", "n"})
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """A setting's YAML and why it was chosen."""
+
+    yaml: str
+    reason: str
+
+
+def propose_contract(data_path: Path, target: str, contract_folder: Path, schema: str = "") -> str:
+    """Read a file with the default settings and propose a contract for it, which is to be written
+    into `contract_folder`.
+
+    Raises:
+        DataMistake: the file cannot be trained on as it is.
+    """
+    absolute = data_path.resolve()
+    raw = read_data(Data(path=absolute.name, target=target), absolute.parent)
+    written = Path(relpath(absolute, contract_folder.resolve())).as_posix()
+    return propose(raw, written, target, schema)
+
+
+def propose(raw: Raw, path: str, target: str, schema: str = "") -> str:
+    """The text of a contract for data that was read with default settings.
+
+    `path` is what the contract calls the file; `schema` is the path of a JSON schema for editors.
+    """
+    frame = raw.frames["train"]
+    split, key = _split(raw, frame)
+    excluded = _excluded(raw, frame, target, key)
+    lines = [f"# yaml-language-server: $schema={schema}"] if schema else []
+    size = f"{raw.facts.rows:,} rows, {len(raw.columns) + 1} columns"
+    about = f"proposed from {_comment(path)}: {size}"
+    lines += [
+        f"# What a model for {_comment(target)} must prove, {about}.",
+        f"task: {_task(raw)}",
+        "data:",
+        f"  path: {_scalar(path)}",
+        f"  target: {_scalar(target)}",
+    ]
+    if len(raw.facts.target.classes) == 2:
+        lines.append("  " + _line("positive", _positive(raw.facts.target.classes)))
+    lines += _exclude_lines(excluded)
+    lines.append("  " + _line("split", split))
+    lines += ["model: {kind: boosting}  # the strongest start on tables; or linear, mlp", "metric:"]
+    lines.append("  " + _line("name", _metric(raw)))
+    lines.append(f"  # target: {_example_target(frame[target])}; left out: better than no model")
+    lines += _slice_lines(raw, excluded, key)
+    lines.append("seed: 0  # the same number gives the same split and the same model")
+    return "\n".join(lines) + "\n"
+
+
+def _example_target(target: pl.Series) -> str:
+    if target.dtype == pl.String:
+        return "0.9  # the least score that is good enough"
+    half = float(target.to_numpy().std()) / 2
+    return (
+        f"{float(f'{half:.2g}'):g}  # the largest error allowed, here half the target's deviation"
+    )
+
+
+def _slice_lines(raw: Raw, excluded: Mapping[str, str], key: str) -> list[str]:
+    for column in raw.columns:
+        few = column.kind == "categorical" and 2 <= column.distinct <= _MOST_SLICES
+        if few and column.name not in excluded and column.name != key:
+            example = f"# slices: [{{column: {_scalar(column.name)}}}]"
+            return [f"{example}  # judges each of its {column.distinct} values on its own"]
+    return []
+
+
+def _task(raw: Raw) -> str:
+    facts = raw.facts.target
+    if facts.kind == "numbers":
+        return f"regression  # the target is a number with {facts.distinct:,} different values"
+    shares = [
+        f"{_comment(n)} {c / sum(facts.classes.values()):.1%}" for n, c in _counts(facts.classes)
+    ]
+    return f"classification  # the target has {len(facts.classes)} classes: {some(shares, 4)}"
+
+
+def _counts(classes: Mapping[str, int]) -> list[tuple[str, int]]:
+    return sorted(classes.items(), key=lambda pair: (-pair[1], pair[0]))
+
+
+def _positive(classes: Mapping[str, int]) -> _Chosen:
+    named = [name for name in classes if name.lower() in POSITIVE_NAMES]
+    if len(named) == 1:
+        return _Chosen(_scalar(named[0]), "the class to find, by its name")
+    rarer = _counts(classes)[-1][0]
+    return _Chosen(_scalar(rarer), "the rarer class")
+
+
+def _metric(raw: Raw) -> _Chosen:
+    classes = raw.facts.target.classes
+    if not classes:
+        return _Chosen("rmse", "the error in the target's own unit; large errors weigh more")
+    if len(classes) > 2:
+        return _Chosen("f1_macro", "every class counts alike, however rare")
+    share = min(classes.values()) / sum(classes.values())
+    if share >= _BALANCED:
+        return _Chosen("roc_auc", f"the rarer class has {share:.1%} of the rows: balanced enough")
+    return _Chosen(
+        "average_precision",
+        f"the rarer class has only {share:.1%} of the rows, which ROC AUC hides",
+    )
+
+
+def _split(raw: Raw, frame: pl.DataFrame) -> tuple[_Chosen, str]:
+    """The split, and the column it takes its groups or time from (empty for none)."""
+    for column in raw.columns:
+        if _is_group_key(column, frame[column.name]):
+            rows = frame.height / column.distinct
+            reason = (
+                f"{column.distinct} groups of {rows:.0f} rows: a group's rows resemble each other"
+            )
+            return _Chosen(f"{{kind: group, column: {_scalar(column.name)}}}", reason), column.name
+    for column in raw.columns:
+        if column.kind == "datetime" and _is_sorted(frame[column.name]):
+            text = f"{{kind: time, column: {_scalar(column.name)}}}"
+            return _Chosen(
+                text, "the file is sorted by this date: the test is the future"
+            ), column.name
+    if raw.facts.target.kind == "numbers":
+        return _Chosen("{kind: random}", "no column says a group or a time"), ""
+    if min(raw.facts.target.classes.values()) < 3:
+        return _Chosen("{kind: random}", "a class has fewer than 3 rows, too few to stratify"), ""
+    return _Chosen("{kind: stratified}", "no column says a group or a time; equal class shares"), ""
+
+
+def _is_group_key(column: ColumnType, values: pl.Series) -> bool:
+    if not name_tokens(column.name) & GROUP_NAMES or column.kind not in ("numeric", "categorical"):
+        return False
+    present = len(values) - column.missing
+    if column.distinct < _FEWEST_GROUPS or column.distinct * _ROWS_PER_GROUP > present:
+        return False
+    if column.kind == "numeric":
+        numbers = values.drop_nulls()
+        return bool((numbers == numbers.floor()).all())
+    return True
+
+
+def _is_sorted(times: pl.Series) -> bool:
+    return not times.null_count() and times.n_unique() >= _FEWEST_GROUPS and times.is_sorted()
+
+
+def _excluded(raw: Raw, frame: pl.DataFrame, target: str, key: str) -> dict[str, str]:
+    """Columns that should never be features, with the reason of each."""
+    found = {
+        column.name: column.reason
+        for column in raw.columns
+        if column.kind == "ignored" and column.name != key
+    }
+    usable = [c for c in raw.columns if c.kind != "ignored" and c.name != key]
+    for leak in find_leaks(frame, usable, frame[target]):
+        for name in leak.columns:
+            found.setdefault(name, f"gives the target away: {leak.message}")
+    for suspicion in find_suspicions(frame, usable, frame[target]):
+        if name_tokens(suspicion.column) & name_tokens(target):
+            reason = f"another form of the target: correlation {suspicion.correlation:.3f}"
+            found.setdefault(suspicion.column, reason)
+    order = [column.name for column in raw.columns]
+    return dict(sorted(found.items(), key=lambda pair: order.index(pair[0])))
+
+
+def _exclude_lines(excluded: Mapping[str, str]) -> list[str]:
+    if not excluded:
+        return []
+    names = [f"    - {_scalar(name)}  # {_comment(reason)}" for name, reason in excluded.items()]
+    return ["  exclude:", *names]
+
+
+def _line(key: str, chosen: _Chosen) -> str:
+    return f"{key}: {chosen.yaml}  # {_comment(chosen.reason)}"
+
+
+def _scalar(text: str) -> str:
+    """A YAML string: plain where no reader can mistake it, else in double quotes."""
+    if _PLAIN.fullmatch(text) and text.lower() not in _RESERVED:
+        return text
+    return json.dumps(text, ensure_ascii=not text.isprintable())
+
+
+def _comment(text: str) -> str:
+    """Text that cannot end a comment."""
+    return "".join(mark if mark.isprintable() else " " for mark in text)
