@@ -64,8 +64,9 @@ def _watched_problems(stopping: EarlyStopping, task: str) -> Iterator[Problem]:
     if watched.startswith("val_") and bare in METRICS:
         yield from metric_problems(bare, path, task, prefix="val_")
         return
-    close = "val_loss" if bare == "loss" else nearest(bare, tuple(METRICS))
-    fix = f"did you mean {close if close == 'val_loss' else f'val_{close}'}?" if close else ""
+    known = ("val_loss", *(f"val_{name}" for name in METRICS))
+    close = nearest(f"val_{bare}", known)
+    fix = f"did you mean {close}?" if close else ""
     yield Problem(
         f"{watched!r} is not measured on the validation rows",
         path=path,

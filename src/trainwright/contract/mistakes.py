@@ -26,6 +26,8 @@ def nearest(word: str, known: Sequence[str]) -> str:
     """The known word that `word` may be a slip of; empty if none comes close."""
     lowered = {name.lower(): name for name in known}
     close = get_close_matches(word.lower(), list(lowered), n=1, cutoff=0.6)
+    # A word cut short, such as `cosine` for `cosine_with_warmup`, is too unlike to be close.
+    close += [name for name in lowered if len(word) > 2 and name.startswith(word.lower())]
     return lowered[close[0]] if close else ""
 
 
@@ -70,6 +72,8 @@ def _unknown_key(root: type[BaseModel], spot: Spot) -> Problem:
     ]
     if elsewhere:
         fix = f"did you mean {' or '.join(elsewhere[:3])}? Move it there"
+    elif spot.text in known_paths(root):
+        fix = f"remove it: it belongs to another kind of {spot.path[-2]}"
     elif close:
         fix = f"did you mean {close}?"
     else:

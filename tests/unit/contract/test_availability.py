@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from trainwright.contract.availability import unavailable
+from trainwright.contract.reading import read_contract
+
+
+def not_available(folder: Path, *overrides: str) -> dict[str, str]:
+    path = folder / "c.yaml"
+    path.write_text("data: {path: rows.csv}\nmodel: {kind: mlp}\n")
+    document = read_contract(path, overrides)
+    found = unavailable(document.contract, document.written)
+    assert all(problem.message.startswith("not available in this version: ") for problem in found)
+    assert all(problem.fix for problem in found)
+    return {problem.path: problem.found for problem in found}
+
+
+def test_what_this_version_does_is_available(tmp_path: Path) -> None:
+    for overrides in (
+        ["training.mixed_precision=bf16", "data.num_workers=0", "distributed.num_gpus=1"],
+        ["model.kind=boosting", "task=regression"],
+        ["model.kind=linear", "distributed.backend=gloo"],
+        ["model.kind=tabular_resnet", "data.path=/abs/rows.csv"],
+        ["data.path=C:/rows.csv", "tracking.sinks=[]"],
+    ):
+        assert not_available(tmp_path, *overrides) == {}
+
+
+@pytest.mark.parametrize(
+    ("override", "path", "found"),
+    [
+        ("model={kind: pretrained, architecture: x}", "model.architecture", "x"),
+        ("model={architecture: x}", "model.architecture", "x"),
+        ("task=ranking", "task", "ranking"),
+        ("task=retrieval", "task", "retrieval"),
+        ("task=generation", "task", "generation"),
+        ("training.mixed_precision=fp16", "training.mixed_precision", "fp16"),
+        ("data.path=s3://key:secret@bucket/x", "data.path", "s3://..."),
+        ("data.path=gs://b/x", "data.path", "gs://..."),
+        ("data.path=https://h/x", "data.path", "https://..."),
+        ("data.num_workers=2", "data.num_workers", "2"),
+        ("data.columns.t={kind: text}", "data.columns.t.kind", "text"),
+        ("distributed.strategy=fsdp", "distributed.strategy", "fsdp"),
+        ("distributed.num_gpus=2", "distributed.num_gpus", "2"),
+        ("distributed.backend=nccl", "distributed.backend", "nccl"),
+        ("tracking.sinks=[mlflow]", "tracking.sinks", "mlflow"),
+    ],
+)
+def test_what_it_does_not_is_named(tmp_path: Path, override: str, path: str, found: str) -> None:
+    assert not_available(tmp_path, override) == {path: found}

@@ -1,0 +1,212 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from trainwright.contract.metric import METRICS
+from trainwright.contract.metric_rules import bounds_of
+from trainwright.contract.reading import read_contract
+from trainwright.core.errors import ContractMistake, Problem
+
+
+def problems(folder: Path, **sections: str) -> Sequence[Problem]:
+    """What is wrong with a small contract in which these sections are written as given."""
+    written = {"data": "{path: rows.csv}", "model": "{kind: mlp}"} | sections
+    path = folder / "c.yaml"
+    path.write_text("".join(f"{name}: {text}\n" for name, text in written.items()))
+    found: Sequence[Problem] = ()
+    try:
+        read_contract(path)
+    except ContractMistake as mistake:
+        found = mistake.problems
+    assert all(problem.fix and problem.place.line for problem in found)
+    return found
+
+
+def paths(folder: Path, **sections: str) -> list[str]:
+    return [problem.path for problem in problems(folder, **sections)]
+
+
+def test_the_small_contract_itself_is_right(tmp_path: Path) -> None:
+    assert paths(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("training", "gpus", "right"),
+    [
+        ("{batch_size: 32, gradient_accumulation_steps: 4, effective_batch_size: 128}", "1", True),
+        ("{batch_size: 32, gradient_accumulation_steps: 4, effective_batch_size: 128}", "auto", 1),
+        ("{batch_size: 32, gradient_accumulation_steps: 4, effective_batch_size: 512}", "4", True),
+        ("{batch_size: 32, gradient_accumulation_steps: 4, effective_batch_size: 128}", "4", False),
+        ("{batch_size: 32, gradient_accumulation_steps: 4}", "4", True),
+        ("{batch_size: 32, effective_batch_size: 96}", "1", True),
+        ("{batch_size: 32, effective_batch_size: 100}", "1", False),
+        ("{batch_size: 128, effective_batch_size: 64}", "1", False),
+        ("{gradient_accumulation_steps: 3, effective_batch_size: 96}", "2", True),
+        ("{gradient_accumulation_steps: 3, effective_batch_size: 100}", "1", False),
+        ("{effective_batch_size: 100}", "3", False),
+    ],
+)
+def test_batch_arithmetic(tmp_path: Path, training: str, gpus: str, right: bool) -> None:
+    found = paths(tmp_path, training=training, distributed=f"{{num_gpus: {gpus}}}")
+    assert found == ([] if right else ["training.effective_batch_size"])
+
+
+def test_only_ways_that_mend_are_named(tmp_path: Path) -> None:
+    training = "{batch_size: 30, gradient_accumulation_steps: 7, effective_batch_size: 128}"
+    (problem,) = problems(tmp_path, training=training)
+    assert problem.fix == "change effective_batch_size to 210"
+
+
+@pytest.mark.parametrize(
+    ("data", "found"),
+    [
+        ("{path: a, train_path: b}", ["data.train_path"]),
+        ("{target: y}", ["data"]),
+        ("{path: a, val_path: b}", ["data.val_path"]),
+        ("{path: a, val_path: b, test_path: c}", ["data.val_path", "data.test_path"]),
+        ("{train_path: a}", []),
+        ("{train_path: a, val_path: b, test_path: c}", []),
+        ("{train_path: a, val_path: b, split: {validation: 0.1}}", ["data.split.validation"]),
+        ("{train_path: a, val_path: b, split: {test: 0.1}}", []),
+        ("{train_path: a, test_path: b, split: {test: 0.1}}", ["data.split.test"]),
+        ("{train_path: a, val_path: b, test_path: c, split: {kind: random}}", ["data.split"]),
+        ("{train_path: a, val_path: b, split: {kind: column, column: p}}", ["data.split"]),
+        ("{path: a, split: {kind: column, column: p}}", []),
+        ("{path: a, split: {validation: 0.5, test: 0.5}}", ["data.split"]),
+        ("{path: a, split: {validation: 0.5, test: 0.4}}", []),
+        ("{path: a, split: {validation: 0}}", ["data.split.validation"]),
+        ("{path: a, split: {test: 0}}", ["data.split.test"]),
+        ("{path: a, target: y, exclude: [x, y]}", ["data.exclude"]),
+        ("{path: a, target: y, columns: {y: {kind: ignored}}}", ["data.columns.y.kind"]),
+        ("{path: a, target: y, split: {kind: group, column: y}}", ["data.split.column"]),
+        ("{path: a, target: y, split: {kind: time, column: y}}", ["data.split.column"]),
+        ("{path: a, columns: {x: {kind: numeric, format: '%Y'}}}", ["data.columns.x.format"]),
+        ("{path: a, columns: {x: {format: '%Y'}}}", []),
+        ("{path: a, features: {impute: none}}", ["data.features.impute"]),
+    ],
+)
+def test_rules_of_data(tmp_path: Path, data: str, found: list[str]) -> None:
+    assert paths(tmp_path, data=data) == found
+
+
+def test_trees_may_read_missing_numbers(tmp_path: Path) -> None:
+    data = "{path: a, features: {impute: none}}"
+    assert paths(tmp_path, data=data, model="{kind: boosting}") == []
+
+
+@pytest.mark.parametrize("kind", ["boosting", "linear"])
+def test_training_has_no_effect_without_a_network(tmp_path: Path, kind: str) -> None:
+    training = "{batch_size: 8, optimizer: {eps: 1e-7}}"
+    (problem,) = problems(tmp_path, model=f"{{kind: {kind}}}", training=training)
+    assert problem.path == "training"
+    assert problem.found == "training.batch_size, training.optimizer"
+    assert "model.kind" in problem.message + problem.expected
+    assert paths(tmp_path, model=f"{{kind: {kind}}}") == []
+
+
+@pytest.mark.parametrize(
+    ("metric", "task", "found", "fix"),
+    [
+        ("{name: roc_auc}", "classification", [], ""),
+        ("{name: roc_auc}", "auto", [], ""),
+        ("{name: roc_au}", "auto", ["metric.name"], "did you mean roc_auc?"),
+        ("{name: rsme}", "regression", ["metric.name"], "did you mean rmse?"),
+        ("{name: rmse}", "classification", ["metric.name"], "change task to regression"),
+        ("{name: roc_auc}", "regression", ["metric.name"], "change task to classification"),
+        ("{name: roc_auc, target: 1.5}", "auto", ["metric.target"], ""),
+        ("{name: roc_auc, target: -0.1}", "auto", ["metric.target"], ""),
+        ("{name: roc_auc, target: 92}", "auto", ["metric.target"], "did you mean 0.92?"),
+        ("{name: roc_auc, target: 1}", "auto", [], ""),
+        ("{name: r2, target: -3}", "auto", [], ""),
+        ("{name: r2, target: 1.1}", "auto", ["metric.target"], ""),
+        ("{name: rmse, target: 50000}", "auto", [], ""),
+        ("{name: rmse, target: -1}", "auto", ["metric.target"], ""),
+        ("{name: log_loss, target: 2.5}", "auto", [], ""),
+    ],
+)
+def test_rules_of_the_metric(
+    tmp_path: Path, metric: str, task: str, found: list[str], fix: str
+) -> None:
+    seen = problems(tmp_path, metric=metric, task=task)
+    assert [problem.path for problem in seen] == found
+    assert all(fix in problem.fix for problem in seen)
+
+
+def test_every_metric_has_bounds() -> None:
+    for name in METRICS:
+        least, most = bounds_of(name)
+        assert least < most
+
+
+@pytest.mark.parametrize(
+    ("stopping", "found", "fix"),
+    [
+        ("{metric: val_f1, mode: max}", [], ""),
+        ("{metric: val_loss, mode: min}", [], ""),
+        ("{metric: val_loss, mode: max}", ["mode"], "change mode to min"),
+        ("{metric: val_f1, mode: min}", ["mode"], "change mode to max"),
+        ("{metric: val_log_loss, mode: max}", ["mode"], "change mode to min"),
+        ("{mode: min}", ["mode"], "change mode to max"),
+        ("{metric: f1}", ["metric"], "did you mean val_f1?"),
+        ("{metric: loss}", ["metric"], "did you mean val_loss?"),
+        ("{metric: val_f1_macr}", ["metric"], "did you mean val_f1_macro?"),
+        ("{metric: train_loss}", ["metric"], "val_"),
+        ("{metric: val_rmse}", ["metric"], "choose one of them"),
+        ("off", [], ""),
+    ],
+)
+def test_rules_of_early_stopping(tmp_path: Path, stopping: str, found: list[str], fix: str) -> None:
+    training = f"{{early_stopping: {stopping}}}"
+    seen = problems(tmp_path, metric="{name: roc_auc}", training=training)
+    assert [problem.path for problem in seen] == [f"training.early_stopping.{k}" for k in found]
+    assert all(fix in problem.fix for problem in seen)
+
+
+@pytest.mark.parametrize(
+    ("slices", "found"),
+    [
+        ("[{column: a}, {where: 'b > 1', name: old}]", []),
+        ("[{floor: 0.5}]", ["slices.0"]),
+        ("[{column: a, where: 'b > 1'}]", ["slices.0"]),
+        ("[{column: a, name: x}]", ["slices.0.name"]),
+        ("[{column: a}, {column: a}]", ["slices.1"]),
+        ("[{where: x, name: n}, {where: y, name: n}, {where: z, name: n}]", ["slices.1"]),
+        ("[{column: a, metric: acuracy}]", ["slices.0.metric"]),
+        ("[{column: a, metric: rmse}]", ["slices.0.metric"]),
+        ("[{column: a, floor: 80}]", ["slices.0.floor"]),
+        ("[{column: a, metric: log_loss, floor: 3}]", []),
+    ],
+)
+def test_rules_of_slices(tmp_path: Path, slices: str, found: list[str]) -> None:
+    assert paths(tmp_path, slices=slices, metric="{name: roc_auc}") == found
+
+
+def test_a_positive_class_needs_classes(tmp_path: Path) -> None:
+    data = "{path: a, positive: 'yes'}"
+    assert paths(tmp_path, data=data, task="regression") == ["data.positive"]
+    assert paths(tmp_path, data=data, task="classification") == []
+
+
+def test_a_limit_on_cost_needs_a_price(tmp_path: Path) -> None:
+    assert paths(tmp_path, budget="{cost: 10}") == ["budget.cost"]
+    assert paths(tmp_path, budget="{cost: 10, price_per_hour: 2}") == []
+
+
+def test_all_rules_report_together(tmp_path: Path) -> None:
+    found = paths(
+        tmp_path,
+        data="{target: y, exclude: [y]}",
+        metric="{name: acc, target: 3}",
+        budget="{cost: 1}",
+        training="{batch_size: 3, effective_batch_size: 4}",
+    )
+    assert sorted(found) == [
+        "budget.cost",
+        "data",
+        "data.exclude",
+        "metric.name",
+        "training.effective_batch_size",
+    ]

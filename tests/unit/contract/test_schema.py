@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from trainwright.contract.document import Contract
+from trainwright.contract.metric import METRICS
+from trainwright.contract.schema import contract_schema, schema_text
+from trainwright.core.files import Json
+
+FROZEN = Path(__file__).with_name("schema.json")
+
+
+def without_wording(schema: Json) -> Json:
+    match schema:
+        case dict():
+            return {
+                key: without_wording(value)
+                for key, value in schema.items()
+                if key != "description" or not isinstance(value, str)
+            }
+        case list():
+            return [without_wording(item) for item in schema]
+        case value:
+            return value
+
+
+def test_the_shape_is_the_frozen_one() -> None:
+    """Keys, limits and defaults change on purpose: then write the new shape to schema.json."""
+    assert without_wording(contract_schema()) == json.loads(FROZEN.read_text())
+
+
+def test_it_is_json_schema_with_a_title() -> None:
+    schema = json.loads(schema_text())
+    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    assert schema["title"] == "Trainwright contract"
+    assert schema["required"] == ["data", "model"]
+    assert schema["additionalProperties"] is False
+
+
+def test_every_key_and_every_section_is_described() -> None:
+    schema = contract_schema()
+    for name, section in {"": schema, **schema["$defs"]}.items():
+        assert section["description"], name
+        for key, described in section["properties"].items():
+            assert described["description"], f"{name}.{key}"
+            assert "\n" not in described["description"]
+
+
+def test_metrics_are_offered() -> None:
+    sections = contract_schema()["$defs"]
+    assert sections["Metric"]["properties"]["name"]["enum"] == ["auto", *METRICS]
+    assert "val_loss" in sections["EarlyStopping"]["properties"]["metric"]["enum"]
+    assert "val_f1" in sections["EarlyStopping"]["properties"]["metric"]["enum"]
+
+
+def test_every_reference_leads_somewhere() -> None:
+    text = schema_text()
+    sections = contract_schema()["$defs"]
+    references = {part.split('"')[0] for part in text.split('"$ref": "#/$defs/')[1:]}
+    assert references == set(sections)
+
+
+def test_every_section_is_documented_in_its_contract_order() -> None:
+    assert list(contract_schema()["properties"]) == list(Contract.model_fields)
+
+
+def test_the_text_is_the_same_in_another_process() -> None:
+    program = "from trainwright.contract.schema import schema_text; print(schema_text(), end='')"
+    other = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert other.stdout == schema_text()
