@@ -1,0 +1,211 @@
+"""A predictor as a folder: JSON, and a model in its library's plain format. No pickle, no code.
+
+bundle.json     format, kind, size and sha256 of every other file, and what it is about
+features.json   how columns become numbers        target.json   the classes, or the number
+and the scorer's own files, whose names are fixed by its kind
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+from trainwright.core.errors import Mistake, Problem
+from trainwright.core.extras import need_torch
+from trainwright.core.files import Json, read_json, storage_errors, sync_folder, write_json
+from trainwright.core.hashing import hash_file
+from trainwright.data.features import Features
+from trainwright.data.target import target_from_json
+from trainwright.predictor.predictor import Predictor
+from trainwright.predictor.scorer import Scorer
+
+FORMAT = 1
+MANIFEST = "bundle.json"
+_COMMON = ("features.json", "target.json")
+_MOST_MANIFEST_BYTES = 4 * 1024 * 1024
+
+FILES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "constant": ("constant.json",),
+        "linear": ("linear.json",),
+        "lightgbm": ("boosting.json", "model.txt"),
+        "network": ("network.json", "network.safetensors"),
+    }
+)
+"""The files of each kind of scorer, beside `features.json` and `target.json`."""
+
+
+def write_bundle(predictor: Predictor, folder: Path, about: Json) -> None:
+    """Write a whole new bundle to `folder`, in place of one that stands there.
+
+    `about` is kept as it is, for people. `bundle.json` is written last, so a folder with one is
+    whole.
+
+    Raises:
+        Mistake: `folder` holds something that is not a bundle. StorageFailed: the disk.
+    """
+    _check_replaceable(folder)
+    kind = predictor.scorer.kind
+    new = folder.with_name(f".tmp-{os.getpid()}-{folder.name}")
+    with storage_errors(f"writing {folder}"):
+        shutil.rmtree(new, ignore_errors=True)
+        new.mkdir(parents=True)
+        try:
+            write_json(new / "features.json", predictor.features.to_json())
+            write_json(new / "target.json", predictor.target.to_json())
+            predictor.scorer.write(new)
+            names = sorted((*_COMMON, *FILES[kind]))
+            assert _names(new) == set(names), "a kind of scorer writes its fixed files"
+            files = {name: _describe(new / name) for name in names}
+            manifest = {"format": FORMAT, "kind": kind, "files": files, "about": about}
+            write_json(new / MANIFEST, manifest)
+            for name in names:
+                _sync(new / name)
+            sync_folder(new)
+            if folder.exists():
+                (folder / MANIFEST).unlink(missing_ok=True)
+                shutil.rmtree(folder)
+            new.rename(folder)
+        except BaseException:
+            shutil.rmtree(new, ignore_errors=True)
+            raise
+        sync_folder(folder.parent)
+
+
+def read_bundle(folder: Path) -> Predictor:
+    """Read a bundle after every file of it has been verified.
+
+    Raises:
+        Mistake: not a bundle, or files that are changed, missing or too many, each named.
+        MissingExtra: a network, and PyTorch is not installed.
+    """
+    manifest = _read_manifest(folder)
+    _verify(folder, manifest)
+    if manifest["kind"] == "network":
+        need_torch("", "this network")
+    try:
+        features = Features.from_json(read_json(folder / "features.json"))
+        target = target_from_json(read_json(folder / "target.json"))
+        return Predictor(features, target, _read_scorer(str(manifest["kind"]), folder))
+    except (KeyError, TypeError, ValueError) as error:
+        raise _not_whole(folder, f"its content cannot be read ({error})") from error
+
+
+def read_about(folder: Path) -> Json:
+    """What `write_bundle` was given as `about`."""
+    return _read_manifest(folder).get("about")
+
+
+def _read_scorer(kind: str, folder: Path) -> Scorer:
+    # Imported here: each kind needs its library, and a bundle needs one kind.
+    match kind:
+        case "constant":
+            from trainwright.model.constant import read_constant
+
+            return read_constant(folder)
+        case "linear":
+            from trainwright.model.linear import read_linear
+
+            return read_linear(folder)
+        case "lightgbm":
+            from trainwright.model.boosting import read_boosted
+
+            return read_boosted(folder)
+        case "network":
+            from trainwright.predictor.network import read_network
+
+            return read_network(folder)
+        case _:
+            raise AssertionError("the manifest's kind has been checked")
+
+
+def _read_manifest(folder: Path) -> dict[str, Json]:
+    path = folder / MANIFEST
+    if not path.is_file() or path.is_symlink():
+        raise _not_whole(folder, f"there is no {MANIFEST} in it")
+    if path.stat().st_size > _MOST_MANIFEST_BYTES:
+        raise _not_whole(folder, f"its {MANIFEST} is too large")
+    try:
+        manifest = read_json(path)
+    except (ValueError, RecursionError) as error:
+        raise _not_whole(folder, f"its {MANIFEST} is not JSON ({error})") from error
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise _not_whole(folder, f"its {MANIFEST} is not of format {FORMAT}")
+    kind, files = manifest.get("kind"), manifest.get("files")
+    if not isinstance(kind, str) or kind not in FILES:
+        raise _not_whole(folder, f"its kind is {kind!r}, not one of {', '.join(FILES)}")
+    if not isinstance(files, dict) or set(files) != {*_COMMON, *FILES[kind]}:
+        raise _not_whole(folder, f"its {MANIFEST} does not list the files of a {kind} bundle")
+    return manifest
+
+
+def _verify(folder: Path, manifest: dict[str, Json]) -> None:
+    listed = manifest["files"]
+    problems = [
+        Problem(f"{name} does not belong to this bundle", found=name, fix="remove it")
+        for name in sorted(_names(folder) - {*listed, MANIFEST})
+    ]
+    for name, written in listed.items():
+        path = folder / name
+        if path.is_symlink() or not path.is_file():
+            problems.append(Problem(f"{name} is missing", expected="a file", fix=_FIX))
+            continue
+        found = _describe(path)
+        if found != written:
+            problems.append(
+                Problem(
+                    f"{name} is not the file that was written",
+                    found=_show(found),
+                    expected=_show(written),
+                    fix=_FIX,
+                )
+            )
+    if problems:
+        raise Mistake([Problem(f"{folder} is not a whole bundle"), *problems])
+
+
+_FIX = "copy the bundle again, or train again"
+
+
+def _names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def _sync(path: Path) -> None:
+    with path.open("rb") as stream:
+        os.fsync(stream.fileno())
+
+
+def _describe(path: Path) -> dict[str, Json]:
+    return {"sha256": hash_file(path), "size_bytes": path.stat().st_size}
+
+
+def _show(file: Json) -> str:
+    if not isinstance(file, dict):
+        return repr(file)[:80]
+    return f"{file.get('size_bytes')} bytes, sha256 {str(file.get('sha256'))[:16]}"
+
+
+def _not_whole(folder: Path, why: str) -> Mistake:
+    return Mistake(
+        Problem(
+            f"{folder} is not a bundle: {why}",
+            fix="give the bundle folder of a finished run, for example runs/income-1/bundle",
+        )
+    )
+
+
+def _check_replaceable(folder: Path) -> None:
+    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+        raise Mistake(Problem(f"{folder} is not a folder", fix="choose another place"))
+    if folder.is_dir() and _names(folder) and not (folder / MANIFEST).is_file():
+        raise Mistake(
+            Problem(
+                f"{folder} holds other files",
+                expected="a new folder, or one with a bundle",
+                fix="choose another place",
+            )
+        )
