@@ -1,0 +1,61 @@
+"""Checkpoints in memory, and a state for tests to keep in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import final
+
+import torch
+
+from trainwright.checkpoint.score import NOT_SCORED, NotScored
+from trainwright.checkpoint.state import Snapshot
+from trainwright.checkpoint.store import Loaded, NoCheckpoint, Saved
+from trainwright.core.files import Json
+
+
+@final
+class MemoryCheckpoints:
+    """A `CheckpointStore` that keeps all of them in memory."""
+
+    def __init__(self) -> None:
+        self.kept: list[Loaded] = []
+
+    def save(
+        self,
+        step: int,
+        parts: Mapping[str, Snapshot],
+        inventory: Json,
+        score: float | NotScored = NOT_SCORED,
+    ) -> Saved:
+        """Keep it."""
+        name = f"step-{step:010d}"
+        self.kept.append(Loaded(name, step, dict(parts), inventory, score))
+        size_bytes = sum(snapshot.size_bytes for snapshot in parts.values())
+        return Saved(name, 0.0, size_bytes, step, score)
+
+    def newest_valid(self) -> Loaded | NoCheckpoint:
+        """The one that was kept last."""
+        return self.kept[-1] if self.kept else NoCheckpoint()
+
+
+@final
+class CounterState:
+    """A `Stateful` of one tensor and one number."""
+
+    def __init__(self) -> None:
+        self.weights = torch.zeros(4)
+        self.count = 0
+
+    def advance(self) -> None:
+        """Change both."""
+        self.weights += 1
+        self.count += 1
+
+    def snapshot(self) -> Snapshot:
+        """A copy."""
+        return Snapshot(tensors={"weights": self.weights}, values={"count": self.count})
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Put it back."""
+        self.weights.copy_(snapshot.tensors["weights"])
+        self.count = snapshot.values["count"]

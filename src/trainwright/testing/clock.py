@@ -1,0 +1,33 @@
+"""A clock that a test sets."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import final
+
+
+@final
+class FakeClock:
+    """Stands still until it is moved; the date can jump without the monotonic seconds."""
+
+    def __init__(self) -> None:
+        self._date = datetime(2026, 1, 1, tzinfo=UTC)
+        self._seconds = 0.0
+
+    def now(self) -> datetime:
+        """The date and time in UTC."""
+        return self._date
+
+    def monotonic_seconds(self) -> float:
+        """Seconds that were passed."""
+        return self._seconds
+
+    def pass_seconds(self, seconds: float) -> None:
+        """Let time pass."""
+        assert seconds >= 0, "time does not run backwards"
+        self._seconds += seconds
+        self._date += timedelta(seconds=seconds)
+
+    def set_date(self, date: datetime) -> None:
+        """Set the machine's clock, as a person or a time server does."""
+        self._date = date
