@@ -172,7 +172,7 @@ def _stratified(labels: pl.Series, shares: Shares, seed: int) -> Integers:
             rare.append(f"{labels[int(rows[0])]} ({len(rows)})")
             continue
         order = np.argsort(keys[rows], kind="stable")
-        parts[rows] = _cut(order, _class_wanted(len(rows), shares))
+        parts[rows] = _cut(order, rows_of_class(len(rows), shares))
     if rare:
         raise DataMistake(
             Problem(
@@ -187,7 +187,8 @@ def _stratified(labels: pl.Series, shares: Shares, seed: int) -> Integers:
     return parts
 
 
-def _class_wanted(rows: int, shares: Shares) -> tuple[int, int]:
+def rows_of_class(rows: int, shares: Shares) -> tuple[int, int]:
+    """Validation and test rows of a class with this many rows, where the split is stratified."""
     validation = max(1, round(rows * shares.validation)) if shares.validation else 0
     test = max(1, round(rows * shares.test)) if shares.test else 0
     while validation + test >= rows:

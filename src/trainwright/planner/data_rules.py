@@ -85,14 +85,14 @@ def _task_and_target(contract: Contract, facts: DataFacts) -> Iterator[Problem]:
             expected="a target of classes",
             fix=f"change task to regression, or {kind} to categorical",
         )
-    if contract.task == "regression" and target.kind == "classes":
-        numbers = all(_is_number(label) for label in target.classes)
+    if contract.task == "regression" and not all(map(_is_number, target.classes)):
+        words = [label for label in target.classes if not _is_number(label)]
         yield Problem(
-            f"the target {data.target!r} is read as classes, but the task is regression",
+            f"the target {data.target!r} holds words, but the task is regression",
             path="task",
-            found=f"the classes {_some(sorted(target.classes))}",
+            found=_some(sorted(words)),
             expected="a target of numbers",
-            fix=f"set {kind} to numeric" if numbers else "change task to classification",
+            fix="change task to classification, or name another target",
         )
 
 

@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal, assert_never, final
 
-from trainwright.contract.data import ColumnSplit
+from trainwright.contract.data import ColumnSplit, StratifiedSplit
 from trainwright.contract.document import Contract
 from trainwright.contract.model import Mlp, Network, TabularResNet
 from trainwright.contract.section import settled
 from trainwright.core.files import Json
 from trainwright.data.reading import DataFacts
+from trainwright.data.splits import Shares, rows_of_class
 from trainwright.model.shape import TableShape, embedding_width
 
 _NUMBER_BYTES = 4
@@ -25,9 +26,8 @@ _TARGET_BYTES = 8
 class Estimate:
     """What a run will take.
 
-    `train_rows` are those that the split leaves for training, exact to the rounding of the split
-    where the split draws rows one by one, and about right where it keeps groups or moments
-    together. `steps` are optimizer steps up to the last epoch, 0 for models that the loop does not
+    `train_rows` are those that the split leaves for training: exact for random and stratified
+    splits, about right where groups or moments stay together. `steps` are optimizer steps up to the last epoch, 0 for models that the loop does not
     train. `memory_bytes` is that of all encoded rows. `parameters` are known once the columns are
     encoded.
     """
@@ -60,12 +60,15 @@ def train_rows_of(contract: Contract, facts: DataFacts) -> int:
     """
     rows = facts.part_rows["train"]
     split = contract.data.split
-    if isinstance(split, ColumnSplit):
-        return rows
-    for part, share in (("validation", split.validation), ("test", split.test)):
-        if part not in facts.given:
-            rows -= round(facts.part_rows["train"] * share)
-    return max(1, rows)
+    shares = Shares.of(split, facts.given)
+    match split:
+        case ColumnSplit():
+            return rows
+        case StratifiedSplit() if facts.target.classes:
+            taken = sum(sum(rows_of_class(n, shares)) for n in facts.target.classes.values())
+        case _:
+            taken = round(rows * shares.validation) + round(rows * shares.test)
+    return max(1, rows - taken)
 
 
 def steps_per_epoch(train_rows: int, effective_batch_size: int) -> int:
