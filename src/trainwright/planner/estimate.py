@@ -27,9 +27,9 @@ class Estimate:
     """What a run will take.
 
     `train_rows` are those that the split leaves for training: exact for random and stratified
-    splits, about right where groups or moments stay together. `steps` are optimizer steps up to the last epoch, 0 for models that the loop does not
-    train. `memory_bytes` is that of all encoded rows. `parameters` are known once the columns are
-    encoded.
+    splits, about right where groups or moments stay together. `steps` are optimizer steps up to the
+    last epoch, 0 for models that the loop does not train. `memory_bytes` is about that of all
+    encoded rows. `parameters` are known once the columns are encoded.
     """
 
     train_rows: int

@@ -48,7 +48,14 @@ def plan(document: Document, facts: DataFacts, device: DeviceFacts) -> Plan:
         ContractMistake: every problem of the contract that only its data could show.
     """
     contract, choices = decide(document.contract, facts, device)
-    if problems := problems_with_data(contract, facts, document.written):
+    # A value that was decided only repeats the one it follows from, which has its own problem.
+    decided = {choice.path for choice in choices}
+    problems = [
+        problem
+        for problem in problems_with_data(contract, facts, document.written)
+        if problem.path not in decided
+    ]
+    if problems:
         raise ContractMistake(placed(problems, document.source))
     return Plan(
         contract=contract,

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import pytest
+
+from trainwright.contract.model import Mlp, TabularResNet
+from trainwright.model.shape import TableShape
+from trainwright.planner.device import DeviceFacts, read_device
+from trainwright.planner.estimate import Estimate, count_parameters
+
+SHAPES = (
+    TableShape(numeric=5, cardinalities=(4, 12), outputs=2),
+    TableShape(numeric=3, cardinalities=(), outputs=1),
+    TableShape(numeric=0, cardinalities=(1003,), outputs=7),
+)
+NETWORKS = (
+    Mlp(kind="mlp"),
+    Mlp(kind="mlp", hidden=(7,), embedding_dim=3),
+    TabularResNet(kind="tabular_resnet"),
+    TabularResNet(kind="tabular_resnet", width=10, blocks=1, hidden_factor=1.25),
+)
+
+
+def test_parameters_by_hand() -> None:
+    section = Mlp(kind="mlp", hidden=(3,), embedding_dim=2)
+    shape = TableShape(numeric=1, cardinalities=(4,), outputs=2)
+    # 4 x 2 embeddings, (1 + 2 + 1) x 3, (3 + 1) x 2
+    assert count_parameters(section, shape) == 8 + 12 + 8
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("section", NETWORKS)
+def test_parameters_are_those_of_the_network(
+    section: Mlp | TabularResNet, shape: TableShape
+) -> None:
+    pytest.importorskip("torch")
+    from trainwright.model.network import build_network
+
+    network = build_network(section, shape)
+    counted = sum(weight.numel() for weight in network.parameters())
+    assert count_parameters(section, shape) == counted
+
+
+def test_an_estimate_learns_its_parameters() -> None:
+    estimate = Estimate(100, 10, 100, 1000)
+    assert estimate.to_json()["parameters"] == "unknown"
+    assert estimate.with_parameters(NETWORKS[0], SHAPES[0]).parameters == count_parameters(
+        NETWORKS[0], SHAPES[0]
+    )
+
+
+def test_without_a_network_the_device_is_the_cpu() -> None:
+    device = read_device(for_network=False)
+    assert device == DeviceFacts(cores=device.cores)
+    assert device.cores >= 1
