@@ -126,6 +126,8 @@ class RunLock:
             _held.discard(self._descriptor)
             with contextlib.suppress(OSError):
                 os.ftruncate(self._descriptor, 0)
+            # Unlocked by name: closing is not enough while a child is between fork and its hook.
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
             os.close(self._descriptor)
 
     def __enter__(self) -> Self:

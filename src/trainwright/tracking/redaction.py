@@ -9,7 +9,7 @@ HIDDEN = "***"
 
 # `token` stays in the singular: `max_tokens` is a setting.
 _WORD = (
-    r"(?:api[-_]?keys?|access[-_]?key(?:[-_]id)?|secrets?|token|passw(?:or)?ds?|passphrase"
+    r"(?:api[-_]?keys?|access[-_]?key(?:[-_]id)?|secrets?(?:[-_]?key)?|token|passw(?:or)?ds?|passphrase"
     r"|credentials?|signature|auth(?:orization)?|bearer|private[-_]?key|pwd|sig)"
 )
 _SECRET_OPTION = re.compile(rf"-{{0,2}}[\w.\-]*{_WORD}", re.IGNORECASE)

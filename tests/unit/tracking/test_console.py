@@ -1,0 +1,76 @@
+"""Progress on a terminal and in a log."""
+
+from __future__ import annotations
+
+import io
+
+from trainwright.core.progress import Progress
+from trainwright.testing.clock import FakeClock
+from trainwright.tracking.console import ConsoleProgress, LiveScreen, PlainScreen, build_console
+from trainwright.tracking.events import Ended, Noted, Resumed, StepKept, StepOutcome, Validated
+
+
+class Loss:
+    def __init__(self) -> None:
+        self.reads = 0
+
+    def item(self) -> float:
+        self.reads += 1
+        return 0.25
+
+
+def kept(step: int, loss: Loss) -> StepKept:
+    outcome = StepOutcome(loss, 1e-3, 1.0, 0.0, 0.1, 0.0, 10, 10 * step, 0)
+    return StepKept(Progress(step, step, 10 * step, 0), outcome)
+
+
+def run(console: ConsoleProgress, clock: FakeClock, loss: Loss, steps: int, each: float) -> None:
+    for step in range(1, steps + 1):
+        clock.pass_seconds(each)
+        console.observe(kept(step, loss))
+
+
+def test_plain_lines_are_few_and_say_what_matters() -> None:
+    stream, clock, loss = io.StringIO(), FakeClock(), Loss()
+    console = ConsoleProgress(PlainScreen(stream), 400, 10.0, clock)
+    run(console, clock, loss, 400, 0.1)
+    lines = stream.getvalue().splitlines()
+    assert 2 <= len(lines) <= 4
+    assert loss.reads == len(lines)
+    assert "/400 · loss 0.2500 · 100 rows/s" in lines[0]
+    assert lines[0].endswith("left")
+
+
+def test_slow_steps_are_shown_each() -> None:
+    stream, clock, loss = io.StringIO(), FakeClock(), Loss()
+    run(ConsoleProgress(PlainScreen(stream), 5, 10.0, clock), clock, loss, 5, 30.0)
+    assert len(stream.getvalue().splitlines()) == 5
+
+
+def test_rare_events_are_told() -> None:
+    stream = io.StringIO()
+    console = build_console(stream, 10)
+    here = Progress(4, 4, 40, 2)
+    console.observe(Resumed(here, "step-0000000004", ("step-0000000005: torn",)))
+    console.observe(Validated(here, {"val_loss": 0.5}, 1.0, True))
+    console.observe(Noted("x", "a note"))
+    console.observe(Ended(here, "finished", "all 4 steps"))
+    assert stream.getvalue().splitlines() == [
+        "resumed at step 4: step-0000000004",
+        "rejected: step-0000000005: torn",
+        "epoch 2 · step 4 · val_loss 0.5000 · best so far",
+        "a note",
+        "ended at step 4: all 4 steps",
+    ]
+
+
+def test_the_live_line_leaves_no_trace() -> None:
+    stream, clock, loss = io.StringIO(), FakeClock(), Loss()
+    console = ConsoleProgress(LiveScreen(stream, 100), 100, 0.25, clock)
+    run(console, clock, loss, 100, 0.1)
+    assert "loss 0.2500" in stream.getvalue()
+    console.observe(Noted("x", "[bold]not markup"))
+    console.observe(Ended(Progress(100), "finished", "all 100 steps"))
+    console.close()
+    assert "[bold]not markup" in stream.getvalue()
+    assert stream.getvalue().endswith("all 100 steps\n")
