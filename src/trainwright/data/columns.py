@@ -183,7 +183,7 @@ def _by_values(cells: pl.Series, source: SourceFile) -> Inferred:
     present = len(cells) - cells.null_count()
     if not len(bad):
         return Inferred(_described(cells, "numeric", "every value is a number"))
-    if len(bad) <= (1 - MOSTLY_NUMBERS) * present:
+    if present - len(bad) >= MOSTLY_NUMBERS * present:
         described = _described(cells, "numeric", "nearly every value is a number")
         return Inferred(described, (_unreadable(cells, bad, "numeric", source),))
     if forms := date_formats(cells):

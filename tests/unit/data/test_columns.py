@@ -1,0 +1,114 @@
+"""What a column is taken for, and why it is left out."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+from trainwright.contract.data import Column
+from trainwright.data.columns import ColumnType, infer_column, name_tokens, type_column
+from trainwright.data.sources import FileVersion, SourceFile
+from trainwright.data.values import Cleaning, to_labels
+
+CLEANING = Cleaning(("", "NA"), {})
+SOURCE = SourceFile(pl.DataFrame(), FileVersion("a.csv", "", 0, 0), np.empty(0, dtype=np.int64))
+
+
+def infer(name: str, values: list[object], written: Column | None = None) -> ColumnType:
+    cells = CLEANING.cells(pl.Series(name, values, strict=False))
+    return infer_column(cells, written or Column(), "", SOURCE).type
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (["1", "2.5", "-3e2", "3.38e-005"], "numeric"),
+        (["1", "2", "NA", " "], "numeric"),
+        (["a", "b", "a"], "categorical"),
+        (["True", "False"], "categorical"),
+        ([True, False], "categorical"),
+        (["2020-01-01", "2020-01-02"], "datetime"),
+        (["2020-01-01 10:00:00", "2020-01-02 11:30:00.5"], "datetime"),
+        (["2020-01-01T10:00:00Z", "2020-01-02T11:30:00+02:00"], "datetime"),
+        (["13/02/2020", "14/02/2020"], "datetime"),
+        ([[1], [2]], "ignored"),
+        (["x", "x"], "ignored"),
+        (["x", "x", "NA"], "categorical"),
+    ],
+)
+def test_kinds(values: list[object], kind: str) -> None:
+    assert infer("a", values).kind == kind
+
+
+def test_codes_stay_numbers_unless_the_contract_says_otherwise() -> None:
+    codes = ["10", "20", "10", "30"] * 10
+    assert infer("zip_code", codes).kind == "numeric"
+    assert infer("zip_code", codes, Column(kind="categorical")).kind == "categorical"
+
+
+@pytest.mark.parametrize("start", [0, 1])
+def test_a_row_counter_is_an_identifier(start: int) -> None:
+    column = infer("row", [str(i + start) for i in range(50)])
+    assert column.kind == "ignored"
+    assert column.reason.startswith("identifier")
+
+
+def test_years_in_order_are_no_identifier() -> None:
+    assert infer("year", [str(1949 + i) for i in range(50)]).kind == "numeric"
+
+
+def test_unique_whole_numbers_are_an_identifier_if_the_name_says_so() -> None:
+    values = [str((i * 7919) % 10007) for i in range(50)]
+    assert infer("PassengerId", values).kind == "ignored"
+    assert infer("width", values).kind == "numeric"
+    assert infer("PassengerId", values, Column(kind="numeric")).kind == "numeric"
+
+
+def test_strings_that_hardly_repeat_are_left_out_with_the_reason() -> None:
+    assert infer("key", [f"k{i:05d}" for i in range(40)]).reason.startswith("identifier")
+    text = [f"the quick brown fox number {i}" for i in range(40)]
+    assert infer("note", text).reason.startswith("free text")
+    rare = [f"t{i % 24}" for i in range(40)]
+    assert infer("ticket", rare).reason.startswith("values rarely repeat")
+    assert infer("city", [f"c{i % 20}" for i in range(40)]).kind == "categorical"
+
+
+def test_counts_and_example() -> None:
+    column = infer("a", ["x", "NA", "y", "x"])
+    assert (column.missing, column.distinct, column.example) == (1, 2, "x")
+    assert ColumnType.from_json(column.to_json()) == column
+
+
+@pytest.mark.parametrize("name", ["PassengerId", "passenger_id", "passenger.ID", "id (passenger)"])
+def test_the_words_of_a_name(name: str) -> None:
+    assert name_tokens(name) == {"passenger", "id"}
+
+
+def test_whole_numbers_are_one_label_whatever_wrote_them() -> None:
+    labels = ["1", "-2", "007", "1.5", None]
+    assert to_labels(pl.Series(["1.0", "-2.00", "007", "1.5", None])).to_list() == labels
+    assert to_labels(pl.Series([1.0, -2.0, 1.5, None])).to_list() == ["1", "-2", "1.5", None]
+    assert to_labels(pl.Series([1, -2])).to_list() == ["1", "-2"]
+
+
+def test_missing_spellings_of_numbers_hold_in_typed_files_too() -> None:
+    cleaning = Cleaning(("-999",), {})
+    assert cleaning.cells(pl.Series("a", [1.0, -999.0])).to_list() == [1.0, None]
+    assert cleaning.cells(pl.Series("a", [1, -999])).to_list() == [1, None]
+    assert cleaning.cells(pl.Series("a", ["1", " -999 "])).to_list() == ["1", None]
+
+
+def test_replaced_spellings_come_before_missing_ones() -> None:
+    cleaning = Cleaning(("NA",), {"a": {"x": "NA", "NA": "none"}})
+    assert cleaning.cells(pl.Series("a", [" x", "NA", "z"])).to_list() == [None, "none", "z"]
+    assert Cleaning.from_json(cleaning.to_json()).to_json() == cleaning.to_json()
+
+
+def test_moments_with_a_zone_become_utc() -> None:
+    zoned = pl.Series("d", ["2020-01-01T00:30:00+01:00"]).str.to_datetime(time_zone="Europe/Paris")
+    cells = CLEANING.cells(zoned)
+    column = ColumnType("d", "datetime", "", 0, 1, "")
+    series, bad = type_column(cells, column)
+    assert str(series[0]) == "2019-12-31 23:30:00"
+    assert not len(bad)

@@ -1,0 +1,133 @@
+"""Every format gives the same rows, and text is typed by one set of rules."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from trainwright.contract.data import Data
+from trainwright.data.delimited import read_delimited
+from trainwright.data.reading import read_data
+from trainwright.data.sources import read_frame, read_source
+
+FRAME = pl.DataFrame(
+    {
+        "age": [39, 50, None, 28],
+        "sex": ["Male", "Female", "Male", None],
+        "income": ["low", "high", "low", "high"],
+    }
+)
+
+
+def write(folder: Path, name: str) -> Path:
+    path = folder / name
+    stem = name.removesuffix(".gz")
+    if stem.endswith(".csv"):
+        data = FRAME.write_csv().encode()
+    elif stem.endswith(".tsv"):
+        data = FRAME.write_csv(separator="\t").encode()
+    elif stem.endswith((".jsonl", ".ndjson")):
+        data = FRAME.write_ndjson().encode()
+    elif stem.endswith(".parquet"):
+        FRAME.write_parquet(folder / "tmp")
+        data = (folder / "tmp").read_bytes()
+    else:
+        FRAME.write_ipc(folder / "tmp")
+        data = (folder / "tmp").read_bytes()
+    path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    return path
+
+
+@pytest.mark.parametrize("compression", ["", ".gz"])
+@pytest.mark.parametrize(
+    "suffix", [".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".arrow", ".feather"]
+)
+def test_every_format_gives_the_same_typed_rows(
+    tmp_path: Path, suffix: str, compression: str
+) -> None:
+    path = write(tmp_path, f"rows{suffix}{compression}")
+    raw = read_data(Data(path=path.name, target="income"), tmp_path)
+    assert raw.frames["train"].select(FRAME.columns).rows() == [
+        (39.0, "Male", "low"),
+        (50.0, "Female", "high"),
+        (None, "Male", "low"),
+        (28.0, None, "high"),
+    ]
+    (file,) = raw.facts.files
+    assert file.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert (file.path, file.rows, file.size_bytes) == (path.name, 4, path.stat().st_size)
+
+
+def test_zstd_text(tmp_path: Path) -> None:
+    FRAME.write_csv(tmp_path / "rows.csv.zst", compression="zstd")
+    plain = tmp_path / "rows.csv"
+    FRAME.write_csv(plain)
+    assert read_frame(tmp_path / "rows.csv.zst").equals(read_frame(plain))
+
+
+def test_zstd_json_lines(tmp_path: Path) -> None:
+    FRAME.write_ndjson(tmp_path / "rows.jsonl.zst", compression="zstd")
+    FRAME.write_ndjson(tmp_path / "rows.jsonl")
+    packed = read_frame(tmp_path / "rows.jsonl.zst")
+    assert packed.equals(read_frame(tmp_path / "rows.jsonl"))
+
+
+def test_an_arrow_stream(tmp_path: Path) -> None:
+    FRAME.write_ipc_stream(tmp_path / "rows.arrow")
+    assert read_frame(tmp_path / "rows.arrow").equals(FRAME)
+
+
+def test_text_stays_text_until_it_is_typed(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("zip,y\n007,no\n012,yes\n")
+    assert read_frame(tmp_path / "a.csv")["zip"].to_list() == ["007", "012"]
+
+
+@pytest.mark.parametrize("separator", [";", "\t", "|"])
+def test_a_csv_without_commas_in_its_header_may_use_another_separator(separator: str) -> None:
+    frame, _ = read_delimited(f"a{separator}b\n1{separator}2,5\n", "csv", "a.csv")
+    assert frame.rows() == [("1", "2,5")]
+
+
+def test_a_byte_order_mark_and_windows_line_ends(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b"\xef\xbb\xbfa,y\r\n1,no\r\n2,yes\r\n")
+    frame = read_frame(tmp_path / "a.csv")
+    assert frame.columns == ["a", "y"]
+    assert frame["y"].to_list() == ["no", "yes"]
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\n\n\n", "\n  \n"])
+def test_lines_that_hold_nothing_are_no_rows(end: str) -> None:
+    frame, lines = read_delimited(f"a,y\n\n1,no\n\n2,yes{end}", "csv", "a.csv")
+    assert frame.rows() == [("1", "no"), ("2", "yes")]
+    assert lines.tolist() == [3, 5]
+
+
+def test_quotes_hold_separators_line_ends_and_quotes() -> None:
+    frame, lines = read_delimited('a,y\n"x, ""y""\nz",1\n5" pipe,2\n', "csv", "a.csv")
+    assert frame["a"].to_list() == ['x, "y"\nz', '5" pipe']
+    assert lines.tolist() == [2, 4]
+
+
+def test_old_line_ends_are_read_though_the_fast_reader_does_not_know_them() -> None:
+    frame, _ = read_delimited("a,y\r1,no\r2,yes\r", "csv", "a.csv")
+    assert frame.rows() == [("1", "no"), ("2", "yes")]
+
+
+def test_a_column_without_a_name_gets_its_number() -> None:
+    frame, _ = read_delimited(",y\n1,no\n", "csv", "a.csv")
+    assert frame.columns == ["column_1", "y"]
+
+
+def test_json_lines_keep_the_spelling_of_numbers(tmp_path: Path) -> None:
+    text = '{"a": 1.50, "b": true}\n\n{"b": null, "c": 1e3}\n'
+    (tmp_path / "a.jsonl").write_text(text)
+    source = read_source("a.jsonl", tmp_path)
+    assert source.frame.to_dicts() == [
+        {"a": "1.50", "b": "true", "c": None},
+        {"a": None, "b": None, "c": "1e3"},
+    ]
+    assert source.lines.tolist() == [1, 3]
