@@ -294,7 +294,7 @@ def test_a_plan_is_json(tmp_path: Path) -> None:
     [
         ("task=regression", facts(), "task", "holds words", "classification"),
         ("task=classification", facts(classes={}), "task", "is a number", "categorical"),
-        ("metric.name=rmse", facts(), "metric.name", "metric of regression", "roc_auc"),
+        ("metric.name=rmse", facts(), "metric.name", "metric of regression", "change task"),
         ("metric.name=f1", facts(classes=several(77)), "metric.name", "has 77", "f1_macro"),
         ("metric.name=recall", facts(classes=several(3)), "metric.name", "has 3", "f1_macro"),
         ("metric.target=2", facts(), "metric.target", "never be 2", ""),
