@@ -71,8 +71,9 @@ class Mlp(Section):
 
 
 class TabularResNet(Section):
-    """A residual network for tables (Gorishniy et al. 2021, arXiv:2106.11959, section 3.2):
-    blocks of BatchNorm, Linear, ReLU, Dropout, Linear, Dropout around a skip connection."""
+    """A residual network for tables (Gorishniy et al. 2021, arXiv:2106.11959, section 3.2): blocks
+    of norm, Linear, ReLU, Dropout, Linear, Dropout around a skip connection. The norm is LayerNorm,
+    not the paper's BatchNorm, so that an update does not depend on how its batch is divided."""
 
     kind: Literal["tabular_resnet"]
 
