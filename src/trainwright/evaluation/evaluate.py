@@ -10,22 +10,15 @@ import numpy as np
 from trainwright.contract.metric import METRICS, Metric
 from trainwright.contract.slices import Slice
 from trainwright.core.files import Json
-from trainwright.data.table import Floats, Integers, Part
+from trainwright.data.table import Floats, Part
 from trainwright.data.target import Classes, Target
 from trainwright.evaluation.answers import Answers, answers_of
 from trainwright.evaluation.curves import Curves, curves_from_json, curves_to_json, draw_curves
-from trainwright.evaluation.findings import find_warnings
-from trainwright.evaluation.intervals import (
-    Draws,
-    Interval,
-    Question,
-    interval_of,
-    resample,
-    share_interval,
-)
-from trainwright.evaluation.metrics import measure, metric_names
+from trainwright.evaluation.findings import Size, find_warnings
+from trainwright.evaluation.intervals import Draws, Interval
+from trainwright.evaluation.measuring import Line, count_units, gain_of, measure_lines
+from trainwright.evaluation.metrics import metric_names
 from trainwright.evaluation.slices import SliceRows, find_slices
-from trainwright.evaluation.weighted import weigh
 
 Intervals = Mapping[str, Interval]
 
@@ -140,55 +133,46 @@ def evaluate(scored: Scored, metric: Metric, slices: Sequence[Slice], seed: int)
     """
     found = find_slices(slices, scored.part.frame)
     answers = _answers(scored)
-    asked = _Asked(scored, metric, seed)
-    names = metric_names(answers[MODEL].classes)
-    wanted = [slices[one.number].metric for one in found]
-    of_slices = [metric.name if name == "auto" else name for name in wanted]
-    assert all(name in METRICS for name in of_slices), "the plan has decided the metric"
-    measured = {
-        who: _measure_all(who_answers, names, asked) for who, who_answers in answers.items()
+    lines = _lines(answers, metric_names(answers[MODEL].classes))
+    of_slices = _slice_lines(answers[MODEL], found, slices, metric)
+    units = scored.part.units
+    draws = Draws(units, metric.resamples, seed)
+    measured = measure_lines([*lines.values(), *of_slices], metric, draws)
+    by_line = dict(zip(lines, measured, strict=False))
+    intervals = {
+        who: {name: one.interval for (whose, name), one in by_line.items() if whose == who}
+        for who in answers
     }
-    model = measured.pop(MODEL)
-    by_slice = _measure_slices(answers[MODEL], found, of_slices, asked)
-    metrics = {name: one.interval for name, one in model.items()}
-    baselines = {
-        who: {name: one.interval for name, one in each.items()} for who, each in measured.items()
-    }
-    labels = scored.target.names if isinstance(scored.target, Classes) else ()
-    units = _units(asked.scored.part.units)
+    metrics = intervals.pop(MODEL)
     return Evaluation(
         part=scored.part.name,
         rows=len(scored.part),
-        units=units,
+        units=count_units(units),
         confidence=metric.confidence,
         metrics=metrics,
-        slices=by_slice,
-        baselines=baselines,
-        gains={who: _gains(model, each, asked) for who, each in measured.items()},
-        curves=draw_curves(answers[MODEL], labels),
+        slices=tuple(
+            SliceScore(one.name, line.metric, len(one.rows), each.interval, one.number)
+            for one, line, each in zip(found, of_slices, measured[len(lines) :], strict=True)
+        ),
+        baselines=intervals,
+        gains={
+            who: {
+                name: gain_of(by_line[MODEL, name], by_line[who, name], metric.confidence)
+                for name in metrics
+            }
+            for who in intervals
+        },
+        curves=draw_curves(answers[MODEL], _labels(scored.target)),
         warnings=(
             *scored.notes,
-            *find_warnings(len(scored.part), units, metrics, baselines, scored.shares),
+            *find_warnings(
+                Size(len(scored.part), count_units(units)),
+                {name: by_line[MODEL, name] for name in metrics},
+                intervals.get("linear", {}),
+                scored.shares,
+            ),
         ),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    scored: Scored
-    metric: Metric
-    seed: int
-
-    def draws(self) -> Draws:
-        return Draws(self.scored.part.units, self.metric.resamples, self.seed)
-
-
-@dataclass(frozen=True, slots=True)
-class _Measured:
-    """An interval with the resampled values [R] behind it."""
-
-    interval: Interval
-    values: Floats
 
 
 def _answers(scored: Scored) -> dict[str, Answers]:
@@ -197,98 +181,25 @@ def _answers(scored: Scored) -> dict[str, Answers]:
     return {who: answers_of(scored.part.target, each, positive) for who, each in given.items()}
 
 
-def _measure_all(answers: Answers, names: Sequence[str], asked: _Asked) -> dict[str, _Measured]:
-    rows = np.arange(len(answers))
-    questions = [Question(rows, weigh(name, answers, asked.metric)) for name in names]
-    values = resample(questions, asked.draws())
-    return {
-        name: _Measured(_interval(name, answers, asked.scored.part.units, each, asked), each)
-        for name, each in zip(names, values, strict=True)
-    }
+def _labels(target: Target) -> tuple[str, ...]:
+    return target.names if isinstance(target, Classes) else ()
 
 
-def _measure_slices(
-    answers: Answers, found: Sequence[SliceRows], names: Sequence[str], asked: _Asked
-) -> tuple[SliceScore, ...]:
-    parts = [answers.take(one.rows) for one in found]
-    questions = [
-        Question(one.rows, weigh(name, part, asked.metric) if len(part) else _nothing)
-        for one, name, part in zip(found, names, parts, strict=True)
-    ]
-    values = resample(questions, asked.draws())
-    units = asked.scored.part.units
-    return tuple(
-        SliceScore(
-            one.name,
-            name,
-            len(one.rows),
-            _interval(name, part, units[one.rows], each, asked),
-            one.number,
-        )
-        for one, name, part, each in zip(found, names, parts, values, strict=True)
-    )
+def _lines(answers: Mapping[str, Answers], names: Sequence[str]) -> dict[tuple[str, str], Line]:
+    rows = np.arange(len(answers[MODEL]))
+    return {(who, name): Line(name, each, rows) for who, each in answers.items() for name in names}
 
 
-def _nothing(weights: Floats) -> Floats:
-    return np.full(len(weights), np.nan)
-
-
-_SHARES = frozenset(
-    {
-        "accuracy",
-        "balanced_accuracy",
-        "f1",
-        "f1_macro",
-        "f1_weighted",
-        "precision",
-        "recall",
-        "precision_at_recall",
-        "roc_auc",
-        "average_precision",
-    }
-)
-"""Metrics between 0 and 1 of which a perfect value is no proof of perfection."""
-
-_OF_ALL = frozenset({"accuracy", "f1_weighted"})
-_OF_POSITIVES = frozenset({"f1", "precision", "recall", "precision_at_recall", "average_precision"})
-
-
-def _interval(
-    name: str, answers: Answers, units: Integers, values: Floats, asked: _Asked
-) -> Interval:
-    value = measure(name, answers, asked.metric)
-    confidence = asked.metric.confidence
-    if name not in _SHARES:
-        return interval_of(value, values, confidence, _units(units))
-    return share_interval(value, values, confidence, _deciding_units(name, answers, units))
-
-
-def _deciding_units(name: str, answers: Answers, units: Integers) -> int:
-    """Units that the value rests on: of the positive class, or of the class that has fewest."""
-    if name in _OF_ALL or not len(answers):
-        return _units(units)
-    if name in _OF_POSITIVES and answers.classes == 2:
-        return _units(units[answers.is_positive()])
-    return min(_units(units[answers.truth == code]) for code in np.unique(answers.truth))
-
-
-def _units(units: Integers) -> int:
-    return len(np.unique(units))
-
-
-def _gains(
-    model: Mapping[str, _Measured], baseline: Mapping[str, _Measured], asked: _Asked
-) -> dict[str, Interval]:
-    units = _units(asked.scored.part.units)
-    return {
-        name: interval_of(
-            one.interval.value - baseline[name].interval.value,
-            one.values - baseline[name].values,
-            asked.metric.confidence,
-            units,
-        )
-        for name, one in model.items()
-    }
+def _slice_lines(
+    answers: Answers, found: Sequence[SliceRows], slices: Sequence[Slice], metric: Metric
+) -> list[Line]:
+    lines = []
+    for one in found:
+        wanted = slices[one.number].metric
+        name = metric.name if wanted == "auto" else wanted
+        assert name in METRICS, "the plan has decided the metric"
+        lines.append(Line(name, answers.take(one.rows), one.rows))
+    return lines
 
 
 def _intervals_to_json(intervals: Intervals) -> Json:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from trainwright.evaluation.intervals import Interval
+from trainwright.evaluation.measuring import Measured
 
 NEAR_PERFECT = 0.995
 """A linear model that reaches this on real data most often sees the answer in a column."""
@@ -14,36 +16,50 @@ _FEW_UNITS = 30
 _JUDGED = ("roc_auc", "r2")
 
 
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How many rows were judged, and how many independent units they are."""
+
+    rows: int
+    units: int
+
+
 def find_warnings(
-    rows: int,
-    units: int,
-    metrics: Mapping[str, Interval],
-    baselines: Mapping[str, Mapping[str, Interval]],
+    size: Size,
+    metrics: Mapping[str, Measured],
+    linear: Mapping[str, Interval],
     shares: Mapping[str, float],
 ) -> tuple[str, ...]:
     """Warnings in plain English, the gravest first.
 
-    `shares` is how much of the linear baseline each column carries; empty if unknown.
+    `metrics` are the model's, `linear` those of the linear baseline (empty: none was fitted);
+    `shares` is how much of that baseline each column carries (empty: unknown).
     """
-    found = [_leak(name, baselines["linear"][name].value, shares) for name in _judged_in(baselines)]
-    if rows < _FEW_ROWS:
-        found.append(f"only {rows} rows were judged: the intervals are wide")
-    if units < min(rows, _FEW_UNITS):
+    found = [
+        _leak(name, linear[name].value, shares)
+        for name in _JUDGED
+        if name in linear and linear[name].value >= NEAR_PERFECT
+    ]
+    if size.rows < _FEW_ROWS:
+        found.append(f"only {size.rows} rows were judged: the intervals are wide")
+    if size.units < min(size.rows, _FEW_UNITS):
         found.append(
-            f"the {rows:,} rows are only {units} independent units (groups or stretches of time): "
-            "the intervals rest on those"
+            f"the {size.rows:,} rows are only {size.units} independent units (groups or stretches "
+            "of time): the intervals rest on those"
         )
-    without = [name for name, one in metrics.items() if not one.given]
+    without = [name for name, one in metrics.items() if not one.interval.given]
     if without:
         found.append(
             "no interval for " + ", ".join(without) + ": too few rows or too few of a class"
         )
+    partly = [name for name, one in metrics.items() if one.interval.given and one.left_out]
+    if partly:
+        most = max(metrics[name].left_out for name in partly)
+        found.append(
+            f"up to {most:.1%} of the resamples lacked a class and were left out of the intervals "
+            "of " + ", ".join(partly)
+        )
     return tuple(found)
-
-
-def _judged_in(baselines: Mapping[str, Mapping[str, Interval]]) -> list[str]:
-    linear = baselines.get("linear", {})
-    return [name for name in _JUDGED if name in linear and linear[name].value >= NEAR_PERFECT]
 
 
 def _leak(metric: str, value: float, shares: Mapping[str, float]) -> str:

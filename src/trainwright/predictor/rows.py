@@ -12,7 +12,7 @@ Rows = pl.DataFrame | Mapping[str, Sequence[object]] | Sequence[Mapping[str, obj
 """A frame, columns by name, or one mapping a row (a name that a row lacks is missing in it)."""
 
 
-def frame_of(rows: Rows) -> pl.DataFrame:
+def frame_of(rows: object) -> pl.DataFrame:
     """The rows as a frame; a column of mixed types becomes text, which is read like a file's.
 
     Raises:
@@ -22,7 +22,7 @@ def frame_of(rows: Rows) -> pl.DataFrame:
         return rows
     if isinstance(rows, Mapping):
         return _of_columns(rows)
-    if not isinstance(rows, str | bytes) and all(isinstance(row, Mapping) for row in rows):
+    if isinstance(rows, Sequence) and all(isinstance(row, Mapping) for row in rows):
         names = dict.fromkeys(name for row in rows for name in row)
         return _of_columns({name: [row.get(name) for row in rows] for name in names})
     raise DataMistake(

@@ -181,3 +181,23 @@ def test_the_curves_of_numbers_count_every_row() -> None:
     assert sum(curves.residual_counts) == 400
     assert len(curves.residual_edges) == len(curves.residual_counts) + 1
     assert len(curves.sample) == 400
+
+
+def test_a_perfect_model_on_few_positives_is_not_sure_to_beat_the_baseline() -> None:
+    target = np.zeros(200, np.int64)
+    target[:5] = 1
+    perfect, constant = np.eye(2)[target], np.full((200, 2), 0.5)
+    evaluation = evaluate(Scored(part(target), TWO, perfect, {"dummy": constant}), METRIC, (), 0)
+    assert evaluation.metrics["roc_auc"].low == pytest.approx(0.025 ** (1 / 5))
+    assert evaluation.gains["dummy"]["roc_auc"].low == pytest.approx(0.025 ** (1 / 5) - 0.5)
+    assert any("of the resamples lacked a class" in one for one in evaluation.warnings)
+
+
+def test_four_positives_are_too_few_for_an_interval() -> None:
+    target = np.zeros(200, np.int64)
+    target[:4] = 1
+    scores = np.full((200, 2), 0.5)
+    evaluation = evaluate(Scored(part(target), TWO, scores, {"dummy": scores}), METRIC, (), 0)
+    assert not evaluation.metrics["recall"].given
+    assert not evaluation.gains["dummy"]["recall"].given
+    assert evaluation.metrics["accuracy"].given

@@ -1,0 +1,123 @@
+"""Metrics of a model, of its slices and of the baselines, all over the same resamples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from trainwright.contract.metric import Metric
+from trainwright.data.table import Floats, Integers
+from trainwright.evaluation.answers import Answers
+from trainwright.evaluation.intervals import (
+    Draws,
+    Interval,
+    Question,
+    interval_of,
+    resample,
+    share_interval,
+    undefined_share,
+)
+from trainwright.evaluation.metrics import measure
+from trainwright.evaluation.weighted import weigh
+
+SHARES = frozenset(
+    {
+        "accuracy",
+        "balanced_accuracy",
+        "f1",
+        "f1_macro",
+        "f1_weighted",
+        "precision",
+        "recall",
+        "precision_at_recall",
+        "roc_auc",
+        "average_precision",
+    }
+)
+"""Metrics between 0 and 1 of which a perfect value on some rows is no proof of perfection."""
+
+_OF_ALL = frozenset({"accuracy", "f1_weighted"})
+_OF_POSITIVES = frozenset({"f1", "precision", "recall", "precision_at_recall", "average_precision"})
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One metric of some rows. `answers` are those of `rows`, positions in the whole part."""
+
+    metric: str
+    answers: Answers
+    rows: Integers
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """An interval, the resampled values [R] behind it, and how many units it rests on."""
+
+    interval: Interval
+    values: Floats
+    units: int
+
+    @property
+    def left_out(self) -> float:
+        """Share of the resamples on which the metric was not defined."""
+        return undefined_share(self.values)
+
+
+def measure_lines(lines: Sequence[Line], section: Metric, draws: Draws) -> list[Measured]:
+    """Each line's value and interval, in order; one set of resamples serves all."""
+    questions = [
+        Question(
+            line.rows,
+            weigh(line.metric, line.answers, section) if len(line.answers) else _undefined,
+        )
+        for line in lines
+    ]
+    return [
+        _measured(line, values, section, draws.units[line.rows])
+        for line, values in zip(lines, resample(questions, draws), strict=True)
+    ]
+
+
+def gain_of(model: Measured, baseline: Measured, confidence: float) -> Interval:
+    """The model's value minus the baseline's, with the interval of the paired differences.
+
+    Where the model's resamples all agree, its own interval, which is widened then, is what could
+    still change.
+    """
+    value = model.interval.value - baseline.interval.value
+    gain = interval_of(value, model.values - baseline.values, confidence, model.units)
+    if not gain.given or np.ptp(model.values[~np.isnan(model.values)]) > 0:
+        return gain
+    return Interval(
+        value,
+        min(gain.low, model.interval.low - baseline.interval.value),
+        max(gain.high, model.interval.high - baseline.interval.value),
+    )
+
+
+def count_units(units: Integers) -> int:
+    """How many different units there are."""
+    return len(np.unique(units))
+
+
+def _measured(line: Line, values: Floats, section: Metric, units: Integers) -> Measured:
+    value = measure(line.metric, line.answers, section)
+    count = _deciding_units(line, units)
+    bound = share_interval if line.metric in SHARES else interval_of
+    return Measured(bound(value, values, section.confidence, count), values, count)
+
+
+def _undefined(weights: Floats) -> Floats:
+    return np.full(len(weights), np.nan)
+
+
+def _deciding_units(line: Line, units: Integers) -> int:
+    """Units that the value rests on: of the positive class, or of the class that has fewest."""
+    answers = line.answers
+    if line.metric not in SHARES or line.metric in _OF_ALL or not len(answers):
+        return count_units(units)
+    if line.metric in _OF_POSITIVES and answers.classes == 2:
+        return count_units(units[answers.is_positive()])
+    return min(count_units(units[answers.truth == code]) for code in np.unique(answers.truth))
