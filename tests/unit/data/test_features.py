@@ -1,0 +1,220 @@
+"""Features: fitted on training rows alone, kept as JSON, and strict about new rows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import polars as pl
+import pytest
+from sklearn.preprocessing import QuantileTransformer, StandardScaler
+
+from trainwright.contract.data import Column, Data, RandomSplit
+from trainwright.contract.data import Features as FeaturesSection
+from trainwright.core.errors import DataMistake
+from trainwright.data.features import Features
+from trainwright.data.prepare import Prepared, prepare
+from trainwright.data.reading import read_data
+from trainwright.data.sources import read_frame
+
+Scale = Literal["none", "standard", "quantile"]
+Impute = Literal["none", "median", "mean"]
+
+
+def table(rows: int = 120) -> pl.DataFrame:
+    generator = np.random.default_rng(3)
+    age = [None if i % 11 == 0 else f"{v:.3f}" for i, v in enumerate(generator.normal(40, 9, rows))]
+    return pl.DataFrame(
+        {
+            "age": age,
+            "hours": [str(v) for v in generator.integers(1, 60, rows)],
+            "color": [["red", "green", "blue", None][v] for v in generator.integers(0, 4, rows)],
+            "flag": ["True" if v else "False" for v in generator.integers(0, 2, rows)],
+            "day": [f"2020-{1 + i % 12:02d}-{1 + i % 28:02d}" for i in range(rows)],
+            "y": [["no", "yes"][v] for v in generator.integers(0, 2, rows)],
+        }
+    )
+
+
+def made(
+    folder: Path,
+    data: pl.DataFrame,
+    scale: Scale = "quantile",
+    impute: Impute = "median",
+    rare_below: int = 5,
+) -> Prepared:
+    data.write_csv(folder / "a.csv")
+    section = Data(
+        path="a.csv",
+        target="y",
+        split=RandomSplit(kind="random"),
+        features=FeaturesSection(numeric=scale, impute=impute, rare_below=rare_below),
+        columns={"color": Column(values={"rouge": "red"})},
+    )
+    return prepare(read_data(section, folder), section, "classification", seed=0)
+
+
+SCALES: list[tuple[Scale, Impute]] = [
+    ("none", "none"),
+    ("none", "mean"),
+    ("standard", "median"),
+    ("standard", "none"),
+    ("quantile", "median"),
+    ("quantile", "none"),
+]
+
+
+@pytest.mark.parametrize(("scale", "impute"), SCALES)
+def test_poisoned_validation_and_test_rows_change_nothing_fitted(
+    tmp_path: Path, scale: Scale, impute: Impute
+) -> None:
+    data = table()
+    clean = made(tmp_path, data, scale, impute)
+    others = np.concatenate([clean.validation.rows, clean.test.rows]).tolist()
+    poison = {"age": "1e9", "hours": "-5e8", "color": "poison", "day": "1999-01-01"}
+    poisoned = data.with_columns(
+        pl.when(pl.int_range(pl.len()).is_in(others))
+        .then(pl.lit(value))
+        .otherwise(pl.col(name))
+        .alias(name)
+        for name, value in poison.items()
+    )
+    dirty = made(tmp_path, poisoned, scale, impute)
+    before, after = clean.features.to_json(), dirty.features.to_json()
+    for told in (before, after):
+        told.pop("columns")  # counts of the whole training file, which no model sees
+    assert before == after
+    assert (bits(clean.train.inputs.numeric) == bits(dirty.train.inputs.numeric)).all()
+    assert clean.version != dirty.version
+
+
+def bits(values: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+    return values.view(np.uint32)
+
+
+@pytest.mark.parametrize(("scale", "impute"), SCALES)
+def test_json_keeps_every_bit(tmp_path: Path, scale: Scale, impute: Impute) -> None:
+    prepared = made(tmp_path, table(), scale, impute)
+    again = Features.from_json(json.loads(json.dumps(prepared.features.to_json())))
+    encoded = again.transform(again.read(read_frame(tmp_path / "a.csv")))
+    for part in (prepared.train, prepared.validation, prepared.test):
+        expected = encoded.take(part.rows)
+        assert (bits(part.inputs.numeric) == bits(expected.numeric)).all()
+        assert (part.inputs.categories == expected.categories).all()
+    assert again.numeric_names == prepared.features.numeric_names
+    assert again.cardinalities == prepared.features.cardinalities
+
+
+def test_another_format_is_refused() -> None:
+    with pytest.raises(ValueError, match="format 99"):
+        Features.from_json({"format": 99})
+
+
+def test_numbers_are_those_of_scikit_learn(tmp_path: Path) -> None:
+    for scale, reference in (
+        ("standard", StandardScaler()),
+        ("quantile", QuantileTransformer(n_quantiles=84, output_distribution="normal")),
+    ):
+        prepared = made(tmp_path, table(), scale)  # type: ignore[arg-type]
+        names = prepared.features.numeric_names
+        hours = prepared.train.frame["hours"].to_numpy()[:, None]
+        expected = reference.fit_transform(hours)[:, 0].astype(np.float32)
+        assert (prepared.train.inputs.numeric[:, names.index("hours")] == expected).all()
+
+
+def test_missing_numbers_are_filled_and_marked(tmp_path: Path) -> None:
+    prepared = made(tmp_path, table(), "none", "median")
+    names = prepared.features.numeric_names
+    assert names[-1] == "age (missing)"
+    age = prepared.train.frame["age"]
+    numeric = prepared.train.inputs.numeric
+    assert (numeric[:, -1] == age.is_null().to_numpy()).all()
+    filled = numeric[age.is_null().to_numpy(), names.index("age")]
+    assert (filled == np.float32(np.median(age.drop_nulls().to_numpy()))).all()
+
+
+def test_a_number_that_is_missing_only_later_is_filled(tmp_path: Path) -> None:
+    features = made(tmp_path, table()).features
+    assert "hours (missing)" not in features.numeric_names
+    typed = features.read(table(3).with_columns(hours=pl.lit("")))
+    assert np.isfinite(features.transform(typed).numeric).all()
+
+
+def test_without_imputation_missing_stays_nan(tmp_path: Path) -> None:
+    prepared = made(tmp_path, table(), "none", "none")
+    column = prepared.features.numeric_names.index("age")
+    missing = prepared.train.frame["age"].is_null().to_numpy()
+    assert (np.isnan(prepared.train.inputs.numeric[:, column]) == missing).all()
+
+
+def test_codes_of_unknown_missing_rare_and_kept_categories(tmp_path: Path) -> None:
+    data = table()
+    rows = made(tmp_path, data).train.rows
+    colors = data["color"].to_list()
+    colors[int(rows[0])] = "mauve"
+    features = made(tmp_path, data.with_columns(pl.Series("color", colors))).features
+    vocabulary = features.vocabularies[features.categorical_names.index("color")]
+    assert set(vocabulary.kept) == {"red", "green", "blue"}
+    assert vocabulary.rare == ("mauve",)
+    assert vocabulary.cardinality == 6
+    new = table(5).with_columns(
+        pl.Series("color", ["pink", None, "mauve", vocabulary.kept[0], "rouge"])
+    )
+    codes = features.transform(features.read(new)).categories
+    column = codes[:, features.categorical_names.index("color")]
+    assert column.tolist() == [0, 1, 2, 3, 3 + vocabulary.kept.index("red")]
+
+
+def test_most_categories_are_the_commonest(tmp_path: Path) -> None:
+    features = made(tmp_path, table(), rare_below=1000).features
+    assert all(vocabulary.kept == () for vocabulary in features.vocabularies)
+    assert set(features.cardinalities) == {3}
+
+
+def test_date_parts_that_differ_become_numbers(tmp_path: Path) -> None:
+    names = made(tmp_path, table()).features.numeric_names
+    assert [name for name in names if name.startswith("day")] == [
+        "day (month)",
+        "day (day)",
+        "day (weekday)",
+    ]
+
+
+def test_new_rows_may_be_typed_reordered_and_wider(tmp_path: Path) -> None:
+    features = made(tmp_path, table()).features
+    text = table(20)
+    typed = text.select(
+        pl.col("y"),
+        pl.col("flag") == "True",
+        pl.col("day").str.to_date(),
+        pl.col("color").cast(pl.Categorical),
+        pl.col("hours").cast(pl.Int16),
+        pl.col("age").cast(pl.Float64),
+        extra=pl.lit(1),
+    )
+    one, two = (features.transform(features.read(frame)) for frame in (text, typed))
+    assert (bits(one.numeric) == bits(two.numeric)).all()
+    assert (one.categories == two.categories).all()
+    assert (one.categories[:, features.categorical_names.index("flag")] >= 3).all()
+
+
+def test_new_rows_that_cannot_be_read_are_told_all_at_once(tmp_path: Path) -> None:
+    features = made(tmp_path, table()).features
+    new = (
+        table(3)
+        .drop("color")
+        .with_columns(
+            age=pl.Series(["1", "old", "3"]),
+            hours=pl.Series(["1", "2", "inf"]),
+            day=pl.lit("today"),
+        )
+    )
+    with pytest.raises(DataMistake) as caught:
+        features.read(new.rename({"flag": "Flag"}))
+    found = {problem.path: problem for problem in caught.value.problems}
+    assert set(found) == {"age", "hours", "color", "flag", "day"}
+    assert found["age"].found == "'old' in row 2"
+    assert found["flag"].fix == "rename 'Flag'"
+    assert "infinite" in found["hours"].message

@@ -1,0 +1,168 @@
+"""Prepared parts: positions, units, targets and the version."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from trainwright.contract.data import (
+    Data,
+    GroupSplit,
+    RandomSplit,
+    Split,
+    StratifiedSplit,
+    TimeSplit,
+)
+from trainwright.contract.data import (
+    Features as FeaturesSection,
+)
+from trainwright.core.errors import DataMistake
+from trainwright.data.prepare import Prepared, prepare, read_part
+from trainwright.data.reading import read_data
+from trainwright.data.sources import read_frame
+from trainwright.data.target import Classes, Numbers, fit_target, target_from_json
+
+DECIDED = FeaturesSection(numeric="none", impute="none")
+
+
+def write(path: Path, rows: int = 90, first: int = 0) -> None:
+    numbers = np.arange(first, first + rows)
+    pl.DataFrame(
+        {
+            "x": (numbers * 37) % 101,
+            "g": (numbers // 3) * 2,
+            "t": numbers // 2,
+            "y": np.where(numbers % 3 == 0, "yes", "no"),
+            "v": (numbers * 13) % 97 / 7,
+        }
+    ).write_csv(path)
+
+
+def section(split: Split, target: str = "y", **more: str) -> Data:
+    paths = more or {"path": "a.csv"}
+    return Data(target=target, split=split, features=DECIDED, **paths)  # type: ignore[arg-type]
+
+
+def made(folder: Path, data: Data, task: str = "classification", seed: int = 0) -> Prepared:
+    return prepare(read_data(data, folder), data, task, seed)  # type: ignore[arg-type]
+
+
+def test_parts_hold_every_row_once_in_ascending_order(tmp_path: Path) -> None:
+    write(tmp_path / "a.csv")
+    prepared = made(tmp_path, section(StratifiedSplit(kind="stratified")))
+    parts = (prepared.train, prepared.validation, prepared.test)
+    assert sorted(np.concatenate([part.rows for part in parts]).tolist()) == list(range(90))
+    whole = read_frame(tmp_path / "a.csv")
+    for part in parts:
+        assert (np.diff(part.rows) > 0).all()
+        assert part.frame["x"].cast(pl.Int64).to_list() == [
+            int(x) for x in whole["x"].gather(part.rows).to_list()
+        ]
+        labels = [("no", "yes")[code] for code in part.target]
+        assert labels == whole["y"].gather(part.rows).to_list()
+        assert (part.units == np.arange(len(part))).all()
+
+
+def test_group_units_are_groups_and_the_group_is_no_feature(tmp_path: Path) -> None:
+    write(tmp_path / "a.csv")
+    prepared = made(tmp_path, section(GroupSplit(kind="group", column="g")))
+    assert prepared.features.numeric_names == ("x", "t", "v")
+    assert prepared.split.groups_on_two_sides == 0
+    for part in (prepared.train, prepared.validation, prepared.test):
+        assert len(np.unique(part.units)) == part.frame["g"].n_unique()
+    seen = [set(p.units) for p in (prepared.train, prepared.validation, prepared.test)]
+    assert not seen[0] & seen[1]
+    assert not seen[0] & seen[2]
+
+
+def test_time_units_are_stretches_and_a_number_of_time_is_no_feature(tmp_path: Path) -> None:
+    write(tmp_path / "a.csv")
+    prepared = made(tmp_path, section(TimeSplit(kind="time", column="t")))
+    assert "t" not in prepared.features.numeric_names
+    assert prepared.split.future_rows_in_training == 0
+    assert 1 < len(np.unique(prepared.test.units)) < len(prepared.test)
+
+
+def test_given_files_that_cross_the_wall_of_the_split_are_refused(tmp_path: Path) -> None:
+    write(tmp_path / "a.csv")
+    write(tmp_path / "b.csv", rows=30, first=60)
+    for split in (GroupSplit(kind="group", column="g"), TimeSplit(kind="time", column="t")):
+        data = section(split, train_path="a.csv", test_path="b.csv")
+        with pytest.raises(DataMistake) as caught:
+            made(tmp_path, data)
+        assert caught.value.problems[0].path == "data.split.column"
+
+
+def test_a_given_test_file_is_the_test_part(tmp_path: Path) -> None:
+    write(tmp_path / "a.csv")
+    write(tmp_path / "b.csv", rows=30, first=90)
+    data = section(TimeSplit(kind="time", column="t"), train_path="a.csv", test_path="b.csv")
+    prepared = made(tmp_path, data)
+    assert prepared.test.rows.tolist() == list(range(30))
+    assert len(prepared.train) + len(prepared.validation) == 90
+    assert prepared.split.kind == "time"
+
+
+def test_the_version_follows_content_split_and_features_and_not_names(tmp_path: Path) -> None:
+    write(tmp_path / "a.csv")
+    write(tmp_path / "b.csv")
+    split = RandomSplit(kind="random")
+    version = made(tmp_path, section(split)).version
+    assert len(version) == 64
+    assert made(tmp_path, section(split)).version == version
+    assert made(tmp_path, section(split, path="b.csv")).version == version
+    assert made(tmp_path, section(split), seed=1).version != version
+    other = section(split).model_copy(
+        update={"features": FeaturesSection(numeric="standard", impute="none")}
+    )
+    assert made(tmp_path, other).version != version
+    with (tmp_path / "b.csv").open("a") as stream:
+        stream.write("1,2,3,no,4\n")
+    assert made(tmp_path, section(split, path="b.csv")).version != version
+
+
+def test_new_labelled_rows_become_a_part(tmp_path: Path) -> None:
+    write(tmp_path / "a.csv")
+    prepared = made(tmp_path, section(GroupSplit(kind="group", column="g")))
+    part = read_part(read_frame(tmp_path / "a.csv"), prepared.features, prepared.target)
+    assert (part.target[prepared.test.rows] == prepared.test.target).all()
+    assert part.frame["g"].dtype == pl.Float64
+    with pytest.raises(DataMistake, match="holds the target"):
+        read_part(part.frame.drop("y"), prepared.features, prepared.target)
+
+
+def test_regression_keeps_values_and_training_moments(tmp_path: Path) -> None:
+    write(tmp_path / "a.csv")
+    prepared = made(tmp_path, section(RandomSplit(kind="random"), target="v"), "regression")
+    assert isinstance(prepared.target, Numbers)
+    assert prepared.target.mean == prepared.train.target.mean()
+    assert prepared.target.deviation == prepared.train.target.std()
+    assert prepared.target.outputs == 1
+
+
+def test_the_positive_class() -> None:
+    labels = pl.Series("y", ["no"] * 5 + ["yes"] * 3)
+    rarer = fit_target(labels, "classification", "auto")
+    assert rarer == Classes("y", ("no", "yes"), 1)
+    assert fit_target(labels, "classification", "no") == Classes("y", ("no", "yes"), 0)
+    with pytest.raises(DataMistake, match="did you mean 'yes'"):
+        fit_target(labels, "classification", "Yes")
+
+
+def test_targets_survive_json_and_refuse_strange_values() -> None:
+    classes = fit_target(pl.Series("y", ["1", "0", "2"]), "classification", "auto")
+    again = target_from_json(json.loads(json.dumps(classes.to_json())))
+    assert again == classes
+    assert again.encode(pl.Series([2.0, 0.0])).tolist() == [2, 0]
+    with pytest.raises(DataMistake, match="'3', 'missing'"):
+        again.encode(pl.Series(["3", None, "1"]))
+    numbers = Numbers("y", 0.1, 0.3)
+    assert target_from_json(json.loads(json.dumps(numbers.to_json()))) == numbers
+    with pytest.raises(DataMistake, match="no number"):
+        numbers.encode(pl.Series(["1", "two"]))
+    with pytest.raises(DataMistake, match="one class only"):
+        fit_target(pl.Series("y", ["a", "a"]), "classification", "auto")
