@@ -251,7 +251,7 @@ def _usual_batch(rows: int) -> tuple[int, str]:
         return _BATCH, f"{rows:,} training rows"
     power = 2 ** round(math.log2(max(1.0, rows / 40)))
     batch = min(_BATCH, max(_SMALLEST_BATCH, power))
-    return batch, f"only {rows:,} training rows: about 40 steps an epoch"
+    return batch, f"only {rows:,} training rows: about a fortieth of them"
 
 
 def _divisor(whole: int, most: int) -> int:

@@ -10,6 +10,7 @@ from trainwright.contract.reading import Document, read_contract
 from trainwright.contract.training import EarlyStopping
 from trainwright.core.errors import ContractMistake, Problem
 from trainwright.data.columns import ColumnType
+from trainwright.data.prepare import prepare
 from trainwright.data.reading import DataFacts, read_data
 from trainwright.data.sources import FileVersion
 from trainwright.data.target_column import TargetFacts
@@ -374,3 +375,19 @@ def test_facts_of_a_file_are_planned(tmp_path: Path) -> None:
     assert made.contract.data.positive == "no"
     assert made.contract.training.batch_size == 16
     assert made.estimate.train_rows == 42
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+@pytest.mark.parametrize("rows", [60, 61, 77])
+def test_training_rows_are_those_that_the_split_leaves(
+    tmp_path: Path, task: str, rows: int
+) -> None:
+    target = [at % 3 for at in range(rows)] if task == "classification" else range(rows)
+    lines = [f"{(at * 7) % 23},{'abc'[at % 3]},{y}" for at, y in enumerate(target)]
+    (tmp_path / "rows.csv").write_text("\n".join(["age,job,y", *lines]) + "\n")
+    read = document(tmp_path)
+    raw = read_data(read.contract.data, read.source.folder)
+    made = plan(read, raw.facts, CPU)
+    assert made.contract.task == task
+    prepared = prepare(raw, made.contract.data, made.contract.task, seed=0)  # type: ignore[arg-type]
+    assert len(prepared.train) == made.estimate.train_rows

@@ -1,0 +1,184 @@
+"""Proposed contracts: valid as they are, right on real data, and with a reason at every choice."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from real_data import real_data
+from trainwright.contract.data import Data, GroupSplit, StratifiedSplit, TimeSplit
+from trainwright.contract.document import Contract
+from trainwright.contract.reading import read_contract
+from trainwright.data.reading import read_data
+from trainwright.planner.propose import propose, propose_contract
+
+GENERATOR = np.random.default_rng(0)
+
+
+def proposed(folder: Path, data: Path, target: str) -> tuple[Contract, str]:
+    text = propose_contract(data, target, folder)
+    (folder / "contract.yaml").write_text(text)
+    return read_contract(folder / "contract.yaml").contract, text
+
+
+def from_frame(folder: Path, frame: pl.DataFrame, target: str) -> tuple[Contract, str]:
+    frame.write_csv(folder / "rows.csv")
+    return proposed(folder, folder / "rows.csv", target)
+
+
+def labels(rows: int, rarer: float) -> list[str]:
+    return ["b" if i < rows * rarer else "a" for i in range(rows)]
+
+
+@pytest.mark.real_data
+def test_adult(tmp_path: Path) -> None:
+    contract, text = proposed(tmp_path, real_data("adult") / "adult_train.csv", "income")
+    assert contract.task == "classification"
+    assert contract.data.positive == ">50K"
+    assert contract.data.split.kind == "stratified"
+    assert contract.metric.name == "roc_auc"
+    assert contract.data.exclude == ()
+    assert "24.1%" in text
+
+
+@pytest.mark.real_data
+def test_california_housing(tmp_path: Path) -> None:
+    path = real_data("california-housing") / "housing.csv"
+    contract, _ = proposed(tmp_path, path, "median_house_value")
+    assert contract.task == "regression"
+    assert contract.data.split.kind == "random"
+    assert contract.metric.name == "rmse"
+    assert contract.data.exclude == ()
+
+
+@pytest.mark.real_data
+def test_bike_sharing(tmp_path: Path) -> None:
+    contract, text = proposed(tmp_path, real_data("bike-sharing") / "hour.csv", "cnt")
+    assert contract.data.split == TimeSplit(kind="time", column="dteday")
+    assert set(contract.data.exclude) == {"instant", "casual", "registered"}
+    assert "R2 of 1.000000" in text
+
+
+@pytest.mark.real_data
+def test_titanic(tmp_path: Path) -> None:
+    contract, text = proposed(tmp_path, real_data("titanic") / "titanic_train.csv", "Survived")
+    assert contract.data.split.kind == "stratified"
+    assert {"PassengerId", "Name", "Ticket"} <= set(contract.data.exclude)
+    assert contract.data.positive == "1"
+    assert "free text" in text
+
+
+@pytest.mark.real_data
+def test_parkinsons(tmp_path: Path) -> None:
+    path = real_data("parkinsons-telemonitoring") / "parkinsons_updrs.csv"
+    contract, text = proposed(tmp_path, path, "total_UPDRS")
+    assert contract.data.split == GroupSplit(kind="group", column="subject#")
+    assert contract.data.exclude == ("motor_UPDRS",)
+    assert "correlation 0.947" in text
+
+
+@pytest.mark.real_data
+def test_telco_churn(tmp_path: Path) -> None:
+    path = real_data("telco-churn") / "Telco-Customer-Churn.csv"
+    contract, _ = proposed(tmp_path, path, "Churn")
+    assert contract.data.split.kind == "stratified"
+    assert contract.data.exclude == ("customerID",)
+    assert contract.data.positive == "Yes"
+    raw = read_data(Data(path=path.name, target="Churn"), path.parent)
+    (charges,) = (column for column in raw.columns if column.name == "TotalCharges")
+    assert (charges.kind, charges.missing) == ("numeric", 11)
+
+
+@pytest.mark.real_data
+def test_penguins(tmp_path: Path) -> None:
+    contract, text = proposed(tmp_path, real_data("penguins") / "penguins.csv", "species")
+    assert contract.metric.name == "f1_macro"
+    assert contract.data.positive == "auto"
+    assert "Adelie 44.2%" in text
+
+
+def test_the_path_is_relative_to_the_contract(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "contracts").mkdir()
+    frame = pl.DataFrame({"x": GENERATOR.normal(size=60), "y": labels(60, 0.3)})
+    frame.write_csv(tmp_path / "data" / "rows.csv")
+    contract, _ = proposed(tmp_path / "contracts", tmp_path / "data" / "rows.csv", "y")
+    assert contract.data.path == "../data/rows.csv"
+
+
+def test_every_choice_has_its_reason(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"id": range(60), "x": GENERATOR.normal(size=60), "y": labels(60, 0.3)})
+    _, text = from_frame(tmp_path, frame, "y")
+    for key in ("task", "positive", "split", "name", "- id"):
+        (line,) = re.findall(rf"^ *{key}[: ].*$", text, flags=re.M)
+        assert re.search(r"  # \w", line), line
+
+
+def test_a_rare_class_is_judged_by_average_precision(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"x": GENERATOR.normal(size=100), "y": labels(100, 0.19)})
+    contract, text = from_frame(tmp_path, frame, "y")
+    assert contract.metric.name == "average_precision"
+    assert contract.data.positive == "b"
+    assert "19.0%" in text
+
+
+def test_the_positive_class_by_its_name(tmp_path: Path) -> None:
+    names = ["Yes" if i % 3 else "No" for i in range(90)]
+    frame = pl.DataFrame({"x": GENERATOR.normal(size=90), "y": names})
+    assert from_frame(tmp_path, frame, "y")[0].data.positive == "Yes"
+
+
+def test_a_class_too_rare_to_stratify(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"x": GENERATOR.normal(size=90), "y": labels(90, 0.02)})
+    assert from_frame(tmp_path, frame, "y")[0].data.split.kind == "random"
+
+
+@pytest.mark.parametrize(
+    ("name", "groups", "kind"),
+    [
+        ("patient_id", 12, "group"),
+        ("userId", 12, "group"),
+        ("households", 12, "stratified"),
+        ("patient_id", 9, "stratified"),
+        ("patient_id", 40, "stratified"),
+    ],
+)
+def test_group_keys(tmp_path: Path, name: str, groups: int, kind: str) -> None:
+    ids = [i % groups + 100 for i in range(120)]
+    frame = pl.DataFrame({name: ids, "x": GENERATOR.normal(size=120), "y": labels(120, 0.4)})
+    contract, _ = from_frame(tmp_path, frame, "y")
+    assert contract.data.split.kind == kind
+
+
+def test_dates_split_only_if_the_file_is_sorted_by_them(tmp_path: Path) -> None:
+    days = [f"2020-01-{i // 4 + 1:02d}" for i in range(100)]
+    frame = pl.DataFrame({"day": days, "x": GENERATOR.normal(size=100), "y": labels(100, 0.4)})
+    assert from_frame(tmp_path, frame, "y")[0].data.split.kind == "time"
+    shuffled = frame.sample(fraction=1.0, shuffle=True, seed=1)
+    assert from_frame(tmp_path, shuffled, "y")[0].data.split == StratifiedSplit(kind="stratified")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["yes", "a: b", 'say "hi"', "#x", "Jitter(%)", "naïve ☃", "- x", "1", "{a}", "tab\there"],
+)
+def test_odd_column_names_survive(tmp_path: Path, name: str) -> None:
+    frame = pl.DataFrame(
+        {name: ["same"] * 60, "x": GENERATOR.normal(size=60), f"{name} y": labels(60, 0.3)}
+    )
+    contract, _ = from_frame(tmp_path, frame, f"{name} y")
+    assert contract.data.target == f"{name} y"
+    assert contract.data.exclude == (name,)
+
+
+def test_a_schema_is_named_on_the_first_line(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"x": GENERATOR.normal(size=60), "y": labels(60, 0.3)})
+    frame.write_csv(tmp_path / "rows.csv")
+    raw = read_data(Data(path="rows.csv", target="y"), tmp_path)
+    text = propose(raw, "rows.csv", "y", schema="schema.json")
+    assert text.startswith("# yaml-language-server: $schema=schema.json\n")
+    assert "$schema" not in propose(raw, "rows.csv", "y")
