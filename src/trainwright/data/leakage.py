@@ -143,8 +143,10 @@ def _correlation(values: pl.Series, target: pl.Series) -> float:
 
 
 def _combination(frame: pl.DataFrame, names: list[str], target: pl.Series) -> tuple[Leak, ...]:
+    if not names:
+        return ()
     whole = frame.select(names).with_columns(target.alias("\x00target")).drop_nulls()
-    if not names or whole.height < max(_FEWEST_ROWS, _ROWS_PER_COLUMN * len(names)):
+    if whole.height < max(_FEWEST_ROWS, _ROWS_PER_COLUMN * len(names)):
         return ()
     values = _standardised(whole.select(names).to_numpy().astype(np.float64))
     wanted = _standardised(whole["\x00target"].to_numpy().astype(np.float64)[:, None])[:, 0]
