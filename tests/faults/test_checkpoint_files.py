@@ -148,6 +148,43 @@ def test_a_lost_checkpoint_is_named(three: Path) -> None:
     assert LAST in found.rejected[0]
 
 
+def test_a_manifest_that_only_the_ledger_contradicts(three: Path) -> None:
+    ledger = (three / "ledger.jsonl").read_bytes()
+    path = three / LAST / "manifest.json"
+    outer = json.loads(path.read_bytes())
+    outer["content"]["inventory"] = {"seed": 1}
+    sign(path, outer)
+    (three / "ledger.jsonl").write_bytes(ledger)
+    found = load(three)
+    assert found.step == 2
+    assert "not the one in the ledger" in found.rejected[0]
+
+
+def test_without_ledger_the_manifest_still_vouches_for_itself(three: Path) -> None:
+    (three / "ledger.jsonl").unlink()
+    path = three / LAST / "manifest.json"
+    path.write_text(path.read_text().replace('"seed": 0', '"seed": 1'))
+    found = load(three)
+    assert (found.step, found.inventory) == (2, {"seed": 0})
+
+
+def test_a_removal_that_was_cut_short_is_finished(
+    three: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(folder: Path, name: str) -> None:
+        raise OSError(5, "Input/output error")
+
+    checkpoints = Checkpoints(three, 1)
+    monkeypatch.setattr("trainwright.checkpoint.store.discard", fail)
+    saved = checkpoints.save(4, parts_of(4), {})
+    assert "Input/output error" in saved.warnings[0]
+    assert (three / "step-0000000001").exists()
+    monkeypatch.undo()
+    found = load(three)
+    assert (found.step, found.rejected) == (4, ())
+    assert not (three / "step-0000000001").exists()
+
+
 def test_a_torn_last_line_of_the_ledger(three: Path) -> None:
     ledger = three / "ledger.jsonl"
     ledger.write_bytes(ledger.read_bytes()[:-30])

@@ -37,7 +37,7 @@ def read_canonical(data: bytes) -> Json:
 
 
 def read_strict(data: bytes) -> Json:
-    """Read JSON without duplicate keys and without numbers that are not finite.
+    """Read JSON without numbers that are not finite.
 
     Raises:
         Damaged: not such JSON, too long or too deep.
@@ -49,7 +49,6 @@ def read_strict(data: bytes) -> Json:
             data.decode(),
             parse_constant=_refuse,
             parse_float=_finite,
-            object_pairs_hook=_unique,
         )
     except RecursionError:
         raise Damaged("JSON nested too deeply") from None
@@ -95,11 +94,4 @@ def _finite(text: str) -> float:
     value = float(text)
     if not math.isfinite(value):
         raise ValueError(f"{text[:40]} is not finite")
-    return value
-
-
-def _unique(pairs: list[tuple[str, Json]]) -> Json:
-    value = dict(pairs)
-    if len(value) != len(pairs):
-        raise ValueError("a key stands twice in an object")
     return value
