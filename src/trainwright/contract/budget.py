@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 from trainwright.contract.section import NonNegative, Positive, Section
@@ -18,3 +19,10 @@ class Budget(Section):
 
     price_per_hour: NonNegative = 0.0
     """What an hour of this machine costs; needed for `cost`, and shown with every time."""
+
+    def seconds(self) -> float:
+        """The seconds that time and money allow, whichever is less; infinite without a limit."""
+        hours = math.inf if self.hours == "unlimited" else self.hours
+        if self.cost != "unlimited":
+            hours = min(hours, self.cost / self.price_per_hour)
+        return hours * 3600

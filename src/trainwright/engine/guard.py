@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple, Protocol, final
 
-from trainwright.tracking.events import StepOutcome
+from trainwright.tracking.events import StepOutcome, read_number
 
 
 class Keep(NamedTuple):
@@ -52,7 +52,7 @@ class HaltOnNonFinite:
             return _KEEP
         unread, self._unread = self._unread, []
         for seen in unread:
-            loss, norm = float(seen.loss), float(seen.gradient_norm)
+            loss, norm = read_number(seen.loss), read_number(seen.gradient_norm)
             if not (math.isfinite(loss) and math.isfinite(norm)):
                 last = seen.samples - 1
                 return Halt(

@@ -1,0 +1,174 @@
+"""The command `trainwright`. Heavy imports stand inside the verbs, so that help is instant."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from trainwright.core.errors import EXIT_DONE, EXIT_VERDICT_NOT_MET, Mistake, TrainwrightError
+
+app = typer.Typer(
+    name="trainwright",
+    help="Trains models from a written contract, and proves what they reach.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+runs_app = typer.Typer(help="List and show runs.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(runs_app, name="runs")
+
+ContractPath = Annotated[Path, typer.Argument(metavar="CONTRACT", help="The contract's file.")]
+Overrides = Annotated[
+    list[str],
+    typer.Option("--set", metavar="PATH=VALUE", help="Replace a value of the contract."),
+]
+Runs = Annotated[Path, typer.Option("--runs", metavar="FOLDER", help="Where runs are kept.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
+RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run's name or folder.")]
+_RUNS = Path("runs")
+
+
+@app.command()
+def init(
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="The data file to look at.")],
+    target: Annotated[str, typer.Option(metavar="COLUMN", help="The column to predict.")],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FILE", help="Where the contract goes.")
+    ] = Path("contract.yaml"),
+    force: Annotated[bool, typer.Option(help="Write over a contract that is there.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Look at a data file and write a commented contract for it."""
+    from trainwright.cli.writing import write_contract
+
+    write_contract(data, target, output, force=force, as_json=as_json)
+
+
+@app.command()
+def check(
+    contract: ContractPath,
+    overrides: Overrides = [],  # noqa: B006  typer reads the default
+    runs: Runs = _RUNS,
+    as_json: AsJson = False,
+) -> None:
+    """Validate a contract and its data without training."""
+    from trainwright.cli.checking import check_contract
+
+    check_contract(contract, overrides, runs, as_json=as_json)
+
+
+@app.command()
+def train(
+    contract: ContractPath,
+    overrides: Overrides = [],  # noqa: B006  typer reads the default
+    runs: Runs = _RUNS,
+    run: Annotated[str, typer.Option("--run", metavar="NAME", help="The run's name.")] = "",
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with an unfinished run.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Plan, and stop before it.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train what a contract describes, and judge it."""
+    if dry_run:
+        from trainwright.cli.checking import check_contract
+
+        check_contract(contract, overrides, runs, as_json=as_json)
+        return
+    from trainwright.cli.showing import screen_on_stderr, show_result
+    from trainwright.run.ready import Request
+    from trainwright.run.train import train as train_contract
+
+    request = Request(contract, overrides, runs, run, resume, sys.argv)
+    result = train_contract(request, screen_on_stderr())
+    show_result(result, as_json=as_json)
+    raise typer.Exit(EXIT_DONE if result.verdict.status == "met" else EXIT_VERDICT_NOT_MET)
+
+
+@app.command()
+def predict(
+    run: RunName,
+    rows: Annotated[Path, typer.Argument(metavar="INPUT", help="A file with rows to predict.")],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="OUT", help="A .csv, .parquet or .jsonl file.")
+    ] = Path("-"),
+    runs: Runs = _RUNS,
+    as_json: AsJson = False,
+) -> None:
+    """Predict the rows of a file with the model of a run."""
+    from trainwright.cli.writing import write_predictions
+
+    write_predictions(run, runs, rows, output, as_json=as_json)
+
+
+@app.command()
+def evaluate(
+    run: RunName,
+    data: Annotated[
+        Path, typer.Argument(metavar="[DATA]", help="Labelled rows; the run's verdict if left out.")
+    ] = Path(),
+    runs: Runs = _RUNS,
+    as_json: AsJson = False,
+) -> None:
+    """Show the verdict of a run, or judge its model on other rows."""
+    from trainwright.cli.showing import show_result
+    from trainwright.run.evaluate import evaluate_rows, find_run
+    from trainwright.run.judged import read_judged
+
+    folder = find_run(run, runs)
+    result = read_judged(folder) if data == Path() else evaluate_rows(folder, data)
+    show_result(result, as_json=as_json)
+    raise typer.Exit(EXIT_DONE if result.verdict.status == "met" else EXIT_VERDICT_NOT_MET)
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON schema of contracts."""
+    from trainwright.contract.schema import schema_text
+
+    typer.echo(schema_text(), nl=False)
+
+
+@runs_app.command("list")
+def list_runs(runs: Runs = _RUNS, as_json: AsJson = False) -> None:
+    """List the runs of a folder, oldest first."""
+    from trainwright.cli.showing import show_runs
+
+    show_runs(runs, as_json=as_json)
+
+
+@runs_app.command("show")
+def show_run(run: RunName, runs: Runs = _RUNS, as_json: AsJson = False) -> None:
+    """Show the state, the record and the verdict of a run."""
+    from trainwright.cli.showing import show_one_run
+
+    show_one_run(run, runs, as_json=as_json)
+
+
+@app.callback(invoke_without_command=True)
+def version(
+    show: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    """Trains models from a written contract, and proves what they reach."""
+    if show:
+        from trainwright import __version__
+
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the command; errors that are meant for people have no traceback."""
+    try:
+        app()
+    except Mistake as mistake:
+        for problem in mistake.problems:
+            typer.echo(str(problem), err=True)
+        sys.exit(mistake.exit_code)
+    except TrainwrightError as error:
+        typer.echo(str(error), err=True)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(130)

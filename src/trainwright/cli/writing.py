@@ -1,0 +1,75 @@
+"""`init` and `predict`: verbs that write a file."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+
+import polars as pl
+
+from trainwright.cli.showing import show_json
+from trainwright.core.errors import Mistake, Problem
+from trainwright.core.files import write_atomic, write_text
+from trainwright.planner.propose import propose_contract
+from trainwright.run.evaluate import find_run, predict_rows
+
+_STDOUT = Path("-")
+
+
+def write_contract(data: Path, target: str, output: Path, *, force: bool, as_json: bool) -> None:
+    """Write a proposed contract, never over one that is there unless `force`."""
+    if output != _STDOUT and output.exists() and not force:
+        raise Mistake(
+            Problem(
+                "a file is there already",
+                found=str(output),
+                fix="choose another name with -o FILE, or write over it with --force",
+            )
+        )
+    folder = Path() if output == _STDOUT else output.parent
+    text = propose_contract(data, target, folder)
+    if output == _STDOUT:
+        sys.stdout.write(text)
+        return
+    write_text(output, text)
+    if as_json:
+        show_json({"contract": str(output)})
+        return
+    sys.stdout.write(f"wrote {output}\nnext: trainwright check {output}\n")
+    sys.stdout.write(f"      trainwright train {output}\n")
+
+
+def write_predictions(run: str, runs: Path, rows: Path, output: Path, *, as_json: bool) -> None:
+    """Predict and write, as the suffix of `output` says."""
+    kind = output.suffix if output != _STDOUT else ".csv"
+    if kind not in (".csv", ".parquet", ".jsonl"):
+        raise Mistake(
+            Problem(
+                "predictions cannot be written so",
+                found=str(output),
+                expected="a name that ends in .csv, .parquet or .jsonl",
+                fix=f"-o {output.stem}.csv",
+            )
+        )
+    predictions = predict_rows(find_run(run, runs), rows)
+    if output == _STDOUT:
+        sys.stdout.write(predictions.write_csv())
+        return
+    write_atomic(output, _encoded(predictions, kind))
+    if as_json:
+        show_json({"rows": predictions.height, "output": str(output)})
+    else:
+        sys.stdout.write(f"{predictions.height:,} predictions in {output}\n")
+
+
+def _encoded(frame: pl.DataFrame, kind: str) -> bytes:
+    stream = io.BytesIO()
+    match kind:
+        case ".csv":
+            frame.write_csv(stream)
+        case ".parquet":
+            frame.write_parquet(stream)
+        case _:
+            frame.write_ndjson(stream)
+    return stream.getvalue()

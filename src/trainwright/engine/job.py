@@ -1,0 +1,75 @@
+"""Everything a run needs, built and wired: what `fit` drives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol, final
+
+from torch import nn
+
+from trainwright.checkpoint.state import Stateful
+from trainwright.checkpoint.store import CheckpointStore
+from trainwright.core.files import Json
+from trainwright.core.progress import Progress
+from trainwright.data.feed import StepBatches
+from trainwright.engine.guard import Guard, HaltOnNonFinite
+from trainwright.engine.nothing import Never, NoCheckpoints, NoValidation
+from trainwright.engine.step import Step
+from trainwright.engine.stop import Patience, StopRule
+from trainwright.optim.knob import Knob
+from trainwright.tracking.observers import Observer
+
+
+class Source(Protocol):
+    """Gives each step its batches, and can be moved to any position."""
+
+    def next_step(self) -> StepBatches:
+        """The batches of the next step; moves the cursor behind them."""
+        ...
+
+    def seek(self, samples: int) -> None:
+        """Move the cursor to `samples` consumed."""
+        ...
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Every:
+    """Every so many applied steps."""
+
+    steps: int
+
+    def due(self, progress: Progress) -> bool:
+        """Whether it falls on this step."""
+        return progress.step % self.steps == 0
+
+
+Validate = Callable[[], Mapping[str, float]]
+"""Scores the model on rows that steer the training. Called in evaluation mode without gradients."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What `fit` needs, and nothing that it does not.
+
+    `state` names everything a checkpoint holds beside the progress; it is restored once, after
+    every object is built. `inventory` is what must be known of the run beside its state (versions,
+    hashes, threads).
+    """
+
+    model: nn.Module
+    feed: Source
+    step: Step
+    stop_rules: tuple[StopRule, ...]
+    state: Mapping[str, Stateful] = field(default_factory=dict)
+    knobs: tuple[Knob, ...] = ()
+    guard: Guard = field(default_factory=HaltOnNonFinite)
+    observers: tuple[Observer, ...] = ()
+    validate: Validate = field(default_factory=NoValidation)
+    validate_every: Every | Never = field(default_factory=Never)
+    patience: Patience = field(default_factory=lambda: Patience("val_loss", "min", float("inf")))
+    checkpoints: CheckpointStore = field(default_factory=NoCheckpoints)
+    checkpoint_every: Every | Never = field(default_factory=Never)
+    inventory: Json = field(default_factory=dict)

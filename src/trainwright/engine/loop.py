@@ -1,0 +1,129 @@
+"""The loop. Exactly three things influence a run: knobs before a step, the guard after it, stop
+rules between steps. Everything else only watches."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import assert_never
+
+import torch
+
+from trainwright.checkpoint.score import NOT_SCORED, NotScored
+from trainwright.checkpoint.state import Snapshot
+from trainwright.checkpoint.store import Loaded, NoCheckpoint
+from trainwright.core.progress import Progress
+from trainwright.engine.guard import Halt, Keep
+from trainwright.engine.job import Job
+from trainwright.engine.nothing import Never
+from trainwright.engine.stop import StopReason
+from trainwright.tracking.events import Ended, Event, Resumed, Saved, Saving, StepKept, Validated
+
+
+def fit(job: Job) -> Ended:
+    """Train until a stop rule or the guard ends it; resumes from the newest valid checkpoint.
+
+    There is a checkpoint at step 0 and at every ending. An exception from a step, an observer or
+    the storage passes through; the last checkpoint is then what there is.
+    """
+    progress = _resume(job)
+    saved_step = progress.step
+    while (reason := _stop_reason(job, progress)) is None:
+        for knob in job.knobs:
+            knob(progress)
+        outcome = job.step(job.feed.next_step())
+        match job.guard.judge(outcome):
+            case Halt(why):
+                reason = StopReason("halted", why)
+                break
+            case Keep():
+                progress = progress.after(outcome)
+        _tell(job, StepKept(progress, outcome))
+        score: float | NotScored = NOT_SCORED
+        if job.validate_every.due(progress):
+            score = _validate(job, progress)
+        if job.checkpoint_every.due(progress) or score is not NOT_SCORED:
+            saved_step = _save(job, progress, score)
+    return _finish(job, progress, reason, saved_step)
+
+
+def _resume(job: Job) -> Progress:
+    """The progress to start from: that of the newest valid checkpoint, or none with one written."""
+    job.model.train()
+    loaded = job.checkpoints.newest_valid()
+    match loaded:
+        case NoCheckpoint():
+            progress = Progress()
+            _save(job, progress, NOT_SCORED)
+        case Loaded():
+            for name, stateful in job.state.items():
+                stateful.restore(loaded.parts[name])
+            values = loaded.parts["progress"].values
+            progress = Progress(**{key: int(values[key]) for key in Progress._fields})
+            job.feed.seek(progress.samples)
+            _tell(job, Resumed(progress, loaded.name, tuple(loaded.rejected)))
+        case _:
+            assert_never(loaded)
+    return progress
+
+
+def _stop_reason(job: Job, progress: Progress) -> StopReason | None:
+    """The first reason to end; every rule is asked each time."""
+    first = None
+    for rule in job.stop_rules:
+        reason = rule.reason(progress)
+        if first is None:
+            first = reason
+    return first
+
+
+def _tell(job: Job, event: Event) -> None:
+    for observer in job.observers:
+        observer.observe(event)
+
+
+def _validate(job: Job, progress: Progress) -> float:
+    """Score the model and tell patience; mode and random numbers are left as found."""
+    started = time.perf_counter()
+    was_training = job.model.training
+    cpu_state = torch.get_rng_state()
+    device_states = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
+    job.model.eval()
+    try:
+        with torch.no_grad():
+            values = job.validate()
+    finally:
+        job.model.train(was_training)
+        torch.set_rng_state(cpu_state)
+        if device_states:
+            torch.cuda.set_rng_state_all(device_states)
+    score = values[job.patience.watch]
+    improved = job.patience.tell(score, progress.step)
+    _tell(job, Validated(progress, values, time.perf_counter() - started, improved))
+    return score
+
+
+def _save(job: Job, progress: Progress, score: float | NotScored) -> int:
+    """Write a checkpoint; the step it is of."""
+    _tell(job, Saving(progress))
+    parts = {name: stateful.snapshot() for name, stateful in job.state.items()}
+    parts["progress"] = Snapshot(values=progress._asdict())
+    saved = job.checkpoints.save(progress.step, parts, job.inventory, score)
+    if saved.name:
+        number = math.nan if isinstance(score, NotScored) else score
+        _tell(job, Saved(progress, saved.name, saved.seconds, saved.size_bytes, number))
+    return progress.step
+
+
+def _finish(job: Job, progress: Progress, reason: StopReason, saved_step: int) -> Ended:
+    """The ending: a last validation if the run is done and has none here, and a checkpoint."""
+    score: float | NotScored = NOT_SCORED
+    done = reason.kind in ("finished", "early", "budget")
+    validates = not isinstance(job.validate_every, Never)
+    if done and validates and progress.step and not job.validate_every.due(progress):
+        score = _validate(job, progress)
+    if saved_step != progress.step or score is not NOT_SCORED:
+        _save(job, progress, score)
+    ended = Ended(progress, reason.kind, reason.text)
+    _tell(job, ended)
+    return ended

@@ -1,0 +1,49 @@
+"""What stands in a job where a caller wants nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import final
+
+from trainwright.checkpoint.score import NOT_SCORED, NotScored
+from trainwright.checkpoint.state import Snapshot
+from trainwright.checkpoint.store import Loaded, NoCheckpoint, Saved
+from trainwright.core.files import Json
+from trainwright.core.progress import Progress
+
+
+@final
+class Never:
+    """Not during the run."""
+
+    def due(self, progress: Progress) -> bool:  # noqa: ARG002
+        """False."""
+        return False
+
+
+@final
+class NoValidation:
+    """Nothing is validated."""
+
+    def __call__(self) -> Mapping[str, float]:
+        """No values."""
+        return {}
+
+
+@final
+class NoCheckpoints:
+    """Nothing is written: for loops that need not be resumed."""
+
+    def save(
+        self,
+        step: int,
+        parts: Mapping[str, Snapshot],  # noqa: ARG002
+        inventory: Json,  # noqa: ARG002
+        score: float | NotScored = NOT_SCORED,
+    ) -> Saved:
+        """Write nothing; the empty name says so."""
+        return Saved("", 0.0, 0, step, score)
+
+    def newest_valid(self) -> Loaded | NoCheckpoint:
+        """Nothing was ever written."""
+        return NoCheckpoint()

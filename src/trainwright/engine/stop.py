@@ -1,0 +1,150 @@
+"""Stop rules: asked between steps, all of them each time, so that every rank takes the same
+branch."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Literal, NamedTuple, Protocol, final
+
+from trainwright.checkpoint.state import Snapshot
+from trainwright.contract.metric import Direction
+from trainwright.core.flag import StopFlag
+from trainwright.core.progress import Progress
+
+
+class StopReason(NamedTuple):
+    """Why a run ended. `finished`: its length; `early`: no gain; `budget`: time or money;
+    `interrupted`: from outside, to be resumed; `halted`: by the guard."""
+
+    kind: Literal["finished", "early", "budget", "interrupted", "halted"]
+    text: str
+
+
+class StopRule(Protocol):
+    """Decides between two steps whether the run ends."""
+
+    def reason(self, progress: Progress) -> StopReason | None:
+        """Why the run ends here, or None to go on."""
+        ...
+
+
+@final
+class StepLimit:
+    """Ends after a number of applied steps."""
+
+    def __init__(self, steps: int) -> None:
+        self._steps = steps
+
+    def reason(self, progress: Progress) -> StopReason | None:
+        """`finished` once all steps are made."""
+        if progress.step >= self._steps:
+            return StopReason("finished", f"all {self._steps:,} steps")
+        return None
+
+
+@final
+class TimeLimit:
+    """Ends when the training has used its seconds, earlier runs of a resumed one counted in."""
+
+    def __init__(self, seconds: float, what: str) -> None:
+        self._limit = seconds
+        self._what = what
+        self._used = 0.0
+        self._since = time.monotonic()
+
+    def reason(self, progress: Progress) -> StopReason | None:  # noqa: ARG002
+        """`budget` once the time is used."""
+        if self._used_seconds() >= self._limit:
+            return StopReason("budget", self._what)
+        return None
+
+    def snapshot(self) -> Snapshot:
+        """The seconds used so far."""
+        return Snapshot(values={"used_seconds": self._used_seconds()})
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Count on from the seconds used."""
+        self._used = float(snapshot.values["used_seconds"])
+        self._since = time.monotonic()
+
+    def _used_seconds(self) -> float:
+        return self._used + time.monotonic() - self._since
+
+
+@final
+class StopRequested:
+    """Ends after the current step when a flag was raised."""
+
+    def __init__(self, flag: StopFlag) -> None:
+        self._flag = flag
+
+    def reason(self, progress: Progress) -> StopReason | None:  # noqa: ARG002
+        """`interrupted` once the flag is up."""
+        return StopReason("interrupted", self._flag.why) if self._flag.is_up else None
+
+
+@final
+class Patience:
+    """Ends when a watched value has not improved for a number of validations.
+
+    It is told each validation's values, and remembers which step was best. `patience` may be
+    `math.inf`: then it never ends a run, and only remembers.
+    """
+
+    def __init__(
+        self, watch: str, direction: Direction, patience: float, min_delta: float = 0.0
+    ) -> None:
+        self.watch = watch
+        self.direction: Direction = direction
+        self._patience = patience
+        self._min_delta = min_delta
+        self.best = math.nan
+        self.best_step = 0
+        self._without_gain = 0
+        self._told_step = -1
+
+    def tell(self, value: float, step: int) -> bool:
+        """Take in the value of one validation; whether it is the best so far. NaN never is.
+
+        The value of a step that was told already, as after a resume at the very end, counts once.
+        """
+        if step == self._told_step:
+            return step == self.best_step
+        self._told_step = step
+        gain = value - self.best if self.direction == "max" else self.best - value
+        improved = not math.isnan(value) and (math.isnan(self.best) or gain > self._min_delta)
+        if improved:
+            self.best, self.best_step, self._without_gain = value, step, 0
+        else:
+            self._without_gain += 1
+        return improved
+
+    def reason(self, progress: Progress) -> StopReason | None:  # noqa: ARG002
+        """`early` once patience has run out."""
+        if self._without_gain < self._patience:
+            return None
+        return StopReason(
+            "early",
+            f"{self.watch} has not improved for {self._without_gain} validations; "
+            f"best {self.best:.5g} at step {self.best_step:,}",
+        )
+
+    def snapshot(self) -> Snapshot:
+        """The best value, its step, and the validations since."""
+        best = "nan" if math.isnan(self.best) else self.best
+        return Snapshot(
+            values={
+                "best": best,
+                "best_step": self.best_step,
+                "without_gain": self._without_gain,
+                "told_step": self._told_step,
+            }
+        )
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go on counting where the snapshot stopped."""
+        self.best = float(snapshot.values["best"])
+        self.best_step = int(snapshot.values["best_step"])
+        self._without_gain = int(snapshot.values["without_gain"])
+        self._told_step = int(snapshot.values["told_step"])

@@ -1,0 +1,225 @@
+"""The wiring of a network's run: every object of a `Job`, built from the plan. Needs torch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, final
+
+import torch
+from torch import nn
+
+from trainwright.checkpoint.module import ModuleState
+from trainwright.checkpoint.optimizer import OptimizerState
+from trainwright.checkpoint.random_state import RandomState
+from trainwright.checkpoint.store import Checkpoints
+from trainwright.contract.metric import METRICS, Direction, TaskKind
+from trainwright.contract.model import Network
+from trainwright.contract.section import settled
+from trainwright.contract.training import Training
+from trainwright.core.files import Json
+from trainwright.data.feed import Batch, Feed
+from trainwright.data.prepare import Prepared
+from trainwright.data.table import Part
+from trainwright.data.target import Numbers
+from trainwright.engine.guard import HaltOnNonFinite
+from trainwright.engine.job import Every, Job
+from trainwright.engine.precision import build_precision
+from trainwright.engine.step import OptimizerStep
+from trainwright.engine.stop import Patience, StepLimit, StopRequested, TimeLimit
+from trainwright.evaluation.answers import answers_of
+from trainwright.evaluation.metrics import measure
+from trainwright.model.network import build_network
+from trainwright.model.shape import TableShape
+from trainwright.objective.losses import Objective, build_objective
+from trainwright.optim.build import build_optimizer
+from trainwright.optim.knob import LearningRate
+from trainwright.optim.schedule import build_schedule
+from trainwright.planner.plan import Plan
+from trainwright.predictor.network import NetworkScorer
+from trainwright.run.context import RunContext
+
+_WINDOW_ON_GPU = 50
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Composed:
+    """A job with the parts that are asked for after it: the best weights and the scorer."""
+
+    job: Job
+    checkpoints: Checkpoints
+    model: ModuleState
+    scorer: NetworkScorer
+
+
+def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -> Composed:
+    """Wire a network's run. The first weights are drawn here, from the contract's seed."""
+    contract, training = plan.contract, plan.contract.training
+    task = _task(contract.task)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    torch.manual_seed(contract.seed)
+    features = prepared.features
+    shape = TableShape(len(features.numeric_names), features.cardinalities, prepared.target.outputs)
+    model = build_network(section, shape).to(device)
+    scorer = NetworkScorer(section, shape, prepared.target, model)
+    objective = build_objective(task)
+    feed = Feed(
+        _tensors(prepared.train, prepared, device),
+        settled(training.batch_size),
+        settled(training.gradient_accumulation_steps),
+        seed=contract.seed,
+        shuffle=contract.data.shuffle,
+    )
+    total_steps = settled(training.num_epochs) * feed.steps_per_epoch
+    optimizer = build_optimizer(training.optimizer, model)
+    patience = _patience(training)
+    seconds = contract.budget.seconds()
+    limit = TimeLimit(seconds, f"the budget of {seconds / 3600:g} hours")
+    validate_every = Every(training.validate_every_n_epochs * feed.steps_per_epoch)
+    keep = training.checkpointing.keep_top_k
+    checkpoints = Checkpoints(run.folder.checkpoints, keep, patience.direction)
+    model_state = ModuleState(model)
+    validation = Validation(
+        prepared, scorer, plan, _ValidationLoss(objective, model, prepared, device)
+    )
+    job = Job(
+        model=model,
+        feed=feed,
+        step=OptimizerStep(
+            model,
+            objective,
+            optimizer,
+            max_norm=_max_norm(training),
+            precision=build_precision(_precision(training), device),
+        ),
+        knobs=(LearningRate(optimizer, build_schedule(training.scheduler, total_steps)),),
+        guard=HaltOnNonFinite(1 if device.type == "cpu" else _WINDOW_ON_GPU),
+        stop_rules=(StepLimit(total_steps), patience, limit, StopRequested(run.flag)),
+        state={
+            "model": model_state,
+            "optimizer": OptimizerState(optimizer, model.named_parameters()),
+            "random": RandomState(),
+            "patience": patience,
+            "clock": limit,
+        },
+        observers=(*run.observers, run.screen.progress(total_steps)),
+        validate=validation,
+        validate_every=validate_every,
+        patience=patience,
+        checkpoints=checkpoints,
+        checkpoint_every=_checkpoint_every(plan, validate_every),
+        inventory=_inventory(plan, prepared),
+    )
+    return Composed(job, checkpoints, model_state, scorer)
+
+
+@final
+class Validation:
+    """The validation loss and metrics of a network."""
+
+    def __init__(
+        self, prepared: Prepared, scorer: NetworkScorer, plan: Plan, loss: _ValidationLoss
+    ) -> None:
+        self._part = prepared.validation
+        self._target = prepared.target
+        self._scorer = scorer
+        self._loss = loss
+        self._section = plan.contract.metric
+        watched = _watched(plan.contract.training).removeprefix("val_")
+        self._names = dict.fromkeys(
+            name for name in (watched, self._section.name) if name in METRICS
+        )
+
+    def __call__(self) -> Mapping[str, float]:
+        """`val_loss`, the watched metric and the contract's, on all validation rows."""
+        scores = self._scorer.score(self._part.inputs)
+        positive = -1 if isinstance(self._target, Numbers) else self._target.positive
+        answers = answers_of(self._part.target, scores, positive)
+        values = {f"val_{name}": measure(name, answers, self._section) for name in self._names}
+        return {"val_loss": self._loss(), **values}
+
+
+@final
+class _ValidationLoss:
+    """The mean training objective over the validation rows."""
+
+    def __init__(
+        self, objective: Objective, model: nn.Module, prepared: Prepared, device: torch.device
+    ) -> None:
+        self._objective = objective
+        self._model = model
+        self._batch = _tensors(prepared.validation, prepared, device)
+
+    def __call__(self) -> float:
+        total, count = 0.0, 0
+        for start in range(0, len(self._batch[0]), 8192):
+            batch = tuple(tensor[start : start + 8192] for tensor in self._batch)
+            loss_sum, targets = self._objective(self._model, batch)
+            total += float(loss_sum)
+            count += targets
+        return total / count
+
+
+def _tensors(part: Part, prepared: Prepared, device: torch.device) -> Batch:
+    """Numeric columns, categories and the target as the objective takes it, on the device."""
+    target = torch.from_numpy(part.target)
+    if isinstance(prepared.target, Numbers):
+        target = ((target - prepared.target.mean) / prepared.target.deviation).float()
+    tensors = (
+        torch.from_numpy(part.inputs.numeric),
+        torch.from_numpy(part.inputs.categories),
+        target,
+    )
+    return tuple(tensor.to(device) for tensor in tensors)
+
+
+def _task(task: str) -> TaskKind:
+    assert task in ("classification", "regression"), "the plan has decided the task"
+    return "classification" if task == "classification" else "regression"
+
+
+def _watched(training: Training) -> str:
+    return "val_loss" if training.early_stopping == "off" else training.early_stopping.metric
+
+
+def _patience(training: Training) -> Patience:
+    stopping = training.early_stopping
+    if stopping == "off":
+        return Patience("val_loss", "min", math.inf)
+    direction: Direction = settled(stopping.mode)
+    return Patience(stopping.metric, direction, stopping.patience, stopping.min_delta)
+
+
+def _checkpoint_every(plan: Plan, validate_every: Every) -> Every:
+    """As the contract says; if it leaves it open, at the feed's own validations."""
+    path = "training.checkpointing.save_every_n_steps"
+    if any(choice.path == path for choice in plan.choices):
+        return validate_every
+    return Every(settled(plan.contract.training.checkpointing.save_every_n_steps))
+
+
+def _precision(training: Training) -> Literal["fp32", "bf16"]:
+    match training.mixed_precision:
+        case "fp32" | "bf16" as chosen:
+            return chosen
+        case other:
+            raise AssertionError(f"a plan has no {other}: decided, and available")
+
+
+def _max_norm(training: Training) -> float:
+    clipping = training.gradient_clipping
+    return math.inf if clipping == "off" else clipping
+
+
+def _inventory(plan: Plan, prepared: Prepared) -> Json:
+    """What must be known of the run beside its state, to see whether a resume can be exact."""
+    return {
+        "plan": plan.hash,
+        "data": prepared.version,
+        "torch": torch.__version__,
+        "threads": torch.get_num_threads(),
+        "ranks": 1,
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+    }

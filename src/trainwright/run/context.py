@@ -1,0 +1,22 @@
+"""What a learner gets of its run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+from trainwright.core.flag import StopFlag
+from trainwright.run.stages import Screen
+from trainwright.tracking.folder import RunFolder
+from trainwright.tracking.observers import Observer
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class RunContext:
+    """The folder of the run, who watches it, where it speaks, and the flag that ends it."""
+
+    folder: RunFolder
+    observers: tuple[Observer, ...]
+    screen: Screen
+    flag: StopFlag

@@ -1,0 +1,87 @@
+"""A finished run measured on other rows, and its predictor asked for predictions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+
+from trainwright.contract.data import GroupSplit
+from trainwright.contract.document import Contract
+from trainwright.core.errors import Mistake, Problem
+from trainwright.core.files import read_json, to_json
+from trainwright.data.prepare import read_part
+from trainwright.data.sources import read_source
+from trainwright.data.splits import group_codes
+from trainwright.data.table import Part
+from trainwright.data.values import to_labels
+from trainwright.evaluation.evaluate import Scored, evaluate
+from trainwright.evaluation.verdict import judge
+from trainwright.predictor.bundle import read_bundle
+from trainwright.run.baselines import read_baselines
+from trainwright.run.result import Result
+from trainwright.tracking.folder import RunFolder
+
+
+def find_run(run: str, runs: Path) -> RunFolder:
+    """A run by its path, or by its name inside `runs`."""
+    if "/" in run or Path(run).is_dir():
+        return RunFolder.open(Path(run))
+    return RunFolder.find(runs, run)
+
+
+def evaluate_rows(folder: RunFolder, data: Path) -> Result:
+    """The model of a run on the labelled rows of a file, judged by the run's contract.
+
+    Nothing is written: the run's own verdict is that of its test rows.
+
+    Raises:
+        Mistake: the run has no model, or the file cannot be evaluated.
+    """
+    predictor = read_bundle(folder.bundle)
+    contract = read_planned(folder)
+    source = read_source(str(data), Path(), "DATA")
+    part = _with_groups(read_part(source.frame, predictor.features, predictor.target), contract)
+    scored = Scored(
+        part=part,
+        target=predictor.target,
+        scores=predictor.score(part.inputs),
+        baselines={
+            name: baseline.score_frame(part.frame)
+            for name, baseline in read_baselines(folder).items()
+        },
+    )
+    evaluation = evaluate(scored, contract.metric, contract.slices, contract.seed)
+    return Result(folder, evaluation, judge(contract.metric, contract.slices, evaluation), {})
+
+
+def predict_rows(folder: RunFolder, data: Path) -> pl.DataFrame:
+    """A prediction for each row of a file, in its order.
+
+    Raises:
+        Mistake: the run has no model, or a column is missing or cannot be read.
+    """
+    source = read_source(str(data), Path(), "INPUT")
+    return read_bundle(folder.bundle).predict(source.frame)
+
+
+def read_planned(folder: RunFolder) -> Contract:
+    """The decided contract of a run.
+
+    Raises:
+        Mistake: the folder holds none.
+    """
+    if not folder.plan.is_file():
+        raise Mistake(
+            Problem(f"run {folder.name} has no plan", fix="start it again without --resume")
+        )
+    return Contract.model_validate_json(to_json(read_json(folder.plan)["contract"]))
+
+
+def _with_groups(part: Part, contract: Contract) -> Part:
+    """Rows of a group are one unit for the intervals, where the run's split knew groups."""
+    split = contract.data.split
+    if isinstance(split, GroupSplit) and split.column in part.frame.columns:
+        return replace(part, units=group_codes(to_labels(part.frame[split.column])))
+    return part

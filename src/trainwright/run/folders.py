@@ -1,0 +1,184 @@
+"""The folder of a run: made anew, or taken up again after it was checked to be the same run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal, final
+
+from trainwright.core.errors import (
+    ContractMistake,
+    DataChanged,
+    Interrupted,
+    Mistake,
+    Problem,
+    TrainwrightError,
+)
+from trainwright.core.files import Json, read_json, write_json, write_text
+from trainwright.run.ready import Ready, Request
+from trainwright.run.stages import Screen
+from trainwright.tracking.folder import RunFolder, list_runs
+from trainwright.tracking.log import EventLog
+from trainwright.tracking.observers import Observer, Observers
+from trainwright.tracking.record import Ending, RunFacts, RunRecord
+from trainwright.tracking.signals import SignalRecorder
+
+_WINDOW = 50
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class StartedRun:
+    """A run folder that this process owns, with its record open."""
+
+    folder: RunFolder
+    record: RunRecord
+    observers: tuple[Observer, ...]
+    is_finished: bool
+
+    def finish(self, verdict: str, reason: str) -> None:
+        """Complete the record of a run that came to its verdict."""
+        code = 0 if verdict == "met" else 3
+        self.record.finish(Ending("finished", reason, verdict, code))
+
+
+@contextmanager
+def open_run(request: Request, ready: Ready, screen: Screen) -> Iterator[StartedRun]:
+    """The run's folder, locked for the block; an error inside is written into its record.
+
+    Raises:
+        Mistake: the name is taken, or the run to resume is another one; nothing was written.
+        DataChanged: the data is not the data the run was started on. RunLocked: it is in use.
+    """
+    folder = _to_resume(request, ready) if request.resume else _new(request, ready)
+    with folder.lock():
+        if request.resume:
+            _check_same(folder, ready, screen)
+        finished = folder.evaluation.is_file()
+        if not finished:
+            _write_plan(folder, request, ready)
+        started = StartedRun(
+            folder, _record(folder, request, ready), _observers(folder, screen), finished
+        )
+        try:
+            yield started
+        except (TrainwrightError, KeyboardInterrupt, OSError, MemoryError) as error:
+            started.record.finish(_ending(error))
+            raise
+
+
+def _new(request: Request, ready: Ready) -> RunFolder:
+    if request.name:
+        return RunFolder.create(request.runs, request.name)
+    return RunFolder.create_next(request.runs, ready.plan.contract.name)
+
+
+def _to_resume(request: Request, ready: Ready) -> RunFolder:
+    if request.name:
+        return RunFolder.find(request.runs, request.name)
+    contract_name = ready.plan.contract.name
+    for run in reversed(list_runs(request.runs)):
+        stem, _, number = run.name.rpartition("-")
+        if stem == contract_name and number.isdigit() and run.state != "finished":
+            return RunFolder.find(request.runs, run.name)
+    raise Mistake(
+        Problem(
+            f"there is no unfinished run of {contract_name} to go on with",
+            found=f"{request.runs}",
+            fix="start one without --resume, or name one with --run NAME",
+        )
+    )
+
+
+def _check_same(folder: RunFolder, ready: Ready, screen: Screen) -> None:
+    """Refuse to go on with another contract or other data than the run was started with."""
+    before = read_json(folder.plan)
+    after = ready.plan.to_json()
+    changed = list(_differences(before["contract"], after["contract"], ""))
+    if changed:
+        raise ContractMistake(
+            [
+                Problem(
+                    f"run {folder.name} was started with another contract",
+                    path=path,
+                    found=str(new),
+                    expected=str(old),
+                    fix="put the value back, or start a new run without --resume",
+                    place=ready.document.source.place_of(path),
+                )
+                for path, old, new in changed
+            ]
+        )
+    if before["hash"] == after["hash"] and before["data"] == ready.prepared.version:
+        return
+    if ready.plan.contract.resume.data_changed == "refuse":
+        raise DataChanged(
+            f"the data of run {folder.name} has changed since it was started: "
+            f"{_changed_files(folder, ready)}. Put the files back, start a new run, or allow it "
+            "with resume.data_changed: record"
+        )
+    screen.say(f"note   the data has changed: {_changed_files(folder, ready)} (recorded)")
+
+
+def _changed_files(folder: RunFolder, ready: Ready) -> str:
+    before = {
+        file["path"]: file["sha256"]
+        for file in read_json(folder.data / "manifest.json")["facts"]["files"]
+    }
+    changed = [f.path for f in ready.raw.facts.files if before.get(f.path) != f.sha256]
+    return ", ".join(changed) or "the installed libraries prepare it otherwise"
+
+
+def _differences(old: Json, new: Json, path: str) -> Iterator[tuple[str, Json, Json]]:
+    """Contract paths at which two contracts differ, with both values."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in sorted({*old, *new}):
+            inner = f"{path}.{key}" if path else key
+            yield from _differences(old.get(key, "absent"), new.get(key, "absent"), inner)
+    elif old != new:
+        yield path, old, new
+
+
+def _write_plan(folder: RunFolder, request: Request, ready: Ready) -> None:
+    """What the run is to be: written at its start, and the same again at every resume."""
+    write_text(folder.contract, ready.document.source.text)
+    plan = {
+        **ready.plan.to_json(),
+        "data": ready.prepared.version,
+        "overrides": list(request.overrides),
+    }
+    write_json(folder.plan, plan)
+    facts = ready.raw.facts.to_json()
+    manifest = {
+        "version": ready.prepared.version,
+        "facts": facts,
+        "notes": list(ready.raw.notes),
+    }
+    write_json(folder.data / "manifest.json", manifest)
+    write_json(folder.data / "split.json", ready.prepared.split.to_json())
+
+
+def _record(folder: RunFolder, request: Request, ready: Ready) -> RunRecord:
+    facts = RunFacts(
+        command=request.command,
+        source=ready.document.source.folder,
+        data_version=ready.prepared.version,
+        seeds={"contract": ready.plan.contract.seed},
+        threads={"cores": len(os.sched_getaffinity(0))},
+    )
+    return RunRecord.start(folder.record, facts)
+
+
+def _observers(folder: RunFolder, screen: Screen) -> tuple[Observer, ...]:
+    recorders: list[Observer] = [SignalRecorder(folder.signals, _WINDOW), EventLog(folder.events)]
+    return (Observers(recorders, screen.say),)
+
+
+def _ending(error: BaseException) -> Ending:
+    state: Literal["interrupted", "failed"] = "failed"
+    code = error.exit_code if isinstance(error, TrainwrightError) else 1
+    if isinstance(error, Interrupted | KeyboardInterrupt):
+        state = "interrupted"
+    return Ending(state, str(error) or type(error).__name__, exit_code=code)

@@ -1,0 +1,53 @@
+"""`evaluation.json`: what was measured, the verdict, and each time the test rows were opened."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from trainwright.core.errors import Mistake, Problem
+from trainwright.core.files import Json, read_json, write_json
+from trainwright.data.target import Classes, Target
+from trainwright.evaluation.evaluate import Evaluation
+from trainwright.evaluation.verdict import Verdict
+from trainwright.run.result import Result
+from trainwright.tracking.folder import RunFolder
+
+
+def write_judged(result: Result, target: Target) -> None:
+    """Write the evaluation of a run; earlier openings of the test rows stay listed."""
+    path = result.folder.evaluation
+    opened: list[Json] = read_json(path)["opened"] if path.is_file() else []
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    write_json(
+        path,
+        {
+            "evaluation": result.evaluation.to_json(),
+            "verdict": result.verdict.to_json(),
+            "seconds": dict(result.seconds),
+            "opened": [*opened, {"time": now, "why": "the verdict"}],
+            "labels": list(target.names) if isinstance(target, Classes) else [],
+        },
+    )
+
+
+def read_judged(folder: RunFolder) -> Result:
+    """The result of a run that came to its verdict.
+
+    Raises:
+        Mistake: it did not.
+    """
+    if not folder.evaluation.is_file():
+        raise Mistake(
+            Problem(
+                f"run {folder.name} has no verdict yet",
+                found=f"no {folder.evaluation.name} in {folder.path}",
+                fix=f"let it end: trainwright train CONTRACT --run {folder.name} --resume",
+            )
+        )
+    content = read_json(folder.evaluation)
+    return Result(
+        folder,
+        Evaluation.from_json(content["evaluation"]),
+        Verdict.from_json(content["verdict"]),
+        content["seconds"],
+    )

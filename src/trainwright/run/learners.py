@@ -1,0 +1,125 @@
+"""The two kinds of learner behind one protocol: libraries that fit themselves, and the loop."""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol, assert_never, final
+
+from trainwright.contract.model import Boosting, Linear, Mlp, Model, Pretrained, TabularResNet
+from trainwright.core.units import show_number
+from trainwright.data.prepare import Prepared
+from trainwright.data.table import Part
+from trainwright.planner.plan import Plan
+from trainwright.predictor.predictor import Predictor
+from trainwright.run.context import RunContext
+from trainwright.run.fitted import Fitted
+
+_LINE_SECONDS = 10.0
+
+
+class Learner(Protocol):
+    """Makes a predictor from prepared data.
+
+    It may look at the training and validation parts only, and ends early once the flag is up.
+    """
+
+    def fit(self, prepared: Prepared, run: RunContext) -> Fitted:
+        """Train on the training rows, steered by the validation rows."""
+        ...
+
+
+def build_learner(plan: Plan) -> Learner:
+    """The learner of a plan's model."""
+    model: Model = plan.contract.model
+    match model:
+        case Boosting():
+            return BoostingLearner(model, plan)
+        case Linear():
+            return LinearLearner(model)
+        case Mlp() | TabularResNet():
+            # Imported here: only networks need torch.
+            from trainwright.run.network import NetworkLearner
+
+            return NetworkLearner(model, plan)
+        case Pretrained():
+            raise AssertionError("a plan has no model that this version cannot train")
+        case _:
+            assert_never(model)
+
+
+@final
+class BoostingLearner:
+    """Gradient-boosted trees. An interrupted run grows them again from the start, to the same
+    trees."""
+
+    def __init__(self, section: Boosting, plan: Plan) -> None:
+        self._section = section
+        self._plan = plan
+
+    def fit(self, prepared: Prepared, run: RunContext) -> Fitted:
+        """Grow trees until the validation rows show no gain."""
+        from trainwright.model.boosting import BoostingJob, Rows, Watching, fit_boosting
+
+        deadline = time.monotonic() + self._plan.contract.budget.seconds()
+        told = _Told(run, self._section.max_trees)
+        boosted = fit_boosting(
+            BoostingJob(
+                section=self._section,
+                train=Rows(prepared.train.inputs, prepared.train.target),
+                validation=Rows(prepared.validation.inputs, prepared.validation.target),
+                outputs=prepared.target.outputs,
+                seed=self._plan.contract.seed,
+                watch=self._plan.contract.metric.name,
+            ),
+            Watching(told.tree, lambda: run.flag.is_up or time.monotonic() >= deadline),
+        )
+        predictor = Predictor(prepared.features, prepared.target, boosted)
+        if run.flag.is_up:
+            return Fitted(predictor, "interrupted", run.flag.why)
+        if time.monotonic() >= deadline:
+            return Fitted(predictor, "budget", f"{boosted.trees:,} trees within the budget")
+        return Fitted(predictor, "finished", f"{boosted.trees:,} trees kept")
+
+
+@final
+class LinearLearner:
+    """Logistic or ridge regression."""
+
+    def __init__(self, section: Linear) -> None:
+        self._section = section
+
+    def fit(self, prepared: Prepared, run: RunContext) -> Fitted:
+        """Solve for the coefficients; the validation rows are not needed."""
+        from trainwright.model.linear import fit_linear
+
+        train: Part = prepared.train
+        linear = fit_linear(
+            self._section,
+            train.inputs,
+            train.target,
+            prepared.target.outputs,
+            prepared.features.cardinalities,
+        )
+        predictor = Predictor(prepared.features, prepared.target, linear)
+        if run.flag.is_up:
+            return Fitted(predictor, "interrupted", run.flag.why)
+        return Fitted(predictor, "finished", "solved", linear.warnings)
+
+
+@final
+class _Told:
+    """Says from time to time how many trees have grown."""
+
+    def __init__(self, run: RunContext, most: int) -> None:
+        self._run = run
+        self._most = most
+        self._said = time.monotonic()
+
+    def tree(self, trees: int, value: float) -> None:
+        """Take notice of one more tree."""
+        now = time.monotonic()
+        if now - self._said >= _LINE_SECONDS:
+            self._said = now
+            self._run.screen.say(
+                f"tree {trees:,} of at most {self._most:,} · validation {show_number(value)}"
+            )

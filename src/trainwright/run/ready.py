@@ -1,0 +1,71 @@
+"""What is known before budget is spent: contract read, data prepared, everything decided."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+from trainwright.contract.availability import unavailable
+from trainwright.contract.model import Mlp, TabularResNet
+from trainwright.contract.reading import Document, placed, read_contract
+from trainwright.core.errors import NotAvailable
+from trainwright.core.extras import need_torch
+from trainwright.data.prepare import Prepared, prepare
+from trainwright.data.reading import Raw, read_data
+from trainwright.planner.device import read_device
+from trainwright.planner.plan import Plan, plan
+from trainwright.run.stages import Screen, Stages
+from trainwright.run.summary import describe_data, describe_plan
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the caller of a training asks for. An empty `name` takes the next free number; with
+    `resume` and no name, the newest run of the contract's name goes on."""
+
+    contract: Path
+    overrides: Sequence[str] = ()
+    runs: Path = Path("runs")
+    name: str = ""
+    resume: bool = False
+    command: Sequence[str] = tuple(sys.argv)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """Everything that is known before budget is spent."""
+
+    document: Document
+    raw: Raw
+    plan: Plan
+    prepared: Prepared
+
+
+def make_ready(request: Request, stages: Stages, screen: Screen) -> Ready:
+    """Read, plan and prepare, and say what was found. Writes nothing.
+
+    Raises:
+        Mistake: of the contract, the data or the installation, with every problem at once.
+    """
+    document = read_contract(request.contract, request.overrides)
+    contract = document.contract
+    if problems := unavailable(contract, document.written):
+        raise NotAvailable(placed(problems, document.source))
+    is_network = isinstance(contract.model, Mlp | TabularResNet)
+    if is_network:
+        need_torch("model.kind", "a network")
+    with stages("read"):
+        raw = read_data(contract.data, document.source.folder)
+    decided = plan(document, raw.facts, read_device(is_network))
+    task = decided.contract.task
+    assert task in ("classification", "regression"), "other tasks are not available"
+    with stages("prepare"):
+        prepared = prepare(raw, decided.contract.data, task, contract.seed)
+    for line in (*document.notes, *describe_data(raw, prepared), describe_plan(decided)):
+        screen.say(line)
+    return Ready(document, raw, decided, prepared)

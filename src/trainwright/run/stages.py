@@ -1,0 +1,61 @@
+"""How long each part of a run took, and what is said while it goes on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol, TextIO, final
+
+from trainwright.core.units import show_seconds
+from trainwright.tracking.console import ConsoleProgress, build_console
+
+
+class Screen(Protocol):
+    """Where a run says what it does. Results go elsewhere."""
+
+    def say(self, line: str) -> None:
+        """Write a line that stays."""
+        ...
+
+    def progress(self, total_steps: int) -> ConsoleProgress:
+        """An observer that shows how far the training is."""
+        ...
+
+
+@final
+class StreamScreen:
+    """Lines and a live bar on a stream, which is stderr for commands."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def say(self, line: str) -> None:
+        """Write a line."""
+        self._stream.write(line + "\n")
+        self._stream.flush()
+
+    def progress(self, total_steps: int) -> ConsoleProgress:
+        """Live on a terminal, plain lines elsewhere."""
+        return build_console(self._stream, total_steps)
+
+
+@final
+class Stages:
+    """The seconds of each named part, in the order they were first entered."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        """Count the time of the block to `name`."""
+        started = time.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - started
+
+    def line(self) -> str:
+        """`read 0.3s · prepare 0.5s · train 2.1s`."""
+        return " · ".join(f"{name} {show_seconds(time)}" for name, time in self.seconds.items())

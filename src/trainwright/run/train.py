@@ -1,0 +1,82 @@
+"""A contract becomes a judged model: the picture of the design, a name for each arrow."""
+
+from __future__ import annotations
+
+from trainwright.core.errors import Interrupted, NonFinite
+from trainwright.core.flag import StopFlag
+from trainwright.evaluation.baselines import fit_baselines
+from trainwright.evaluation.evaluate import Scored, evaluate
+from trainwright.evaluation.verdict import judge
+from trainwright.predictor.bundle import write_bundle
+from trainwright.report.page import write_report
+from trainwright.run.baselines import write_baselines
+from trainwright.run.context import RunContext
+from trainwright.run.fitted import Fitted
+from trainwright.run.folders import StartedRun, open_run
+from trainwright.run.interrupt import stop_on_signals
+from trainwright.run.judged import read_judged, write_judged
+from trainwright.run.learners import build_learner
+from trainwright.run.ready import Ready, Request, make_ready
+from trainwright.run.result import Result
+from trainwright.run.stages import Screen, Stages
+
+
+def train(request: Request, screen: Screen) -> Result:
+    """Train what the contract describes, judge it on the test rows, and keep the record.
+
+    Raises:
+        Mistake: nothing was written. Interrupted: the run can be resumed. NonFinite: the training
+        was halted. StorageFailed, DataChanged, RunLocked, NoValidCheckpoint: as their names say.
+    """
+    stages = Stages()
+    ready = make_ready(request, stages, screen)
+    with open_run(request, ready, screen) as started:
+        if started.is_finished:
+            screen.say(f"{started.folder.name} is finished; nothing to do")
+            return read_judged(started.folder)
+        flag = StopFlag()
+        with stages("train"), stop_on_signals(flag):
+            run = RunContext(started.folder, started.observers, screen, flag)
+            fitted = build_learner(ready.plan).fit(ready.prepared, run)
+        _check_ending(fitted, request, started)
+        result = _judge(ready, fitted, started, stages)
+        started.finish(result.verdict.status, fitted.reason)
+        with stages("report"):
+            write_report(started.folder)
+    screen.say(f"{fitted.kind}: {fitted.reason}")
+    screen.say(stages.line())
+    return result
+
+
+def _judge(ready: Ready, fitted: Fitted, started: StartedRun, stages: Stages) -> Result:
+    """Open the test rows, once, and hold the model and the baselines to the contract."""
+    contract, prepared = ready.plan.contract, ready.prepared
+    write_bundle(fitted.predictor, started.folder.bundle, {"run": started.folder.name})
+    with stages("baselines"):
+        baselines = fit_baselines(prepared, contract.data.features)
+        write_baselines(baselines, started.folder)
+    with stages("judge"):
+        scored = Scored(
+            part=prepared.test,
+            target=prepared.target,
+            scores=fitted.predictor.score(prepared.test.inputs),
+            baselines=baselines.scores(prepared.test),
+            shares=baselines.shares,
+            notes=(*fitted.warnings, *baselines.warnings),
+        )
+        evaluation = evaluate(scored, contract.metric, contract.slices, contract.seed)
+        verdict = judge(contract.metric, contract.slices, evaluation)
+    result = Result(started.folder, evaluation, verdict, dict(stages.seconds))
+    write_judged(result, prepared.target)
+    return result
+
+
+def _check_ending(fitted: Fitted, request: Request, started: StartedRun) -> None:
+    """Raise for a training that did not come to its end."""
+    if fitted.kind == "interrupted":
+        raise Interrupted(
+            f"stopped by {fitted.reason}; go on with: trainwright train {request.contract} "
+            f"--run {started.folder.name} --resume"
+        )
+    if fitted.kind == "halted":
+        raise NonFinite(f"the training was halted: {fitted.reason}")
