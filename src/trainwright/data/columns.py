@@ -14,12 +14,19 @@ from trainwright.core.errors import NotAvailable, Problem
 from trainwright.core.files import Json
 from trainwright.data.sources import SourceFile
 from trainwright.data.table import Integers
-from trainwright.data.values import LARGEST, date_formats, to_labels, to_moments, to_numbers
+from trainwright.data.values import (
+    LARGEST,
+    closest_format,
+    date_formats,
+    to_labels,
+    to_moments,
+    to_numbers,
+)
 from trainwright.data.wording import quoted
 
 Kind = Literal["numeric", "categorical", "datetime", "text", "ignored"]
 
-MOSTLY_NUMBERS = 0.9
+MOSTLY = 0.9
 MOSTLY_DISTINCT = 0.5
 NEARLY_UNIQUE = 0.95
 _FEWEST_TO_JUDGE = 20
@@ -165,7 +172,7 @@ def _as_written(
         forms = date_formats(cells)
         if len(forms) > 1:
             return Inferred(_described(cells, kind, ""), (_ambiguous(cells, forms, source),))
-        form = forms[0] if forms else ""
+        form = forms[0] if forms else closest_format(cells)[0]
     described = _described(cells, kind, "written in the contract", form)
     if not len(cells) - cells.null_count():
         described = _described(cells, "ignored", "no training row has a value")
@@ -183,13 +190,19 @@ def _by_values(cells: pl.Series, source: SourceFile) -> Inferred:
     present = len(cells) - cells.null_count()
     if not len(bad):
         return Inferred(_described(cells, "numeric", "every value is a number"))
-    if present - len(bad) >= MOSTLY_NUMBERS * present:
+    if present - len(bad) >= MOSTLY * present:
         described = _described(cells, "numeric", "nearly every value is a number")
         return Inferred(described, (_unreadable(cells, bad, "numeric", source),))
     if forms := date_formats(cells):
         described = _described(cells, "datetime", f"every value is written {forms[0]}", forms[0])
         ambiguous = (_ambiguous(cells, forms, source),) if len(forms) > 1 else ()
         return Inferred(described, ambiguous)
+    form, count = closest_format(cells)
+    if count >= MOSTLY * present:
+        described = _described(cells, "datetime", f"nearly every value is written {form}", form)
+        return Inferred(
+            described, (_unreadable(cells, to_moments(cells, form).bad, "datetime", source),)
+        )
     return Inferred(_described(cells, "categorical", "its values are words"))
 
 
@@ -268,7 +281,8 @@ def _unreadable(cells: pl.Series, bad: Integers, kind: Kind, source: SourceFile)
         ("dates", "dates written alike") if kind == "datetime" else ("numbers", "numbers")
     )
     fix = (
-        f"set data.columns.{cells.name}.format, or its kind to categorical"
+        f"add the spelling to data.missing_values, set data.columns.{cells.name}.format, or its "
+        "kind to categorical"
         if kind == "datetime"
         else f"add the spelling to data.missing_values, or set data.columns.{cells.name}.kind "
         "to categorical"

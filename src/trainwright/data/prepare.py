@@ -17,7 +17,7 @@ from trainwright.data.reading import Raw
 from trainwright.data.split_report import SplitReport, report_split
 from trainwright.data.splits import PARTS, Shares, divide, group_codes, moments, time_units
 from trainwright.data.table import Integers, Part, PartName
-from trainwright.data.target import Target, fit_target
+from trainwright.data.target import Numbers, Target, fit_target
 from trainwright.data.values import to_labels
 from trainwright.data.version import data_version
 
@@ -46,7 +46,8 @@ def prepare(
     Raises:
         DataMistake: the rows cannot be divided so, or groups or time cross the given files.
     """
-    frames, rows = _divided(raw, section, seed)
+    typed = {part: _target_typed(frame, section, task) for part, frame in raw.frames.items()}
+    frames, rows = _divided(raw, typed, section, seed)
     made = len(raw.frames) < len(PARTS)
     columns = feature_columns(raw.columns, section)
     compared = [section.target, *(column.name for column in columns)]
@@ -116,17 +117,29 @@ def read_part(
     return Part(name, whole, features.transform(typed), encoded, rows, rows)
 
 
+def _target_typed(
+    frame: pl.DataFrame, section: Data, task: Literal["classification", "regression"]
+) -> pl.DataFrame:
+    """The target as labels or numbers, as the task says: the contract may call few numbers a
+    regression, or many numbers classes."""
+    series = frame[section.target]
+    if task == "classification":
+        return frame.with_columns(to_labels(series))
+    values = Numbers(section.target, 0.0, 1.0).encode(series)
+    return frame.with_columns(pl.Series(section.target, values))
+
+
 def _divided(
-    raw: Raw, section: Data, seed: int
+    raw: Raw, typed: Mapping[PartName, pl.DataFrame], section: Data, seed: int
 ) -> tuple[dict[PartName, pl.DataFrame], dict[PartName, Integers]]:
-    source = raw.frames["train"]
+    source = typed["train"]
     shares = Shares.of(section.split, raw.facts.given)
     codes = divide(source, section.target, section.split, shares, seed)
     frames: dict[PartName, pl.DataFrame] = {}
     rows: dict[PartName, Integers] = {}
     for code, part in enumerate(PARTS):
         if part in raw.frames and part != "train":
-            frames[part], rows[part] = raw.frames[part], raw.positions[part]
+            frames[part], rows[part] = typed[part], raw.positions[part]
         else:
             chosen = np.flatnonzero(codes == code)
             frames[part], rows[part] = source[chosen], raw.positions["train"][chosen]

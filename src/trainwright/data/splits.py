@@ -162,6 +162,15 @@ def _cut(order: Integers, wanted: tuple[int, int]) -> Integers:
 
 
 def _stratified(labels: pl.Series, shares: Shares, seed: int) -> Integers:
+    if labels.dtype != pl.String:
+        raise DataMistake(
+            Problem(
+                "a stratified split needs classes",
+                path="data.split",
+                found=f"the target {labels.name!r} is a number",
+                fix="use split: {kind: random}",
+            )
+        )
     keys = random_keys(len(labels), seed, "split")
     codes = group_codes(labels)
     parts = np.full(len(labels), TRAIN, dtype=np.int64)

@@ -11,7 +11,7 @@ import polars as pl
 from trainwright.contract.data import Column, Data
 from trainwright.core.errors import Problem
 from trainwright.core.files import Json
-from trainwright.data.columns import MOSTLY_NUMBERS, ColumnType, infinite_problems, value_problems
+from trainwright.data.columns import MOSTLY, ColumnType, infinite_problems, value_problems
 from trainwright.data.sources import SourceFile
 from trainwright.data.table import PartName
 from trainwright.data.values import to_labels, to_numbers
@@ -80,7 +80,7 @@ def target_kind(
     if kind == "categorical" or not present:
         return "classes", []
     mixed = len(to_numbers(series).bad)
-    if kind == "numeric" or (present - mixed >= MOSTLY_NUMBERS * present and _many_values(series)):
+    if kind == "numeric" or (present - mixed >= MOSTLY * present and _many_values(series)):
         return "numbers", []
     return "classes", []
 

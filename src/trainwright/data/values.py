@@ -45,6 +45,7 @@ LARGEST = float(np.finfo(np.float32).max)
 """Features are 32-bit floats; a larger number would become infinite."""
 
 _DATES = pl.Datetime("us")
+_FIRST_VALUES = 100
 
 
 @final
@@ -184,6 +185,15 @@ def date_formats(cells: pl.Series) -> tuple[str, ...]:
     first = present.head(20)
     likely = [form for form in DATE_FORMATS if not _parse_moments(first, form).null_count()]
     return tuple(form for form in likely if not _parse_moments(present, form).null_count())
+
+
+def closest_format(cells: pl.Series) -> tuple[str, int]:
+    """The recognised format that most of the first values of a text column follow, and how many of
+    all values follow it; empty and 0 if none does."""
+    first = cells.drop_nulls().head(_FIRST_VALUES)
+    counts = {form: _parse_moments(first, form).count() for form in DATE_FORMATS}
+    form = max(counts, key=lambda form: counts[form])
+    return (form, _parse_moments(cells, form).count()) if counts[form] else ("", 0)
 
 
 def _parse_moments(cells: pl.Series, form: str) -> pl.Series:

@@ -32,9 +32,6 @@ def leaks(target: pl.Series, **columns: object) -> tuple[Leak, ...]:
 
 
 def test_a_category_with_one_class_per_value() -> None:
-    copy = LABELS.replace_strict({"yes": "A", "no": "B"}).set(
-        pl.Series(np.arange(ROWS) % 2 > 0), "C"
-    )
     assert leaks(LABELS, other=GENERATOR.choice(["a", "b"], ROWS)) == ()
     exact = LABELS.replace_strict({"yes": "A", "no": "B"})
     (leak,) = leaks(LABELS, other=GENERATOR.choice(["a", "b"], ROWS), copy=exact)

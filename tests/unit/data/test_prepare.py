@@ -144,6 +144,25 @@ def test_regression_keeps_values_and_training_moments(tmp_path: Path) -> None:
     assert prepared.target.outputs == 1
 
 
+def test_the_task_decides_over_the_look_of_the_target(tmp_path: Path) -> None:
+    write(tmp_path / "a.csv")
+    many = section(StratifiedSplit(kind="stratified"), target="g")
+    assert read_data(many, tmp_path).facts.target.kind == "numbers"
+    classes = made(tmp_path, many)
+    assert isinstance(classes.target, Classes)
+    assert classes.split.class_shares
+    few = pl.DataFrame({"x": [i % 7 for i in range(60)], "v": [i % 3 for i in range(60)]})
+    few.write_csv(tmp_path / "a.csv")
+    data = section(RandomSplit(kind="random"), target="v")
+    assert read_data(data, tmp_path).facts.target.kind == "classes"
+    numbers = made(tmp_path, data, "regression")
+    assert set(numbers.train.target) == {0.0, 1.0, 2.0}
+    assert numbers.split.target_mean
+    few.with_columns(v=pl.Series(["a", "b", "c"] * 20)).write_csv(tmp_path / "a.csv")
+    with pytest.raises(DataMistake, match="no number"):
+        made(tmp_path, data, "regression")
+
+
 def test_the_positive_class() -> None:
     labels = pl.Series("y", ["no"] * 5 + ["yes"] * 3)
     rarer = fit_target(labels, "classification", "auto")

@@ -161,6 +161,14 @@ def test_dates_that_can_be_read_two_ways_are_refused(tmp_path: Path) -> None:
     assert str(raw.frames["train"]["d"][0]) == "2020-01-02 00:00:00"
 
 
+def test_dates_mixed_with_a_few_words(tmp_path: Path) -> None:
+    lines = [f"2020-01-{i + 1:02d},{i % 2}" for i in range(18)]
+    text = rows("d,y", *lines, "2020-02-30,1", "soon,0")
+    (problem,) = problems(tmp_path, text)
+    assert (problem.path, problem.found) == ("d", "'2020-02-30', 'soon' in lines 20, 21")
+    assert problems(tmp_path, text, columns={"d": Column(kind="datetime")}) == [problem]
+
+
 def test_text_features_are_not_available(tmp_path: Path) -> None:
     with pytest.raises(NotAvailable, match="not available in this version"):
         read(tmp_path, rows("a,y", "x,n", "z,y"), columns={"a": Column(kind="text")})

@@ -136,6 +136,7 @@ def test_the_parts_a_column_says() -> None:
     ("data", "split", "message"),
     [
         (pl.DataFrame({"y": [1.0, 2.0]}), RANDOM, "too few rows"),
+        (pl.DataFrame({"y": [1.0, 2.0]}), STRATIFIED, "needs classes"),
         (pl.DataFrame({"y": ["a"] * 9 + ["b"] * 2}), STRATIFIED, "b \\(2\\)"),
         (
             pl.DataFrame({"g": ["a", "a", "b"], "y": [1.0] * 3}),
