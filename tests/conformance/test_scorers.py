@@ -5,11 +5,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from trainwright.contract.model import Boosting, Linear
+from trainwright.contract.model import Boosting, Linear, TabularResNet
 from trainwright.data.table import Inputs
+from trainwright.data.target import Classes, Numbers
 from trainwright.model.boosting import BoostingJob, Rows, fit_boosting, read_boosted
 from trainwright.model.constant import fit_constant, read_constant
 from trainwright.model.linear import fit_linear, read_linear
+from trainwright.model.shape import TableShape
 from trainwright.testing.scorers import (
     FakeScorer,
     ScorerCase,
@@ -49,15 +51,33 @@ def _case(family: str, outputs: int) -> ScorerCase:
                 Linear(kind="linear"), rows.inputs, rows.target, outputs, CARDINALITIES
             )
             return ScorerCase(linear, rows.inputs, outputs, read_linear)
+        case "network":
+            return _network(rows, outputs)
         case _:
             section = Boosting(kind="boosting", max_trees=20)
             job = BoostingJob(section, rows, rows, outputs, seed=0, threads=1)
             return ScorerCase(fit_boosting(job), rows.inputs, outputs, read_boosted)
 
 
+def _network(rows: Rows, outputs: int) -> ScorerCase:
+    pytest.importorskip("torch", reason="needs the torch extra")
+    from trainwright.model.network import build_network
+    from trainwright.predictor.network import NetworkScorer, read_network
+
+    target = (
+        Numbers("label", 3.0, 2.0)
+        if outputs == 1
+        else Classes("label", tuple(f"class {code}" for code in range(outputs)), 0)
+    )
+    section = TabularResNet(kind="tabular_resnet", width=16, blocks=1)
+    shape = TableShape(rows.inputs.numeric.shape[1], CARDINALITIES, outputs)
+    scorer = NetworkScorer(section, shape, target, build_network(section, shape))
+    return ScorerCase(scorer, rows.inputs, outputs, read_network)
+
+
 CASES = [
     ("fake", 2),
-    *((family, n) for family in ("constant", "linear", "boosting") for n in (1, 2, 4)),
+    *((family, n) for family in ("constant", "linear", "boosting", "network") for n in (1, 2, 4)),
 ]
 
 

@@ -16,7 +16,7 @@ from trainwright.evaluation.answers import Answers, answers_of
 from trainwright.evaluation.curves import Curves, curves_from_json, curves_to_json, draw_curves
 from trainwright.evaluation.findings import Size, find_warnings
 from trainwright.evaluation.intervals import Draws, Interval
-from trainwright.evaluation.measuring import Line, count_units, gain_of, measure_lines
+from trainwright.evaluation.measuring import Line, Measured, count_units, gain_of, measure_lines
 from trainwright.evaluation.metrics import metric_names
 from trainwright.evaluation.slices import SliceRows, find_slices
 
@@ -135,44 +135,39 @@ def evaluate(scored: Scored, metric: Metric, slices: Sequence[Slice], seed: int)
     answers = _answers(scored)
     lines = _lines(answers, metric_names(answers[MODEL].classes))
     of_slices = _slice_lines(answers[MODEL], found, slices, metric)
-    units = scored.part.units
-    draws = Draws(units, metric.resamples, seed)
+    draws = Draws(scored.part.units, metric.resamples, seed)
     measured = measure_lines([*lines.values(), *of_slices], metric, draws)
     by_line = dict(zip(lines, measured, strict=False))
-    intervals = {
-        who: {name: one.interval for (whose, name), one in by_line.items() if whose == who}
-        for who in answers
-    }
-    metrics = intervals.pop(MODEL)
+    of_model = _of(MODEL, by_line)
+    baselines = {who: _of(who, by_line) for who in scored.baselines}
+    size = Size(len(scored.part), count_units(scored.part.units))
+    linear = _intervals(baselines.get("linear", {}))
     return Evaluation(
         part=scored.part.name,
-        rows=len(scored.part),
-        units=count_units(units),
+        rows=size.rows,
+        units=size.units,
         confidence=metric.confidence,
-        metrics=metrics,
+        metrics=_intervals(of_model),
         slices=tuple(
             SliceScore(one.name, line.metric, len(one.rows), each.interval, one.number)
             for one, line, each in zip(found, of_slices, measured[len(lines) :], strict=True)
         ),
-        baselines=intervals,
+        baselines={who: _intervals(each) for who, each in baselines.items()},
         gains={
-            who: {
-                name: gain_of(by_line[MODEL, name], by_line[who, name], metric.confidence)
-                for name in metrics
-            }
-            for who in intervals
+            who: {name: gain_of(of_model[name], each[name], metric.confidence) for name in each}
+            for who, each in baselines.items()
         },
         curves=draw_curves(answers[MODEL], _labels(scored.target)),
-        warnings=(
-            *scored.notes,
-            *find_warnings(
-                Size(len(scored.part), count_units(units)),
-                {name: by_line[MODEL, name] for name in metrics},
-                intervals.get("linear", {}),
-                scored.shares,
-            ),
-        ),
+        warnings=(*scored.notes, *find_warnings(size, of_model, linear, scored.shares)),
     )
+
+
+def _of(who: str, by_line: Mapping[tuple[str, str], Measured]) -> dict[str, Measured]:
+    return {name: one for (whose, name), one in by_line.items() if whose == who}
+
+
+def _intervals(measured: Mapping[str, Measured]) -> dict[str, Interval]:
+    return {name: one.interval for name, one in measured.items()}
 
 
 def _answers(scored: Scored) -> dict[str, Answers]:
