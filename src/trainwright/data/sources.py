@@ -289,7 +289,7 @@ def _unpack_zstd(data: bytes, written: str) -> bytes:
         lines = pl.read_csv(
             data, separator="\x01", has_header=False, quote_char=None, infer_schema=False
         )
-    except pl.exceptions.PolarsError as error:
+    except (pl.exceptions.PolarsError, OSError) as error:
         raise DataMistake(_broken(written, "zstd text", str(error))) from error
     return "\n".join(line or "" for line in lines.to_series(0)).encode()
 

@@ -170,6 +170,15 @@ def test_a_truncated_gzip(tmp_path: Path) -> None:
     assert "gzip file is damaged" in problem.message
 
 
+def test_a_truncated_zstd(tmp_path: Path) -> None:
+    pl.DataFrame({"a": [1, 2], "y": ["n", "y"]}).write_csv(
+        tmp_path / "whole.csv.zst", compression="zstd"
+    )
+    whole = (tmp_path / "whole.csv.zst").read_bytes()
+    (problem,) = problems_of(tmp_path, "a.csv.zst", whole[:-6])
+    assert "zstd text file is damaged" in problem.message
+
+
 def test_broken_json_lines_are_named(tmp_path: Path) -> None:
     text = '{"a": 1, "y": "n"}\n{"a": 2,\n[1]\n{"a": {"b": 1}, "y": "y"}\n{"a": 1, "a": 2}\n'
     found = problems_of(tmp_path, "a.jsonl", text)

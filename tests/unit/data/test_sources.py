@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import hashlib
+import io
 from pathlib import Path
 
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from trainwright.contract.data import Data
 from trainwright.data.delimited import read_delimited
@@ -131,3 +135,17 @@ def test_json_lines_keep_the_spelling_of_numbers(tmp_path: Path) -> None:
         {"a": None, "b": None, "c": "1e3"},
     ]
     assert source.lines.tolist() == [1, 3]
+
+
+FIELDS = st.text(alphabet='ab1,;"\n\r\t é', max_size=6)
+
+
+@settings(max_examples=200, deadline=None)
+@given(rows=st.lists(st.tuples(FIELDS, FIELDS), min_size=1, max_size=8))
+def test_whatever_a_csv_writer_writes_is_read_back(rows: list[tuple[str, str]]) -> None:
+    stream = io.StringIO()
+    writer = csv.writer(stream, quoting=csv.QUOTE_ALL, lineterminator="\n")
+    writer.writerows([("a", "b"), *rows])
+    frame, lines = read_delimited(stream.getvalue(), "csv", "a.csv")
+    assert [tuple(value or "" for value in row) for row in frame.rows()] == rows
+    assert len(lines) == len(rows)
