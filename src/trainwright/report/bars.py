@@ -1,0 +1,76 @@
+"""Intervals as small horizontal bars: where each mark stands, in percent of the bar's width."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import final
+
+from trainwright.evaluation.intervals import Interval
+from trainwright.report.wording import show_range, show_value
+
+_MARGIN = 0.08
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """The range of values that a bar spans."""
+
+    low: float
+    high: float
+
+    @classmethod
+    def over(cls, values: Iterable[float]) -> Scale:
+        """The range of the finite values with a margin on both sides."""
+        finite = [value for value in values if math.isfinite(value)]
+        if not finite:
+            return cls(0.0, 1.0)
+        low, high = min(finite), max(finite)
+        margin = (high - low) * _MARGIN or abs(low) * _MARGIN or 1.0
+        return cls(low - margin, high + margin)
+
+    def percent(self, value: float) -> float:
+        """Where `value` stands, 0 to 100."""
+        share = (value - self.low) / (self.high - self.low)
+        return round(100 * min(1.0, max(0.0, share)), 2) if math.isfinite(share) else 0.0
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of a bar in percent."""
+
+    left: float
+    width: float
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A drawn interval: its range, value and target, each at most once, and the same in words."""
+
+    range: tuple[Span, ...]
+    value: tuple[float, ...]
+    target: tuple[float, ...]
+    words: str
+
+
+def draw_bar(interval: Interval, target: float, scale: Scale) -> Bar:
+    """`interval` against `target` (nan: there is none) on `scale`."""
+    left, right = scale.percent(interval.low), scale.percent(interval.high)
+    words = f"{show_value(interval.value)}, interval {show_range(interval)}"
+    aimed = math.isfinite(target)
+    return Bar(
+        range=(Span(left, round(right - left, 2)),) if interval.given else (),
+        value=(scale.percent(interval.value),) if math.isfinite(interval.value) else (),
+        target=(scale.percent(target),) if aimed else (),
+        words=f"{words}, target {show_value(target)}" if aimed else words,
+    )
+
+
+def scale_of(intervals: Sequence[Interval], others: Sequence[float] = ()) -> Scale:
+    """One scale on which all of them can be drawn."""
+    ends = [end for one in intervals for end in (one.low, one.value, one.high)]
+    return Scale.over([*ends, *others])

@@ -1,0 +1,97 @@
+"""The confusion matrix: as a table of few classes, as a heat map of many."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from trainwright.evaluation.curves import ClassificationCurves, Curves
+from trainwright.report.evaluation_figures import draw_heat
+from trainwright.report.figures import Figure
+from trainwright.report.wording import show_share
+
+_MOST_CLASSES = 12
+_MOST_MIXED_UP = 20
+_DARKEST = 0.55
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """`shade` is the opacity of the colour behind it, 0 to 1."""
+
+    count: int
+    share: str
+    shade: float
+    correct: bool
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class MatrixRow:
+    """The rows of one true class."""
+
+    label: str
+    rows: int
+    cells: tuple[Cell, ...]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class MixedUp:
+    """Two classes of which one is taken for the other."""
+
+    true: str
+    predicted: str
+    count: int
+    share: str
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Confusion:
+    """A matrix with few classes, or a heat map and the pairs that are mixed up most."""
+
+    labels: tuple[str, ...]
+    matrix: tuple[MatrixRow, ...] = ()
+    heat: tuple[Figure, ...] = ()
+    mixed_up: tuple[MixedUp, ...] = ()
+
+
+def view_confusion(curves: Curves) -> tuple[Confusion, ...]:
+    """The confusion of classes; nothing for numbers."""
+    if not isinstance(curves, ClassificationCurves) or not curves.labels:
+        return ()
+    counts = np.array(curves.confusion, dtype=np.int64)
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    if len(curves.labels) <= _MOST_CLASSES:
+        rows = [_row(*each) for each in enumerate(zip(curves.labels, counts, shares, strict=True))]
+        return (Confusion(curves.labels, matrix=tuple(rows)),)
+    mixed_up = _mixed_up(curves.labels, counts, shares)
+    return (Confusion(curves.labels, heat=(draw_heat(shares),), mixed_up=mixed_up),)
+
+
+def _row(number: int, given: tuple[str, np.ndarray, np.ndarray]) -> MatrixRow:
+    label, counts, shares = given
+    cells = [
+        Cell(int(count), show_share(share), round(float(share) * _DARKEST, 3), column == number)
+        for column, (count, share) in enumerate(zip(counts, shares.tolist(), strict=True))
+    ]
+    return MatrixRow(label, int(counts.sum()), tuple(cells))
+
+
+def _mixed_up(labels: Sequence[str], counts: np.ndarray, shares: np.ndarray) -> tuple[MixedUp, ...]:
+    wrong = counts.copy()
+    np.fill_diagonal(wrong, 0)
+    order = np.argsort(-wrong, axis=None, kind="stable")[:_MOST_MIXED_UP]
+    pairs = [divmod(int(place), len(labels)) for place in order]
+    return tuple(
+        MixedUp(
+            labels[row], labels[column], int(wrong[row, column]), show_share(shares[row, column])
+        )
+        for row, column in pairs
+        if wrong[row, column]
+    )

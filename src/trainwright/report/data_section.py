@@ -1,0 +1,181 @@
+"""The data as the page tells it: files, parts, split, columns, and what was left out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import final
+
+from trainwright.core.files import Json
+from trainwright.core.units import show_bytes
+from trainwright.report.contents import Contents
+from trainwright.report.wording import NOTHING, counted, show_share, show_value
+
+_MOST_CLASSES = 10
+_HASH_LETTERS = 12
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class FileRow:
+    """One input file."""
+
+    path: str
+    sha256: str
+    size: str
+    rows: int
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class PartRow:
+    """One part; `more` are the values of `DataView.part_columns`."""
+
+    name: str
+    rows: int
+    more: tuple[str, ...]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ColumnRow:
+    """One column of the training file."""
+
+    name: str
+    kind: str
+    missing: str
+    distinct: int
+    reason: str
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """What no model saw, and why."""
+
+    what: str
+    why: str
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class DataView:
+    """The whole section."""
+
+    version: str
+    files: tuple[FileRow, ...]
+    split: str
+    parts: tuple[PartRow, ...]
+    part_columns: tuple[str, ...]
+    checks: tuple[str, ...]
+    columns: tuple[ColumnRow, ...]
+    left_out: tuple[LeftOut, ...]
+    notes: tuple[str, ...]
+
+
+def view_data(contents: Contents) -> tuple[DataView, ...]:
+    """The section, or nothing where the folder knows nothing of the data."""
+    manifest, split = contents.manifest, contents.split
+    if not manifest and not split:
+        return ()
+    facts: Mapping[str, Json] = manifest.get("facts") or {}
+    names, parts = _parts(facts, split)
+    columns = facts.get("columns") or []
+    return (
+        DataView(
+            version=shorten_hash(str(manifest.get("version", ""))),
+            files=tuple(_file(one) for one in facts.get("files") or []),
+            split=f"{split['kind']}: {split['reason']}" if split.get("kind") else "",
+            parts=parts,
+            part_columns=names,
+            checks=_checks(split),
+            columns=tuple(_column(one, facts.get("rows") or 0) for one in columns),
+            left_out=_left_out(columns, facts, contents.plan),
+            notes=tuple(str(note) for note in manifest.get("notes") or []),
+        ),
+    )
+
+
+def shorten_hash(text: str) -> str:
+    """Enough of a hash to tell two apart."""
+    return f"{text[:_HASH_LETTERS]}…" if len(text) > _HASH_LETTERS else text
+
+
+def _file(one: Mapping[str, Json]) -> FileRow:
+    return FileRow(
+        str(one["path"]),
+        shorten_hash(str(one["sha256"])),
+        show_bytes(one["size_bytes"]),
+        int(one["rows"]),
+    )
+
+
+def _parts(
+    facts: Mapping[str, Json], split: Mapping[str, Json]
+) -> tuple[tuple[str, ...], tuple[PartRow, ...]]:
+    rows: Mapping[str, int] = split.get("rows") or facts.get("part_rows") or {}
+    described: dict[str, Mapping[str, str]] = {}
+    shares = split.get("class_shares") or {}
+    classes = sorted({label for each in shares.values() for label in each})
+    if len(classes) <= _MOST_CLASSES:
+        for label in classes:
+            described[f"share of {label}"] = {
+                part: show_share(each.get(label, 0.0)) for part, each in shares.items()
+            }
+    if means := split.get("target_mean"):
+        described["mean of target"] = {part: show_value(mean) for part, mean in means.items()}
+    if groups := split.get("groups"):
+        described["groups"] = {part: f"{count:,}" for part, count in groups.items()}
+    if ranges := split.get("time_ranges"):
+        described["from"] = {part: str(ends[0]) for part, ends in ranges.items()}
+        described["to"] = {part: str(ends[1]) for part, ends in ranges.items()}
+    parts = tuple(
+        PartRow(part, int(count), tuple(each.get(part, NOTHING) for each in described.values()))
+        for part, count in rows.items()
+    )
+    return tuple(described), parts
+
+
+def _checks(split: Mapping[str, Json]) -> tuple[str, ...]:
+    found: list[str] = []
+    if split.get("groups"):
+        crossing = counted(split.get("groups_on_two_sides", 0), "group stands", "groups stand")
+        found.append(f"{crossing} in more than one part.")
+    if split.get("time_ranges"):
+        late = split.get("future_rows_in_training", 0)
+        found.append(
+            f"{counted(late, 'training row is', 'training rows are')} later than a validation or "
+            "test row."
+        )
+    if "duplicate_rows" in split:
+        same = counted(split["duplicate_rows"], "row equals", "rows equal")
+        found.append(f"{same} a training row in every feature and the target, outside training.")
+    return tuple(found)
+
+
+def _column(one: Mapping[str, Json], rows: int) -> ColumnRow:
+    missing = int(one["missing"])
+    share = f" ({show_share(missing / rows)})" if missing and rows else ""
+    return ColumnRow(
+        str(one["name"]),
+        str(one["kind"]),
+        f"{missing:,}{share}",
+        int(one["distinct"]),
+        str(one["reason"]),
+    )
+
+
+def _left_out(
+    columns: Sequence[Mapping[str, Json]], facts: Mapping[str, Json], plan: Mapping[str, Json]
+) -> tuple[LeftOut, ...]:
+    ignored = {
+        str(one["name"]): str(one["reason"])
+        for one in columns
+        if one.get("kind") in ("ignored", "text")
+    }
+    section = (plan.get("contract") or {}).get("data") or {}
+    excluded = {str(name): "the contract excludes it" for name in section.get("exclude") or []}
+    found = [LeftOut(f"column {name}", why) for name, why in {**ignored, **excluded}.items()]
+    if missing := (facts.get("target") or {}).get("missing"):
+        found.append(LeftOut(counted(int(missing), "row", "rows"), "the target is missing"))
+    return tuple(found)

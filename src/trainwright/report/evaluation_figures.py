@@ -1,0 +1,209 @@
+"""Figures of an evaluation: how well classes are ranked, how honest probabilities are, how far
+predicted numbers lie from the true ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, assert_never
+
+import numpy as np
+
+from trainwright.evaluation.curves import (
+    CalibrationBin,
+    ClassCurve,
+    ClassificationCurves,
+    Curves,
+    RegressionCurves,
+)
+from trainwright.report.figures import (
+    DASHES,
+    INK,
+    LINE,
+    MUTED,
+    SERIES,
+    Figure,
+    Key,
+    Panel,
+    draw_svg,
+)
+from trainwright.report.wording import show_share, show_value
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_MOST_CURVES = len(SERIES)
+_HEAT = (0.23, 0.49, 0.85)
+
+
+def draw_evaluation(curves: Curves) -> tuple[Figure, ...]:
+    """Every figure for which there are numbers."""
+    match curves:
+        case ClassificationCurves():
+            shown = curves.curves[:_MOST_CURVES]
+            figures = [_roc(shown, len(curves.labels)), _precision(shown)] if shown else []
+            if curves.calibration:
+                figures.append(_calibration(curves.calibration, len(curves.labels) == 2))
+            return tuple(figures)
+        case RegressionCurves():
+            figures = [_scatter(curves)] if curves.sample else []
+            if sum(curves.residual_counts):
+                figures.append(_residuals(curves))
+            return tuple(figures)
+        case _:
+            assert_never(curves)
+
+
+def draw_heat(shares: np.ndarray) -> Figure:
+    """The confusion matrix of many classes: `shares` [C, C] of each true class (row)."""
+    size = len(shares)
+    image = np.empty((size, size, 4))
+    image[..., :3] = _HEAT
+    # The square root keeps small shares of confusions visible beside a full diagonal.
+    image[..., 3] = np.sqrt(np.clip(np.nan_to_num(shares), 0, 1))
+
+    def draw(axes: Axes) -> None:
+        axes.imshow(image, interpolation="nearest", aspect="equal")
+        axes.grid(visible=False)
+        axes.set_xlabel("predicted class, by its number")
+        axes.set_ylabel("true class, by its number")
+
+    return Figure(
+        title=f"Confusion of {size} classes",
+        label=f"Heat map of the confusion matrix of {size} classes",
+        svg=draw_svg(Panel("heat", draw, 4.2)),
+        caption="Each row is a true class, numbered from 0 in the order of the labels; the darker "
+        "a cell, the larger its share of the row. A clean diagonal is a perfect model.",
+    )
+
+
+def _unit_axes(axes: Axes, x: str, y: str) -> None:
+    axes.set_xlim(-0.02, 1.02)
+    axes.set_ylim(-0.02, 1.02)
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+
+
+def _lines(
+    curves: Sequence[ClassCurve], points: Callable[[ClassCurve], Sequence[tuple[float, float]]]
+) -> Callable[[Axes], None]:
+    def draw(axes: Axes) -> None:
+        for number, curve in enumerate(curves):
+            along = np.array(points(curve), dtype=np.float64).reshape(-1, 2)
+            axes.plot(along[:, 0], along[:, 1], color=SERIES[number], linestyle=DASHES[number // 5])
+
+    return draw
+
+
+def _keys(curves: Sequence[ClassCurve]) -> tuple[Key, ...]:
+    return tuple(Key(number, curve.label) for number, curve in enumerate(curves))
+
+
+def _roc(curves: Sequence[ClassCurve], classes: int) -> Figure:
+    lines = _lines(curves, lambda curve: curve.roc)
+
+    def draw(axes: Axes) -> None:
+        axes.plot([0, 1], [0, 1], color=MUTED, linestyle=":", linewidth=1)
+        lines(axes)
+        _unit_axes(axes, "false positive rate", "true positive rate")
+
+    whom = "the positive class" if classes == 2 else "each class against the rest"
+    return Figure(
+        "ROC",
+        f"ROC curve of {whom}: true positive rate over false positive rate",
+        draw_svg(Panel("roc", draw)),
+        f"Of {whom}. The dotted diagonal is what chance gives.",
+        _keys(curves),
+    )
+
+
+def _precision(curves: Sequence[ClassCurve]) -> Figure:
+    lines = _lines(curves, lambda curve: curve.precision)
+
+    def draw(axes: Axes) -> None:
+        lines(axes)
+        _unit_axes(axes, "recall", "precision")
+
+    return Figure(
+        "Precision and recall",
+        "Precision over recall",
+        draw_svg(Panel("precision", draw)),
+        "How many of those chosen are right (precision), for each share found (recall).",
+        _keys(curves),
+    )
+
+
+def _calibration(bins: Sequence[CalibrationBin], binary: bool) -> Figure:
+    confidence = np.array([one.confidence for one in bins])
+    hits = np.array([one.hits for one in bins])
+    rows = np.array([one.rows for one in bins])
+
+    def draw(axes: Axes) -> None:
+        axes.plot([0, 1], [0, 1], color=MUTED, linestyle=":", linewidth=1)
+        axes.plot(confidence, hits, color=SERIES[0], marker="o", markersize=4)
+        _unit_axes(axes, "", "share that is true" if binary else "share that is right")
+
+    def strip(axes: Axes) -> None:
+        axes.bar(confidence, rows, width=0.04, color=SERIES[0], alpha=0.6)
+        axes.grid(visible=False)
+        axes.set_xlabel("predicted probability" if binary else "highest predicted probability")
+        axes.set_ylabel("rows")
+        axes.set_yticks([0, int(rows.max())], ["0", f"{int(rows.max()):,}"])
+
+    worst = max(bins, key=lambda one: one.rows * abs(one.hits - one.confidence))
+    return Figure(
+        "Calibration",
+        "Reliability diagram: share of hits over predicted probability, with rows per bin",
+        draw_svg(Panel("calibration", draw, 3.4, [strip])),
+        "On the dotted diagonal a predicted probability means what it says. The gap that weighs "
+        f"most: {worst.rows:,} rows predicted at {show_share(worst.confidence)}, of which "
+        f"{show_share(worst.hits)} came true.",
+    )
+
+
+def _scatter(curves: RegressionCurves) -> Figure:
+    sample = np.array(curves.sample, dtype=np.float64).reshape(-1, 2)
+    low, high = float(sample.min()), float(sample.max())
+
+    def draw(axes: Axes) -> None:
+        # Half transparent: where points pile up they grow dark.
+        axes.scatter(sample[:, 0], sample[:, 1], s=9, color=SERIES[0], alpha=0.45, linewidths=0)
+        axes.plot([low, high], [low, high], color=INK, linestyle=":", linewidth=1)
+        axes.set_xlabel("true")
+        axes.set_ylabel("predicted")
+
+    return Figure(
+        "Predicted against true",
+        f"Scatter of {len(sample)} rows, predicted over true values",
+        draw_svg(Panel("scatter", draw, 3.4)),
+        f"{len(sample):,} rows, evenly sampled. On the dotted line the prediction is exact.",
+    )
+
+
+def _residuals(curves: RegressionCurves) -> Figure:
+    edges = np.array(curves.residual_edges)
+    counts = np.array(curves.residual_counts)
+    middle = (edges[:-1] + edges[1:]) / 2
+    mean = float((middle * counts).sum() / counts.sum())
+
+    def draw(axes: Axes) -> None:
+        axes.bar(
+            edges[:-1],
+            counts,
+            width=np.diff(edges),
+            align="edge",
+            color=SERIES[0],
+            alpha=0.75,
+            edgecolor=LINE,
+            linewidth=0.4,
+        )
+        axes.axvline(0, color=INK, linestyle=":", linewidth=1)
+        axes.set_xlabel("true minus predicted")
+        axes.set_ylabel("rows")
+
+    return Figure(
+        "Residuals",
+        "Histogram of true minus predicted values",
+        draw_svg(Panel("residuals", draw, 3.4)),
+        f"Over all {int(counts.sum()):,} rows. Their mean is about {show_value(mean)}: far from 0 "
+        "the model leans to one side.",
+    )

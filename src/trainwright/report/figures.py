@@ -1,0 +1,136 @@
+"""Figures as SVG inside the page: drawn by matplotlib, coloured by the page.
+
+No text of the data enters a figure: names stand in the page beside it, where the template escapes
+them. The figure names its colours by their part (`INK`, `SERIES[2]`), and the page's style sheet
+gives each part a colour for light, dark and paper.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, final
+
+from markupsafe import Markup
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+INK, MUTED, LINE = "#fe0001", "#fe0002", "#fe0003"
+SERIES = tuple(f"#fe01{number:02x}" for number in range(10))
+DASHES = ("-", "--", "-.", ":")
+"""The line of series i is `DASHES[i // 5]`: colours alone would not part ten of them."""
+
+_TOKENS = {INK: "var(--ink)", MUTED: "var(--muted)", LINE: "var(--line)"} | {
+    token: f"var(--c{number})" for number, token in enumerate(SERIES)
+}
+_STYLE: dict[str, Any] = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "trainwright",
+    "text.parse_math": False,
+    "text.usetex": False,
+    "axes.formatter.use_mathtext": False,
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+    "savefig.facecolor": "none",
+    "text.color": INK,
+    "axes.labelcolor": MUTED,
+    "axes.edgecolor": MUTED,
+    "axes.linewidth": 0.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "xtick.major.width": 0.8,
+    "ytick.major.width": 0.8,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": LINE,
+    "grid.linewidth": 0.8,
+    "font.size": 9,
+    "axes.labelsize": 9,
+    "xtick.labelsize": 8.5,
+    "ytick.labelsize": 8.5,
+    "lines.linewidth": 1.7,
+    "lines.solid_capstyle": "round",
+}
+_WIDTH_INCHES = 4.4
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One entry of a figure's legend: the number of its series, and its name."""
+
+    series: int
+    name: str
+
+    @property
+    def dash(self) -> str:
+        """How the line is drawn, as SVG says it."""
+        return ("none", "5 2.5", "6 2 1.5 2", "1.5 2")[self.series // 5]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A drawing with what it shows in words: `label` for those who do not see it."""
+
+    title: str
+    label: str
+    svg: Markup
+    caption: str = ""
+    keys: tuple[Key, ...] = ()
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """What is drawn: a name unique on the page, its height and the function that draws it."""
+
+    name: str
+    draw: Callable[[Axes], None]
+    height_inches: float = 3.0
+    below: Sequence[Callable[[Axes], None]] = field(default_factory=tuple)
+    """Drawn in a low strip under the figure, on the same x axis; at most one."""
+
+
+def draw_svg(panel: Panel) -> Markup:
+    """The drawing as an `<svg>` element: the same bytes for the same numbers."""
+    import matplotlib.style
+    from matplotlib.figure import Figure as Canvas
+
+    with matplotlib.style.context(["default", _STYLE]), warnings.catch_warnings():
+        # A glyph that matplotlib's own font lacks is no matter: the browser draws the text.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        canvas = Canvas(figsize=(_WIDTH_INCHES, panel.height_inches), layout="constrained")
+        if panel.below:
+            upper, lower = canvas.subplots(2, 1, sharex=True, gridspec_kw={"height_ratios": [4, 1]})
+            panel.draw(upper)
+            panel.below[0](lower)
+        else:
+            panel.draw(canvas.subplots())
+        stream = io.StringIO()
+        canvas.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
+    return Markup(_inlined(stream.getvalue(), panel.name))  # noqa: S704  holds numbers only
+
+
+def _inlined(text: str, name: str) -> str:
+    """The drawing without what only a file of its own needs, its names made unique, its colours
+    left to the page."""
+    svg = text[text.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, flags=re.DOTALL)
+    svg = re.sub(r"<style type=\"text/css\">.*?</style>\s*", "", svg, flags=re.DOTALL)
+    svg = re.sub(r"<!--.*?-->\s*", "", svg, flags=re.DOTALL)
+    svg = re.sub(r' xmlns(?::xlink)?="[^"]*"', "", svg)
+    svg = svg.replace("xlink:href=", "href=")
+    svg = re.sub(r' (?:width|height)="[\d.]+pt"', "", svg, count=2)
+    used = set(re.findall(r'(?:url\(|href=")#([^)"]+)', svg))
+    svg = re.sub(r' id="([^"]+)"', lambda m: f' id="{name}-{m[1]}"' if m[1] in used else "", svg)
+    svg = re.sub(r'(url\(|href=")#', rf"\1#{name}-", svg)
+    svg = re.sub(r"#fe0[01][0-9a-f]{2}", lambda m: _TOKENS.get(m[0], m[0]), svg)
+    svg = re.sub(r"font: ([\d.]+px) [^;\"]*", r"font-size: \1", svg)
+    return svg.replace("<svg", '<svg aria-hidden="true" focusable="false"', 1).strip()

@@ -1,0 +1,240 @@
+"""The verdict, the metrics, the baselines and the slices as rows of tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, final
+
+from trainwright.contract.metric import METRICS
+from trainwright.evaluation.evaluate import MODEL, Evaluation, SliceScore
+from trainwright.evaluation.intervals import Interval
+from trainwright.evaluation.verdict import Clause, Status, Verdict
+from trainwright.report.bars import Bar, Scale, draw_bar, scale_of
+from trainwright.report.contents import Judged
+from trainwright.report.wording import counted, show_change, show_range, show_value
+
+Word = Literal["met", "missed", "undecided", "not judged"]
+
+_ORDER: Mapping[str, int] = {"missed": 0, "undecided": 1, "met": 2, "not judged": 3}
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One measured thing. `status` is what was judged of it."""
+
+    name: str
+    value: str
+    range: str
+    bar: Bar
+    status: Word = "not judged"
+    rows: int = 0
+    more: tuple[str, ...] = ()
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class SliceTable:
+    """The slices that are measured by one metric, the worst first, on one scale."""
+
+    metric: str
+    better: str
+    overall: str
+    rows: tuple[Row, ...]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Baselines:
+    """What the model adds, in the metric that the contract judges. `values` on one scale, `gains`
+    on another."""
+
+    metric: str
+    better: str
+    values: tuple[Row, ...]
+    gains: tuple[Row, ...]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class JudgedView:
+    """All that the page shows of `evaluation.json` in words and tables."""
+
+    status: Status
+    sentence: str
+    confidence: str
+    part: str
+    rows: str
+    clauses: tuple[Row, ...]
+    opened: tuple[tuple[str, str], ...]
+    warnings: tuple[str, ...]
+    baselines: tuple[Baselines, ...]
+    metrics: tuple[Row, ...]
+    compared: tuple[str, ...]
+    slices: tuple[SliceTable, ...]
+
+
+def view_judged(judged: Judged) -> JudgedView:
+    """Everything in the order of the page."""
+    evaluation, verdict = judged.evaluation, judged.verdict
+    rows = counted(evaluation.rows, "row", "rows")
+    if evaluation.units != evaluation.rows:
+        rows += f" ({evaluation.units:,} independent units)"
+    return JudgedView(
+        status=verdict.status,
+        sentence=_sentence(verdict),
+        confidence=f"{evaluation.confidence * 100:g}%",
+        part=evaluation.part,
+        rows=rows,
+        clauses=tuple(_clause_row(clause) for clause in verdict.clauses),
+        opened=tuple(judged.opened),
+        warnings=evaluation.warnings,
+        baselines=_baselines(evaluation, verdict),
+        metrics=_metric_rows(evaluation),
+        compared=tuple(evaluation.baselines),
+        slices=_slice_tables(evaluation, verdict),
+    )
+
+
+def better_words(metric: str) -> str:
+    """Which way is better."""
+    fact = METRICS.get(metric)
+    if fact is None:
+        return ""
+    return "higher is better" if fact.direction == "max" else "lower is better"
+
+
+def _sentence(verdict: Verdict) -> str:
+    count = len(verdict.clauses)
+    found = [clause.status for clause in verdict.clauses]
+    match verdict.status:
+        case "met":
+            return (
+                "The one clause of the contract holds over its whole interval."
+                if count == 1
+                else f"All {count} clauses of the contract hold over their whole intervals."
+            )
+        case "missed":
+            missed = counted(found.count("missed"), "clause", "clauses")
+            return f"{missed} of {count} missed: the whole interval lies on the wrong side."
+        case "undecided":
+            open_ones = counted(found.count("undecided"), "clause", "clauses")
+            return (
+                f"{open_ones} of {count} undecided: the interval reaches over the target, or there "
+                "are too few rows. More evaluation rows would decide it."
+            )
+
+
+def _clause_row(clause: Clause) -> Row:
+    scale = scale_of([clause.interval], [clause.target])
+    return Row(
+        name=clause.name,
+        value=show_value(clause.interval.value),
+        range=show_range(clause.interval),
+        bar=draw_bar(clause.interval, clause.target, scale),
+        status=clause.status,
+        more=(show_value(clause.target),),
+    )
+
+
+def _judged_metric(evaluation: Evaluation, verdict: Verdict) -> str:
+    judged = [clause.metric for clause in verdict.clauses if clause.metric in evaluation.metrics]
+    return judged[0] if judged else next(iter(evaluation.metrics), "")
+
+
+def _baselines(evaluation: Evaluation, verdict: Verdict) -> tuple[Baselines, ...]:
+    metric = _judged_metric(evaluation, verdict)
+    beside = {who: each[metric] for who, each in evaluation.baselines.items() if metric in each}
+    if not beside:
+        return ()
+    values = {MODEL: evaluation.metrics[metric], **dict(reversed(beside.items()))}
+    gains = {who: each[metric] for who, each in evaluation.gains.items() if metric in each}
+    gain_scale = scale_of(list(gains.values()), [0.0])
+    value_scale = scale_of(list(values.values()))
+    return (
+        Baselines(
+            metric=metric,
+            better=better_words(metric),
+            values=tuple(_plain_row(who, one, value_scale) for who, one in values.items()),
+            gains=tuple(
+                Row(
+                    f"model minus {who}",
+                    show_change(one.value),
+                    show_range(one),
+                    draw_bar(one, 0.0, gain_scale),
+                )
+                for who, one in reversed(gains.items())
+            ),
+        ),
+    )
+
+
+def _plain_row(name: str, interval: Interval, scale: Scale, target: float = math.nan) -> Row:
+    bar = draw_bar(interval, target, scale)
+    return Row(name, show_value(interval.value), show_range(interval), bar)
+
+
+def _metric_rows(evaluation: Evaluation) -> tuple[Row, ...]:
+    return tuple(
+        Row(
+            name=name,
+            value=show_value(interval.value),
+            range=show_range(interval),
+            bar=draw_bar(interval, math.nan, scale_of([interval])),
+            more=(
+                better_words(name),
+                *(show_value(each[name].value) for each in evaluation.baselines.values()),
+            ),
+        )
+        for name, interval in evaluation.metrics.items()
+    )
+
+
+def _slice_tables(evaluation: Evaluation, verdict: Verdict) -> tuple[SliceTable, ...]:
+    judged = {(clause.slice, clause.metric): clause for clause in verdict.clauses}
+    metrics = dict.fromkeys(one.metric for one in evaluation.slices)
+    return tuple(
+        _slice_table(
+            metric, [one for one in evaluation.slices if one.metric == metric], evaluation, judged
+        )
+        for metric in metrics
+    )
+
+
+def _slice_table(
+    metric: str,
+    scores: Sequence[SliceScore],
+    evaluation: Evaluation,
+    judged: Mapping[tuple[str, str], Clause],
+) -> SliceTable:
+    clauses = [judged[key] for one in scores if (key := (one.name, metric)) in judged]
+    overall = evaluation.metrics.get(metric, Interval(math.nan, -math.inf, math.inf))
+    targets = [clause.target for clause in clauses]
+    scale = scale_of([one.interval for one in scores], [overall.value, *targets])
+    rows = [_slice_row(one, scale, judged) for one in sorted(scores, key=_badness)]
+    rows.sort(key=lambda row: _ORDER[row.status])
+    return SliceTable(metric, better_words(metric), show_value(overall.value), tuple(rows))
+
+
+def _slice_row(score: SliceScore, scale: Scale, judged: Mapping[tuple[str, str], Clause]) -> Row:
+    clause = judged.get((score.name, score.metric))
+    target = math.nan if clause is None else clause.target
+    return Row(
+        name=score.name,
+        value=show_value(score.interval.value),
+        range=show_range(score.interval),
+        bar=draw_bar(score.interval, target, scale),
+        status="not judged" if clause is None else clause.status,
+        rows=score.rows,
+        more=(show_value(target),),
+    )
+
+
+def _badness(score: SliceScore) -> tuple[bool, float, str]:
+    value = score.interval.value
+    fact = METRICS.get(score.metric)
+    sign = -1.0 if fact is not None and fact.direction == "min" else 1.0
+    # What has no value says nothing, good or bad: it stands last.
+    return (math.isnan(value), 0.0 if math.isnan(value) else sign * value, score.name)

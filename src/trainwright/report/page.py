@@ -1,0 +1,129 @@
+"""`report.html`: one file that shows a run to people, made of the run's folder alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from markupsafe import Markup, escape
+
+from trainwright.core.files import Json, write_text
+from trainwright.report.confusion import view_confusion
+from trainwright.report.contents import Contents, Judged, read_contents
+from trainwright.report.data_section import view_data
+from trainwright.report.evaluation_figures import draw_evaluation
+from trainwright.report.judged import view_judged
+from trainwright.report.record_section import (
+    Fact,
+    view_choices,
+    view_estimate,
+    view_record,
+    view_times,
+)
+from trainwright.report.training_figures import view_training
+from trainwright.report.wording import clean, clean_lines
+from trainwright.tracking.folder import RunFolder
+from trainwright.tracking.redaction import redact
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+_TEMPLATE = "page.html.jinja"
+_CONTRACT_LETTERS = 20_000
+_WRONG_SHAPE = (ValueError, KeyError, TypeError, AttributeError, IndexError)
+
+
+def write_report(folder: RunFolder) -> Path:
+    """Write `report.html` from what lies in the folder, and give its path.
+
+    It can be written again at any time: what is missing is left out, what is damaged is named, and
+    the same folder gives the same bytes.
+
+    Raises:
+        StorageFailed: the page cannot be written; an older one is as it was.
+    """
+    write_text(folder.report, render_report(read_contents(folder)))
+    return folder.report
+
+
+def render_report(contents: Contents) -> str:
+    """The page: no script, nothing loaded from elsewhere, every text of the data escaped."""
+    template = _environment().get_template(_TEMPLATE)
+    return template.render(name=contents.name, **_views(contents))
+
+
+def _views(contents: Contents) -> dict[str, Json]:
+    """What the template is given. A section whose file has another shape than this version writes
+    is left out, and the page says so."""
+    damaged = list(contents.damaged)
+
+    def view(file: str, build: Callable[[], Sequence[object]]) -> Sequence[object]:
+        try:
+            return build()
+        except _WRONG_SHAPE as error:
+            damaged.append((file, f"{type(error).__name__}: {error}"))
+            return ()
+
+    def of_judged(build: Callable[[Judged], Sequence[object]]) -> Sequence[object]:
+        return view(
+            "evaluation.json", lambda: [each for one in contents.judged for each in build(one)]
+        )
+
+    return {
+        "head": view("plan.json", lambda: _head(contents)),
+        "judged": of_judged(lambda one: [view_judged(one)]),
+        "figures": of_judged(lambda one: draw_evaluation(one.evaluation.curves)),
+        "confusions": of_judged(lambda one: view_confusion(one.evaluation.curves)),
+        "times": of_judged(lambda one: view_times(one.seconds)),
+        "training": view("signals.jsonl", lambda: [view_training(contents)]),
+        "data": view("data/manifest.json", lambda: view_data(contents)),
+        "choices": view("plan.json", lambda: view_choices(contents.plan)),
+        "estimate": view("plan.json", lambda: view_estimate(contents.plan)),
+        "record": view("record.json", lambda: view_record(contents)),
+        "contract": clean_lines(redact(contents.contract_text), _CONTRACT_LETTERS),
+        "damaged": damaged,
+    }
+
+
+def _head(contents: Contents) -> tuple[Fact, ...]:
+    contract = contents.plan.get("contract") or {}
+    facts = (
+        Fact("Task", str(contract.get("task", ""))),
+        Fact("Target", str((contract.get("data") or {}).get("target", ""))),
+        Fact("Model", str((contract.get("model") or {}).get("kind", ""))),
+        Fact("Started", str(contents.record.get("started", ""))),
+    )
+    return tuple(fact for fact in facts if fact.value)
+
+
+def _environment() -> Environment:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_fit,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["short"] = _short
+    environment.filters["lines"] = _as_written
+    return environment
+
+
+def _fit(value: object) -> object:
+    """Whatever the template prints passes here: no text of the data reaches the page as it is."""
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return clean(value)
+    return value
+
+
+def _short(text: str, room: int) -> Markup:
+    return escape(clean(text, room))
+
+
+def _as_written(text: str) -> Markup:
+    """Text whose lines were made fit already."""
+    return escape(text)

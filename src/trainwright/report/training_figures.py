@@ -1,0 +1,232 @@
+"""How the training went: loss, learning rate, gradient norm, validations, trees."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+from markupsafe import Markup
+
+from trainwright.core.files import Json
+from trainwright.data.table import Floats
+from trainwright.report.contents import Contents, Trees
+from trainwright.report.figures import MUTED, SERIES, Figure, Key, Panel, draw_svg
+from trainwright.report.wording import clean, show_value
+from trainwright.tracking.events import number_from_json
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_MOST_POINTS = 600
+_MOST_VALIDATED = 4
+_SMOOTHING_PARTS = 40
+_WIDE = 30.0
+"""From this ratio of largest to smallest on, an axis is logarithmic."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """An event worth a line beside the curves."""
+
+    step: str
+    what: str
+    time: str
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class TrainingView:
+    """The curves of a training, and what interrupted it."""
+
+    figures: tuple[Figure, ...]
+    happenings: tuple[Happening, ...]
+    dropped: int
+
+
+def view_training(contents: Contents) -> TrainingView:
+    """Every curve for which there are numbers."""
+    resumed = [_step(event) for event in contents.events if event.get("event") == "resumed"]
+    signals = {name: np.array(values) for name, values in contents.signals.items()}
+    steps = signals.get("step", np.empty(0))
+    figures: list[Figure] = []
+    if len(steps):
+        figures.append(_loss(steps, signals["loss"], resumed))
+    figures += _validations(contents.events, resumed)
+    if len(steps):
+        figures.append(_plain("rate", "Learning rate", steps, signals["learning_rate"], resumed))
+        figures.append(_plain("norm", "Gradient norm", steps, signals["gradient_norm"], resumed))
+    figures += [_trees(trees) for trees in contents.trees if trees.curve]
+    dropped = sum(event.get("event") == "step_dropped" for event in contents.events)
+    return TrainingView(tuple(figures), _happenings(contents.events), dropped)
+
+
+def smooth(values: Floats, span: float) -> Floats:
+    """Exponential moving average [N] whose weights fall by 1/e over `span` values; what is not
+    finite is stepped over. Corrected for its start (Kingma and Ba 2015, section 3)."""
+    keep = math.exp(-1.0 / max(span, 1e-9))
+    total = weight = 0.0
+    smoothed = np.empty(len(values))
+    for position, value in enumerate(values):
+        if math.isfinite(value):
+            total = keep * total + (1 - keep) * value
+            weight = keep * weight + (1 - keep)
+        smoothed[position] = total / weight if weight else math.nan
+    return smoothed
+
+
+def _step(event: Mapping[str, Json]) -> float:
+    step = event.get("step", math.nan)
+    return float(step) if isinstance(step, int | float) else math.nan
+
+
+def _mark(axes: Axes, resumed: Sequence[float]) -> None:
+    for step in resumed:
+        if math.isfinite(step):
+            axes.axvline(step, color=MUTED, linestyle="--", linewidth=1)
+
+
+def _set_scale(axes: Axes, values: Floats) -> None:
+    from matplotlib.ticker import FuncFormatter, NullFormatter
+
+    finite = values[np.isfinite(values)]
+    if len(finite) and finite.min() > 0 and finite.max() / finite.min() > _WIDE:
+        axes.set_yscale("log")
+        # matplotlib writes powers of ten as formulas, which no figure of a page reads.
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def _thinned(steps: Floats, values: Floats) -> tuple[Floats, Floats, Floats]:
+    """Steps, least and largest value of at most `_MOST_POINTS` stretches of equal length."""
+    finite = np.isfinite(values)
+    steps, values = steps[finite], values[finite]
+    if not len(steps):
+        return steps, values, values
+    starts = np.unique(np.linspace(0, len(steps), _MOST_POINTS, endpoint=False).astype(np.int64))
+    low = np.minimum.reduceat(values, starts)
+    return steps[starts], low, np.maximum.reduceat(values, starts)
+
+
+def _loss(steps: Floats, loss: Floats, resumed: Sequence[float]) -> Figure:
+    smoothed = smooth(loss, len(loss) / _SMOOTHING_PARTS)
+    at, low, high = _thinned(steps, loss)
+    every = max(1, len(steps) // _MOST_POINTS)
+
+    def draw(axes: Axes) -> None:
+        axes.fill_between(at, low, high, color=SERIES[0], alpha=0.3, linewidth=0.8)
+        axes.plot(steps[::every], smoothed[::every], color=SERIES[0])
+        _set_scale(axes, smoothed)
+        _mark(axes, resumed)
+        axes.set_xlabel("step")
+        axes.set_ylabel("training loss")
+
+    lost = int((~np.isfinite(loss)).sum())
+    caption = f"{len(steps):,} steps: as measured (pale) and smoothed."
+    if lost:
+        caption += f" {lost:,} were not finite numbers and are left out."
+    return Figure("Training loss", "Training loss over steps", _svg("loss", draw), caption)
+
+
+def _plain(
+    name: str, title: str, steps: Floats, values: Floats, resumed: Sequence[float]
+) -> Figure:
+    at, low, high = _thinned(steps, values)
+
+    def draw(axes: Axes) -> None:
+        axes.fill_between(at, low, high, color=SERIES[0], alpha=0.35, linewidth=0)
+        axes.plot(at, high, color=SERIES[0], linewidth=1.2)
+        if name == "norm":
+            _set_scale(axes, values)
+        _mark(axes, resumed)
+        axes.set_xlabel("step")
+        axes.set_ylabel(title.lower())
+
+    caption = "Before clipping." if name == "norm" else ""
+    return Figure(title, f"{title} over steps", _svg(name, draw), caption)
+
+
+def _validations(events: Sequence[Mapping[str, Json]], resumed: Sequence[float]) -> list[Figure]:
+    series: dict[str, list[tuple[float, float]]] = {}
+    for event in events:
+        values = event.get("values")
+        if event.get("event") != "validated" or not isinstance(values, dict):
+            continue
+        for metric, value in values.items():
+            try:
+                series.setdefault(str(metric), []).append((_step(event), number_from_json(value)))
+            except ValueError:
+                continue
+    shown = list(series.items())[:_MOST_VALIDATED]
+    return [_validation(number, *each, resumed) for number, each in enumerate(shown)]
+
+
+def _validation(
+    number: int, metric: str, points: Sequence[tuple[float, float]], resumed: Sequence[float]
+) -> Figure:
+    along = np.array(sorted(points))
+
+    def draw(axes: Axes) -> None:
+        axes.plot(along[:, 0], along[:, 1], color=SERIES[1], marker="o", markersize=3)
+        _mark(axes, resumed)
+        axes.set_xlabel("step")
+        axes.set_ylabel("on validation rows")
+
+    return Figure(
+        clean(f"Validation: {metric}", 80),
+        clean(f"{metric} on the validation rows over steps", 120),
+        _svg(f"validation-{number}", draw),
+        f"{len(along):,} validations, the last at {show_value(float(along[-1, 1]))}.",
+    )
+
+
+def _trees(trees: Trees) -> Figure:
+    curve = np.array(trees.curve, dtype=np.float64)
+
+    def draw(axes: Axes) -> None:
+        axes.plot(curve[:, 0], curve[:, 1], color=SERIES[0])
+        axes.plot(curve[:, 0], curve[:, 2], color=SERIES[1])
+        axes.set_xlabel("trees")
+        axes.set_ylabel("value")
+
+    return Figure(
+        clean(f"Boosting: {trees.metric}", 80),
+        clean(f"{trees.metric} on training and validation rows over trees", 120),
+        _svg("trees", draw),
+        "Training ends when the validation rows gain nothing more.",
+        (Key(0, "training rows"), Key(1, "validation rows")),
+    )
+
+
+def _svg(name: str, draw: Callable[[Axes], None]) -> Markup:
+    return draw_svg(Panel(name, draw, 2.7))
+
+
+def _happenings(events: Sequence[Mapping[str, Json]]) -> tuple[Happening, ...]:
+    told = [(event, _told(event)) for event in events]
+    return tuple(
+        Happening(str(event.get("step", "")), words, str(event.get("time", "")))
+        for event, words in told
+        if words
+    )
+
+
+def _told(event: Mapping[str, Json]) -> str:
+    match event.get("event"):
+        case "resumed":
+            rejected = event.get("rejected") or []
+            words = f"resumed from {event.get('checkpoint', '')}"
+            return (
+                f"{words}; damaged and left: {', '.join(map(str, rejected))}" if rejected else words
+            )
+        case "rolled_back":
+            return f"rolled back from step {event.get('from_step', '')}: {event.get('why', '')}"
+        case "ended":
+            return f"ended ({event.get('kind', '')}): {event.get('reason', '')}"
+        case "noted":
+            return f"{event.get('kind', '')}: {event.get('message', '')}"
+        case _:
+            return ""
