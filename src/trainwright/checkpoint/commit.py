@@ -33,6 +33,7 @@ from trainwright.core.units import show_bytes
 TEMPORARY = ".tmp-"
 REPLACED = "replaced-"
 _ROOM = 1.2
+_CHUNK_BYTES = 1024 * 1024
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -174,11 +175,14 @@ def _write(
     digest = hashlib.sha256()
     size = 0
     for block in data:
-        digest.update(block)
         rest = memoryview(block)
         size += len(rest)
         while rest:
-            rest = rest[os.write(descriptor, rest) :]
+            # Small enough that what was just written is still in the processor's cache.
+            chunk = rest[:_CHUNK_BYTES]
+            written = os.write(descriptor, chunk)
+            digest.update(chunk[:written])
+            rest = rest[written:]
     return FileEntry(path.name, size, digest.hexdigest())
 
 
