@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from real_data import real_data
 
+from real_data import real_data
 from trainwright.contract.data import (
     Column,
     Data,
