@@ -33,6 +33,8 @@ NEEDS_TORCH = frozenset(
         "trainwright.data.feed",
         "trainwright.model.network",
         "trainwright.predictor.network",
+        "trainwright.run.compose",
+        "trainwright.run.network",
     }
 )
 """The modules of those stages that cannot be imported without torch: all of them, and no other."""

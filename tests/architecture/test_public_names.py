@@ -11,9 +11,18 @@ import trainwright
 PUBLIC = frozenset(
     {
         "Checkpoints",
+        "Every",
         "Feed",
         "Job",
+        "LearningRate",
+        "LossSum",
+        "ModuleState",
+        "OptimizerState",
         "OptimizerStep",
+        "Patience",
+        "RandomState",
+        "StepLimit",
+        "cosine_with_warmup",
         "fit",
         "load",
         "read_contract",

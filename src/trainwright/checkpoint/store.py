@@ -104,16 +104,16 @@ class Checkpoints:
 
     def __init__(
         self,
-        folder: Path,
+        folder: str | Path,
         keep_top_k: int,
         direction: Direction = "min",
         reserve_bytes: int = _RESERVE_BYTES,
     ) -> None:
-        self._folder = folder
+        self._folder = Path(folder)
         self._keep_top_k = keep_top_k
         self._direction: Direction = direction
         self._reserve_bytes = reserve_bytes
-        self._ledger = Ledger(folder / "ledger.jsonl")
+        self._ledger = Ledger(self._folder / "ledger.jsonl")
         self._pinned: set[str] = set()
         self._opened: list[Catalog] = []
 
