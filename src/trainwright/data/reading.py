@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import final
 
@@ -119,10 +119,15 @@ def _read_sources(section: Data, folder: Path) -> dict[PartName, SourceFile]:
         except NotAvailable:
             raise
         except Mistake as mistake:
-            problems += mistake.problems
+            problems += [_on_path(problem, path) for problem in mistake.problems]
     if problems:
         raise DataMistake(problems)
     return sources
+
+
+def _on_path(problem: Problem, path: str) -> Problem:
+    """The problem with the contract path that named its file."""
+    return problem if problem.path else replace(problem, path=path)
 
 
 def _row_problems(source: SourceFile, part: PartName, path: str) -> list[Problem]:
@@ -133,6 +138,7 @@ def _row_problems(source: SourceFile, part: PartName, path: str) -> list[Problem
         Problem(
             "the file has only one row" if rows else "the file has a header and no rows",
             path=path,
+            found=f"{rows} row{'' if rows == 1 else 's'}",
             expected="rows to learn from" if part == "train" else "at least one row",
             fix="export the data again, or name another file",
             place=source.place(),
@@ -174,7 +180,8 @@ def _absent(path: str, name: str, names: list[str], source: SourceFile) -> Probl
     return Problem(
         f"there is no column {name!r}",
         path=path,
-        found=f"columns {some(names, 8)}",
+        found=name,
+        expected=f"one of: {some(names, 12)}",
         fix=f"did you mean {near!r}?" if near else "name one of the columns",
         place=source.place(),
     )

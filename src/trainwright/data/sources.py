@@ -192,6 +192,7 @@ def _read_bytes(file: Path, written: str, path: str) -> bytes:
             Problem(
                 "the file is empty",
                 path=path,
+                found=f"{len(data)} bytes",
                 expected="a header line and rows",
                 fix="export the data again, or name another file",
                 place=place,
@@ -211,7 +212,13 @@ def _missing_file(file: Path, written: str, path: str) -> Problem:
             if near
             else f"put the file into {parent}, or correct the path"
         )
-    return Problem("there is no such file", path=path, found=written, fix=fix)
+    return Problem(
+        "there is no such file",
+        path=path,
+        found=written,
+        expected=f"a file, named from {parent}",
+        fix=fix,
+    )
 
 
 def _looks_like(data: bytes) -> str:

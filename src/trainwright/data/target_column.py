@@ -108,6 +108,7 @@ def typed_target(
             Problem(
                 "the target is missing in every row",
                 path=target.name,
+                found=f"no value in {len(rows)} rows",
                 expected="a value to learn in every row",
                 fix="name another column in data.target, or check data.missing_values",
                 place=source.place(),

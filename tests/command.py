@@ -1,0 +1,101 @@
+"""The command `trainwright` inside the test's process, and a small contract for it to work on."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+
+from trainwright.cli.main import main
+
+CONTRACT = """\
+name: small
+task: classification
+data:
+  path: rows.csv
+  target: bought
+  positive: "yes"
+model:
+  kind: boosting
+  max_trees: 5
+metric:
+  name: roc_auc
+  target: 0.6
+slices:
+  - {column: city, floor: 0.1}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """How a command ended and what it said."""
+
+    code: int
+    out: str
+    err: str
+
+
+def command(*arguments: str | Path) -> Ran:
+    """Run the command in this process, from its arguments to its exit code."""
+    out, err = io.StringIO(), io.StringIO()
+    argv = ["trainwright", *map(str, arguments)]
+    with (
+        mock.patch.object(sys, "argv", argv),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        try:
+            main()
+            code = 0
+        except SystemExit as ended:
+            code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    return Ran(code, out.getvalue(), err.getvalue())
+
+
+@contextlib.contextmanager
+def inside(folder: Path) -> Iterator[Path]:
+    """The block runs with `folder` as its working folder."""
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        yield folder
+    finally:
+        os.chdir(before)
+
+
+def tree(folder: Path) -> dict[str, str]:
+    """Every path below `folder`, with the hash of its content if it is a file."""
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        if path.is_file()
+        else "folder"
+        for path in sorted(folder.rglob("*"))
+    }
+
+
+def write_rows(path: Path, rows: int = 300, seed: int = 0) -> None:
+    """A table of which age and city say much about the target, and one value is missing."""
+    random = np.random.default_rng(seed)
+    lines = ["age,city,visits,bought"]
+    for row in range(rows):
+        age, city = int(random.integers(18, 80)), random.choice(["Bern", "Oslo", "Rome"])
+        visits = "" if row == 7 else f"{random.normal(10, 3):.2f}"
+        likely = (age > 45) + (city == "Oslo") + random.normal(0, 0.6) > 1
+        lines.append(f"{age},{city},{visits},{'yes' if likely else 'no'}")
+    path.write_text("\n".join(lines) + "\n")
+
+
+def write_project(folder: Path, contract: str = CONTRACT, rows: int = 300) -> Path:
+    """`rows.csv` and `small.yaml` in `folder`; the contract's path."""
+    write_rows(folder / "rows.csv", rows)
+    path = folder / "small.yaml"
+    path.write_text(contract)
+    return path
