@@ -69,6 +69,11 @@ class Mlp(Section):
     embedding_dim: Auto | Count = "auto"
     """Width of each category's embedding. `auto`: min(50, ceil(1.6 * categories ** 0.56))."""
 
+    numeric_embedding: Literal["none", "periodic"] = "periodic"
+    """How a number enters: as it is, or through sines and cosines of learned frequencies, which lets
+    a network see thresholds and narrow ranges as trees do (Gorishniy et al. 2022,
+    arXiv:2203.05556, section 3.3)."""
+
 
 class TabularResNet(Section):
     """A residual network for tables (Gorishniy et al. 2021, arXiv:2106.11959, section 3.2): blocks
@@ -94,6 +99,11 @@ class TabularResNet(Section):
 
     embedding_dim: Auto | Count = "auto"
     """Width of each category's embedding. `auto`: min(50, ceil(1.6 * categories ** 0.56))."""
+
+    numeric_embedding: Literal["none", "periodic"] = "periodic"
+    """How a number enters: as it is, or through sines and cosines of learned frequencies, which lets
+    a network see thresholds and narrow ranges as trees do (Gorishniy et al. 2022,
+    arXiv:2203.05556, section 3.3)."""
 
 
 class Pretrained(Section):

@@ -11,13 +11,21 @@ from torch import Tensor, nn
 
 from trainwright.contract.model import Mlp, Network, TabularResNet
 from trainwright.contract.section import Auto
-from trainwright.model.shape import TableShape, embedding_width
+from trainwright.model.shape import (
+    PERIODIC_FREQUENCIES,
+    PERIODIC_WIDTH,
+    TableShape,
+    embedding_width,
+)
+
+_SIGMA = 1.0
+"""Deviation of the first frequencies; columns are scaled to deviation 1 before."""
 
 
 def build_network(section: Network, shape: TableShape) -> nn.Module:
     """The network of a contract for a table of this shape; its first weights are drawn from
     torch's global generator."""
-    columns = TableColumns(shape, section.embedding_dim)
+    columns = TableColumns(shape, section.embedding_dim, _numbers(section, shape.numeric))
     match section:
         case Mlp():
             return TableNetwork(columns, _mlp(section, columns.width, shape.outputs))
@@ -51,8 +59,11 @@ class TableNetwork(nn.Module):
 class TableColumns(nn.Module):
     """Numeric columns and one embedding for each categorical one, side by side: [B, width]."""
 
-    def __init__(self, shape: TableShape, embedding_dim: Auto | int) -> None:
+    def __init__(
+        self, shape: TableShape, embedding_dim: Auto | int, numbers: Plain | Periodic
+    ) -> None:
         super().__init__()
+        self.numbers = numbers
         widths = [
             embedding_width(size) if embedding_dim == "auto" else embedding_dim
             for size in shape.cardinalities
@@ -61,7 +72,7 @@ class TableColumns(nn.Module):
             nn.Embedding(size, width)
             for size, width in zip(shape.cardinalities, widths, strict=True)
         )
-        self.width = shape.numeric + sum(widths)
+        self.width = numbers.width + sum(widths)
 
     def forward(
         self, numeric: Float[Tensor, "B F"], categories: Int[Tensor, "B G"]
@@ -71,7 +82,41 @@ class TableColumns(nn.Module):
             embedding(codes)
             for embedding, codes in zip(self.embeddings, categories.unbind(1), strict=True)
         ]
-        return torch.cat([numeric, *embedded], dim=1)
+        return torch.cat([self.numbers(numeric), *embedded], dim=1)
+
+
+@final
+class Plain(nn.Module):
+    """Numbers as they are."""
+
+    def __init__(self, columns: int) -> None:
+        super().__init__()
+        self.width = columns
+
+    def forward(self, numeric: Float[Tensor, "B F"]) -> Float[Tensor, "B F"]:
+        """The numbers themselves."""
+        return numeric
+
+
+@final
+class Periodic(nn.Module):
+    """Periodic embeddings of numbers, "PLR(lite)" of Gorishniy et al. 2022 (arXiv:2203.05556,
+    section 3.3): x -> ReLU(W [cos 2 pi c x, sin 2 pi c x] + b), with frequencies c of each column's
+    own, drawn from N(0, sigma^2) and learned, and W and b shared by all columns. The number itself
+    goes beside its embedding."""
+
+    def __init__(self, columns: int, frequencies: int, width: int, sigma: float) -> None:
+        super().__init__()
+        self.frequencies = nn.Parameter(sigma * torch.randn(columns, frequencies))
+        self.linear = nn.Linear(2 * frequencies, width)
+        self.width = columns * (width + 1)
+
+    def forward(self, numeric: Float[Tensor, "B F"]) -> Float[Tensor, "B width"]:
+        """The numbers, then their embeddings one after the other."""
+        angles = 2 * torch.pi * self.frequencies * numeric.unsqueeze(2)
+        waves = torch.cat([angles.cos(), angles.sin()], dim=2)
+        embedded = torch.relu(self.linear(waves)).flatten(1)
+        return torch.cat([numeric, embedded], dim=1)
 
 
 @final
@@ -86,6 +131,12 @@ class Residual(nn.Module):
         """The input plus the block's change to it."""
         out: Tensor = x + self.body(x)
         return out
+
+
+def _numbers(section: Network, columns: int) -> Plain | Periodic:
+    if section.numeric_embedding == "none" or not columns:
+        return Plain(columns)
+    return Periodic(columns, PERIODIC_FREQUENCIES, PERIODIC_WIDTH, _SIGMA)
 
 
 def _mlp(section: Mlp, width: int, outputs: int) -> nn.Module:

@@ -15,6 +15,11 @@ class TableShape:
     outputs: int
 
 
+PERIODIC_FREQUENCIES = 48
+PERIODIC_WIDTH = 16
+"""Learned frequencies and embedded features of each number under `numeric_embedding: periodic`."""
+
+
 def embedding_width(categories: int) -> int:
     """min(50, ceil(1.6 * categories ** 0.56)): the rule of thumb of fastai's tabular models."""
     width: float = 1.6 * categories**0.56

@@ -14,7 +14,12 @@ from trainwright.contract.section import settled
 from trainwright.core.files import Json
 from trainwright.data.reading import DataFacts
 from trainwright.data.splits import Shares, rows_of_class
-from trainwright.model.shape import TableShape, embedding_width
+from trainwright.model.shape import (
+    PERIODIC_FREQUENCIES,
+    PERIODIC_WIDTH,
+    TableShape,
+    embedding_width,
+)
 
 _NUMBER_BYTES = 4
 _CODE_BYTES = 8
@@ -106,6 +111,10 @@ def count_parameters(section: Network, shape: TableShape) -> int:
     ]
     embeddings = sum(size * width for size, width in zip(shape.cardinalities, widths, strict=True))
     width = shape.numeric + sum(widths)
+    if section.numeric_embedding == "periodic" and shape.numeric:
+        width += shape.numeric * PERIODIC_WIDTH
+        embeddings += shape.numeric * PERIODIC_FREQUENCIES
+        embeddings += _linear(2 * PERIODIC_FREQUENCIES, PERIODIC_WIDTH)
     match section:
         case Mlp():
             layers = (width, *section.hidden, shape.outputs)

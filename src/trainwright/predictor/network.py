@@ -48,8 +48,8 @@ class NetworkScorer:
         try:
             with torch.no_grad():
                 for start in range(0, len(inputs), _ROWS):
-                    numeric = torch.from_numpy(inputs.numeric[start : start + _ROWS])
-                    categories = torch.from_numpy(inputs.categories[start : start + _ROWS])
+                    numeric = torch.tensor(inputs.numeric[start : start + _ROWS])
+                    categories = torch.tensor(inputs.categories[start : start + _ROWS])
                     out = self._model(
                         numeric.to(parameter.device, parameter.dtype),
                         categories.to(parameter.device),

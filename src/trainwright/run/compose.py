@@ -164,12 +164,12 @@ class _ValidationLoss:
 
 def _tensors(part: Part, prepared: Prepared, device: torch.device) -> Batch:
     """Numeric columns, categories and the target as the objective takes it, on the device."""
-    target = torch.from_numpy(part.target)
+    target = torch.tensor(part.target)
     if isinstance(prepared.target, Numbers):
         target = ((target - prepared.target.mean) / prepared.target.deviation).float()
     tensors = (
-        torch.from_numpy(part.inputs.numeric),
-        torch.from_numpy(part.inputs.categories),
+        torch.tensor(part.inputs.numeric),
+        torch.tensor(part.inputs.categories),
         target,
     )
     return tuple(tensor.to(device) for tensor in tensors)

@@ -3,33 +3,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 from trainwright.contract.document import Contract
 from trainwright.contract.metric import METRICS
 from trainwright.contract.schema import contract_schema, schema_text
-from trainwright.core.files import Json
-
-FROZEN = Path(__file__).with_name("schema.json")
-
-
-def without_wording(schema: Json) -> Json:
-    match schema:
-        case dict():
-            return {
-                key: without_wording(value)
-                for key, value in schema.items()
-                if key != "description" or not isinstance(value, str)
-            }
-        case list():
-            return [without_wording(item) for item in schema]
-        case value:
-            return value
-
-
-def test_the_shape_is_the_frozen_one() -> None:
-    """Keys, limits and defaults change on purpose: then write the new shape to schema.json."""
-    assert without_wording(contract_schema()) == json.loads(FROZEN.read_text())
 
 
 def test_it_is_json_schema_with_a_title() -> None:

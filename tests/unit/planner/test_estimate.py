@@ -15,16 +15,20 @@ SHAPES = (
 NETWORKS = (
     Mlp(kind="mlp"),
     Mlp(kind="mlp", hidden=(7,), embedding_dim=3),
+    Mlp(kind="mlp", hidden=(7,), numeric_embedding="none"),
     TabularResNet(kind="tabular_resnet"),
     TabularResNet(kind="tabular_resnet", width=10, blocks=1, hidden_factor=1.25),
 )
 
 
 def test_parameters_by_hand() -> None:
-    section = Mlp(kind="mlp", hidden=(3,), embedding_dim=2)
+    section = Mlp(kind="mlp", hidden=(3,), embedding_dim=2, numeric_embedding="none")
     shape = TableShape(numeric=1, cardinalities=(4,), outputs=2)
     # 4 x 2 embeddings, (1 + 2 + 1) x 3, (3 + 1) x 2
     assert count_parameters(section, shape) == 8 + 12 + 8
+    section = Mlp(kind="mlp", hidden=(3,), embedding_dim=2)
+    # and 48 frequencies, (96 + 1) x 16 shared weights, 16 more inputs to 3 units
+    assert count_parameters(section, shape) == 8 + 12 + 8 + 48 + 97 * 16 + 16 * 3
 
 
 @pytest.mark.torch
