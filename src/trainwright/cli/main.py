@@ -77,13 +77,13 @@ def train(
 
         check_contract(contract, overrides, runs, as_json=as_json)
         return
-    from trainwright.cli.showing import screen_on_stderr, show_result
+    from trainwright.cli.showing import commands_after_training, screen_on_stderr, show_result
     from trainwright.run.ready import Request
     from trainwright.run.train import train as train_contract
 
     request = Request(contract, overrides, runs, run, resume, sys.argv)
     result = train_contract(request, screen_on_stderr())
-    show_result(result, as_json=as_json)
+    show_result(result, commands_after_training(contract, result, runs), as_json=as_json)
     raise typer.Exit(EXIT_DONE if result.verdict.status == "met" else EXIT_VERDICT_NOT_MET)
 
 
@@ -113,13 +113,13 @@ def evaluate(
     as_json: AsJson = False,
 ) -> None:
     """Show the verdict of a run, or judge its model on other rows."""
-    from trainwright.cli.showing import show_result
+    from trainwright.cli.showing import commands_with_a_run, show_result
     from trainwright.run.evaluate import evaluate_rows, find_run
     from trainwright.run.judged import read_judged
 
     folder = find_run(run, runs)
     result = read_judged(folder) if data == Path() else evaluate_rows(folder, data)
-    show_result(result, as_json=as_json)
+    show_result(result, commands_with_a_run(run, runs), as_json=as_json)
     raise typer.Exit(EXIT_DONE if result.verdict.status == "met" else EXIT_VERDICT_NOT_MET)
 
 

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
+from rich.box import ROUNDED
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
 from trainwright.core.files import Json, read_json, to_json
-from trainwright.core.units import show_number
+from trainwright.core.units import show_number, show_seconds
 from trainwright.evaluation.intervals import Interval
-from trainwright.evaluation.verdict import Clause
-from trainwright.run.evaluate import find_run
+from trainwright.run.evaluate import find_run, read_planned
 from trainwright.run.judged import read_judged
 from trainwright.run.result import Result
-from trainwright.run.stages import StreamScreen
+from trainwright.run.stages import LABEL_WIDTH, StreamScreen
+from trainwright.run.summary import labelled
 from trainwright.tracking.folder import list_runs
 
 _STYLE = {"met": "bold green", "missed": "bold red", "undecided": "bold yellow"}
-_WIDTH_WITHOUT_TERMINAL = 110
+_WIDTH_WITHOUT_TERMINAL = 160
 
 
 def screen_on_stderr() -> StreamScreen:
@@ -34,34 +37,80 @@ def show_json(value: Json) -> None:
     sys.stdout.write(to_json(value))
 
 
-def show_result(result: Result, *, as_json: bool) -> None:
-    """The verdict, what the model adds to the baselines, and what to do next."""
+def show_result(result: Result, following: Sequence[str], *, as_json: bool) -> None:
+    """What the model adds to the baselines, the verdict, and the commands to try next."""
     if as_json:
         show_json(result.to_json())
         return
     console = _console()
-    table = Table(title=f"Verdict of {result.name}", title_justify="left")
-    table.add_column("clause")
-    for name in ("value", f"{result.evaluation.confidence:.0%} interval"):
-        table.add_column(name, justify="right")
-    table.add_column("status")
-    for clause in result.verdict.clauses:
-        table.add_row(*_row(clause))
-    console.print(table)
-    for line in _against_baselines(result):
-        console.print(line, markup=False, highlight=False)
+    if console.is_terminal:
+        console.print()
+    _say(console, "scores", Text(_against_baselines(result)))
     for warning in result.evaluation.warnings:
-        console.print(Text(f"warning: {warning}", style="yellow"))
+        _say(console, "warning", Text(warning, style="yellow"))
+    console.print(_verdict_table(result, console))
     status = result.verdict.status
-    console.print(Text.assemble("verdict: ", (status.upper(), _STYLE[status])))
+    _say(console, "verdict", Text(status.upper(), style=_STYLE[status]))
     if result.folder.report.is_file():
-        console.print(f"report:  {result.folder.report}", markup=False, highlight=False)
-    console.print(f"next:    trainwright runs show {result.name}", markup=False, highlight=False)
-    console.print(
-        f"         trainwright predict {result.name} ROWS.csv -o predictions.csv",
-        markup=False,
-        highlight=False,
-    )
+        _say_whole(console, "report", str(result.folder.report))
+    for label, line in zip(("next", ""), following, strict=False):
+        _say_whole(console, label, line)
+
+
+def commands_after_training(contract: Path, result: Result, runs: Path) -> list[str]:
+    """The two commands that a person may want after a training, ready to be run."""
+    data = read_planned(result.folder).data
+    rows = contract.parent / (data.test_path or data.path or data.train_path)
+    return [
+        shlex.join(_command("predict", runs, result.name, str(rows), "-o", "predictions.csv")),
+        shlex.join(_command("runs", runs, "list")),
+    ]
+
+
+def commands_with_a_run(run: str, runs: Path) -> list[str]:
+    """What can be done with the model of a run."""
+    return [
+        shlex.join(_command("predict", runs, run, "ROWS.csv", "-o", "predictions.csv")),
+        shlex.join(_command("evaluate", runs, run, "LABELLED_ROWS.csv")),
+    ]
+
+
+def _command(verb: str, runs: Path, *words: str) -> list[str]:
+    where = [] if runs == Path("runs") else ["--runs", str(runs)]
+    return ["trainwright", verb, *words, *where]
+
+
+def _say(console: Console, label: str, text: Text) -> None:
+    """A labelled text; on a terminal its further lines stand below its first."""
+    if not console.is_terminal:
+        _say_whole(console, label, text.plain)
+        return
+    grid = Table.grid()
+    grid.add_column(width=LABEL_WIDTH)
+    grid.add_column(overflow="fold")
+    grid.add_row(label, text)
+    console.print(grid)
+
+
+def _say_whole(console: Console, label: str, text: str) -> None:
+    """A labelled text that is copied from the screen: it is never broken."""
+    console.print(labelled(label, text), markup=False, highlight=False, soft_wrap=True)
+
+
+def _verdict_table(result: Result, console: Console) -> Table:
+    table = Table(box=ROUNDED if console.is_terminal else None, pad_edge=console.is_terminal)
+    table.add_column("clause", overflow="fold")
+    for name in ("value", f"{result.evaluation.confidence:.0%} interval"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("status", no_wrap=True)
+    for clause in result.verdict.clauses:
+        table.add_row(
+            Text(clause.name),
+            show_number(clause.interval.value),
+            _bounds(clause.interval),
+            Text(clause.status, style=_STYLE[clause.status]),
+        )
+    return table
 
 
 def show_runs(runs: Path, *, as_json: bool) -> None:
@@ -70,12 +119,17 @@ def show_runs(runs: Path, *, as_json: bool) -> None:
     if as_json:
         show_json([run.to_json() for run in found])
         return
-    table = Table()
-    for name in ("run", "state", "verdict", "started"):
-        table.add_column(name)
+    console = _console()
+    if not found:
+        console.print(f"no runs in {runs}", markup=False, highlight=False)
+        return
+    table = Table(box=ROUNDED if console.is_terminal else None, pad_edge=console.is_terminal)
+    table.add_column("run", overflow="fold")
+    for name in ("state", "verdict", "started"):
+        table.add_column(name, no_wrap=True)
     for run in found:
-        table.add_row(escape(run.name), run.state, run.verdict, run.started)
-    _console().print(table if found else f"no runs in {runs}", markup=False)
+        table.add_row(escape(run.name), run.state, run.verdict, run.started[:19])
+    console.print(table)
 
 
 def show_one_run(run: str, runs: Path, *, as_json: bool) -> None:
@@ -94,29 +148,21 @@ def show_one_run(run: str, runs: Path, *, as_json: bool) -> None:
         "state": ending.get("state", "not ended"),
         "reason": ending.get("reason", ""),
         "started": record.get("started", ""),
-        "seconds": show_number(float(record.get("seconds", 0.0))),
+        "time": show_seconds(float(record.get("seconds", 0.0))),
         "commit": record.get("git", {}).get("commit", "none"),
         "data": str(record.get("data_version", ""))[:16],
     }
     for key, value in lines.items():
-        console.print(f"{key:8} {value}", markup=False, highlight=False)
+        if value:
+            _say(console, key, Text(str(value)))
     if judged:
-        show_result(read_judged(folder), as_json=False)
+        following = commands_with_a_run(folder.name, runs)
+        show_result(read_judged(folder), following, as_json=False)
 
 
 def _console() -> Console:
     width = None if sys.stdout.isatty() else _WIDTH_WITHOUT_TERMINAL
     return Console(file=sys.stdout, width=width)
-
-
-def _row(clause: Clause) -> tuple[Text, str, str, Text]:
-    name = clause.name if clause.slice == "all rows" else f"{clause.slice}: {clause.name}"
-    return (
-        Text(name),
-        show_number(clause.interval.value),
-        _bounds(clause.interval),
-        Text(clause.status, style=_STYLE[clause.status]),
-    )
 
 
 def _bounds(interval: Interval) -> str:
@@ -125,14 +171,14 @@ def _bounds(interval: Interval) -> str:
     return f"{show_number(interval.low)} to {show_number(interval.high)}"
 
 
-def _against_baselines(result: Result) -> list[str]:
+def _against_baselines(result: Result) -> str:
     """The contract's metric of the model beside that of each baseline."""
     metric = result.verdict.clauses[0].metric
     value = result.evaluation.metrics[metric].value
-    shown = [f"{metric}: model {show_number(value)}"]
+    shown = [f"{metric} · model {show_number(value)}"]
     shown += [
         f"{name} {show_number(metrics[metric].value)}"
         for name, metrics in result.evaluation.baselines.items()
         if metric in metrics
     ]
-    return [" · ".join(shown)]
+    return " · ".join(shown)

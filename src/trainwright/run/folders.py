@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, final
 
 from trainwright.core.errors import (
@@ -19,6 +21,8 @@ from trainwright.core.errors import (
 from trainwright.core.files import Json, read_json, write_json, write_text
 from trainwright.run.ready import Ready, Request
 from trainwright.run.stages import Screen
+from trainwright.run.summary import labelled
+from trainwright.tracking.events import Noted
 from trainwright.tracking.folder import RunFolder, list_runs
 from trainwright.tracking.log import EventLog
 from trainwright.tracking.observers import Observer, Observers
@@ -36,7 +40,6 @@ class StartedRun:
     folder: RunFolder
     record: RunRecord
     observers: tuple[Observer, ...]
-    is_finished: bool
 
     def finish(self, verdict: str, reason: str) -> None:
         """Complete the record of a run that came to its verdict."""
@@ -44,9 +47,19 @@ class StartedRun:
         self.record.finish(Ending("finished", reason, verdict, code))
 
 
+@final
+@dataclass(frozen=True, slots=True)
+class FinishedRun:
+    """A run folder that this process owns, and in which nothing is left to do."""
+
+    folder: RunFolder
+
+
 @contextmanager
-def open_run(request: Request, ready: Ready, screen: Screen) -> Iterator[StartedRun]:
+def open_run(request: Request, ready: Ready, screen: Screen) -> Iterator[StartedRun | FinishedRun]:
     """The run's folder, locked for the block; an error inside is written into its record.
+
+    In the folder of a finished run nothing is written.
 
     Raises:
         Mistake: the name is taken, or the run to resume is another one; nothing was written.
@@ -54,19 +67,31 @@ def open_run(request: Request, ready: Ready, screen: Screen) -> Iterator[Started
     """
     folder = _to_resume(request, ready) if request.resume else _new(request, ready)
     with folder.lock():
-        if request.resume:
-            _check_same(folder, ready, screen)
-        finished = folder.evaluation.is_file()
-        if not finished:
-            _write_plan(folder, request, ready)
-        started = StartedRun(
-            folder, _record(folder, request, ready), _observers(folder, screen), finished
-        )
+        note = _check_same(folder, ready) if request.resume else ""
+        if request.resume and _is_finished(folder):
+            yield FinishedRun(folder)
+            return
+        _write_plan(folder, request, ready)
+        started = StartedRun(folder, _record(folder, request, ready), _observers(folder, screen))
+        if note:
+            screen.say(labelled("note", note))
+            for observer in started.observers:
+                observer.observe(Noted("data_changed", note))
         try:
             yield started
         except (TrainwrightError, KeyboardInterrupt, OSError, MemoryError) as error:
             started.record.finish(_ending(error))
             raise
+
+
+def resume_command(request: Request, folder: RunFolder) -> str:
+    """What a person types to go on with a run, with everything the run was started with."""
+    words = ["trainwright", "train", str(request.contract)]
+    for override in request.overrides:
+        words += ["--set", override]
+    if request.runs != Path("runs"):
+        words += ["--runs", str(request.runs)]
+    return shlex.join([*words, "--run", folder.name, "--resume"])
 
 
 def _new(request: Request, ready: Ready) -> RunFolder:
@@ -92,11 +117,21 @@ def _to_resume(request: Request, ready: Ready) -> RunFolder:
     )
 
 
-def _check_same(folder: RunFolder, ready: Ready, screen: Screen) -> None:
-    """Refuse to go on with another contract or other data than the run was started with."""
-    before = read_json(folder.plan)
+def _is_finished(folder: RunFolder) -> bool:
+    """Whether the run came to its verdict and its record says so."""
+    ending = read_json(folder.record).get("ending", {})
+    return folder.evaluation.is_file() and ending.get("state") == "finished"
+
+
+def _check_same(folder: RunFolder, ready: Ready) -> str:
+    """Refuse to go on with another contract or other data than the run was started with.
+
+    How a run is resumed may differ. Returns what is to be noted of changed data.
+    """
+    before = _read_started(folder)
     after = ready.plan.to_json()
-    changed = list(_differences(before["contract"], after["contract"], ""))
+    compared = [{**one["contract"], "resume": ""} for one in (before, after)]
+    changed = list(_differences(compared[0], compared[1], ""))
     if changed:
         raise ContractMistake(
             [
@@ -111,24 +146,43 @@ def _check_same(folder: RunFolder, ready: Ready, screen: Screen) -> None:
                 for path, old, new in changed
             ]
         )
-    if before["hash"] == after["hash"] and before["data"] == ready.prepared.version:
-        return
+    files = _changed_files(folder, ready)
+    if not files and before["data"] == ready.prepared.version:
+        return ""
+    what = ", ".join(files) or "the installed libraries prepare it otherwise"
     if ready.plan.contract.resume.data_changed == "refuse":
         raise DataChanged(
-            f"the data of run {folder.name} has changed since it was started: "
-            f"{_changed_files(folder, ready)}. Put the files back, start a new run, or allow it "
-            "with resume.data_changed: record"
+            f"the data of run {folder.name} has changed since it was started: {what}. Put the "
+            "files back, start a new run without --resume, or go on with the data as it is: "
+            "--set resume.data_changed=record"
         )
-    screen.say(f"note   the data has changed: {_changed_files(folder, ready)} (recorded)")
+    return f"the data has changed since the run was started: {what}"
 
 
-def _changed_files(folder: RunFolder, ready: Ready) -> str:
+def _read_started(folder: RunFolder) -> Json:
+    """The plan that the run was started with.
+
+    Raises:
+        Mistake: it was stopped before it had one.
+    """
+    if not folder.plan.is_file():
+        raise Mistake(
+            Problem(
+                f"run {folder.name} was stopped before it began",
+                found=f"no {folder.plan.name} in {folder.path}",
+                expected="the plan that the run was started with",
+                fix="start a new run without --resume",
+            )
+        )
+    return read_json(folder.plan)
+
+
+def _changed_files(folder: RunFolder, ready: Ready) -> list[str]:
     before = {
         file["path"]: file["sha256"]
         for file in read_json(folder.data / "manifest.json")["facts"]["files"]
     }
-    changed = [f.path for f in ready.raw.facts.files if before.get(f.path) != f.sha256]
-    return ", ".join(changed) or "the installed libraries prepare it otherwise"
+    return [f.path for f in ready.raw.facts.files if before.get(f.path) != f.sha256]
 
 
 def _differences(old: Json, new: Json, path: str) -> Iterator[tuple[str, Json, Json]]:

@@ -77,8 +77,12 @@ class BoostingLearner:
         if run.flag.is_up:
             return Fitted(predictor, "interrupted", run.flag.why)
         if time.monotonic() >= deadline:
-            return Fitted(predictor, "budget", f"{boosted.trees:,} trees within the budget")
-        return Fitted(predictor, "finished", f"{boosted.trees:,} trees kept")
+            return Fitted(predictor, "budget", f"{_trees(boosted.trees)} within the budget")
+        return Fitted(predictor, "finished", f"{_trees(boosted.trees)} kept")
+
+
+def _trees(count: int) -> str:
+    return f"{count:,} tree{'' if count == 1 else 's'}"
 
 
 @final

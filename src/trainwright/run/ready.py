@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import final
 
 from trainwright.contract.availability import unavailable
 from trainwright.contract.model import Mlp, TabularResNet
-from trainwright.contract.reading import Document, placed, read_contract
-from trainwright.core.errors import NotAvailable
+from trainwright.contract.reading import Document, Source, placed, read_contract
+from trainwright.core.errors import NOWHERE, DataMistake, NotAvailable
 from trainwright.core.extras import need_torch
 from trainwright.data.prepare import Prepared, prepare
 from trainwright.data.reading import Raw, read_data
 from trainwright.planner.device import read_device
 from trainwright.planner.plan import Plan, plan
 from trainwright.run.stages import Screen, Stages
-from trainwright.run.summary import describe_data, describe_plan
+from trainwright.run.summary import describe_data, describe_plan, labelled
 
 
 @final
@@ -59,13 +60,28 @@ def make_ready(request: Request, stages: Stages, screen: Screen) -> Ready:
     is_network = isinstance(contract.model, Mlp | TabularResNet)
     if is_network:
         need_torch("model.kind", "a network")
-    with stages("read"):
+    with stages("read"), _blaming(document.source):
         raw = read_data(contract.data, document.source.folder)
     decided = plan(document, raw.facts, read_device(is_network))
     task = decided.contract.task
     assert task in ("classification", "regression"), "other tasks are not available"
-    with stages("prepare"):
+    with stages("prepare"), _blaming(document.source):
         prepared = prepare(raw, decided.contract.data, task, contract.seed)
-    for line in (*document.notes, *describe_data(raw, prepared), describe_plan(decided)):
+    notes = (labelled("note", note) for note in document.notes)
+    for line in (*notes, *describe_data(raw, prepared), describe_plan(decided)):
         screen.say(line)
     return Ready(document, raw, decided, prepared)
+
+
+@contextmanager
+def _blaming(source: Source) -> Iterator[None]:
+    """Problems with the data that stand in none of its files stand in the contract."""
+    try:
+        yield
+    except DataMistake as mistake:
+        raise DataMistake(
+            replace(problem, place=source.place_of(problem.path))
+            if problem.place == NOWHERE
+            else problem
+            for problem in mistake.problems
+        ) from mistake

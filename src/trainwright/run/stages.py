@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import textwrap
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +11,12 @@ from typing import Protocol, TextIO, final
 
 from trainwright.core.units import show_seconds
 from trainwright.tracking.console import ConsoleProgress, build_console
+
+LABEL_WIDTH = 10
+"""Letters before the text of a line on the screen: its label and blanks."""
+
+
+_WIDTH_UNKNOWN = 80
 
 
 class Screen(Protocol):
@@ -31,7 +39,16 @@ class StreamScreen:
         self._stream = stream
 
     def say(self, line: str) -> None:
-        """Write a line."""
+        """Write a line, on a terminal broken at its width."""
+        if self._stream.isatty():
+            width = os.get_terminal_size(self._stream.fileno()).columns or _WIDTH_UNKNOWN
+            line = textwrap.fill(
+                line,
+                width,
+                subsequent_indent=" " * LABEL_WIDTH,
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
         self._stream.write(line + "\n")
         self._stream.flush()
 

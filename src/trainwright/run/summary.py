@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections import Counter
 
 from trainwright.contract.model import Boosting, Linear, Mlp, Pretrained, TabularResNet
-from trainwright.core.units import show_bytes, show_count
+from trainwright.core.units import show_bytes
 from trainwright.data.prepare import Prepared
 from trainwright.data.reading import Raw
 from trainwright.data.target import Classes
+from trainwright.data.wording import some
 from trainwright.planner.plan import Plan
+from trainwright.run.stages import LABEL_WIDTH
 
 _MOST_NAMES = 4
+
+
+def labelled(label: str, text: str) -> str:
+    """A line of the screen: texts stand below each other."""
+    return f"{label:<{LABEL_WIDTH}}{text}"
 
 
 def describe_data(raw: Raw, prepared: Prepared) -> list[str]:
@@ -20,28 +27,38 @@ def describe_data(raw: Raw, prepared: Prepared) -> list[str]:
     files = ", ".join(file.path for file in facts.files)
     kinds = Counter(column.kind for column in prepared.features.columns)
     columns = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
-    lines = [f"data   {files} · {facts.rows:,} rows · {columns} columns", _target(prepared)]
+    lines = [
+        labelled("data", f"{files} · {facts.rows:,} rows · {columns} columns"),
+        labelled("target", _target(prepared)),
+    ]
     split = prepared.split
     rows = " / ".join(
         f"{len(part):,}" for part in (prepared.train, prepared.validation, prepared.test)
     )
-    lines.append(f"split  {split.kind} · train / validation / test {rows} · {split.reason}")
-    if split.duplicate_rows:
-        lines.append(
-            f"note   {split.duplicate_rows:,} validation and test rows equal a training row"
-        )
-    left_out = [column.name for column in raw.columns if column.kind == "ignored"]
-    if left_out:
-        more = f" and {len(left_out) - _MOST_NAMES} more" if len(left_out) > _MOST_NAMES else ""
-        lines.append(f"left out  {', '.join(left_out[:_MOST_NAMES])}{more} (reasons in the report)")
+    lines.append(
+        labelled("split", f"{split.kind} · train / validation / test {rows} · {split.reason}")
+    )
+    if left_out := _left_out(raw):
+        lines.append(labelled("left out", left_out))
     return lines
+
+
+def _left_out(raw: Raw) -> str:
+    """The columns that are no features, those with the same reason together."""
+    ignored = [column for column in raw.columns if column.kind == "ignored"]
+    reasons = list(dict.fromkeys(column.reason for column in ignored))
+    shown = [
+        f"{some([c.name for c in ignored if c.reason == reason], _MOST_NAMES)} ({reason})"
+        for reason in reasons
+    ]
+    return " · ".join(shown[:_MOST_NAMES]) + (" · more in the report" * (len(shown) > _MOST_NAMES))
 
 
 def describe_plan(decided: Plan) -> str:
     """Model, length and size in a line."""
     contract, estimate = decided.contract, decided.estimate
     model = contract.model
-    parts = [f"plan   {model.kind}"]
+    parts: list[str] = [model.kind]
     match model:
         case Boosting():
             parts.append(f"at most {model.max_trees:,} trees of {model.num_leaves} leaves")
@@ -55,16 +72,15 @@ def describe_plan(decided: Plan) -> str:
             )
         case Pretrained():
             parts.append(model.architecture)
-    parts.append(f"{show_count(estimate.train_rows)} training rows")
     parts.append(f"{show_bytes(estimate.memory_bytes)} of encoded data")
-    return " · ".join(parts)
+    return labelled("plan", " · ".join(parts))
 
 
 def _target(prepared: Prepared) -> str:
     target = prepared.target
     if not isinstance(target, Classes):
         spread = f"mean {target.mean:,.5g}, deviation {target.deviation:,.5g}"
-        return f"target {target.column} · {spread}"
+        return f"{target.column} · {spread}"
     shares = prepared.split.class_shares.get("train", {})
     shown = ", ".join(
         f"{name} {share:.1%}"
@@ -72,4 +88,4 @@ def _target(prepared: Prepared) -> str:
     )
     positive = f" · positive {target.names[target.positive]}" if len(target.names) == 2 else ""
     more = f" and {len(target.names) - _MOST_NAMES} more" if len(target.names) > _MOST_NAMES else ""
-    return f"target {target.column} · {shown}{more}{positive}"
+    return f"{target.column} · {shown}{more}{positive}"

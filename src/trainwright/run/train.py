@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from trainwright.core.errors import Interrupted, NonFinite
+from trainwright.core.files import write_json
 from trainwright.core.flag import StopFlag
+from trainwright.doctor.preflight import preflight
 from trainwright.evaluation.baselines import fit_baselines
 from trainwright.evaluation.evaluate import Scored, evaluate
 from trainwright.evaluation.verdict import judge
@@ -12,13 +14,14 @@ from trainwright.report.page import write_report
 from trainwright.run.baselines import write_baselines
 from trainwright.run.context import RunContext
 from trainwright.run.fitted import Fitted
-from trainwright.run.folders import StartedRun, open_run
+from trainwright.run.folders import FinishedRun, StartedRun, open_run, resume_command
 from trainwright.run.interrupt import stop_on_signals
 from trainwright.run.judged import read_judged, write_judged
 from trainwright.run.learners import build_learner
 from trainwright.run.ready import Ready, Request, make_ready
 from trainwright.run.result import Result
 from trainwright.run.stages import Screen, Stages
+from trainwright.run.summary import labelled
 
 
 def train(request: Request, screen: Screen) -> Result:
@@ -31,9 +34,11 @@ def train(request: Request, screen: Screen) -> Result:
     stages = Stages()
     ready = make_ready(request, stages, screen)
     with open_run(request, ready, screen) as started:
-        if started.is_finished:
-            screen.say(f"{started.folder.name} is finished; nothing to do")
+        if isinstance(started, FinishedRun):
+            screen.say(labelled("note", f"{started.folder.name} is finished: nothing to do"))
             return read_judged(started.folder)
+        for warning in _look(ready, request, started):
+            screen.say(labelled("warning", warning))
         flag = StopFlag()
         with stages("train"), stop_on_signals(flag):
             run = RunContext(started.folder, started.observers, screen, flag)
@@ -43,9 +48,16 @@ def train(request: Request, screen: Screen) -> Result:
         started.finish(result.verdict.status, fitted.reason)
         with stages("report"):
             write_report(started.folder)
-    screen.say(f"{fitted.kind}: {fitted.reason}")
-    screen.say(stages.line())
+    screen.say(labelled("trained", f"{fitted.reason} ({fitted.kind})"))
+    screen.say(labelled("time", stages.line()))
     return result
+
+
+def _look(ready: Ready, request: Request, started: StartedRun) -> list[str]:
+    """Record what the checks find before budget is spent; what a person should look at."""
+    findings = preflight(ready.plan, ready.prepared, request.runs)
+    write_json(started.folder.preflight, [finding.to_json() for finding in findings])
+    return [finding.message for finding in findings if finding.status == "warning"]
 
 
 def _judge(ready: Ready, fitted: Fitted, started: StartedRun, stages: Stages) -> Result:
@@ -75,8 +87,8 @@ def _check_ending(fitted: Fitted, request: Request, started: StartedRun) -> None
     """Raise for a training that did not come to its end."""
     if fitted.kind == "interrupted":
         raise Interrupted(
-            f"stopped by {fitted.reason}; go on with: trainwright train {request.contract} "
-            f"--run {started.folder.name} --resume"
+            f"stopped by {fitted.reason}; go on with:\n    "
+            f"{resume_command(request, started.folder)}"
         )
     if fitted.kind == "halted":
         raise NonFinite(f"the training was halted: {fitted.reason}")
