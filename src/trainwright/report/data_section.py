@@ -12,6 +12,7 @@ from trainwright.report.contents import Contents
 from trainwright.report.wording import NOTHING, counted, show_share, show_value
 
 _MOST_CLASSES = 10
+_ORDER = ("train", "validation", "test")
 _HASH_LETTERS = 12
 
 
@@ -131,9 +132,13 @@ def _parts(
         described["to"] = {part: str(ends[1]) for part, ends in ranges.items()}
     parts = tuple(
         PartRow(part, int(count), tuple(each.get(part, NOTHING) for each in described.values()))
-        for part, count in rows.items()
+        for part, count in sorted(rows.items(), key=_place)
     )
     return tuple(described), parts
+
+
+def _place(item: tuple[str, int]) -> int:
+    return _ORDER.index(item[0]) if item[0] in _ORDER else len(_ORDER)
 
 
 def _checks(split: Mapping[str, Json]) -> tuple[str, ...]:
@@ -175,7 +180,7 @@ def _left_out(
     }
     section = (plan.get("contract") or {}).get("data") or {}
     excluded = {str(name): "the contract excludes it" for name in section.get("exclude") or []}
-    found = [LeftOut(f"column {name}", why) for name, why in {**ignored, **excluded}.items()]
+    found = [LeftOut(f"column {name}", why) for name, why in {**excluded, **ignored}.items()]
     if missing := (facts.get("target") or {}).get("missing"):
         found.append(LeftOut(counted(int(missing), "row", "rows"), "the target is missing"))
     return tuple(found)

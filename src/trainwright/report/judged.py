@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, final
 
 from trainwright.contract.metric import METRICS
 from trainwright.evaluation.evaluate import MODEL, Evaluation, SliceScore
 from trainwright.evaluation.intervals import Interval
-from trainwright.evaluation.verdict import Clause, Status, Verdict
+from trainwright.evaluation.verdict import BASELINE, Clause, Status, Verdict
 from trainwright.report.bars import Bar, Scale, draw_bar, scale_of
 from trainwright.report.contents import Judged
-from trainwright.report.wording import counted, show_change, show_range, show_value
+from trainwright.report.wording import counted, show_change, show_range, show_value, show_when
 
 Word = Literal["met", "missed", "undecided", "not judged"]
 
@@ -89,11 +89,11 @@ def view_judged(judged: Judged) -> JudgedView:
         part=evaluation.part,
         rows=rows,
         clauses=tuple(_clause_row(clause) for clause in verdict.clauses),
-        opened=tuple(judged.opened),
+        opened=tuple((show_when(time), why) for time, why in judged.opened),
         warnings=evaluation.warnings,
         baselines=_baselines(evaluation, verdict),
-        metrics=_metric_rows(evaluation),
-        compared=tuple(evaluation.baselines),
+        metrics=_metric_rows(evaluation, _judged_metric(evaluation, verdict)),
+        compared=_strongest_first(evaluation.baselines),
         slices=_slice_tables(evaluation, verdict),
     )
 
@@ -139,6 +139,11 @@ def _clause_row(clause: Clause) -> Row:
     )
 
 
+def _strongest_first(baselines: Iterable[str]) -> tuple[str, ...]:
+    """The baselines from the one that is hardest to beat on."""
+    return tuple(sorted(baselines, key=lambda who: (who == BASELINE, who)))
+
+
 def _judged_metric(evaluation: Evaluation, verdict: Verdict) -> str:
     judged = [clause.metric for clause in verdict.clauses if clause.metric in evaluation.metrics]
     return judged[0] if judged else next(iter(evaluation.metrics), "")
@@ -146,11 +151,12 @@ def _judged_metric(evaluation: Evaluation, verdict: Verdict) -> str:
 
 def _baselines(evaluation: Evaluation, verdict: Verdict) -> tuple[Baselines, ...]:
     metric = _judged_metric(evaluation, verdict)
-    beside = {who: each[metric] for who, each in evaluation.baselines.items() if metric in each}
+    order = _strongest_first(evaluation.baselines)
+    beside = {who: evaluation.baselines[who][metric] for who in order}
     if not beside:
         return ()
-    values = {MODEL: evaluation.metrics[metric], **dict(reversed(beside.items()))}
-    gains = {who: each[metric] for who, each in evaluation.gains.items() if metric in each}
+    values = {MODEL: evaluation.metrics[metric], **beside}
+    gains = {who: evaluation.gains[who][metric] for who in order}
     gain_scale = scale_of(list(gains.values()), [0.0])
     value_scale = scale_of(list(values.values()))
     return (
@@ -165,7 +171,7 @@ def _baselines(evaluation: Evaluation, verdict: Verdict) -> tuple[Baselines, ...
                     show_range(one),
                     draw_bar(one, 0.0, gain_scale),
                 )
-                for who, one in reversed(gains.items())
+                for who, one in gains.items()
             ),
         ),
     )
@@ -176,7 +182,14 @@ def _plain_row(name: str, interval: Interval, scale: Scale, target: float = math
     return Row(name, show_value(interval.value), show_range(interval), bar)
 
 
-def _metric_rows(evaluation: Evaluation) -> tuple[Row, ...]:
+def _metric_rows(evaluation: Evaluation, judged: str) -> tuple[Row, ...]:
+    """The judged metric first, the others in the order of the contract's table."""
+    order = [judged, *METRICS]
+    compared = _strongest_first(evaluation.baselines)
+
+    def place(item: tuple[str, Interval]) -> int:
+        return order.index(item[0]) if item[0] in order else len(order)
+
     return tuple(
         Row(
             name=name,
@@ -185,10 +198,10 @@ def _metric_rows(evaluation: Evaluation) -> tuple[Row, ...]:
             bar=draw_bar(interval, math.nan, scale_of([interval])),
             more=(
                 better_words(name),
-                *(show_value(each[name].value) for each in evaluation.baselines.values()),
+                *(show_value(evaluation.baselines[who][name].value) for who in compared),
             ),
         )
-        for name, interval in evaluation.metrics.items()
+        for name, interval in sorted(evaluation.metrics.items(), key=place)
     )
 
 

@@ -22,7 +22,7 @@ from trainwright.report.record_section import (
     view_times,
 )
 from trainwright.report.training_figures import view_training
-from trainwright.report.wording import clean, clean_lines
+from trainwright.report.wording import clean, clean_lines, show_when
 from trainwright.tracking.folder import RunFolder
 from trainwright.tracking.redaction import redact
 
@@ -92,7 +92,7 @@ def _head(contents: Contents) -> tuple[Fact, ...]:
         Fact("Task", str(contract.get("task", ""))),
         Fact("Target", str((contract.get("data") or {}).get("target", ""))),
         Fact("Model", str((contract.get("model") or {}).get("kind", ""))),
-        Fact("Started", str(contents.record.get("started", ""))),
+        Fact("Started", show_when(str(contents.record.get("started", "")))),
     )
     return tuple(fact for fact in facts if fact.value)
 

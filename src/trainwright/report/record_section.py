@@ -12,7 +12,7 @@ from trainwright.core.files import Json
 from trainwright.core.units import show_bytes, show_count, show_seconds
 from trainwright.report.contents import Contents
 from trainwright.report.data_section import shorten_hash
-from trainwright.report.wording import clean
+from trainwright.report.wording import clean, show_when
 
 _MAIN = (
     "trainwright",
@@ -25,6 +25,8 @@ _MAIN = (
     "pydantic",
     "matplotlib",
 )
+
+_PARTS = ("read", "plan", "prepare", "train", "baselines", "judge")
 
 
 @final
@@ -67,13 +69,18 @@ class RecordView:
 
 
 def view_times(seconds: Mapping[str, float]) -> tuple[TimeRow, ...]:
-    """The parts in their order, and their sum last."""
+    """The parts in the order in which a run does them, and their sum last."""
     if not seconds:
         return ()
     total = sum(seconds.values())
+    order = [*(name for name in _PARTS if name in seconds), *sorted(seconds.keys() - set(_PARTS))]
     rows = [
-        TimeRow(name, show_seconds(each), round(100 * each / total, 1) if total > 0 else 0.0)
-        for name, each in seconds.items()
+        TimeRow(
+            name,
+            show_seconds(seconds[name]),
+            round(100 * seconds[name] / total, 1) if total > 0 else 0.0,
+        )
+        for name in order
     ]
     return (*rows, TimeRow("together", show_seconds(total), 100.0))
 
@@ -120,7 +127,7 @@ def view_record(contents: Contents) -> tuple[RecordView, ...]:
         Fact("threads", _pairs(record.get("threads"))),
         Fact("Python", f"{environment.get('python', '')} on {environment.get('platform', '')}"),
         Fact("main libraries", _main(packages)),
-        Fact("started", str(record.get("started", ""))),
+        Fact("started", show_when(str(record.get("started", "")))),
         Fact("ended", _ending(record)),
         Fact("time at work", _seconds(record.get("seconds"))),
     ]
@@ -184,7 +191,7 @@ def _ending(record: Mapping[str, Json]) -> str:
     if not ending:
         return ""
     reason = f": {ending['reason']}" if ending.get("reason") else ""
-    return f"{record.get('ended', '')}, {ending.get('state', '')}{reason}"
+    return f"{show_when(str(record.get('ended', '')))}, {ending.get('state', '')}{reason}"
 
 
 def _seconds(value: Json) -> str:
@@ -192,4 +199,8 @@ def _seconds(value: Json) -> str:
 
 
 def _attempt(attempt: Mapping[str, Json]) -> tuple[str, str, str]:
-    return (str(attempt.get("started", "")), _seconds(attempt.get("seconds")), _ending(attempt))
+    return (
+        show_when(str(attempt.get("started", ""))),
+        _seconds(attempt.get("seconds")),
+        _ending(attempt),
+    )

@@ -14,7 +14,7 @@ from trainwright.core.files import Json
 from trainwright.data.table import Floats
 from trainwright.report.contents import Contents, Trees
 from trainwright.report.figures import MUTED, SERIES, Figure, Key, Panel, draw_svg
-from trainwright.report.wording import clean, show_value
+from trainwright.report.wording import clean, show_value, show_when
 from trainwright.tracking.events import number_from_json
 
 if TYPE_CHECKING:
@@ -208,7 +208,7 @@ def _svg(name: str, draw: Callable[[Axes], None]) -> Markup:
 def _happenings(events: Sequence[Mapping[str, Json]]) -> tuple[Happening, ...]:
     told = [(event, _told(event)) for event in events]
     return tuple(
-        Happening(str(event.get("step", "")), words, str(event.get("time", "")))
+        Happening(str(event.get("step", "")), words, show_when(str(event.get("time", ""))))
         for event, words in told
         if words
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import unicodedata
 
 from trainwright.core.units import show_number
@@ -11,6 +12,7 @@ from trainwright.evaluation.intervals import Interval
 NOTHING = "–"
 _ROOM = 400
 _TAIL = 12
+_TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?(?:Z|\+00:00)")
 _STRANGE = "\N{REPLACEMENT CHARACTER}"
 _JOINERS = "\u200c\u200d"
 # Control, format (among them the marks that turn the direction of text), surrogate, private and
@@ -66,6 +68,12 @@ def show_share(share: float) -> str:
     if 0 < share < 0.001:
         return "<0.1%"
     return f"{share:.1%}"
+
+
+def show_when(time: str) -> str:
+    """`2026-01-02T03:04:05.678Z` -> `2026-01-02 03:04:05 UTC`; any other text as it is."""
+    match = _TIME.fullmatch(time)
+    return f"{match[1]} {match[2]} UTC" if match else time
 
 
 def counted(count: int, one: str, many: str) -> str:
