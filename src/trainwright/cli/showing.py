@@ -19,8 +19,9 @@ from trainwright.evaluation.intervals import Interval
 from trainwright.run.evaluate import find_run, read_planned
 from trainwright.run.judged import read_judged
 from trainwright.run.result import Result
-from trainwright.run.stages import LABEL_WIDTH, StreamScreen
+from trainwright.run.stages import StreamScreen
 from trainwright.run.summary import labelled
+from trainwright.tracking.console import LABEL_WIDTH
 from trainwright.tracking.folder import list_runs
 
 _STYLE = {"met": "bold green", "missed": "bold red", "undecided": "bold yellow"}

@@ -10,11 +10,7 @@ from contextlib import contextmanager
 from typing import Protocol, TextIO, final
 
 from trainwright.core.units import show_seconds
-from trainwright.tracking.console import ConsoleProgress, build_console
-
-LABEL_WIDTH = 10
-"""Letters before the text of a line on the screen: its label and blanks."""
-
+from trainwright.tracking.console import LABEL_WIDTH, ConsoleProgress, build_console
 
 _WIDTH_UNKNOWN = 80
 

@@ -11,7 +11,7 @@ from trainwright.data.reading import Raw
 from trainwright.data.target import Classes
 from trainwright.data.wording import some
 from trainwright.planner.plan import Plan
-from trainwright.run.stages import LABEL_WIDTH
+from trainwright.tracking.console import LABEL_WIDTH
 
 _MOST_NAMES = 4
 

@@ -30,6 +30,9 @@ _PLAIN_SECONDS = 10.0
 _LIVE_SECONDS = 0.25
 _LOOKS_PER_SHOW = 5
 
+LABEL_WIDTH = 10
+"""Letters before the text of a line that stays: its label and blanks."""
+
 
 class Screen(Protocol):
     """Where progress is shown."""
@@ -104,7 +107,8 @@ class LiveScreen:
 class ConsoleProgress:
     """Shows progress. A step costs a counter; the clock is read every few steps only.
 
-    The loss is read from the device when a line is drawn, at most four times a second.
+    The loss is read from the device when a line is drawn, at most four times a second. A
+    validation is part of the next line, so that many epochs still fit one page.
     """
 
     def __init__(
@@ -125,6 +129,9 @@ class ConsoleProgress:
         self._drawn_at = self._clock.monotonic_seconds()
         self._looked_at = self._drawn_at
         self._drawn_step = -1
+        self._score = ""
+        self._validated = ""
+        self._best_step = 0
 
     def observe(self, event: Event) -> None:
         """Show what is worth showing."""
@@ -159,39 +166,42 @@ class ConsoleProgress:
         parts = [
             f"step {step:,}/{self._total:,}",
             f"loss {show_number(read_number(event.outcome.loss))}",
+            *([self._score] if self._score else []),
             f"{show_count(rate * event.outcome.rows)} rows/s",
         ]
         if rate > 0 and self._total > step:
             parts.append(f"{show_seconds((self._total - step) / rate)} left")
         self._screen.draw(step, " · ".join(parts))
 
+    def _say(self, label: str, text: str) -> None:
+        self._screen.say(f"{label:<{LABEL_WIDTH}}{text}")
+
     def _tell(self, event: RareEvent) -> None:
         match event:
             case Validated():
-                values = " · ".join(f"{k} {show_number(v)}" for k, v in event.values.items())
-                better = " · best so far" if event.improved else ""
-                self._screen.say(
-                    f"epoch {event.progress.epoch} · step {event.progress.step:,} · "
-                    f"{values}{better}"
-                )
+                values = [f"{name} {show_number(v)}" for name, v in event.values.items()]
+                self._score = values[-1] if values else ""
+                if event.improved:
+                    self._best_step = event.progress.step
+                best = f"best at step {self._best_step:,}"
+                self._validated = " · ".join([*values, *([best] if self._best_step else [])])
             case Resumed():
-                self._screen.say(f"resumed at step {event.progress.step:,}: {event.checkpoint}")
+                self._say("resumed", f"at step {event.progress.step:,}, from {event.checkpoint}")
                 for rejected in event.rejected:
-                    self._screen.say(f"rejected: {rejected}")
+                    self._say("rejected", rejected)
                 self._drawn_step = -1
             case RolledBack():
-                self._screen.say(
-                    f"rolled back from step {event.from_step:,} to {event.progress.step:,}: "
-                    f"{event.why}"
-                )
+                steps = f"from step {event.from_step:,} to {event.progress.step:,}"
+                self._say("rollback", f"{steps}: {event.why}")
                 self._drawn_step = -1
             case StepDropped():
-                self._screen.say(f"step {event.progress.step:,} dropped: {event.why}")
+                self._say("dropped", f"step {event.progress.step:,}: {event.why}")
             case Noted():
-                self._screen.say(event.message)
+                self._say("note", event.message)
             case Ended():
                 self._screen.close()
-                self._screen.say(f"ended at step {event.progress.step:,}: {event.reason}")
+                if self._validated:
+                    self._say("validated", self._validated)
             case Saving() | Saved():
                 pass
 

@@ -56,12 +56,22 @@ def test_rare_events_are_told() -> None:
     console.observe(Noted("x", "a note"))
     console.observe(Ended(here, "finished", "all 4 steps"))
     assert stream.getvalue().splitlines() == [
-        "resumed at step 4: step-0000000004",
-        "rejected: step-0000000005: torn",
-        "epoch 2 · step 4 · val_loss 0.5000 · best so far",
-        "a note",
-        "ended at step 4: all 4 steps",
+        "resumed   at step 4, from step-0000000004",
+        "rejected  step-0000000005: torn",
+        "note      a note",
+        "validated val_loss 0.5000 · best at step 4",
     ]
+
+
+def test_many_validations_do_not_fill_the_page() -> None:
+    stream, clock, loss = io.StringIO(), FakeClock(), Loss()
+    console = ConsoleProgress(PlainScreen(stream), 400, 10.0, clock)
+    for epoch in range(40):
+        run(console, clock, loss, 10, 0.1)
+        console.observe(Validated(Progress(10 * epoch), {"val_f1": 0.5}, 0.1, False))
+    lines = stream.getvalue().splitlines()
+    assert 2 <= len(lines) <= 4
+    assert all("val_f1 0.5000" in line for line in lines)
 
 
 def test_the_live_line_leaves_no_trace() -> None:
@@ -73,4 +83,5 @@ def test_the_live_line_leaves_no_trace() -> None:
     console.observe(Ended(Progress(100), "finished", "all 100 steps"))
     console.close()
     assert "[bold]not markup" in stream.getvalue()
-    assert stream.getvalue().endswith("all 100 steps\n")
+    shown = stream.getvalue()
+    assert "step " not in shown[shown.rindex("\x1b[2K") :]
