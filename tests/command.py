@@ -16,6 +16,9 @@ import numpy as np
 
 from trainwright.cli.main import main
 
+PROCESS = [sys.executable, "-c", "from trainwright.cli.main import main; main()"]
+"""The command as a process of its own; its arguments follow."""
+
 CONTRACT = """\
 name: small
 task: classification

@@ -77,12 +77,12 @@ def train(
 
         check_contract(contract, overrides, runs, as_json=as_json)
         return
+    from trainwright.api import train_and_report
     from trainwright.cli.showing import commands_after_training, screen_on_stderr, show_result
     from trainwright.run.ready import Request
-    from trainwright.run.train import train as train_contract
 
     request = Request(contract, overrides, runs, run, resume, sys.argv)
-    result = train_contract(request, screen_on_stderr())
+    result = train_and_report(request, screen_on_stderr())
     show_result(result, commands_after_training(contract, result, runs), as_json=as_json)
     raise typer.Exit(EXIT_DONE if result.verdict.status == "met" else EXIT_VERDICT_NOT_MET)
 
@@ -107,7 +107,7 @@ def predict(
 def evaluate(
     run: RunName,
     data: Annotated[
-        Path, typer.Argument(metavar="[DATA]", help="Labelled rows; the run's verdict if left out.")
+        Path, typer.Argument(metavar="DATA", help="Labelled rows; the run's verdict if left out.")
     ] = Path(),
     runs: Runs = _RUNS,
     as_json: AsJson = False,
@@ -121,6 +121,15 @@ def evaluate(
     result = read_judged(folder) if data == Path() else evaluate_rows(folder, data)
     show_result(result, commands_with_a_run(run, runs), as_json=as_json)
     raise typer.Exit(EXIT_DONE if result.verdict.status == "met" else EXIT_VERDICT_NOT_MET)
+
+
+@app.command()
+def report(run: RunName, runs: Runs = _RUNS) -> None:
+    """Write the HTML report of a run again, from what lies in its folder."""
+    from trainwright.report.page import write_report
+    from trainwright.run.evaluate import find_run
+
+    typer.echo(write_report(find_run(run, runs)))
 
 
 @app.command()
@@ -162,7 +171,7 @@ def version(
 def main() -> None:
     """Run the command; errors that are meant for people have no traceback."""
     try:
-        app()
+        app(prog_name="trainwright")
     except Mistake as mistake:
         for problem in mistake.problems:
             typer.echo(str(problem), err=True)

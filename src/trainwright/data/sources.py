@@ -305,6 +305,7 @@ def _broken(written: str, kind: str, detail: str) -> Problem:
     return Problem(
         f"the {kind} file is damaged or cut short",
         found=detail.splitlines()[0][:200] if detail else "",
+        expected=f"a whole {kind} file",
         fix="copy or export the file again and compare its size with the original",
         place=Place(written),
     )
