@@ -14,9 +14,10 @@ from trainwright.evaluation.evaluate import Evaluation
 from trainwright.evaluation.verdict import Verdict
 from trainwright.predictor.bundle import read_bundle
 from trainwright.predictor.predictor import Predictor
+from trainwright.report.page import write_report
 from trainwright.run.ready import Request
 from trainwright.run.result import Result
-from trainwright.run.stages import StreamScreen
+from trainwright.run.stages import Screen, StreamScreen
 from trainwright.run.train import train as train_contract
 
 
@@ -86,7 +87,18 @@ def train(
         TrainwrightError: the other ways to fail, each named in `trainwright.core.errors`.
     """
     request = Request(Path(contract), tuple(overrides), Path(runs), name, resume)
-    return TrainedRun(train_contract(request, StreamScreen(sys.stderr)))
+    return TrainedRun(train_and_report(request, StreamScreen(sys.stderr)))
+
+
+def train_and_report(request: Request, screen: Screen) -> Result:
+    """What the command and `train` share: the run to its verdict, then its report.
+
+    Raises:
+        As `train`.
+    """
+    result = train_contract(request, screen)
+    write_report(result.folder)
+    return result
 
 
 def load(bundle: str | Path) -> Predictor:

@@ -10,7 +10,6 @@ from trainwright.evaluation.baselines import fit_baselines
 from trainwright.evaluation.evaluate import Scored, evaluate
 from trainwright.evaluation.verdict import judge
 from trainwright.predictor.bundle import write_bundle
-from trainwright.report.page import write_report
 from trainwright.run.baselines import write_baselines
 from trainwright.run.context import RunContext
 from trainwright.run.fitted import Fitted
@@ -46,8 +45,6 @@ def train(request: Request, screen: Screen) -> Result:
         _check_ending(fitted, request, started)
         result = _judge(ready, fitted, started, stages)
         started.finish(result.verdict.status, fitted.reason)
-        with stages("report"):
-            write_report(started.folder)
     screen.say(labelled("trained", f"{fitted.reason} ({fitted.kind})"))
     screen.say(labelled("time", stages.line()))
     return result
