@@ -357,20 +357,7 @@ def test_a_run_in_use(project: Path) -> None:
     assert command("train", "small.yaml", "--run", "busy").code in (0, 3)
     with RunFolder.open(project / "runs" / "busy").lock():
         before = tree(project)
-        done = subprocess.run(
-            [
-                *PROCESS,
-                "train",
-                "small.yaml",
-                "--run",
-                "busy",
-                "--resume",
-            ],
-            cwd=project,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = process(*PROCESS, "train", "small.yaml", "--run", "busy", "--resume")
         assert tree(project) == before
     assert done.returncode == 15
     assert f"in use by process {os.getpid()} " in done.stderr
