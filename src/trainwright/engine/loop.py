@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import math
 import time
+from types import MappingProxyType
 from typing import assert_never
 
 import torch
 
+from trainwright.checkpoint.random_state import RandomState
 from trainwright.checkpoint.score import NOT_SCORED, NotScored
 from trainwright.checkpoint.state import Snapshot
 from trainwright.checkpoint.store import Loaded, NoCheckpoint
@@ -83,20 +85,18 @@ def _tell(job: Job, event: Event) -> None:
 
 
 def _validate(job: Job, progress: Progress) -> float:
-    """Score the model and tell patience; mode and random numbers are left as found."""
+    """Score the model and tell patience; modes and random numbers are left as found."""
     started = time.perf_counter()
-    was_training = job.model.training
-    cpu_state = torch.get_rng_state()
-    device_states = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
+    modes = [(module, module.training) for module in job.model.modules()]
+    numbers = RandomState().snapshot()
     job.model.eval()
     try:
         with torch.no_grad():
-            values = job.validate()
+            values = MappingProxyType(dict(job.validate()))
     finally:
-        job.model.train(was_training)
-        torch.set_rng_state(cpu_state)
-        if device_states:
-            torch.cuda.set_rng_state_all(device_states)
+        for module, training in modes:
+            module.training = training
+        RandomState().restore(numbers)
     score = values[job.patience.watch]
     improved = job.patience.tell(score, progress.step)
     _tell(job, Validated(progress, values, time.perf_counter() - started, improved))
