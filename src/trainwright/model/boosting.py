@@ -18,7 +18,9 @@ from trainwright.core.files import Json, read_json, write_json, write_text
 from trainwright.data.table import Floats, Inputs
 
 _CURVE_EVERY = 10
-"""Trees between two points of the training curve: measuring the training rows costs time."""
+_CURVE_SHARE = 0.2
+"""Trees between two points of the training curve: at least so many, and a share of those there are,
+because measuring the training rows costs time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +217,7 @@ class _Watcher:
     best_trees: int = 0
     curve: list[CurvePoint] = field(default_factory=list)
     _best_value: float = float("nan")
+    _next_point: float = 1
 
     def __call__(self, env: CallbackEnv) -> None:
         trees = env.iteration + 1
@@ -229,7 +232,8 @@ class _Watcher:
             self.watching.tell(trees, value)
             last = last or trees - self.best_trees >= self.patience
         last = last or self.watching.should_stop()
-        if results and (last or trees == 1 or trees % _CURVE_EVERY == 0):
+        if results and (last or trees >= self._next_point):
+            self._next_point = trees + max(_CURVE_EVERY, _CURVE_SHARE * trees)
             assert isinstance(env.model, lightgbm.Booster)
             train = float(env.model.eval_train()[0][2])
             self.curve.append(CurvePoint(trees, train, float(value)))
