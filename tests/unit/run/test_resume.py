@@ -1,0 +1,250 @@
+"""Taking up a run again: what is the same run, what is refused, and what the record says."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from command import CONTRACT, PROCESS, command, inside, tree, write_project, write_rows
+from trainwright.core.files import read_json, write_json
+from trainwright.core.hashing import hash_file
+
+NETWORK = (
+    CONTRACT.replace("kind: boosting", "kind: mlp").replace("max_trees: 5", "hidden: [16, 8]")
+    + "training:\n  num_epochs: 40\n  batch_size: 32\n  early_stopping: {patience: 1000}\n"
+)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Iterator[Path]:
+    write_project(tmp_path)
+    with inside(tmp_path):
+        yield tmp_path
+
+
+def trained(*words: str) -> Path:
+    """The folder of a run that came to its verdict."""
+    ran = command("train", "small.yaml", "--run", "one", *words)
+    assert ran.code in (0, 3), ran.err
+    return Path("runs/one")
+
+
+def unended(run: Path) -> None:
+    """As a process that was killed while it trained leaves its run."""
+    (run / "evaluation.json").unlink()
+    record = read_json(run / "record.json")
+    for entry in (record, record["attempts"][-1]):
+        del entry["ending"], entry["ended"]
+    write_json(run / "record.json", record)
+
+
+def state() -> Any:
+    (only,) = json.loads(command("runs", "list", "--json").out)
+    return only["state"]
+
+
+def without_lock(folder: Path) -> dict[str, str]:
+    return {path: digest for path, digest in tree(folder).items() if path != "lock"}
+
+
+def test_a_finished_run_stays_as_it_is(project: Path) -> None:
+    run = trained()
+    before = without_lock(run)
+    first = json.loads(command("evaluate", "one", "--json").out)
+    ran = command("train", "small.yaml", "--run", "one", "--resume", "--json")
+    assert "one is finished: nothing to do" in ran.err
+    assert json.loads(ran.out) == first
+    assert ran.code == (0 if first["verdict"] == "met" else 3)
+    assert without_lock(run) == before
+    assert state() == "finished"
+
+
+def test_a_killed_run_is_interrupted_and_comes_to_its_verdict(project: Path) -> None:
+    run = trained()
+    first = json.loads(command("evaluate", "one", "--json").out)
+    unended(run)
+    assert state() == "interrupted"
+    assert command("evaluate", "one").code == 2
+    ran = command("train", "small.yaml", "--resume", "--run", "one", "--json")
+    assert json.loads(ran.out) == first
+    assert state() == "finished"
+    assert len(read_json(run / "record.json")["attempts"]) == 2
+
+
+def test_the_newest_unfinished_run_of_the_contract_goes_on(project: Path) -> None:
+    for _ in range(2):
+        assert command("train", "small.yaml").code in (0, 3)
+    unended(Path("runs/small-1"))
+    ran = command("train", "small.yaml", "--resume", "--json")
+    assert json.loads(ran.out)["run"] == "small-1"
+    again = command("train", "small.yaml", "--resume")
+    assert again.code == 2
+    assert "no unfinished run of small" in again.err
+
+
+def test_another_contract_is_refused_with_the_path(project: Path) -> None:
+    unended(trained())
+    before = without_lock(project / "runs")
+    text = CONTRACT.replace("max_trees: 5", "max_trees: 6").replace("target: 0.6", "target: 0.7")
+    Path("small.yaml").write_text(text)
+    ran = command("train", "small.yaml", "--run", "one", "--resume")
+    assert ran.code == 2
+    assert "small.yaml:9: model.max_trees: run one was started with another contract" in ran.err
+    assert "    found: 6\n    expected: 5\n    fix: " in ran.err
+    assert "small.yaml:12: metric.target: " in ran.err
+    after = without_lock(project / "runs")
+    assert {k: v for k, v in after.items() if k != "one/lock"} == {
+        k: v for k, v in before.items() if k != "one/lock"
+    }
+
+
+def test_other_data_is_refused_by_its_file(project: Path) -> None:
+    unended(trained())
+    write_rows(Path("rows.csv"), seed=1)
+    ran = command("train", "small.yaml", "--run", "one", "--resume")
+    assert ran.code == 11
+    assert "rows.csv" in ran.err.splitlines()[-1]
+    assert "--set resume.data_changed=record" in ran.err
+    assert state() == "interrupted"
+
+
+def test_other_data_is_recorded_where_that_is_allowed(project: Path) -> None:
+    run = trained()
+    version = read_json(run / "record.json")["data_version"]
+    unended(run)
+    write_rows(Path("rows.csv"), seed=1)
+    words = ("train", "small.yaml", "--run", "one", "--resume")
+    ran = command(*words, "--set", "resume.data_changed=record")
+    assert ran.code in (0, 3), ran.err
+    assert "the data has changed since the run was started: rows.csv" in ran.err
+    assert read_json(run / "record.json")["data_version"] != version
+    events = [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]
+    assert [event["kind"] for event in events if event["event"] == "noted"] == ["data_changed"]
+
+
+def test_there_is_nothing_to_resume(project: Path) -> None:
+    ran = command("train", "small.yaml", "--resume", "--run", "none")
+    assert ran.code == 2
+    assert "there is no run here" in ran.err
+    assert not Path("runs").exists()
+
+
+def test_a_run_stopped_before_its_plan_is_not_resumed(project: Path) -> None:
+    run = trained()
+    unended(run)
+    (run / "plan.json").unlink()
+    ran = command("train", "small.yaml", "--resume", "--run", "one")
+    assert ran.code == 2
+    assert "was stopped before it began" in ran.err
+
+
+def test_the_states_that_are_listed(project: Path) -> None:
+    run = trained()
+    assert state() == "finished"
+    record = read_json(run / "record.json")
+    for written, listed in (("interrupted", "interrupted"), ("failed", "failed")):
+        record["ending"]["state"] = written
+        write_json(run / "record.json", record)
+        assert state() == listed
+
+
+# A network that is stopped by a signal, in a process of its own.
+
+
+def weights(run: Path) -> str:
+    return hash_file(run / "bundle" / "network.safetensors")
+
+
+def stopped_at(step: int, *words: str) -> subprocess.CompletedProcess[str]:
+    """Train in a process that gets SIGTERM after `step`."""
+    script = (
+        "import os, signal\n"
+        "from trainwright.engine.step import OptimizerStep\n"
+        "take, steps = OptimizerStep.__call__, [0]\n"
+        "def counted(self, micro_batches):\n"
+        "    steps[0] += 1\n"
+        f"    if steps[0] == {step}: os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    return take(self, micro_batches)\n"
+        "OptimizerStep.__call__ = counted\n"
+        "from trainwright.cli.main import main\n"
+        "main()\n"
+    )
+    return subprocess.run(
+        [PROCESS[0], "-c", script, *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_a_stopped_network_goes_on_to_the_same_bits(project: Path) -> None:
+    pytest.importorskip("torch")
+    Path("small.yaml").write_text(NETWORK)
+    # An override and a folder with a blank: the printed command must hold both.
+    words = ["small.yaml", "--set", "model.dropout=0.2", "--runs", "my runs"]
+    assert command("train", *words, "--run", "whole").code in (0, 3)
+    steps = len(Path("my runs/whole/signals.jsonl").read_text().splitlines())
+    random = np.random.default_rng(int.from_bytes(os.urandom(4), "little"))
+    early, late = int(random.integers(2, 20)), int(random.integers(steps - 20, steps - 1))
+    for step in (early, late):
+        name = f"stopped-{step}"
+        done = stopped_at(step, "train", *words, "--run", name)
+        assert done.returncode == 75, f"step {step}: {done.stderr}"
+        assert not done.stdout
+        assert "stopped by SIGTERM" in done.stderr
+        ending = read_json(Path("my runs") / name / "record.json")["ending"]
+        assert (ending["state"], ending["exit_code"]) == ("interrupted", 75)
+        printed = shlex.split(re.findall(r"^ +(trainwright train .*)$", done.stderr, re.M)[-1])
+        ran = command(*printed[1:])
+        assert ran.code in (0, 3), ran.err
+        assert f"resumed   at step {step}, " in ran.err
+        assert weights(Path("my runs") / name) == weights(Path("my runs/whole")), f"step {step}"
+        signals = [Path("my runs", run, "signals.jsonl").read_text() for run in (name, "whole")]
+        numbers = [[json.loads(line)["loss"] for line in text.splitlines()] for text in signals]
+        assert numbers[0] == numbers[1]
+
+
+def test_a_stopped_boosting_can_be_resumed_too(project: Path) -> None:
+    script = (
+        "import os, signal\n"
+        "from trainwright.run import learners\n"
+        "tell = learners._Told.tree\n"
+        "def told(self, trees, value):\n"
+        "    if trees == 3: os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    tell(self, trees, value)\n"
+        "learners._Told.tree = told\n"
+        "from trainwright.cli.main import main\n"
+        "main()\n"
+    )
+    done = subprocess.run(
+        [PROCESS[0], "-c", script, "train", "small.yaml", "--run", "one"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 75, done.stderr
+    assert state() == "interrupted"
+    assert command("train", "small.yaml", "--run", "one", "--resume").code in (0, 3)
+    assert trained_again() == weights_of_trees("one")
+
+
+def trained_again() -> str:
+    assert command("train", "small.yaml", "--run", "whole").code in (0, 3)
+    return weights_of_trees("whole")
+
+
+def weights_of_trees(run: str) -> str:
+    (model,) = Path("runs", run, "bundle").glob("*.txt")
+    return hash_file(model)
