@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from trainwright.core.errors import Mistake, Problem
 from trainwright.data.feed import StepBatches
 from trainwright.distributed.strategy import SingleProcess, Strategy
+from trainwright.engine.buffers import MovingBuffers
 from trainwright.engine.precision import Full, Precision
 from trainwright.objective.losses import Objective
 from trainwright.tracking.events import StepOutcome
@@ -67,6 +68,7 @@ class OptimizerStep:
         self._parameters = [
             parameter for group in optimizer.param_groups for parameter in group["params"]
         ]
+        self._buffers = MovingBuffers(model)
         self._roots: dict[tuple[int, torch.dtype], Tensor] = {}
         if any(parameter.device.type != "cpu" for parameter in self._parameters):
             _need_fused(optimizer)
@@ -76,6 +78,7 @@ class OptimizerStep:
         started = time.perf_counter()
         for parameter in self._parameters:
             parameter.grad = None
+        self._buffers.keep()
         loss = self._backward(work)
         gradients = [p.grad for p in self._parameters if p.grad is not None]
         if not gradients:
@@ -119,12 +122,15 @@ class OptimizerStep:
         key = (targets, loss_sum.dtype)
         root = self._roots.get(key)
         if root is None:
+            if targets == 0:
+                raise _no_targets()
             root = self._roots[key] = torch.full_like(loss_sum, 1 / targets)
         return root
 
     def _update_on_host(self, loss: float, norm: float, gradients: list[Tensor]) -> float:
         """Clip and update, unless a number is not finite; 1 if the update was dropped."""
         if not (math.isfinite(norm) and math.isfinite(loss)):
+            self._buffers.put_back()
             return 1.0
         if norm > self._max_norm:
             torch._foreach_mul_(gradients, self._max_norm / (norm + 1e-6))
@@ -139,6 +145,7 @@ class OptimizerStep:
             self._optimizer.grad_scale = scale  # type: ignore[attr-defined]
         self._optimizer.found_inf = dropped  # type: ignore[attr-defined]
         self._optimizer.step()
+        self._buffers.put_back_if(dropped)
         return dropped
 
 
@@ -152,6 +159,16 @@ def _need_fused(optimizer: torch.optim.Optimizer) -> None:
                 fix=f"torch.optim.{type(optimizer).__name__}(..., fused=True)",
             )
         )
+
+
+def _no_targets() -> Mistake:
+    return Mistake(
+        Problem(
+            "a step has no targets, so its mean loss does not exist",
+            expected="at least one target in the micro-batches of every step",
+            fix="leave out rows without targets, or make the steps larger",
+        )
+    )
 
 
 def _no_gradient() -> Mistake:
