@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated
 
@@ -170,6 +171,10 @@ def version(
 
 def main() -> None:
     """Run the command; errors that are meant for people have no traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            # A terminal that cannot show a letter is no reason to lose a result.
+            stream.reconfigure(errors="replace")
     try:
         app(prog_name="trainwright")
     except Mistake as mistake:

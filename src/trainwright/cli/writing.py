@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+import shlex
 import sys
 from pathlib import Path
 
@@ -24,9 +26,11 @@ def write_contract(data: Path, target: str, output: Path, *, force: bool, as_jso
             Problem(
                 "a file is there already",
                 found=str(output),
+                expected="a name that is free",
                 fix="choose another name with -o FILE, or write over it with --force",
             )
         )
+    _check_folder(output)
     folder = Path() if output == _STDOUT else output.parent
     text = propose_contract(data, target, folder)
     if output == _STDOUT:
@@ -52,6 +56,7 @@ def write_predictions(run: str, runs: Path, rows: Path, output: Path, *, as_json
                 fix=f"-o {output.stem}.csv",
             )
         )
+    _check_folder(output)
     predictions = predict_rows(find_run(run, runs), rows)
     if output == _STDOUT:
         sys.stdout.write(predictions.write_csv())
@@ -61,6 +66,28 @@ def write_predictions(run: str, runs: Path, rows: Path, output: Path, *, as_json
         show_json({"rows": predictions.height, "output": str(output)})
     else:
         sys.stdout.write(f"{predictions.height:,} predictions in {output}\n")
+
+
+def _check_folder(output: Path) -> None:
+    """Say before the work that its result has no place to go."""
+    folder = output.parent
+    if output.is_dir():
+        found, fix = f"{output}: a folder", "name a file in it"
+    elif not folder.is_dir():
+        found, fix = f"{folder}: no such folder", f"mkdir -p {shlex.quote(str(folder))}"
+    elif not os.access(folder, os.W_OK | os.X_OK):
+        found, fix = f"{folder}: permission denied", "choose another folder or change its rights"
+    else:
+        return
+    raise Mistake(
+        Problem(
+            "the output cannot be written",
+            path="-o",
+            found=found,
+            expected="a file in a folder in which this user may write",
+            fix=fix,
+        )
+    )
 
 
 def _encoded(frame: pl.DataFrame, kind: str) -> bytes:
