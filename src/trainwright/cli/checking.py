@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from trainwright.cli.showing import screen_on_stderr, show_json
+from trainwright.cli.showing import say, say_whole, screen_on_stderr, show_json
 from trainwright.doctor.preflight import preflight
 from trainwright.run.ready import Request, make_ready
 from trainwright.run.stages import Stages
@@ -26,8 +26,13 @@ def check_contract(contract: Path, overrides: Sequence[str], runs: Path, *, as_j
             }
         )
         return
-    for choice in ready.plan.choices:
-        sys.stdout.write(f"{choice.path} = {choice.value}  ({choice.reason})\n")
+    for number, choice in enumerate(ready.plan.choices):
+        say("" if number else "decided", f"{choice.path} = {choice.value} ({choice.reason})")
     for finding in findings:
-        sys.stdout.write(f"{finding.status:8} {finding.check}: {finding.message}\n")
-    sys.stdout.write(f"next:    trainwright train {contract}\n")
+        say(finding.status, f"{finding.check} · {finding.message}")
+    say_whole("next", shlex.join(["trainwright", "train", str(contract), *_again(request)]))
+
+
+def _again(request: Request) -> list[str]:
+    words = [word for override in request.overrides for word in ("--set", override)]
+    return words if request.runs == Path("runs") else [*words, "--runs", str(request.runs)]

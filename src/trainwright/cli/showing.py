@@ -46,16 +46,16 @@ def show_result(result: Result, following: Sequence[str], *, as_json: bool) -> N
     console = _console()
     if console.is_terminal:
         console.print()
-    _say(console, "scores", Text(_against_baselines(result)))
+    say("scores", _against_baselines(result))
     for warning in result.evaluation.warnings:
-        _say(console, "warning", Text(warning, style="yellow"))
+        say("warning", warning, "yellow")
     console.print(_verdict_table(result, console))
     status = result.verdict.status
-    _say(console, "verdict", Text(status.upper(), style=_STYLE[status]))
+    say("verdict", status.upper(), _STYLE[status])
     if result.folder.report.is_file():
-        _say_whole(console, "report", str(result.folder.report))
+        say_whole("report", str(result.folder.report))
     for label, line in zip(("next", ""), following, strict=False):
-        _say_whole(console, label, line)
+        say_whole(label, line)
 
 
 def commands_after_training(contract: Path, result: Result, runs: Path) -> list[str]:
@@ -81,21 +81,22 @@ def _command(verb: str, runs: Path, *words: str) -> list[str]:
     return ["trainwright", verb, *words, *where]
 
 
-def _say(console: Console, label: str, text: Text) -> None:
-    """A labelled text; on a terminal its further lines stand below its first."""
+def say(label: str, text: str, style: str = "") -> None:
+    """A labelled text on stdout; on a terminal its further lines stand below its first."""
+    console = _console()
     if not console.is_terminal:
-        _say_whole(console, label, text.plain)
+        say_whole(label, text)
         return
     grid = Table.grid()
     grid.add_column(width=LABEL_WIDTH)
     grid.add_column(overflow="fold")
-    grid.add_row(label, text)
+    grid.add_row(label, Text(text, style=style))
     console.print(grid)
 
 
-def _say_whole(console: Console, label: str, text: str) -> None:
+def say_whole(label: str, text: str) -> None:
     """A labelled text that is copied from the screen: it is never broken."""
-    console.print(labelled(label, text), markup=False, highlight=False, soft_wrap=True)
+    _console().print(labelled(label, text), markup=False, highlight=False, soft_wrap=True)
 
 
 def _verdict_table(result: Result, console: Console) -> Table:
@@ -142,7 +143,6 @@ def show_one_run(run: str, runs: Path, *, as_json: bool) -> None:
         verdict = read_judged(folder).to_json() if judged else None
         show_json({"run": folder.name, "record": record, "result": verdict})
         return
-    console = _console()
     ending = record.get("ending", {})
     lines = {
         "run": folder.name,
@@ -155,7 +155,7 @@ def show_one_run(run: str, runs: Path, *, as_json: bool) -> None:
     }
     for key, value in lines.items():
         if value:
-            _say(console, key, Text(str(value)))
+            say(key, str(value))
     if judged:
         following = commands_with_a_run(folder.name, runs)
         show_result(read_judged(folder), following, as_json=False)
