@@ -130,7 +130,7 @@ def start(
     watch = "val_early" if setting.stops_early else "val_loss"
     patience = Patience(watch, "min", 3 if setting.stops_early else math.inf)
     clock, flag, seen = TimeLimit(1e9, "the budget"), StopFlag(), RecordingObserver()
-    feed = Feed([inputs, targets], 2, 2, seed=11)
+    feed = Feed([inputs.clone(), targets.clone()], 2, 2, seed=11)
     signals = folder / "signals.jsonl"
     canary = Canary(
         job=Job(

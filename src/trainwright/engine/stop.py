@@ -105,15 +105,16 @@ class Patience:
         self._told_step = -1
 
     def tell(self, value: float, step: int) -> bool:
-        """Take in the value of one validation; whether it is the best so far. NaN never is.
+        """Take in the value of one validation; whether it is the best so far.
 
-        The value of a step that was told already, as after a resume at the very end, counts once.
+        A value that is not finite never is. The value of a step that was told already, as after a
+        resume at the very end, counts once.
         """
         if step == self._told_step:
             return step == self.best_step
         self._told_step = step
         gain = value - self.best if self.direction == "max" else self.best - value
-        improved = not math.isnan(value) and (math.isnan(self.best) or gain > self._min_delta)
+        improved = math.isfinite(value) and (math.isnan(self.best) or gain > self._min_delta)
         if improved:
             self.best, self.best_step, self._without_gain = value, step, 0
         else:
