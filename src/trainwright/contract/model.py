@@ -70,8 +70,8 @@ class Mlp(Section):
     """Width of each category's embedding. `auto`: min(50, ceil(1.6 * categories ** 0.56))."""
 
     numeric_embedding: Literal["none", "periodic"] = "periodic"
-    """How a number enters: as it is, or through sines and cosines of learned frequencies, which lets
-    a network see thresholds and narrow ranges as trees do (Gorishniy et al. 2022,
+    """How a number enters: as it is, or through sines and cosines of learned frequencies, which
+    lets a network see thresholds and narrow ranges as trees do (Gorishniy et al. 2022,
     arXiv:2203.05556, section 3.3)."""
 
 
@@ -101,8 +101,8 @@ class TabularResNet(Section):
     """Width of each category's embedding. `auto`: min(50, ceil(1.6 * categories ** 0.56))."""
 
     numeric_embedding: Literal["none", "periodic"] = "periodic"
-    """How a number enters: as it is, or through sines and cosines of learned frequencies, which lets
-    a network see thresholds and narrow ranges as trees do (Gorishniy et al. 2022,
+    """How a number enters: as it is, or through sines and cosines of learned frequencies, which
+    lets a network see thresholds and narrow ranges as trees do (Gorishniy et al. 2022,
     arXiv:2203.05556, section 3.3)."""
 
 

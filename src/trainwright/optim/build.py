@@ -11,8 +11,8 @@ from trainwright.optim.groups import parameter_groups
 
 
 def build_optimizer(section: AdamW, model: nn.Module) -> torch.optim.Optimizer:
-    """torch's AdamW in its fused form: the fastest on CPU and GPU alike, and the one that can drop a
-    non-finite update on the device."""
+    """torch's AdamW in its fused form: the fastest on CPU and GPU alike, and the one that can drop
+    a non-finite update on the device."""
     return torch.optim.AdamW(
         parameter_groups(model, section.weight_decay),
         lr=settled(section.learning_rate),

@@ -14,13 +14,15 @@ from trainwright.core.files import Json
 @dataclass(frozen=True, slots=True)
 class DeviceFacts:
     """The device that a network would be trained on. `memory_bytes` is the GPU's, and 0 on a CPU;
-    `cores` are those this process may use."""
+    `cores` are those this process may use, `threads` those that torch computes with: the bits of a
+    result depend on them."""
 
     kind: Literal["cpu", "cuda"] = "cpu"
     name: str = "CPU"
     has_bf16: bool = False
     memory_bytes: int = 0
     cores: int = 1
+    threads: int = 1
 
     def to_json(self) -> Json:
         """The fields by name."""
@@ -30,6 +32,7 @@ class DeviceFacts:
             "has_bf16": self.has_bf16,
             "memory_bytes": self.memory_bytes,
             "cores": self.cores,
+            "threads": self.threads,
         }
 
 
@@ -40,12 +43,18 @@ def read_device(for_network: bool) -> DeviceFacts:
     """
     cores = len(os.sched_getaffinity(0))
     if not for_network or find_spec("torch") is None:
-        return DeviceFacts(cores=cores)
+        return DeviceFacts(cores=cores, threads=cores)
     import torch
 
+    threads = torch.get_num_threads()
     if not torch.cuda.is_available():
-        return DeviceFacts(cores=cores)
+        return DeviceFacts(cores=cores, threads=threads)
     properties = torch.cuda.get_device_properties(0)
     return DeviceFacts(
-        "cuda", properties.name, torch.cuda.is_bf16_supported(), properties.total_memory, cores
+        kind="cuda",
+        name=properties.name,
+        has_bf16=torch.cuda.is_bf16_supported(),
+        memory_bytes=properties.total_memory,
+        cores=cores,
+        threads=threads,
     )

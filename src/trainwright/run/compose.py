@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, final
 
@@ -13,34 +13,36 @@ from torch import nn
 from trainwright.checkpoint.module import ModuleState
 from trainwright.checkpoint.optimizer import OptimizerState
 from trainwright.checkpoint.random_state import RandomState
+from trainwright.checkpoint.state import Stateful
 from trainwright.checkpoint.store import Checkpoints
-from trainwright.contract.metric import METRICS, Direction, TaskKind
+from trainwright.contract.metric import Direction, TaskKind
 from trainwright.contract.model import Network
 from trainwright.contract.section import settled
 from trainwright.contract.training import Training
 from trainwright.core.files import Json
-from trainwright.data.feed import Batch, Feed
+from trainwright.data.feed import Feed
 from trainwright.data.prepare import Prepared
-from trainwright.data.table import Part
-from trainwright.data.target import Numbers
 from trainwright.engine.guard import HaltOnNonFinite
 from trainwright.engine.job import Every, Job
 from trainwright.engine.precision import build_precision
 from trainwright.engine.step import OptimizerStep
 from trainwright.engine.stop import Patience, StepLimit, StopRequested, TimeLimit
-from trainwright.evaluation.answers import answers_of
-from trainwright.evaluation.metrics import measure
 from trainwright.model.network import build_network
 from trainwright.model.shape import TableShape
-from trainwright.objective.losses import Objective, build_objective
+from trainwright.objective.losses import build_objective
 from trainwright.optim.build import build_optimizer
 from trainwright.optim.knob import LearningRate
 from trainwright.optim.schedule import build_schedule
 from trainwright.planner.plan import Plan
 from trainwright.predictor.network import NetworkScorer
 from trainwright.run.context import RunContext
+from trainwright.run.validating import Validation, ValidationLoss, tensors_of
+from trainwright.tracking.events import Number
+from trainwright.tracking.observers import Observers
+from trainwright.tracking.signals import SignalRecorder, read_each
 
-_WINDOW_ON_GPU = 50
+_WINDOW = 50
+"""Steps whose numbers are read and written together."""
 
 
 @final
@@ -66,122 +68,86 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
     scorer = NetworkScorer(section, shape, prepared.target, model)
     objective = build_objective(task)
     feed = Feed(
-        _tensors(prepared.train, prepared, device),
+        tensors_of(prepared.train, prepared, device),
         settled(training.batch_size),
         settled(training.gradient_accumulation_steps),
         seed=contract.seed,
         shuffle=contract.data.shuffle,
     )
-    total_steps = settled(training.num_epochs) * feed.steps_per_epoch
     optimizer = build_optimizer(training.optimizer, model)
+    step = OptimizerStep(
+        model,
+        objective,
+        optimizer,
+        max_norm=_max_norm(training),
+        precision=build_precision(_precision(training), device),
+    )
+    total_steps = settled(training.num_epochs) * feed.steps_per_epoch
     patience = _patience(training)
     seconds = contract.budget.seconds()
     limit = TimeLimit(seconds, f"the budget of {seconds / 3600:g} hours")
     validate_every = Every(training.validate_every_n_epochs * feed.steps_per_epoch)
     keep = training.checkpointing.keep_top_k
     checkpoints = Checkpoints(run.folder.checkpoints, keep, patience.direction)
-    model_state = ModuleState(model)
-    validation = Validation(
-        prepared, scorer, plan, _ValidationLoss(objective, model, prepared, device)
-    )
+    loss = ValidationLoss(objective, model, prepared, device)
     job = Job(
         model=model,
         feed=feed,
-        step=OptimizerStep(
-            model,
-            objective,
-            optimizer,
-            max_norm=_max_norm(training),
-            precision=build_precision(_precision(training), device),
-        ),
+        step=step,
         knobs=(LearningRate(optimizer, build_schedule(training.scheduler, total_steps)),),
-        guard=HaltOnNonFinite(1 if device.type == "cpu" else _WINDOW_ON_GPU),
+        guard=HaltOnNonFinite(1 if device.type == "cpu" else _WINDOW),
         stop_rules=(StepLimit(total_steps), patience, limit, StopRequested(run.flag)),
-        state={
-            "model": model_state,
-            "optimizer": OptimizerState(optimizer, model.named_parameters()),
-            "random": RandomState(),
-            "patience": patience,
-            "clock": limit,
-        },
-        observers=(*run.observers, run.screen.progress(total_steps)),
-        validate=validation,
+        state=_state(training, model, optimizer, patience, limit),
+        observers=(
+            *run.observers,
+            Observers([_recorder(run, device)], run.screen.say),
+            run.screen.progress(total_steps),
+        ),
+        validate=Validation(prepared, scorer, plan, loss),
         validate_every=validate_every,
         patience=patience,
         checkpoints=checkpoints,
         checkpoint_every=_checkpoint_every(plan, validate_every),
         inventory=_inventory(plan, prepared),
     )
-    return Composed(job, checkpoints, model_state, scorer)
+    return Composed(job, checkpoints, ModuleState(model), scorer)
 
 
-@final
-class Validation:
-    """The validation loss and metrics of a network."""
-
-    def __init__(
-        self, prepared: Prepared, scorer: NetworkScorer, plan: Plan, loss: _ValidationLoss
-    ) -> None:
-        self._part = prepared.validation
-        self._target = prepared.target
-        self._scorer = scorer
-        self._loss = loss
-        self._section = plan.contract.metric
-        watched = _watched(plan.contract.training).removeprefix("val_")
-        self._names = dict.fromkeys(
-            name for name in (watched, self._section.name) if name in METRICS
-        )
-
-    def __call__(self) -> Mapping[str, float]:
-        """`val_loss`, the watched metric and the contract's, on all validation rows."""
-        scores = self._scorer.score(self._part.inputs)
-        positive = -1 if isinstance(self._target, Numbers) else self._target.positive
-        answers = answers_of(self._part.target, scores, positive)
-        values = {f"val_{name}": measure(name, answers, self._section) for name in self._names}
-        return {"val_loss": self._loss(), **values}
+def _state(
+    training: Training,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    patience: Patience,
+    limit: TimeLimit,
+) -> dict[str, Stateful]:
+    """Everything a checkpoint holds beside the progress, by name."""
+    state: dict[str, Stateful] = {
+        "model": ModuleState(model),
+        "random": RandomState(),
+        "patience": patience,
+        "clock": limit,
+    }
+    if training.checkpointing.save_optimizer_state:
+        state["optimizer"] = OptimizerState(optimizer, model.named_parameters())
+    return state
 
 
-@final
-class _ValidationLoss:
-    """The mean training objective over the validation rows."""
-
-    def __init__(
-        self, objective: Objective, model: nn.Module, prepared: Prepared, device: torch.device
-    ) -> None:
-        self._objective = objective
-        self._model = model
-        self._batch = _tensors(prepared.validation, prepared, device)
-
-    def __call__(self) -> float:
-        total, count = 0.0, 0
-        for start in range(0, len(self._batch[0]), 8192):
-            batch = tuple(tensor[start : start + 8192] for tensor in self._batch)
-            loss_sum, targets = self._objective(self._model, batch)
-            total += float(loss_sum)
-            count += targets
-        return total / count
+def _recorder(run: RunContext, device: torch.device) -> SignalRecorder:
+    read = read_each if device.type == "cpu" else _read_at_once
+    return SignalRecorder(run.folder.signals, _WINDOW, read)
 
 
-def _tensors(part: Part, prepared: Prepared, device: torch.device) -> Batch:
-    """Numeric columns, categories and the target as the objective takes it, on the device."""
-    target = torch.tensor(part.target)
-    if isinstance(prepared.target, Numbers):
-        target = ((target - prepared.target.mean) / prepared.target.deviation).float()
-    tensors = (
-        torch.tensor(part.inputs.numeric),
-        torch.tensor(part.inputs.categories),
-        target,
-    )
-    return tuple(tensor.to(device) for tensor in tensors)
+def _read_at_once(numbers: Sequence[Number]) -> list[float]:
+    """Read what is still on the device in one go: each read by itself would wait for it."""
+    scalars = [torch.as_tensor(number, dtype=torch.float64) for number in numbers]
+    device = next((scalar.device for scalar in scalars if scalar.is_cuda), torch.device("cpu"))
+    values: list[float] = torch.stack([scalar.to(device) for scalar in scalars]).tolist()
+    return values
 
 
 def _task(task: str) -> TaskKind:
     assert task in ("classification", "regression"), "the plan has decided the task"
     return "classification" if task == "classification" else "regression"
-
-
-def _watched(training: Training) -> str:
-    return "val_loss" if training.early_stopping == "off" else training.early_stopping.metric
 
 
 def _patience(training: Training) -> Patience:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,9 +26,6 @@ from trainwright.tracking.folder import RunFolder, list_runs
 from trainwright.tracking.log import EventLog
 from trainwright.tracking.observers import Observer, Observers
 from trainwright.tracking.record import Ending, RunFacts, RunRecord
-from trainwright.tracking.signals import SignalRecorder
-
-_WINDOW = 50
 
 
 @final
@@ -220,14 +216,14 @@ def _record(folder: RunFolder, request: Request, ready: Ready) -> RunRecord:
         source=ready.document.source.folder,
         data_version=ready.prepared.version,
         seeds={"contract": ready.plan.contract.seed},
-        threads={"cores": len(os.sched_getaffinity(0))},
+        threads={"cores": ready.device.cores, "torch": ready.device.threads},
+        gpus=[ready.device.name] if ready.device.kind == "cuda" else [],
     )
     return RunRecord.start(folder.record, facts)
 
 
 def _observers(folder: RunFolder, screen: Screen) -> tuple[Observer, ...]:
-    recorders: list[Observer] = [SignalRecorder(folder.signals, _WINDOW), EventLog(folder.events)]
-    return (Observers(recorders, screen.say),)
+    return (Observers([EventLog(folder.events)], screen.say),)
 
 
 def _ending(error: BaseException) -> Ending:

@@ -10,11 +10,12 @@ import torch
 
 from trainwright.checkpoint.store import Loaded
 from trainwright.contract.model import Network
+from trainwright.core.errors import Mistake, Problem
 from trainwright.data.prepare import Prepared
 from trainwright.engine.loop import fit
 from trainwright.planner.plan import Plan
 from trainwright.predictor.predictor import Predictor
-from trainwright.run.compose import compose
+from trainwright.run.compose import Composed, compose
 from trainwright.run.context import RunContext
 from trainwright.run.fitted import Fitted
 
@@ -31,6 +32,7 @@ class NetworkLearner:
         """Train, going on from the newest checkpoint of the run if it has one."""
         with _deterministic():
             composed = compose(self._section, self._plan, prepared, run)
+            self._check_resumable(composed, run)
             ended = fit(composed.job)
         predictor = Predictor(prepared.features, prepared.target, composed.scorer)
         reason = ended.reason
@@ -41,6 +43,23 @@ class NetworkLearner:
                 composed.model.restore(best.parts["model"])
                 reason = f"{reason}; weights of step {best.step:,}"
         return Fitted(predictor, ended.kind, reason)
+
+    def _check_resumable(self, composed: Composed, run: RunContext) -> None:
+        """Refuse to go on from checkpoints that lack the optimizer, which would not be the same
+        run."""
+        if self._plan.contract.training.checkpointing.save_optimizer_state:
+            return
+        newest = composed.checkpoints.newest_valid()
+        if isinstance(newest, Loaded) and newest.step:
+            raise Mistake(
+                Problem(
+                    f"run {run.folder.name} cannot go on: its checkpoints lack the optimizer",
+                    path="training.checkpointing.save_optimizer_state",
+                    found="false",
+                    expected="true, for runs that are to be resumed",
+                    fix="start a new run without --resume",
+                )
+            )
 
 
 @contextmanager

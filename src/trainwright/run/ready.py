@@ -16,7 +16,7 @@ from trainwright.core.errors import NOWHERE, DataMistake, NotAvailable
 from trainwright.core.extras import need_torch
 from trainwright.data.prepare import Prepared, prepare
 from trainwright.data.reading import Raw, read_data
-from trainwright.planner.device import read_device
+from trainwright.planner.device import DeviceFacts, read_device
 from trainwright.planner.plan import Plan, plan
 from trainwright.run.stages import Screen, Stages
 from trainwright.run.summary import describe_data, describe_plan, labelled
@@ -43,6 +43,7 @@ class Ready:
 
     document: Document
     raw: Raw
+    device: DeviceFacts
     plan: Plan
     prepared: Prepared
 
@@ -62,7 +63,8 @@ def make_ready(request: Request, stages: Stages, screen: Screen) -> Ready:
         need_torch("model.kind", "a network")
     with stages("read"), _blaming(document.source):
         raw = read_data(contract.data, document.source.folder)
-    decided = plan(document, raw.facts, read_device(is_network))
+    device = read_device(is_network)
+    decided = plan(document, raw.facts, device)
     task = decided.contract.task
     assert task in ("classification", "regression"), "other tasks are not available"
     with stages("prepare"), _blaming(document.source):
@@ -70,7 +72,7 @@ def make_ready(request: Request, stages: Stages, screen: Screen) -> Ready:
     notes = (labelled("note", note) for note in document.notes)
     for line in (*notes, *describe_data(raw, prepared), describe_plan(decided)):
         screen.say(line)
-    return Ready(document, raw, decided, prepared)
+    return Ready(document, raw, device, decided, prepared)
 
 
 @contextmanager

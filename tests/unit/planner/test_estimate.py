@@ -55,5 +55,5 @@ def test_an_estimate_learns_its_parameters() -> None:
 
 def test_without_a_network_the_device_is_the_cpu() -> None:
     device = read_device(for_network=False)
-    assert device == DeviceFacts(cores=device.cores)
+    assert device == DeviceFacts(cores=device.cores, threads=device.cores)
     assert device.cores >= 1
