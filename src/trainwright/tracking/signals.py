@@ -6,6 +6,7 @@ import json
 import math
 import os
 import re
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import final
@@ -38,6 +39,7 @@ SIGNALS = (
 )
 _LINE = re.compile(rb'\{"step": (\d+), .*\}\n')
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_MEMORY_SECONDS = 1.0
 
 ReadScalars = Callable[[Sequence[Number]], list[float]]
 """Reads many scalars in one go: with tensors, `torch.stack(list(scalars)).tolist()`."""
@@ -65,6 +67,8 @@ class SignalRecorder:
         self._file = LineFile(path)
         self._kept: list[StepKept] = []
         self._keep = self._kept.append
+        self._memory_bytes = 0
+        self._memory_due = 0.0
 
     @property
     def lost_steps(self) -> int:
@@ -104,7 +108,7 @@ class SignalRecorder:
                 *(outcome.found_nonfinite for outcome in outcomes),
             ]
         )
-        memory = _resident_bytes()
+        memory = self._memory()
         return "".join(
             _line(step, loss, norm, nonfinite, memory)
             for step, loss, norm, nonfinite in zip(
@@ -115,6 +119,14 @@ class SignalRecorder:
                 strict=True,
             )
         )
+
+    def _memory(self) -> int:
+        """Resident bytes, at most a second old: asking the kernel costs as much as thirty lines."""
+        now = time.monotonic()
+        if now >= self._memory_due:
+            self._memory_due = now + _MEMORY_SECONDS
+            self._memory_bytes = _resident_bytes()
+        return self._memory_bytes
 
 
 def read_signals(path: Path) -> dict[str, list[float]]:
@@ -155,10 +167,13 @@ def _not_a_signal(path: Path, line: int) -> Mistake:
 def _line(step: StepKept, loss: float, norm: float, nonfinite: float, memory: int) -> str:
     # Formatted by hand: json.dumps takes three times as long, and this runs for every step.
     progress, outcome = step
+    shown: Sequence[float | str] = (loss, outcome.learning_rate, norm, nonfinite)
+    if not math.isfinite(loss + outcome.learning_rate + norm + nonfinite):
+        shown = [_show(loss), _show(outcome.learning_rate), _show(norm), _show(nonfinite)]
     return (
-        f'{{"step": {progress.step}, "epoch": {progress.epoch}, "loss": {_show(loss)}, '
-        f'"learning_rate": {_show(outcome.learning_rate)}, "gradient_norm": {_show(norm)}, '
-        f'"nonfinite": {_show(nonfinite)}, "step_seconds": {outcome.step_seconds:.4g}, '
+        f'{{"step": {progress.step}, "epoch": {progress.epoch}, "loss": {shown[0]}, '
+        f'"learning_rate": {shown[1]}, "gradient_norm": {shown[2]}, '
+        f'"nonfinite": {shown[3]}, "step_seconds": {outcome.step_seconds:.4g}, '
         f'"data_seconds": {outcome.data_seconds:.4g}, "memory_bytes": {memory}}}\n'
     )
 
