@@ -168,6 +168,31 @@ CASES = [
         ("rows.csv:5: data.path: ", "does not end", "found: ", "expected: ", "fix: "),
     ),
     Case(
+        "nothing but a byte order mark",
+        rows(lambda lines: [], "utf-8-sig"),
+        ("rows.csv", "data.path: ", "found: ", "expected: ", "fix: "),
+    ),
+    Case(
+        "a blank first line",
+        rows(lambda lines: ["", *lines]),
+        ("rows.csv:1: data.path: ", "no column names", "found: ", "expected: ", "fix: "),
+    ),
+    Case(
+        "a broken quote in the header",
+        rows(lambda lines: ['"age,city,visits,bought', *lines[1:]]),
+        ("rows.csv:1: data.path: ", "does not end", "found: ", "expected: ", "fix: "),
+    ),
+    Case(
+        "nothing but the target",
+        rows(lambda lines: [line.rpartition(",")[2] for line in lines]),
+        ("rows.csv: data.columns: ", "no column is left", "found: ", "expected: ", "fix: "),
+    ),
+    Case(
+        "a slice that cannot be computed",
+        other("column: city,", "name: young, where: 'age <',"),
+        ("small.yaml:14: slices.0.where: ", "found: age <", "expected: ", "fix: "),
+    ),
+    Case(
         "truncated Parquet",
         parquet(lambda data: data[: len(data) // 2]),
         ("rows.parquet: data.path: ", "cut short", "found: ", "expected: ", "fix: "),

@@ -84,8 +84,9 @@ def _scan(text: str, separator: str, written: str) -> _Scan:
     starts, blank = array("q"), array("q")
     ragged: list[tuple[int, int]] = []
     start, number = 1, 0
+    names: tuple[str, ...] = ()
     try:
-        names = _names(next(reader), written)
+        names = _names(next(reader, []), written)
         start = reader.line_num + 1
         for number, record in enumerate(reader):
             if len(record) == len(names):
@@ -104,6 +105,16 @@ def _scan(text: str, separator: str, written: str) -> _Scan:
 
 
 def _names(header: list[str], written: str) -> tuple[str, ...]:
+    if not any(name.strip() for name in header):
+        raise DataMistake(
+            Problem(
+                "the first line holds no column names",
+                found="a blank line",
+                expected="a header line with the names of the columns",
+                fix="remove the blank lines above the header, or write one",
+                place=Place(written, 1),
+            )
+        )
     names = [name.strip() or f"column_{i}" for i, name in enumerate(header, start=1)]
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:

@@ -89,7 +89,8 @@ def read_data(section: Data, folder: Path) -> Raw:
     for part, source in sources.items():
         frames[part], found = _typed_frame(cells[part], columns, source)
         series, more = typed_target(target, cells[part][section.target], source)
-        frames[part] = frames[part].with_columns(series)
+        # Not with_columns: a file may hold nothing but its target.
+        frames[part] = pl.DataFrame([*frames[part].get_columns(), series])
         problems += [problem for problem in (*found, *more) if problem not in problems]
     problems += class_problems(target, frames, sources)
     if problems:

@@ -12,10 +12,11 @@ from typing import final
 from trainwright.contract.availability import unavailable
 from trainwright.contract.model import Mlp, TabularResNet
 from trainwright.contract.reading import Document, Source, placed, read_contract
-from trainwright.core.errors import NOWHERE, DataMistake, NotAvailable
+from trainwright.core.errors import NOWHERE, Mistake, NotAvailable
 from trainwright.core.extras import need_torch
 from trainwright.data.prepare import Prepared, prepare
 from trainwright.data.reading import Raw, read_data
+from trainwright.evaluation.slices import find_slices
 from trainwright.planner.device import DeviceFacts, read_device
 from trainwright.planner.plan import Plan, plan
 from trainwright.run.stages import Screen, Stages
@@ -69,6 +70,8 @@ def make_ready(request: Request, stages: Stages, screen: Screen) -> Ready:
     assert task in ("classification", "regression"), "other tasks are not available"
     with stages("prepare"), _blaming(document.source):
         prepared = prepare(raw, decided.contract.data, task, contract.seed)
+        # Asked again when the model is judged: a mistake in a condition is told before training.
+        find_slices(contract.slices, prepared.train.frame)
     notes = (labelled("note", note) for note in document.notes)
     for line in (*notes, *describe_data(raw, prepared), describe_plan(decided)):
         screen.say(line)
@@ -80,8 +83,8 @@ def _blaming(source: Source) -> Iterator[None]:
     """Problems with the data that stand in none of its files stand in the contract."""
     try:
         yield
-    except DataMistake as mistake:
-        raise DataMistake(
+    except Mistake as mistake:
+        raise type(mistake)(
             replace(problem, place=source.place_of(problem.path))
             if problem.place == NOWHERE
             else problem

@@ -21,6 +21,7 @@ VERBS = [
     ["train"],
     ["predict"],
     ["evaluate"],
+    ["report"],
     ["schema"],
     ["runs"],
     ["runs", "list"],
