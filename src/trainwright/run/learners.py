@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from typing import Protocol, assert_never, final
 
 from trainwright.contract.model import Boosting, Linear, Mlp, Model, Pretrained, TabularResNet
-from trainwright.core.units import show_number
 from trainwright.data.prepare import Prepared
 from trainwright.data.table import Part
 from trainwright.planner.plan import Plan
 from trainwright.predictor.predictor import Predictor
 from trainwright.run.context import RunContext
 from trainwright.run.fitted import Fitted
-
-_LINE_SECONDS = 10.0
 
 
 class Learner(Protocol):
@@ -61,18 +59,20 @@ class BoostingLearner:
         from trainwright.model.boosting import BoostingJob, Rows, Watching, fit_boosting
 
         deadline = time.monotonic() + self._plan.contract.budget.seconds()
-        told = _Told(run, self._section.max_trees)
-        boosted = fit_boosting(
-            BoostingJob(
-                section=self._section,
-                train=Rows(prepared.train.inputs, prepared.train.target),
-                validation=Rows(prepared.validation.inputs, prepared.validation.target),
-                outputs=prepared.target.outputs,
-                seed=self._plan.contract.seed,
-                watch=self._plan.contract.metric.name,
-            ),
-            Watching(told.tree, lambda: run.flag.is_up or time.monotonic() >= deadline),
+        job = BoostingJob(
+            section=self._section,
+            train=Rows(prepared.train.inputs, prepared.train.target),
+            validation=Rows(prepared.validation.inputs, prepared.validation.target),
+            outputs=prepared.target.outputs,
+            seed=self._plan.contract.seed,
+            watch=self._plan.contract.metric.name,
         )
+        with closing(run.screen.count(self._section.max_trees)) as progress:
+            watching = Watching(
+                lambda trees, value: progress.count(trees, "tree", value),
+                lambda: run.flag.is_up or time.monotonic() >= deadline,
+            )
+            boosted = fit_boosting(job, watching)
         predictor = Predictor(prepared.features, prepared.target, boosted)
         if run.flag.is_up:
             return Fitted(predictor, "interrupted", run.flag.why)
@@ -108,22 +108,3 @@ class LinearLearner:
         if run.flag.is_up:
             return Fitted(predictor, "interrupted", run.flag.why)
         return Fitted(predictor, "finished", "solved", linear.warnings)
-
-
-@final
-class _Told:
-    """Says from time to time how many trees have grown."""
-
-    def __init__(self, run: RunContext, most: int) -> None:
-        self._run = run
-        self._most = most
-        self._said = time.monotonic()
-
-    def tree(self, trees: int, value: float) -> None:
-        """Take notice of one more tree."""
-        now = time.monotonic()
-        if now - self._said >= _LINE_SECONDS:
-            self._said = now
-            self._run.screen.say(
-                f"tree {trees:,} of at most {self._most:,} · validation {show_number(value)}"
-            )

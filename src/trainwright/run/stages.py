@@ -10,7 +10,13 @@ from contextlib import contextmanager
 from typing import Protocol, TextIO, final
 
 from trainwright.core.units import show_seconds
-from trainwright.tracking.console import LABEL_WIDTH, ConsoleProgress, build_console
+from trainwright.tracking.console import (
+    LABEL_WIDTH,
+    ConsoleProgress,
+    CountProgress,
+    build_console,
+    build_count,
+)
 
 _WIDTH_UNKNOWN = 80
 
@@ -24,6 +30,10 @@ class Screen(Protocol):
 
     def progress(self, total_steps: int) -> ConsoleProgress:
         """An observer that shows how far the training is."""
+        ...
+
+    def count(self, total: int) -> CountProgress:
+        """Shows how many of at most `total` parts are made, for models outside the loop."""
         ...
 
 
@@ -51,6 +61,10 @@ class StreamScreen:
     def progress(self, total_steps: int) -> ConsoleProgress:
         """Live on a terminal, plain lines elsewhere."""
         return build_console(self._stream, total_steps)
+
+    def count(self, total: int) -> CountProgress:
+        """Live on a terminal, plain lines elsewhere."""
+        return build_count(self._stream, total)
 
 
 @final

@@ -206,6 +206,45 @@ class ConsoleProgress:
                 pass
 
 
+@final
+class CountProgress:
+    """Shows how many of at most `total` things there are, one line an interval."""
+
+    def __init__(
+        self,
+        screen: Screen,
+        total: int,
+        interval_seconds: float,
+        clock: Clock | None = None,
+    ) -> None:
+        self._screen = screen
+        self._total = total
+        self._interval = interval_seconds
+        self._clock: Clock = SystemClock() if clock is None else clock
+        self._drawn_at = self._clock.monotonic_seconds()
+
+    def count(self, made: int, unit: str, value: float) -> None:
+        """Take notice that there are `made` now, with the latest validation value."""
+        now = self._clock.monotonic_seconds()
+        if now - self._drawn_at >= self._interval:
+            self._drawn_at = now
+            line = f"{unit} {made:,} of at most {self._total:,} · validation {show_number(value)}"
+            self._screen.draw(made, line)
+
+    def close(self) -> None:
+        """Leave the terminal as it was."""
+        self._screen.close()
+
+
+def build_count(
+    stream: TextIO, total: int, build_live: Callable[[TextIO, int], Screen] = LiveScreen
+) -> CountProgress:
+    """Live on a terminal, plain lines at most every ten seconds elsewhere."""
+    if stream.isatty():
+        return CountProgress(build_live(stream, total), total, _LIVE_SECONDS)
+    return CountProgress(PlainScreen(stream), total, _PLAIN_SECONDS)
+
+
 def build_console(
     stream: TextIO, total_steps: int, build_live: Callable[[TextIO, int], Screen] = LiveScreen
 ) -> ConsoleProgress:

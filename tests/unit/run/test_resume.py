@@ -219,12 +219,12 @@ def test_a_stopped_network_goes_on_to_the_same_bits(project: Path) -> None:
 def test_a_stopped_boosting_can_be_resumed_too(project: Path) -> None:
     script = (
         "import os, signal\n"
-        "from trainwright.run import learners\n"
-        "tell = learners._Told.tree\n"
-        "def told(self, trees, value):\n"
-        "    if trees == 3: os.kill(os.getpid(), signal.SIGTERM)\n"
-        "    tell(self, trees, value)\n"
-        "learners._Told.tree = told\n"
+        "from trainwright.tracking.console import CountProgress\n"
+        "count = CountProgress.count\n"
+        "def counted(self, made, unit, value):\n"
+        "    if made == 3: os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    count(self, made, unit, value)\n"
+        "CountProgress.count = counted\n"
         "from trainwright.cli.main import main\n"
         "main()\n"
     )

@@ -6,7 +6,13 @@ import io
 
 from trainwright.core.progress import Progress
 from trainwright.testing.clock import FakeClock
-from trainwright.tracking.console import ConsoleProgress, LiveScreen, PlainScreen, build_console
+from trainwright.tracking.console import (
+    ConsoleProgress,
+    CountProgress,
+    LiveScreen,
+    PlainScreen,
+    build_console,
+)
 from trainwright.tracking.events import Ended, Noted, Resumed, StepKept, StepOutcome, Validated
 
 
@@ -85,3 +91,15 @@ def test_the_live_line_leaves_no_trace() -> None:
     assert "[bold]not markup" in stream.getvalue()
     shown = stream.getvalue()
     assert "step " not in shown[shown.rindex("\x1b[2K") :]
+
+
+def test_trees_are_counted_a_line_an_interval() -> None:
+    clock = FakeClock()
+    stream = io.StringIO()
+    progress = CountProgress(PlainScreen(stream), 2000, 10.0, clock)
+    for trees in range(1, 31):
+        clock.pass_seconds(1.0)
+        progress.count(trees, "tree", 0.5)
+    assert stream.getvalue().splitlines() == [
+        f"tree {trees} of at most 2,000 · validation 0.5000" for trees in (10, 20, 30)
+    ]
