@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from trainwright.contract.schema import contract_schema
+from trainwright.contract.schema import contract_schema, schema_text
 
 FROZEN = Path(__file__).with_name("contract_keys.txt")
 
@@ -32,4 +32,11 @@ def default(value: Mapping[str, object], required: bool) -> str:
 def test_the_keys_and_their_defaults_are_those_written_down() -> None:
     assert keys() == FROZEN.read_text(encoding="utf-8").splitlines(), (
         f"if this change is meant, write it into {FROZEN.name} and the changelog"
+    )
+
+
+def test_the_schema_that_editors_read_is_the_one_printed() -> None:
+    beside_examples = Path(__file__).resolve().parents[2] / "examples" / "contract.schema.json"
+    assert beside_examples.read_text(encoding="utf-8") == schema_text(), (
+        "write it anew: trainwright schema > examples/contract.schema.json"
     )

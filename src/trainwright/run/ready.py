@@ -61,7 +61,8 @@ def make_ready(request: Request, stages: Stages, screen: Screen) -> Ready:
         raise NotAvailable(placed(problems, document.source))
     is_network = isinstance(contract.model, Mlp | TabularResNet)
     if is_network:
-        need_torch("model.kind", "a network")
+        with _blaming(document.source):
+            need_torch("model.kind", "a network")
     with stages("read"), _blaming(document.source):
         raw = read_data(contract.data, document.source.folder)
     device = read_device(is_network)
@@ -80,7 +81,7 @@ def make_ready(request: Request, stages: Stages, screen: Screen) -> Ready:
 
 @contextmanager
 def _blaming(source: Source) -> Iterator[None]:
-    """Problems with the data that stand in none of its files stand in the contract."""
+    """Problems that stand in no file of the data stand in the contract."""
     try:
         yield
     except Mistake as mistake:
