@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from io import TextIOWrapper
 from pathlib import Path
@@ -171,6 +172,9 @@ def version(
 
 def main() -> None:
     """Run the command; errors that are meant for people have no traceback."""
+    # Threads that wait by spinning take the cores from whoever has work: on a machine that is busy
+    # otherwise, training takes several times as long. Read when the numeric libraries are loaded.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             # A terminal that cannot show a letter is no reason to lose a result.
