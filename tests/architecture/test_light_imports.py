@@ -35,6 +35,7 @@ NEEDS_TORCH = frozenset(
         "trainwright.predictor.network",
         "trainwright.run.compose",
         "trainwright.run.network",
+        "trainwright.run.updates",
     }
 )
 """The modules of those stages that cannot be imported without torch: all of them, and no other."""

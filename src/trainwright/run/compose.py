@@ -11,7 +11,6 @@ import torch
 from torch import nn
 
 from trainwright.checkpoint.module import ModuleState
-from trainwright.checkpoint.optimizer import OptimizerState
 from trainwright.checkpoint.random_state import RandomState
 from trainwright.checkpoint.store import Checkpoints
 from trainwright.contract.metric import METRICS, Direction, TaskKind
@@ -33,12 +32,11 @@ from trainwright.evaluation.metrics import measure
 from trainwright.model.network import build_network
 from trainwright.model.shape import TableShape
 from trainwright.objective.losses import Objective, build_objective
-from trainwright.optim.build import build_optimizer
-from trainwright.optim.knob import LearningRate
-from trainwright.optim.schedule import build_schedule
+from trainwright.optim.weights import Weights
 from trainwright.planner.plan import Plan
 from trainwright.predictor.network import NetworkScorer
 from trainwright.run.context import RunContext
+from trainwright.run.updates import build_updates
 
 _WINDOW_ON_GPU = 50
 
@@ -52,6 +50,7 @@ class Composed:
     checkpoints: Checkpoints
     model: ModuleState
     scorer: NetworkScorer
+    weights: Weights
 
 
 def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -> Composed:
@@ -73,7 +72,6 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
         shuffle=contract.data.shuffle,
     )
     total_steps = settled(training.num_epochs) * feed.steps_per_epoch
-    optimizer = build_optimizer(training.optimizer, model)
     patience = _patience(training)
     seconds = contract.budget.seconds()
     limit = TimeLimit(seconds, f"the budget of {seconds / 3600:g} hours")
@@ -81,6 +79,7 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
     keep = training.checkpointing.keep_top_k
     checkpoints = Checkpoints(run.folder.checkpoints, keep, patience.direction)
     model_state = ModuleState(model)
+    updates = build_updates(training, model, model_state, total_steps)
     validation = Validation(
         prepared, scorer, plan, _ValidationLoss(objective, model, prepared, device)
     )
@@ -90,29 +89,28 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
         step=OptimizerStep(
             model,
             objective,
-            optimizer,
+            updates.optimizer,
             max_norm=_max_norm(training),
             precision=build_precision(_precision(training), device),
         ),
-        knobs=(LearningRate(optimizer, build_schedule(training.scheduler, total_steps)),),
+        knobs=updates.knobs,
         guard=HaltOnNonFinite(1 if device.type == "cpu" else _WINDOW_ON_GPU),
         stop_rules=(StepLimit(total_steps), patience, limit, StopRequested(run.flag)),
         state={
-            "model": model_state,
-            "optimizer": OptimizerState(optimizer, model.named_parameters()),
+            **updates.state,
             "random": RandomState(),
             "patience": patience,
             "clock": limit,
         },
         observers=(*run.observers, run.screen.progress(total_steps)),
-        validate=validation,
+        validate=updates.validated(validation),
         validate_every=validate_every,
         patience=patience,
         checkpoints=checkpoints,
         checkpoint_every=_checkpoint_every(plan, validate_every),
         inventory=_inventory(plan, prepared),
     )
-    return Composed(job, checkpoints, model_state, scorer)
+    return Composed(job, checkpoints, model_state, scorer, updates.weights)
 
 
 @final

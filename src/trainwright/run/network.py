@@ -8,6 +8,7 @@ from typing import final
 
 import torch
 
+from trainwright.checkpoint.evaluated import evaluated_part
 from trainwright.checkpoint.store import Loaded
 from trainwright.contract.model import Network
 from trainwright.data.prepare import Prepared
@@ -38,8 +39,11 @@ class NetworkLearner:
         if keeps_best and ended.kind in ("finished", "early", "budget"):
             best = composed.checkpoints.best_valid()
             if isinstance(best, Loaded):
-                composed.model.restore(best.parts["model"])
-                reason = f"{reason}; weights of step {best.step:,}"
+                composed.model.restore(evaluated_part(best.parts))
+                return Fitted(predictor, ended.kind, f"{reason}; weights of step {best.step:,}")
+        with composed.weights.evaluated():
+            last = composed.model.snapshot()
+        composed.model.restore(last)
         return Fitted(predictor, ended.kind, reason)
 
 

@@ -16,6 +16,7 @@ from trainwright.core.errors import NOWHERE, DataMistake, NotAvailable
 from trainwright.core.extras import need_torch
 from trainwright.data.prepare import Prepared, prepare
 from trainwright.data.reading import Raw, read_data
+from trainwright.optim.needed import need_optimizer
 from trainwright.planner.device import read_device
 from trainwright.planner.plan import Plan, plan
 from trainwright.run.stages import Screen, Stages
@@ -60,6 +61,7 @@ def make_ready(request: Request, stages: Stages, screen: Screen) -> Ready:
     is_network = isinstance(contract.model, Mlp | TabularResNet)
     if is_network:
         need_torch("model.kind", "a network")
+        need_optimizer(contract.training.optimizer)
     with stages("read"), _blaming(document.source):
         raw = read_data(contract.data, document.source.folder)
     decided = plan(document, raw.facts, read_device(is_network))

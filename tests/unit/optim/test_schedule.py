@@ -4,8 +4,8 @@ import pytest
 
 pytest.importorskip("torch")
 
-from trainwright.contract.training import Constant, CosineWithWarmup  # noqa: E402
-from trainwright.optim.schedule import build_schedule  # noqa: E402
+from trainwright.contract.scheduler import Constant, CosineWithWarmup
+from trainwright.optim.schedule import build_schedule
 
 
 def test_cosine_with_warmup_at_its_corners() -> None:
