@@ -150,7 +150,7 @@ class Muon(_Tuned):
     """Muon (Jordan 2024, kellerjordan.github.io/posts/muon) for the matrices of hidden layers:
     m = momentum m + (1 - momentum) g; u = (1 - momentum) g + momentum m, made orthogonal by five
     Newton-Schulz steps in bf16; w -= lr d w + lr c u. AdamW trains the rest: embeddings, norms,
-    biases, convolutions and the last linear layer. torch.optim.Muon."""
+    biases, convolutions and the output. torch.optim.Muon."""
 
     name: Literal["muon"]
 

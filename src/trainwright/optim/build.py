@@ -12,7 +12,8 @@ from torch import nn
 from trainwright.contract import optimizer as contract
 from trainwright.contract.section import settled
 from trainwright.optim.factors import rate_factors
-from trainwright.optim.groups import Group, divide, group_parameters, hidden_matrices
+from trainwright.optim.groups import Group, divide, group_parameters
+from trainwright.optim.hidden import hidden_matrices
 from trainwright.optim.needed import need_optimizer
 from trainwright.optim.optimizer import JointOptimizer, Optimizer
 from trainwright.optim.weights import ScheduleFreeWeights, TrainedWeights, Weights

@@ -57,7 +57,7 @@ def block_depths(model: nn.Module) -> dict[nn.Parameter, int]:
     registered; one such list inside another is opened too. An element without a matrix (a norm), or
     that is an embedding, is no block.
     """
-    pieces = list(_pieces(model))
+    pieces = list(pieces_of(model))
     blocks = sum(is_block for _, is_block in pieces)
     depths: dict[nn.Parameter, int] = {}
     depth = 0
@@ -69,8 +69,8 @@ def block_depths(model: nn.Module) -> dict[nn.Parameter, int]:
     return depths
 
 
-def _pieces(module: nn.Module) -> Iterator[tuple[list[nn.Parameter], bool]]:
-    """Parameters that stand together, and whether they are those of a block."""
+def pieces_of(module: nn.Module) -> Iterator[tuple[list[nn.Parameter], bool]]:
+    """Parameters that stand together, and whether they are those of a block, in order."""
     if isinstance(module, nn.ModuleList | nn.Sequential):
         for element in module.children():
             parameters = list(element.parameters())
@@ -79,11 +79,11 @@ def _pieces(module: nn.Module) -> Iterator[tuple[list[nn.Parameter], bool]]:
             if not is_list and not is_embedding and any(p.ndim > 1 for p in parameters):
                 yield parameters, True
             else:
-                yield from _pieces(element)
+                yield from pieces_of(element)
         return
     yield list(module.parameters(recurse=False)), False
     for child in module.children():
-        yield from _pieces(child)
+        yield from pieces_of(child)
 
 
 def by_module(model: nn.Module, values: Mapping[str, T], path: str) -> dict[nn.Parameter, T]:

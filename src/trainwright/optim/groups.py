@@ -84,16 +84,6 @@ def divide(
     return first, rest
 
 
-def hidden_matrices(model: nn.Module) -> set[nn.Parameter]:
-    """The weights of all linear layers but the last, which is the output, and but those that are
-    shared with an embedding."""
-    linear = [m.weight for m in model.modules() if isinstance(m, nn.Linear)]
-    embedded = {m.weight for m in model.modules() if isinstance(m, _EMBEDDINGS)}
-    chosen = {id(weight) for weight in linear[:-1]} - {id(weight) for weight in embedded}
-    chosen -= {id(weight) for weight in linear[-1:]}
-    return {p for p in model.parameters() if p.requires_grad and id(p) in chosen}
-
-
 def _each_once(model: nn.Module) -> Iterator[tuple[nn.Parameter, bool]]:
     seen: set[nn.Parameter] = set()
     for module in model.modules():

@@ -13,7 +13,8 @@ from trainwright.optim import needed  # noqa: E402
 from trainwright.optim.build import batch_scale, build_optimizer  # noqa: E402
 from trainwright.optim.factors import block_depths, rate_factors  # noqa: E402
 from trainwright.optim.freezing import Unfreezing, freeze  # noqa: E402
-from trainwright.optim.groups import hidden_matrices, parameter_groups  # noqa: E402
+from trainwright.optim.groups import parameter_groups  # noqa: E402
+from trainwright.optim.hidden import hidden_matrices  # noqa: E402
 from trainwright.optim.knob import LearningRate  # noqa: E402
 from trainwright.optim.optimizer import JointOptimizer, drops_on_device  # noqa: E402
 
@@ -151,6 +152,16 @@ def test_muon_has_the_hidden_matrices_and_adamw_the_rest() -> None:
         (4, 0.001),
     ]
     assert not drops_on_device(optimizer)
+
+
+def test_the_last_matrix_of_a_block_is_no_output() -> None:
+    model = Blocks()
+    without = Blocks()
+    del without.head
+    matrices = [p for p in model.body.parameters() if p.ndim == 2]
+    linear = [p for p in matrices if p.shape != (12, 4)]  # attention's packed weight is no Linear
+    assert hidden_matrices(model) == set(linear)
+    assert len(hidden_matrices(without)) == len(linear)
 
 
 def test_what_is_frozen_thaws_by_the_epoch_and_the_longest_path_counts() -> None:
