@@ -19,7 +19,7 @@ env: $(STAMP) ## make .venv with the pinned packages (done by the others when ne
 # One pip command for everything: pip then settles torch's range and the pins together.
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || "$(PYTHON)" -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[torch,dev,docs]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[torch,eightbit,dev,docs]'
 	@touch $@
 
 # Exit code 3 is a verdict that is not met: the second run is still worth having. The worse code is
@@ -35,8 +35,8 @@ test: env ## run the test suite
 	$(BIN)/python -m pytest -n 2
 
 check: env ## format, lint, types, layers and docs, changing nothing
-	$(BIN)/ruff format --check $(SOURCES)
-	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/ruff format --no-cache --check $(SOURCES)
+	$(BIN)/ruff check --no-cache $(SOURCES)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/mkdocs build --strict --quiet

@@ -15,9 +15,9 @@ from typing import Any
 import typer
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
-from trainwright.cli.main import app
 from typer.main import get_command
 
+from trainwright.cli.main import app
 from trainwright.contract.schema import contract_schema
 from trainwright.core import errors
 

@@ -55,12 +55,12 @@ def import_names(listed: dict[str, Requirement]) -> set[str]:
 
 
 def test_the_source_imports_only_what_is_declared() -> None:
-    declared = import_names(CORE) | import_names(EXTRAS["torch"])
+    declared = import_names(CORE) | import_names(EXTRAS["torch"]) | import_names(EXTRAS["eightbit"])
     assert imported(ROOT / "src") - ONLY_TESTING <= declared
 
 
 def test_every_dependency_is_imported() -> None:
-    declared = import_names(CORE) | import_names(EXTRAS["torch"])
+    declared = import_names(CORE) | import_names(EXTRAS["torch"]) | import_names(EXTRAS["eightbit"])
     assert declared <= imported(ROOT / "src")
 
 

@@ -35,6 +35,7 @@ NEEDS_TORCH = frozenset(
         "trainwright.predictor.network",
         "trainwright.run.compose",
         "trainwright.run.network",
+        "trainwright.run.updates",
         "trainwright.run.validating",
     }
 )

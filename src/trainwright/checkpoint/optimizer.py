@@ -11,6 +11,7 @@ from torch import Tensor
 from trainwright.checkpoint.mismatch import check_same_names
 from trainwright.checkpoint.state import Snapshot
 from trainwright.core.files import Json
+from trainwright.optim.optimizer import Optimizer
 
 _OPTION = "option"
 _STATE = "state"
@@ -31,7 +32,7 @@ class OptimizerState:
     """
 
     def __init__(
-        self, optimizer: torch.optim.Optimizer, named_parameters: Iterable[tuple[str, Tensor]]
+        self, optimizer: Optimizer, named_parameters: Iterable[tuple[str, Tensor]]
     ) -> None:
         self._optimizer = optimizer
         self._names = {id(parameter): name for name, parameter in named_parameters}
@@ -106,8 +107,10 @@ class OptimizerState:
                 made = torch.empty_like(parameter, dtype=value.dtype, requires_grad=False)
                 live[key] = made.copy_(value)
             else:
-                # Counters stay on the host unless the kernel reads them on the device.
-                live[key] = value.to(parameter.device if on_device else "cpu", copy=True)
+                # Counters stay on the host unless the kernel reads them on the device; factors and
+                # scales of other shapes than the parameter's are with it.
+                with_it = on_device or value.ndim > 0
+                live[key] = value.to(parameter.device if with_it else "cpu", copy=True)
 
     def _check_groups(self, saved: Json) -> None:
         names = [self._names_of(group) for group in self._optimizer.param_groups]

@@ -15,6 +15,14 @@ from trainwright.contract.metric_rules import (
     check_watched,
 )
 from trainwright.contract.model import Boosting, Linear
+from trainwright.contract.optimizer_rules import (
+    check_batch_scaling,
+    check_nesterov,
+    check_plateau,
+    check_schedule_free,
+    check_stretches,
+    check_warmup,
+)
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.paths import check_name
 
@@ -318,6 +326,12 @@ RULES: tuple[Rule, ...] = (
     positive_needs_classes,
     batch_arithmetic,
     training_has_effect,
+    check_schedule_free,
+    check_batch_scaling,
+    check_nesterov,
+    check_warmup,
+    check_stretches,
+    check_plateau,
     check_metric,
     check_target,
     check_watched,

@@ -2,64 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Literal
 
-from pydantic import Field, Tag
-
-from trainwright.contract.section import (
-    Auto,
-    Count,
-    Fraction,
-    NonNegative,
-    Positive,
-    Section,
-    tagged_by,
-)
-
-Beta = Annotated[float, Field(ge=0, lt=1)]
-
-
-class AdamW(Section):
-    """AdamW (Loshchilov and Hutter 2019, arXiv:1711.05101). Norms, biases and embeddings are never
-    decayed."""
-
-    name: Literal["adamw"] = "adamw"
-
-    learning_rate: Auto | Positive = "auto"
-    """Peak learning rate, before the schedule. `auto`: 0.001."""
-
-    weight_decay: NonNegative = 0.01
-    """Decoupled weight decay per step, times the learning rate."""
-
-    betas: Annotated[tuple[Beta, Beta], Field()] = (0.9, 0.999)
-    """Decay of the running mean of the gradient and of its square."""
-
-    eps: Positive = 1e-8
-    """Added to the denominator."""
-
-
-class Constant(Section):
-    """The learning rate stays at its peak."""
-
-    name: Literal["constant"]
-
-
-class CosineWithWarmup(Section):
-    """Linear from 0 to the peak over the warmup, then half a cosine down to the floor."""
-
-    name: Literal["cosine_with_warmup"] = "cosine_with_warmup"
-
-    warmup_ratio: Fraction = 0.05
-    """Share of all optimizer steps that warm up."""
-
-    min_lr_ratio: Annotated[float, Field(ge=0, le=1)] = 0.01
-    """The floor at the last step, as a share of the peak."""
-
-
-Scheduler = Annotated[
-    Annotated[Constant, Tag("constant")] | Annotated[CosineWithWarmup, Tag("cosine_with_warmup")],
-    tagged_by("name", default="cosine_with_warmup"),
-]
+from trainwright.contract.optimizer import AdamW, Optimizer
+from trainwright.contract.scheduler import CosineWithWarmup, Scheduler
+from trainwright.contract.section import Auto, Count, NonNegative, Positive, Section
 
 
 class EarlyStopping(Section):
@@ -110,8 +58,12 @@ class Training(Section):
     effective_batch_size: Auto | Count = "auto"
     """Rows in one optimizer step: batch_size x gradient_accumulation_steps x devices."""
 
-    optimizer: AdamW = AdamW()
+    optimizer: Optimizer = AdamW()
     """What turns gradients into updates."""
+
+    freeze: Mapping[str, Literal["always"] | Count] = {}
+    """Modules that are not trained, by path: `always`, or for so many epochs. The longest path
+    counts."""
 
     scheduler: Scheduler = CosineWithWarmup()
     """The learning rate as a function of the applied optimizer steps."""

@@ -15,6 +15,7 @@ from trainwright.distributed.strategy import SingleProcess, Strategy
 from trainwright.engine.buffers import MovingBuffers
 from trainwright.engine.precision import Full, Precision
 from trainwright.objective.losses import Objective
+from trainwright.optim.optimizer import Optimizer, drops_on_device
 from trainwright.tracking.events import StepOutcome
 
 
@@ -40,12 +41,13 @@ class OptimizerStep:
 
     On a CPU the gradient norm is read at once, which is free there. On a GPU nothing waits: norm,
     clipping and the decision to drop a non-finite update stay on the device, where the optimizer's
-    fused kernel takes them as `grad_scale` and `found_inf`.
+    fused kernel takes them as `grad_scale` and `found_inf`. For an optimizer without fused kernels
+    the norm is read at each step there too.
 
     Args:
         model: what is trained; already on its device, in training mode.
         objective: the summed loss of a micro-batch.
-        optimizer: over the model's parameters. On a GPU it must be a fused one.
+        optimizer: over the model's parameters. On a GPU a fused one is the one that never waits.
         max_norm: largest L2 norm of the whole gradient; `math.inf` never clips.
     """
 
@@ -53,7 +55,7 @@ class OptimizerStep:
         self,
         model: nn.Module,
         objective: Objective,
-        optimizer: torch.optim.Optimizer,
+        optimizer: Optimizer,
         *,
         max_norm: float = math.inf,
         precision: Precision | None = None,
@@ -70,8 +72,7 @@ class OptimizerStep:
         ]
         self._buffers = MovingBuffers(model)
         self._roots: dict[tuple[int, torch.dtype], Tensor] = {}
-        if any(parameter.device.type != "cpu" for parameter in self._parameters):
-            _need_fused(optimizer)
+        self._drops_on_device = drops_on_device(optimizer)
 
     def __call__(self, work: StepBatches) -> StepOutcome:
         """Train on one step's batches."""
@@ -84,6 +85,8 @@ class OptimizerStep:
         if not gradients:
             raise _no_gradient()
         norm = self._norm(gradients)
+        if not self._drops_on_device:
+            norm = float(norm)
         if isinstance(norm, float):
             dropped: float | Tensor = self._update_on_host(float(loss), norm, gradients)
         else:
@@ -147,18 +150,6 @@ class OptimizerStep:
         self._optimizer.step()
         self._buffers.put_back_if(dropped)
         return dropped
-
-
-def _need_fused(optimizer: torch.optim.Optimizer) -> None:
-    if not all(group.get("fused") for group in optimizer.param_groups):
-        raise Mistake(
-            Problem(
-                "on a GPU the optimizer must be a fused one",
-                found=f"{type(optimizer).__name__} with fused={optimizer.defaults.get('fused')}",
-                expected="an optimizer made with fused=True",
-                fix=f"torch.optim.{type(optimizer).__name__}(..., fused=True)",
-            )
-        )
 
 
 def _no_targets() -> Mistake:

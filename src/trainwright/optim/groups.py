@@ -1,36 +1,87 @@
-"""Parameter groups: which parameters are decayed is decided by the type of their module."""
+"""Parameter groups: which parameters are decayed is decided by the type of their module, which has
+what share of the learning rate by where it stands."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, final
 
 from torch import nn
 
+_EMBEDDINGS = (nn.Embedding, nn.EmbeddingBag)
+
 _NEVER_DECAYED = (
+    *_EMBEDDINGS,
     nn.LayerNorm,
     nn.GroupNorm,
     nn.RMSNorm,
     nn.modules.batchnorm._NormBase,  # the common base of all batch and instance norms
-    nn.Embedding,
-    nn.EmbeddingBag,
 )
+
+Factors = Mapping[nn.Parameter, float]
+"""Factor on the learning rate of a parameter; 1 where it is not named."""
+
+NO_FACTORS: Factors = MappingProxyType({})
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Parameters that are updated alike."""
+
+    parameters: tuple[nn.Parameter, ...]
+    is_decayed: bool
+    factor: float
+
+    def options(self, weight_decay: float, learning_rate: float) -> dict[str, Any]:
+        """The group as torch's optimizers take it."""
+        return {
+            "params": list(self.parameters),
+            "weight_decay": weight_decay if self.is_decayed else 0.0,
+            "lr": learning_rate * self.factor,
+        }
+
+
+def group_parameters(model: nn.Module, factors: Factors = NO_FACTORS) -> list[Group]:
+    """The trainable parameters, each in exactly one group, once, also when modules share it: norms,
+    embeddings and biases are never decayed.
+
+    The group whose learning rate is nearest to the peak comes first: its rate is the one that a
+    signal shows.
+    """
+    groups: dict[tuple[bool, float], list[nn.Parameter]] = {}
+    for parameter, is_decayed in _each_once(model):
+        groups.setdefault((is_decayed, factors.get(parameter, 1.0)), []).append(parameter)
+    keys = sorted(groups, key=lambda key: (max(key[1], 1 / key[1]), not key[0], key[1]))
+    return [Group(tuple(groups[key]), *key) for key in keys]
 
 
 def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
-    """Two groups, decayed and not: norms, embeddings and biases are never decayed.
-
-    Every trainable parameter is in exactly one group, once, also when modules share it.
-    """
-    decayed: list[nn.Parameter] = []
-    plain: list[nn.Parameter] = []
-    for parameter, is_decayed in _each_once(model):
-        (decayed if is_decayed else plain).append(parameter)
-    groups: list[dict[str, Any]] = [
-        {"params": decayed, "weight_decay": weight_decay},
-        {"params": plain, "weight_decay": 0.0},
+    """At most two groups, decayed and not, for an optimizer of torch with one learning rate."""
+    return [
+        {
+            "params": list(group.parameters),
+            "weight_decay": weight_decay if group.is_decayed else 0.0,
+        }
+        for group in group_parameters(model)
     ]
-    return [group for group in groups if group["params"]]
+
+
+def divide(
+    groups: Collection[Group], chosen: Collection[nn.Parameter]
+) -> tuple[list[Group], list[Group]]:
+    """The groups of the `chosen` parameters, and those of the rest."""
+    first, rest = [], []
+    for group in groups:
+        inside = tuple(p for p in group.parameters if p in chosen)
+        outside = tuple(p for p in group.parameters if p not in chosen)
+        if inside:
+            first.append(Group(inside, group.is_decayed, group.factor))
+        if outside:
+            rest.append(Group(outside, group.is_decayed, group.factor))
+    return first, rest
 
 
 def _each_once(model: nn.Module) -> Iterator[tuple[nn.Parameter, bool]]:

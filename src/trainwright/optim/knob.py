@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol, final
 
-import torch
-
 from trainwright.core.progress import Progress
+from trainwright.optim.optimizer import Optimizer
 from trainwright.optim.schedule import Schedule
 
 
@@ -23,10 +22,11 @@ class Knob(Protocol):
 class LearningRate:
     """Sets each parameter group's learning rate to its peak times the schedule's factor.
 
-    The peak is the rate the group had when the knob was made.
+    The peak is the rate the group had when the knob was made. The state of a plateau must be
+    saved beside the knob.
     """
 
-    def __init__(self, optimizer: torch.optim.Optimizer, schedule: Schedule) -> None:
+    def __init__(self, optimizer: Optimizer, schedule: Schedule) -> None:
         self._groups = [(group, float(group["lr"])) for group in optimizer.param_groups]
         self._schedule = schedule
 

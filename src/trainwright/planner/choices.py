@@ -15,17 +15,17 @@ from trainwright.contract.metric import METRICS, Metric
 from trainwright.contract.model import Boosting, Linear, Model, Pretrained
 from trainwright.contract.section import settled
 from trainwright.contract.slices import Slice
-from trainwright.contract.training import AdamW, EarlyStopping, Training
+from trainwright.contract.training import EarlyStopping, Training
 from trainwright.core.files import Json
 from trainwright.data.reading import DataFacts
 from trainwright.planner.device import DeviceFacts
 from trainwright.planner.estimate import steps_per_epoch, train_rows_of
+from trainwright.planner.optimizer_choices import learning_rates
 
 _STEPS_WANTED = 4000
 _FEWEST_EPOCHS, _MOST_EPOCHS = 10, 100
 _BATCH, _SMALLEST_BATCH = 256, 16
 _FEW_ROWS = 10_000
-_LEARNING_RATE = 1e-3
 
 S = TypeVar("S", bound=BaseModel)
 
@@ -181,10 +181,8 @@ def _training(
             else ("fp32", "no GPU that computes in bf16"),
         },
     )
-    optimizer: AdamW = choosing.take(
-        training.optimizer,
-        "training.optimizer",
-        {"learning_rate": (_LEARNING_RATE, "a good start for networks on tables")},
+    optimizer = choosing.take(
+        training.optimizer, "training.optimizer", learning_rates(training.optimizer)
     )
     checkpointing = choosing.take(
         training.checkpointing,

@@ -8,12 +8,9 @@ from dataclasses import dataclass
 from typing import Literal, final
 
 import torch
-from torch import nn
 
 from trainwright.checkpoint.module import ModuleState
-from trainwright.checkpoint.optimizer import OptimizerState
 from trainwright.checkpoint.random_state import RandomState
-from trainwright.checkpoint.state import Stateful
 from trainwright.checkpoint.store import Checkpoints
 from trainwright.contract.metric import Direction, TaskKind
 from trainwright.contract.model import Network
@@ -30,12 +27,11 @@ from trainwright.engine.stop import Patience, StepLimit, StopRequested, TimeLimi
 from trainwright.model.network import build_network
 from trainwright.model.shape import TableShape
 from trainwright.objective.losses import build_objective
-from trainwright.optim.build import build_optimizer
-from trainwright.optim.knob import LearningRate
-from trainwright.optim.schedule import build_schedule
+from trainwright.optim.weights import Weights
 from trainwright.planner.plan import Plan
 from trainwright.predictor.network import NetworkScorer
 from trainwright.run.context import RunContext
+from trainwright.run.updates import build_updates
 from trainwright.run.validating import Validation, ValidationLoss, tensors_of
 from trainwright.tracking.events import Number
 from trainwright.tracking.observers import Observers
@@ -54,6 +50,7 @@ class Composed:
     checkpoints: Checkpoints
     model: ModuleState
     scorer: NetworkScorer
+    weights: Weights
 
 
 def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -> Composed:
@@ -74,14 +71,6 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
         seed=contract.seed,
         shuffle=contract.data.shuffle,
     )
-    optimizer = build_optimizer(training.optimizer, model)
-    step = OptimizerStep(
-        model,
-        objective,
-        optimizer,
-        max_norm=_max_norm(training),
-        precision=build_precision(_precision(training), device),
-    )
     total_steps = settled(training.num_epochs) * feed.steps_per_epoch
     patience = _patience(training)
     seconds = contract.budget.seconds()
@@ -89,47 +78,37 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
     validate_every = Every(training.validate_every_n_epochs * feed.steps_per_epoch)
     keep = training.checkpointing.keep_top_k
     checkpoints = Checkpoints(run.folder.checkpoints, keep, patience.direction)
+    model_state = ModuleState(model)
+    updates = build_updates(training, model, model_state, total_steps)
     loss = ValidationLoss(objective, model, prepared, device)
+    validation = Validation(prepared, scorer, plan, loss)
     job = Job(
         model=model,
         feed=feed,
-        step=step,
-        knobs=(LearningRate(optimizer, build_schedule(training.scheduler, total_steps)),),
+        step=OptimizerStep(
+            model,
+            objective,
+            updates.optimizer,
+            max_norm=_max_norm(training),
+            precision=build_precision(_precision(training), device),
+        ),
+        knobs=updates.knobs,
         guard=HaltOnNonFinite(1 if device.type == "cpu" else _WINDOW),
         stop_rules=(StepLimit(total_steps), patience, limit, StopRequested(run.flag)),
-        state=_state(training, model, optimizer, patience, limit),
+        state={**updates.state, "random": RandomState(), "patience": patience, "clock": limit},
         observers=(
             *run.observers,
             Observers([_recorder(run, device)], run.screen.say),
             run.screen.progress(total_steps),
         ),
-        validate=Validation(prepared, scorer, plan, loss),
+        validate=updates.validated(validation),
         validate_every=validate_every,
         patience=patience,
         checkpoints=checkpoints,
         checkpoint_every=_checkpoint_every(plan, validate_every),
         inventory=_inventory(plan, prepared),
     )
-    return Composed(job, checkpoints, ModuleState(model), scorer)
-
-
-def _state(
-    training: Training,
-    model: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    patience: Patience,
-    limit: TimeLimit,
-) -> dict[str, Stateful]:
-    """Everything a checkpoint holds beside the progress, by name."""
-    state: dict[str, Stateful] = {
-        "model": ModuleState(model),
-        "random": RandomState(),
-        "patience": patience,
-        "clock": limit,
-    }
-    if training.checkpointing.save_optimizer_state:
-        state["optimizer"] = OptimizerState(optimizer, model.named_parameters())
-    return state
+    return Composed(job, checkpoints, model_state, scorer, updates.weights)
 
 
 def _recorder(run: RunContext, device: torch.device) -> SignalRecorder:

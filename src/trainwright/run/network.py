@@ -8,6 +8,7 @@ from typing import final
 
 import torch
 
+from trainwright.checkpoint.evaluated import evaluated_part
 from trainwright.checkpoint.store import Loaded
 from trainwright.contract.model import Network
 from trainwright.core.errors import Mistake, Problem
@@ -40,8 +41,11 @@ class NetworkLearner:
         if keeps_best and ended.kind in ("finished", "early", "budget"):
             best = composed.checkpoints.best_valid()
             if isinstance(best, Loaded):
-                composed.model.restore(best.parts["model"])
-                reason = f"{reason}; weights of step {best.step:,}"
+                composed.model.restore(evaluated_part(best.parts))
+                return Fitted(predictor, ended.kind, f"{reason}; weights of step {best.step:,}")
+        with composed.weights.evaluated():
+            last = composed.model.snapshot()
+        composed.model.restore(last)
         return Fitted(predictor, ended.kind, reason)
 
     def _check_resumable(self, composed: Composed, run: RunContext) -> None:
@@ -64,9 +68,12 @@ class NetworkLearner:
 
 @contextmanager
 def _deterministic() -> Iterator[None]:
-    """Only algorithms that give the same bits every time; the caller's setting comes back."""
+    """On a CPU only algorithms that give the same bits every time; the caller's setting comes back.
+
+    On a GPU some operations have no such algorithm, and a run must not fail for that.
+    """
     before = torch.are_deterministic_algorithms_enabled()
-    torch.use_deterministic_algorithms(True)
+    torch.use_deterministic_algorithms(before or not torch.cuda.is_available())
     try:
         yield
     finally:

@@ -17,6 +17,7 @@ from trainwright.core.extras import need_torch
 from trainwright.data.prepare import Prepared, prepare
 from trainwright.data.reading import Raw, read_data
 from trainwright.evaluation.slices import find_slices
+from trainwright.optim.needed import need_optimizer
 from trainwright.planner.device import DeviceFacts, read_device
 from trainwright.planner.plan import Plan, plan
 from trainwright.run.stages import Screen, Stages
@@ -63,6 +64,7 @@ def make_ready(request: Request, stages: Stages, screen: Screen) -> Ready:
     if is_network:
         with _blaming(document.source):
             need_torch("model.kind", "a network")
+            need_optimizer(contract.training.optimizer)
     with stages("read"), _blaming(document.source):
         raw = read_data(contract.data, document.source.folder)
     device = read_device(is_network)

@@ -186,7 +186,7 @@ def test_missing_sections_are_named_together_with_examples(tmp_path: Path) -> No
             "a number of at least 0 and below 1",
             "",
         ),
-        ("training: {optimizer: {name: adam}}", "training.optimizer.name", "adamw", "adamw"),
+        ("training: {optimizer: {name: adamm}}", "training.optimizer.name", "adamw", "adam?"),
         (
             "training: {early_stopping: {patience: 0}}",
             "training.early_stopping.patience",
@@ -195,7 +195,7 @@ def test_missing_sections_are_named_together_with_examples(tmp_path: Path) -> No
         ),
         ("training: {early_stopping: false}", "training.early_stopping", "off", "write off"),
         ("training: {gradient_clipping: of}", "training.gradient_clipping", "off, or a", "off?"),
-        ("training: {scheduler: {name: cosine}}", "training.scheduler.name", "constant", "cosine_"),
+        ("training: {scheduler: {name: cosin}}", "training.scheduler.name", "constant", "cosine"),
         (
             "training: {scheduler: {warmup_ratio: 1}}",
             "training.scheduler.warmup_ratio",

@@ -1,14 +1,22 @@
+import math
+
 import pytest
 
 torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 
-from trainwright.contract.training import AdamW  # noqa: E402
+from trainwright.contract.optimizer import AdamW, Muon, Sgd  # noqa: E402
+from trainwright.core.errors import ContractMistake, MissingExtra  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
-from trainwright.optim.build import build_optimizer  # noqa: E402
+from trainwright.optim import needed  # noqa: E402
+from trainwright.optim.build import batch_scale, build_optimizer  # noqa: E402
+from trainwright.optim.factors import block_depths, rate_factors  # noqa: E402
+from trainwright.optim.freezing import Unfreezing, freeze  # noqa: E402
 from trainwright.optim.groups import parameter_groups  # noqa: E402
+from trainwright.optim.hidden import hidden_matrices  # noqa: E402
 from trainwright.optim.knob import LearningRate  # noqa: E402
+from trainwright.optim.optimizer import JointOptimizer, drops_on_device  # noqa: E402
 
 
 class Tied(nn.Module):
@@ -21,6 +29,22 @@ class Tied(nn.Module):
         self.head = nn.Linear(3, 4, bias=False)
         self.again = self.bias_like
         self.frozen = nn.Linear(2, 2).requires_grad_(False)
+
+
+class Blocks(nn.Module):
+    """Embedding and position, two blocks in a list, one more behind it, a norm, an output."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.position = nn.Parameter(torch.zeros(2, 4))
+        self.tables = nn.ModuleList([nn.Embedding(3, 4), nn.Embedding(5, 4)])
+        self.body = nn.ModuleList([self.block(), self.block()])
+        self.norm = nn.LayerNorm(4)
+        self.head = nn.Linear(4, 3)
+
+    @staticmethod
+    def block() -> nn.Module:
+        return nn.TransformerEncoderLayer(4, 1, 4)
 
 
 def test_decay_is_decided_by_the_type_of_the_module() -> None:
@@ -37,9 +61,137 @@ def test_decay_is_decided_by_the_type_of_the_module() -> None:
 
 
 def test_the_learning_rate_follows_the_applied_steps() -> None:
-    optimizer = build_optimizer(AdamW(learning_rate=0.5), Tied())
+    optimizer = build_optimizer(AdamW(learning_rate=0.5), Tied(), rows_per_step=1)
     knob = LearningRate(optimizer, lambda step: 1 / (1 + step))
     knob(Progress(step=3, attempted=9))
     assert {group["lr"] for group in optimizer.param_groups} == {0.125}
     knob(Progress(step=0))
     assert {group["lr"] for group in optimizer.param_groups} == {0.5}
+
+
+def test_depth_follows_the_order_of_the_blocks() -> None:
+    model = Blocks()
+    depths = block_depths(model)
+    assert depths.keys() == set(model.parameters())
+    assert depths[model.position] == 0
+    assert {depths[p] for p in model.tables.parameters()} == {0}
+    assert [{depths[p] for p in block.parameters()} for block in model.body] == [{1}, {2}]
+    assert {depths[p] for p in (*model.norm.parameters(), *model.head.parameters())} == {3}
+
+
+def test_the_last_of_a_sequence_is_its_output() -> None:
+    model = nn.Sequential(
+        nn.Linear(2, 2), nn.LayerNorm(2), nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    )
+    depths = block_depths(model)
+    assert [depths[p] for p in model.parameters()] == [1, 1, 1, 1, 2, 2, 3, 3]
+
+
+def test_both_factors_reach_the_groups_and_the_knob() -> None:
+    model = Blocks()
+    section = Sgd(
+        name="sgd",
+        learning_rate=0.1,
+        layer_decay=0.5,
+        learning_rate_factors={"body": 3.0, "body.1.linear2": 4.0},
+    )
+    optimizer = build_optimizer(section, model, rows_per_step=1)
+    LearningRate(optimizer, lambda _step: 0.5)(Progress())
+    rates = {p: group["lr"] for group in optimizer.param_groups for p in group["params"]}
+    assert rates.keys() == set(model.parameters())
+    assert rates[model.head.bias] == pytest.approx(0.05)
+    assert rates[model.position] == pytest.approx(0.05 / 8)
+    assert rates[model.body[0].linear1.weight] == pytest.approx(0.05 / 4 * 3)
+    assert rates[model.body[1].linear1.weight] == pytest.approx(0.05 / 2 * 3)
+    assert rates[model.body[1].linear2.weight] == pytest.approx(0.05 / 2 * 4)
+    assert optimizer.param_groups[0]["lr"] == pytest.approx(0.05)
+
+
+def test_a_layer_decay_without_blocks_is_refused() -> None:
+    with pytest.raises(ContractMistake, match="no blocks"):
+        rate_factors(nn.Linear(2, 2), 0.5, {})
+
+
+def test_every_unknown_module_is_named() -> None:
+    with pytest.raises(ContractMistake) as caught:
+        rate_factors(Blocks(), 1.0, {"body": 2.0, "haed": 2.0, "": 2.0})
+    assert [problem.path for problem in caught.value.problems] == [
+        "training.optimizer.learning_rate_factors.haed",
+        "training.optimizer.learning_rate_factors.",
+    ]
+    assert "head" in caught.value.problems[0].expected
+
+
+def test_the_rate_changes_with_the_batch_by_rule() -> None:
+    assert [batch_scale(rule, 4.0) for rule in ("none", "linear", "sqrt")] == [1.0, 4.0, 2.0]
+    section = AdamW(learning_rate=0.1, batch_scaling="sqrt", base_batch_size=100)
+    optimizer = build_optimizer(section, nn.Linear(2, 2), rows_per_step=50)
+    assert optimizer.param_groups[0]["lr"] == pytest.approx(0.1 * math.sqrt(0.5))
+
+
+def test_muon_has_the_hidden_matrices_and_adamw_the_rest() -> None:
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.words = nn.Embedding(5, 4)
+            self.shared = nn.Linear(4, 5, bias=False)
+            self.shared.weight = self.words.weight
+            self.conv = nn.Conv1d(1, 2, 3)
+            self.hidden = nn.Linear(4, 4)
+            self.frozen = nn.Linear(4, 4).requires_grad_(False)
+            self.output = nn.Linear(4, 2)
+
+    model = Model()
+    assert hidden_matrices(model) == {model.hidden.weight}
+    section = Muon(name="muon", learning_rate=0.02, adamw_learning_rate=0.001)
+    optimizer = build_optimizer(section, model, rows_per_step=1)
+    assert isinstance(optimizer, JointOptimizer)
+    assert [(len(g["params"]), g["lr"]) for g in optimizer.param_groups] == [
+        (1, 0.02),
+        (2, 0.001),
+        (4, 0.001),
+    ]
+    assert not drops_on_device(optimizer)
+
+
+def test_the_last_matrix_of_a_block_is_no_output() -> None:
+    model = Blocks()
+    without = Blocks()
+    del without.head
+    matrices = [p for p in model.body.parameters() if p.ndim == 2]
+    linear = [p for p in matrices if p.shape != (12, 4)]  # attention's packed weight is no Linear
+    assert hidden_matrices(model) == set(linear)
+    assert len(hidden_matrices(without)) == len(linear)
+
+
+def test_what_is_frozen_thaws_by_the_epoch_and_the_longest_path_counts() -> None:
+    model = Blocks()
+    modules = {"body": 2, "body.1": 1, "head": "always"}
+    freeze(model, modules)
+    assert not model.head.weight.requires_grad
+    optimizer = build_optimizer(AdamW(learning_rate=0.1), model, rows_per_step=1)
+    held = {p for group in optimizer.param_groups for p in group["params"]}
+    assert held == set(model.parameters()) - set(model.head.parameters())
+    knob = Unfreezing(model, modules)
+
+    def trained(epoch: int) -> list[bool]:
+        knob(Progress(epoch=epoch))
+        parts = (model.norm, model.body[0].linear1, model.body[1].linear1, model.head)
+        return [part.weight.requires_grad for part in parts]
+
+    assert trained(0) == [True, False, False, False]
+    assert trained(1) == [True, False, True, False]
+    assert trained(7) == [True, True, True, False]
+    assert trained(0) == [True, False, False, False]
+
+
+def test_a_missing_library_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(needed, "find_spec", lambda _module: None)
+    from trainwright.contract.optimizer import AdamW8bit, Lion
+
+    needed.need_optimizer(AdamW())
+    with pytest.raises(MissingExtra, match="bitsandbytes") as caught:
+        needed.need_optimizer(AdamW8bit(name="adamw_8bit"))
+    assert caught.value.problems[0].fix == "pip install 'trainwright[eightbit]'"
+    with pytest.raises(MissingExtra, match="pytorch_optimizer"):
+        needed.need_optimizer(Lion(name="lion"))

@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from trainwright.contract.training import Constant, CosineWithWarmup
+from trainwright.contract.scheduler import Constant, CosineWithWarmup
 from trainwright.optim.schedule import build_schedule
 
 

@@ -1,0 +1,63 @@
+"""The wiring of what changes the weights: optimizer, schedule, frozen modules, and the weights that
+are evaluated. Needs torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import final
+
+from torch import nn
+
+from trainwright.checkpoint.evaluated import evaluated_state
+from trainwright.checkpoint.module import ModuleState
+from trainwright.checkpoint.optimizer import OptimizerState
+from trainwright.checkpoint.plateau import PlateauState
+from trainwright.checkpoint.state import Stateful
+from trainwright.contract.section import settled
+from trainwright.contract.training import Training
+from trainwright.engine.job import Validate
+from trainwright.optim.build import build_optimizer, build_weights
+from trainwright.optim.freezing import Unfreezing, freeze
+from trainwright.optim.knob import Knob, LearningRate
+from trainwright.optim.optimizer import Optimizer
+from trainwright.optim.plateau import Plateau, Telling
+from trainwright.optim.schedule import Schedule, build_schedule
+from trainwright.optim.weights import Evaluating, Weights
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Updates:
+    """What changes a model's weights, with what a job needs of it: knobs, state, and a validation
+    that sees the weights to keep. `state` holds the model too."""
+
+    optimizer: Optimizer
+    weights: Weights
+    schedule: Schedule | Plateau
+    knobs: tuple[Knob, ...]
+    state: Mapping[str, Stateful]
+
+    def validated(self, validate: Validate) -> Validate:
+        """A validation of the evaluated weights, told to the schedule if that listens."""
+        evaluating = Evaluating(validate, self.weights)
+        if isinstance(self.schedule, Plateau):
+            return Telling(evaluating, self.schedule)
+        return evaluating
+
+
+def build_updates(
+    training: Training, model: nn.Module, model_state: ModuleState, total_steps: int
+) -> Updates:
+    """Wire the updates of a model over a run of `total_steps` optimizer steps."""
+    freeze(model, training.freeze)
+    optimizer = build_optimizer(training.optimizer, model, settled(training.effective_batch_size))
+    weights = build_weights(training.optimizer, optimizer)
+    schedule = build_schedule(training.scheduler, total_steps)
+    state: dict[str, Stateful] = {"model": model_state, **evaluated_state(weights, model_state)}
+    if isinstance(schedule, Plateau):
+        state["plateau"] = PlateauState(schedule)
+    if training.checkpointing.save_optimizer_state:
+        state["optimizer"] = OptimizerState(optimizer, model.named_parameters())
+    knobs = (LearningRate(optimizer, schedule), Unfreezing(model, training.freeze))
+    return Updates(optimizer, weights, schedule, knobs, state)
