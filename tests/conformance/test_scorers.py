@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from trainwright.contract.model import Boosting, Linear, TabularResNet
-from trainwright.data.table import Inputs
+from trainwright.data.table import TableInputs
 from trainwright.data.target import Classes, Numbers
 from trainwright.model.boosting import BoostingJob, Rows, fit_boosting, read_boosted
 from trainwright.model.constant import fit_constant, read_constant
@@ -32,9 +32,9 @@ def _rows(outputs: int, count: int = 400) -> Rows:
     categories = np.stack([generator.integers(0, top, count) for top in CARDINALITIES], axis=1)
     signal = numeric[:, 0] + 0.5 * categories[:, 0] + generator.normal(size=count)
     if outputs == 1:
-        return Rows(Inputs(numeric, categories), signal.astype(np.float64))
+        return Rows(TableInputs(numeric, categories), signal.astype(np.float64))
     edges = np.quantile(signal, np.linspace(0, 1, outputs + 1)[1:-1])
-    return Rows(Inputs(numeric, categories), np.digitize(signal, edges).astype(np.int64))
+    return Rows(TableInputs(numeric, categories), np.digitize(signal, edges).astype(np.int64))
 
 
 def _case(family: str, outputs: int) -> ScorerCase:
@@ -61,7 +61,7 @@ def _case(family: str, outputs: int) -> ScorerCase:
 
 def _network(rows: Rows, outputs: int) -> ScorerCase:
     pytest.importorskip("torch", reason="needs the torch extra")
-    from trainwright.model.network import build_network
+    from trainwright.model.build import build_network
     from trainwright.predictor.network import NetworkScorer, read_network
 
     target = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, final
 
@@ -13,32 +13,33 @@ from torch import nn
 from trainwright.checkpoint.module import ModuleState
 from trainwright.checkpoint.random_state import RandomState
 from trainwright.checkpoint.store import Checkpoints
-from trainwright.contract.metric import METRICS, Direction, TaskKind
+from trainwright.contract.metric import METRICS, Direction, Metric
 from trainwright.contract.model import Network
 from trainwright.contract.section import settled
 from trainwright.contract.training import Training
 from trainwright.core.files import Json
-from trainwright.data.feed import Batch, Feed
-from trainwright.data.prepare import Prepared
-from trainwright.data.table import Part
-from trainwright.data.target import Numbers
+from trainwright.data.prepared import Prepared
+from trainwright.data.store import Batch
+from trainwright.data.target import Classes, NextToken
 from trainwright.engine.guard import HaltOnNonFinite
 from trainwright.engine.job import Every, Job
 from trainwright.engine.precision import build_precision
 from trainwright.engine.step import OptimizerStep
 from trainwright.engine.stop import Patience, StepLimit, StopRequested, TimeLimit
-from trainwright.evaluation.answers import answers_of
+from trainwright.evaluation.answers import Answers, answers_of
 from trainwright.evaluation.metrics import measure
-from trainwright.model.network import build_network
-from trainwright.model.shape import TableShape
-from trainwright.objective.losses import Objective, build_objective
+from trainwright.model.build import build_network
+from trainwright.objective.build import build_loss
+from trainwright.objective.losses import Mixed, Objective, Supervised, TargetLoss
 from trainwright.optim.weights import Weights
 from trainwright.planner.plan import Plan
 from trainwright.predictor.network import NetworkScorer
 from trainwright.run.context import RunContext
+from trainwright.run.feeding import blends, build_feed, class_rows, part_tensors, shape_of
 from trainwright.run.updates import build_updates
 
 _WINDOW_ON_GPU = 50
+_VALIDATION_VALUES = 2**20
 
 
 @final
@@ -56,21 +57,14 @@ class Composed:
 def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -> Composed:
     """Wire a network's run. The first weights are drawn here, from the contract's seed."""
     contract, training = plan.contract, plan.contract.training
-    task = _task(contract.task)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     torch.manual_seed(contract.seed)
-    features = prepared.features
-    shape = TableShape(len(features.numeric_names), features.cardinalities, prepared.target.outputs)
+    shape = shape_of(prepared)
     model = build_network(section, shape).to(device)
     scorer = NetworkScorer(section, shape, prepared.target, model)
-    objective = build_objective(task)
-    feed = Feed(
-        _tensors(prepared.train, prepared, device),
-        settled(training.batch_size),
-        settled(training.gradient_accumulation_steps),
-        seed=contract.seed,
-        shuffle=contract.data.shuffle,
-    )
+    loss = build_loss(training.loss, class_rows(prepared), device)
+    objective: Objective = Mixed(loss) if blends(contract) else Supervised(loss)
+    feed = build_feed(contract, prepared, device)
     total_steps = settled(training.num_epochs) * feed.steps_per_epoch
     patience = _patience(training)
     seconds = contract.budget.seconds()
@@ -80,9 +74,7 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
     checkpoints = Checkpoints(run.folder.checkpoints, keep, patience.direction)
     model_state = ModuleState(model)
     updates = build_updates(training, model, model_state, total_steps)
-    validation = Validation(
-        prepared, scorer, plan, _ValidationLoss(objective, model, prepared, device)
-    )
+    validation = Validation(prepared, scorer, plan, _validation_loss(loss, model, prepared, device))
     job = Job(
         model=model,
         feed=feed,
@@ -118,7 +110,7 @@ class Validation:
     """The validation loss and metrics of a network."""
 
     def __init__(
-        self, prepared: Prepared, scorer: NetworkScorer, plan: Plan, loss: _ValidationLoss
+        self, prepared: Prepared, scorer: NetworkScorer, plan: Plan, loss: ValidationLoss
     ) -> None:
         self._part = prepared.validation
         self._target = prepared.target
@@ -133,49 +125,43 @@ class Validation:
     def __call__(self) -> Mapping[str, float]:
         """`val_loss`, the watched metric and the contract's, on all validation rows."""
         scores = self._scorer.score(self._part.inputs)
-        positive = -1 if isinstance(self._target, Numbers) else self._target.positive
+        positive = self._target.positive if isinstance(self._target, Classes) else -1
         answers = answers_of(self._part.target, scores, positive)
         values = {f"val_{name}": measure(name, answers, self._section) for name in self._names}
-        return {"val_loss": self._loss(), **values}
+        return {"val_loss": self._loss(answers), **values}
+
+
+ValidationLoss = Callable[[Answers], float]
+"""The loss on the validation part, for which the answers have been made already."""
+
+
+def _validation_loss(
+    loss: TargetLoss, model: nn.Module, prepared: Prepared, device: torch.device
+) -> ValidationLoss:
+    """The mean training loss over the validation rows; of a text its nats per token."""
+    if isinstance(prepared.target, NextToken):
+        return lambda answers: measure("nats_per_token", answers, Metric())
+    batch = part_tensors(prepared.validation, prepared, device)
+    return _LossOverRows(Supervised(loss), model, batch)
 
 
 @final
-class _ValidationLoss:
-    """The mean training objective over the validation rows."""
-
-    def __init__(
-        self, objective: Objective, model: nn.Module, prepared: Prepared, device: torch.device
-    ) -> None:
+class _LossOverRows:
+    def __init__(self, objective: Objective, model: nn.Module, batch: Batch) -> None:
         self._objective = objective
         self._model = model
-        self._batch = _tensors(prepared.validation, prepared, device)
+        self._batch = batch
 
-    def __call__(self) -> float:
+    def __call__(self, _: Answers) -> float:
         total, count = 0.0, 0
-        for start in range(0, len(self._batch[0]), 8192):
-            batch = tuple(tensor[start : start + 8192] for tensor in self._batch)
+        rows = _VALIDATION_VALUES // max(1, sum(one[0].numel() for one in self._batch))
+        rows = min(8192, max(64, rows))
+        for start in range(0, len(self._batch[0]), rows):
+            batch = tuple(tensor[start : start + rows] for tensor in self._batch)
             loss_sum, targets = self._objective(self._model, batch)
             total += float(loss_sum)
             count += targets
         return total / count
-
-
-def _tensors(part: Part, prepared: Prepared, device: torch.device) -> Batch:
-    """Numeric columns, categories and the target as the objective takes it, on the device."""
-    target = torch.tensor(part.target)
-    if isinstance(prepared.target, Numbers):
-        target = ((target - prepared.target.mean) / prepared.target.deviation).float()
-    tensors = (
-        torch.tensor(part.inputs.numeric),
-        torch.tensor(part.inputs.categories),
-        target,
-    )
-    return tuple(tensor.to(device) for tensor in tensors)
-
-
-def _task(task: str) -> TaskKind:
-    assert task in ("classification", "regression"), "the plan has decided the task"
-    return "classification" if task == "classification" else "regression"
 
 
 def _watched(training: Training) -> str:

@@ -11,7 +11,7 @@ import torch
 from trainwright.checkpoint.evaluated import evaluated_part
 from trainwright.checkpoint.store import Loaded
 from trainwright.contract.model import Network
-from trainwright.data.prepare import Prepared
+from trainwright.data.prepared import Prepared
 from trainwright.engine.loop import fit
 from trainwright.planner.plan import Plan
 from trainwright.predictor.predictor import Predictor

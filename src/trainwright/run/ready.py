@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import final
 
 from trainwright.contract.availability import unavailable
-from trainwright.contract.model import Mlp, TabularResNet
+from trainwright.contract.document import Contract
+from trainwright.contract.metric import TaskKind
+from trainwright.contract.model import Boosting, Linear, Pretrained
 from trainwright.contract.reading import Document, Source, placed, read_contract
 from trainwright.core.errors import NOWHERE, DataMistake, NotAvailable
 from trainwright.core.extras import need_torch
-from trainwright.data.prepare import Prepared, prepare
-from trainwright.data.reading import Raw, read_data
+from trainwright.data.kinds import Raw, prepare, read_data
+from trainwright.data.prepared import Prepared
 from trainwright.optim.needed import need_optimizer
 from trainwright.planner.device import read_device
 from trainwright.planner.plan import Plan, plan
@@ -58,21 +60,29 @@ def make_ready(request: Request, stages: Stages, screen: Screen) -> Ready:
     contract = document.contract
     if problems := unavailable(contract, document.written):
         raise NotAvailable(placed(problems, document.source))
-    is_network = isinstance(contract.model, Mlp | TabularResNet)
+    is_network = not isinstance(contract.model, Boosting | Linear | Pretrained)
     if is_network:
         need_torch("model.kind", "a network")
         need_optimizer(contract.training.optimizer)
     with stages("read"), _blaming(document.source):
         raw = read_data(contract.data, document.source.folder)
     decided = plan(document, raw.facts, read_device(is_network))
-    task = decided.contract.task
-    assert task in ("classification", "regression"), "other tasks are not available"
+    task = task_of(decided.contract)
     with stages("prepare"), _blaming(document.source):
         prepared = prepare(raw, decided.contract.data, task, contract.seed)
     notes = (labelled("note", note) for note in document.notes)
     for line in (*notes, *describe_data(raw, prepared), describe_plan(decided)):
         screen.say(line)
     return Ready(document, raw, decided, prepared)
+
+
+def task_of(contract: Contract) -> TaskKind:
+    """The task of a decided contract."""
+    match contract.task:
+        case "classification" | "regression" | "generation" as task:
+            return task
+        case other:
+            raise AssertionError(f"a plan has no {other}: decided, and available")
 
 
 @contextmanager
