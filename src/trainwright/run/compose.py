@@ -18,6 +18,7 @@ from trainwright.contract.model import Network
 from trainwright.contract.section import settled
 from trainwright.contract.training import Training
 from trainwright.core.files import Json
+from trainwright.data.pixels import Pixels
 from trainwright.data.prepared import Prepared
 from trainwright.data.store import Batch
 from trainwright.data.target import Classes, NextToken
@@ -141,8 +142,19 @@ def _validation_loss(
     """The mean training loss over the validation rows; of a text its nats per token."""
     if isinstance(prepared.target, NextToken):
         return lambda answers: measure("nats_per_token", answers, Metric())
+    if isinstance(prepared.features, Pixels):
+        return lambda answers: _loss_of_answers(loss, answers, device)
     batch = part_tensors(prepared.validation, prepared, device)
     return _LossOverRows(Supervised(loss), model, batch)
+
+
+def _loss_of_answers(loss: TargetLoss, answers: Answers, device: torch.device) -> float:
+    """The mean loss of probabilities that are there already: a second pass over images costs more
+    than it tells. log p are logits of p; their z-loss is 0."""
+    scores = torch.tensor(answers.scores, dtype=torch.float32, device=device)
+    truth = torch.tensor(answers.truth, device=device)
+    total = loss.total(scores.clamp_min(torch.finfo(torch.float32).tiny).log(), truth)
+    return float(total.sum) / total.targets
 
 
 @final
