@@ -5,13 +5,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from trainwright.contract.model import Boosting, Linear, TabularResNet
-from trainwright.data.table import TableInputs
-from trainwright.data.target import Classes, Numbers
+from trainwright.contract.model import Boosting, Gpt, Linear, ResNet, TabularResNet
+from trainwright.data.table import ImageInputs, TableInputs, TokenInputs
+from trainwright.data.target import Classes, NextToken, Numbers
 from trainwright.model.boosting import BoostingJob, Rows, fit_boosting, read_boosted
 from trainwright.model.constant import fit_constant, read_constant
+from trainwright.model.frequencies import fit_frequencies, read_frequencies
 from trainwright.model.linear import fit_linear, read_linear
-from trainwright.model.shape import TableShape
+from trainwright.model.shape import ImageShape, TableShape, TokenShape
 from trainwright.testing.scorers import (
     FakeScorer,
     ScorerCase,
@@ -53,6 +54,10 @@ def _case(family: str, outputs: int) -> ScorerCase:
             return ScorerCase(linear, rows.inputs, outputs, read_linear)
         case "network":
             return _network(rows, outputs)
+        case "frequencies" | "gpt":
+            return _of_text(family)
+        case "resnet":
+            return _resnet(outputs)
         case _:
             section = Boosting(kind="boosting", max_trees=20)
             job = BoostingJob(section, rows, rows, outputs, seed=0, threads=1)
@@ -75,8 +80,39 @@ def _network(rows: Rows, outputs: int) -> ScorerCase:
     return ScorerCase(scorer, rows.inputs, outputs, read_network)
 
 
+def _of_text(family: str) -> ScorerCase:
+    tokens = np.random.default_rng(0).integers(0, 9, 400).astype(np.uint16)
+    starts = np.arange(1, 400, 30)
+    text = TokenInputs(tokens, starts, np.minimum(30, 400 - starts))
+    if family == "frequencies":
+        return ScorerCase(fit_frequencies(text, 9, pairs=True), text, 1, read_frequencies)
+    pytest.importorskip("torch", reason="needs the torch extra")
+    from trainwright.model.build import build_network
+    from trainwright.predictor.network import NetworkScorer, read_network
+
+    section, shape = Gpt(kind="gpt", layers=1, width=16, heads=2, context=16), TokenShape(9)
+    scorer = NetworkScorer(section, shape, NextToken(9), build_network(section, shape))
+    return ScorerCase(scorer, text, 1, read_network)
+
+
+def _resnet(outputs: int) -> ScorerCase:
+    pytest.importorskip("torch", reason="needs the torch extra")
+    from trainwright.model.build import build_network
+    from trainwright.predictor.network import NetworkScorer, read_network
+
+    pixels = np.random.default_rng(0).integers(0, 256, (30, 1, 8, 8), dtype=np.uint8)
+    section = ResNet(kind="resnet", width=8, blocks=(1,), norm="batch")
+    shape = ImageShape((1, 8, 8), (127.0,), (70.0,), outputs)
+    target = Classes("label", tuple(f"class {code}" for code in range(outputs)), 0)
+    scorer = NetworkScorer(section, shape, target, build_network(section, shape))
+    return ScorerCase(scorer, ImageInputs(pixels), outputs, read_network)
+
+
 CASES = [
     ("fake", 2),
+    ("frequencies", 1),
+    ("gpt", 1),
+    ("resnet", 3),
     *((family, n) for family in ("constant", "linear", "boosting", "network") for n in (1, 2, 4)),
 ]
 
