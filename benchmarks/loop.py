@@ -29,7 +29,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from trainwright.core.flag import StopFlag
-from trainwright.data.feed import Batch, Feed
+from trainwright.data.feed import Feed
+from trainwright.data.store import Batch
 from trainwright.engine.job import Job
 from trainwright.engine.loop import fit
 from trainwright.engine.step import OptimizerStep

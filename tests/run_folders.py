@@ -12,8 +12,9 @@ import polars as pl
 from trainwright.contract.reading import read_contract
 from trainwright.core.files import Json, write_json
 from trainwright.core.progress import Progress
-from trainwright.data.prepare import Prepared, prepare
-from trainwright.data.reading import read_data
+from trainwright.data.prepare import prepare_table
+from trainwright.data.prepared import Prepared
+from trainwright.data.reading import read_table
 from trainwright.data.table import Floats
 from trainwright.data.target import Classes
 from trainwright.evaluation.evaluate import Scored, evaluate
@@ -50,9 +51,9 @@ def build_run(root: Path, wanted: Wanted) -> RunFolder:
     folder = RunFolder.create(root / "runs", "income-1")
     folder.contract.write_bytes(contract.read_bytes())
     document = read_contract(contract)
-    raw = read_data(document.contract.data, root)
+    raw = read_table(document.contract.data, root)
     planned = plan(document, raw.facts, DeviceFacts())
-    prepared = prepare(
+    prepared = prepare_table(
         raw, planned.contract.data, "classification" if wanted.labels else "regression", 0
     )
     write_json(folder.plan, planned.to_json())

@@ -30,10 +30,17 @@ LIGHT_STAGES = (
 
 NEEDS_TORCH = frozenset(
     {
+        "trainwright.data.augment",
         "trainwright.data.feed",
+        "trainwright.data.store",
+        "trainwright.model.build",
+        "trainwright.model.gpt",
         "trainwright.model.network",
+        "trainwright.model.residual",
+        "trainwright.model.resnet",
         "trainwright.predictor.network",
         "trainwright.run.compose",
+        "trainwright.run.feeding",
         "trainwright.run.network",
         "trainwright.run.updates",
         "trainwright.run.validating",

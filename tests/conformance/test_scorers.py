@@ -5,13 +5,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from trainwright.contract.model import Boosting, Linear, TabularResNet
-from trainwright.data.table import Inputs
-from trainwright.data.target import Classes, Numbers
+from trainwright.contract.model import Boosting, Gpt, Linear, ResNet, TabularResNet
+from trainwright.data.table import ImageInputs, TableInputs, TokenInputs
+from trainwright.data.target import Classes, NextToken, Numbers
 from trainwright.model.boosting import BoostingJob, Rows, fit_boosting, read_boosted
 from trainwright.model.constant import fit_constant, read_constant
+from trainwright.model.frequencies import fit_frequencies, read_frequencies
 from trainwright.model.linear import fit_linear, read_linear
-from trainwright.model.shape import TableShape
+from trainwright.model.shape import ImageShape, TableShape, TokenShape
 from trainwright.testing.scorers import (
     FakeScorer,
     ScorerCase,
@@ -32,9 +33,9 @@ def _rows(outputs: int, count: int = 400) -> Rows:
     categories = np.stack([generator.integers(0, top, count) for top in CARDINALITIES], axis=1)
     signal = numeric[:, 0] + 0.5 * categories[:, 0] + generator.normal(size=count)
     if outputs == 1:
-        return Rows(Inputs(numeric, categories), signal.astype(np.float64))
+        return Rows(TableInputs(numeric, categories), signal.astype(np.float64))
     edges = np.quantile(signal, np.linspace(0, 1, outputs + 1)[1:-1])
-    return Rows(Inputs(numeric, categories), np.digitize(signal, edges).astype(np.int64))
+    return Rows(TableInputs(numeric, categories), np.digitize(signal, edges).astype(np.int64))
 
 
 def _case(family: str, outputs: int) -> ScorerCase:
@@ -53,6 +54,10 @@ def _case(family: str, outputs: int) -> ScorerCase:
             return ScorerCase(linear, rows.inputs, outputs, read_linear)
         case "network":
             return _network(rows, outputs)
+        case "frequencies" | "gpt":
+            return _of_text(family)
+        case "resnet":
+            return _resnet(outputs)
         case _:
             section = Boosting(kind="boosting", max_trees=20)
             job = BoostingJob(section, rows, rows, outputs, seed=0, threads=1)
@@ -61,7 +66,7 @@ def _case(family: str, outputs: int) -> ScorerCase:
 
 def _network(rows: Rows, outputs: int) -> ScorerCase:
     pytest.importorskip("torch", reason="needs the torch extra")
-    from trainwright.model.network import build_network
+    from trainwright.model.build import build_network
     from trainwright.predictor.network import NetworkScorer, read_network
 
     target = (
@@ -75,8 +80,39 @@ def _network(rows: Rows, outputs: int) -> ScorerCase:
     return ScorerCase(scorer, rows.inputs, outputs, read_network)
 
 
+def _of_text(family: str) -> ScorerCase:
+    tokens = np.random.default_rng(0).integers(0, 9, 400).astype(np.uint16)
+    starts = np.arange(1, 400, 30)
+    text = TokenInputs(tokens, starts, np.minimum(30, 400 - starts))
+    if family == "frequencies":
+        return ScorerCase(fit_frequencies(text, 9, pairs=True), text, 1, read_frequencies)
+    pytest.importorskip("torch", reason="needs the torch extra")
+    from trainwright.model.build import build_network
+    from trainwright.predictor.network import NetworkScorer, read_network
+
+    section, shape = Gpt(kind="gpt", layers=1, width=16, heads=2, context=16), TokenShape(9)
+    scorer = NetworkScorer(section, shape, NextToken(9), build_network(section, shape))
+    return ScorerCase(scorer, text, 1, read_network)
+
+
+def _resnet(outputs: int) -> ScorerCase:
+    pytest.importorskip("torch", reason="needs the torch extra")
+    from trainwright.model.build import build_network
+    from trainwright.predictor.network import NetworkScorer, read_network
+
+    pixels = np.random.default_rng(0).integers(0, 256, (30, 1, 8, 8), dtype=np.uint8)
+    section = ResNet(kind="resnet", width=8, blocks=(1,), norm="batch")
+    shape = ImageShape((1, 8, 8), (127.0,), (70.0,), outputs)
+    target = Classes("label", tuple(f"class {code}" for code in range(outputs)), 0)
+    scorer = NetworkScorer(section, shape, target, build_network(section, shape))
+    return ScorerCase(scorer, ImageInputs(pixels), outputs, read_network)
+
+
 CASES = [
     ("fake", 2),
+    ("frequencies", 1),
+    ("gpt", 1),
+    ("resnet", 3),
     *((family, n) for family in ("constant", "linear", "boosting", "network") for n in (1, 2, 4)),
 ]
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from trainwright.contract.model import Boosting
-from trainwright.data.table import Inputs
+from trainwright.data.table import TableInputs
 from trainwright.model.boosting import BoostingJob, Rows, fit_boosting, matrix_of
 
 
@@ -20,9 +20,9 @@ def _rows(outputs: int, count: int, seed: int) -> Rows:
     categories = generator.integers(0, 12, (count, 2))
     signal = np.nan_to_num(numeric[:, 0]) + np.sin(categories[:, 0]) + generator.normal(size=count)
     if outputs == 1:
-        return Rows(Inputs(numeric, categories), signal.astype(np.float64))
+        return Rows(TableInputs(numeric, categories), signal.astype(np.float64))
     target = np.digitize(signal, np.linspace(-1, 1, outputs - 1)).astype(np.int64)
-    return Rows(Inputs(numeric, categories), target)
+    return Rows(TableInputs(numeric, categories), target)
 
 
 # Written out here, not taken from the product: the parity is with what a person would write.

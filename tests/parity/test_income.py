@@ -82,7 +82,7 @@ def test_the_network_reaches_what_torch_reaches_by_hand(tmp_path: Path) -> None:
     from torch import nn
     from torch.nn import functional
 
-    from trainwright.model.network import build_network
+    from trainwright.model.build import build_network
     from trainwright.model.shape import TableShape
 
     ours = judged(tmp_path, "model.kind=tabular_resnet")

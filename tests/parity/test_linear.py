@@ -7,25 +7,25 @@ import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from trainwright.contract.model import Linear
-from trainwright.data.table import Inputs
+from trainwright.data.table import TableInputs
 from trainwright.model.linear import fit_linear
 
 CARDINALITIES = (6, 4)
 
 
-def _inputs() -> Inputs:
+def _inputs() -> TableInputs:
     generator = np.random.default_rng(3)
     numeric = generator.normal(size=(600, 3)).astype(np.float32)
     categories = np.stack([generator.integers(0, top, 600) for top in CARDINALITIES], axis=1)
-    return Inputs(numeric, categories)
+    return TableInputs(numeric, categories)
 
 
-def _dense(inputs: Inputs) -> np.ndarray:
+def _dense(inputs: TableInputs) -> np.ndarray:
     one_hot = [np.eye(top)[inputs.categories[:, g]] for g, top in enumerate(CARDINALITIES)]
     return np.concatenate([inputs.numeric.astype(np.float64), *one_hot], axis=1)
 
 
-def _signal(inputs: Inputs) -> np.ndarray:
+def _signal(inputs: TableInputs) -> np.ndarray:
     noise = np.random.default_rng(4).normal(size=len(inputs))
     return inputs.numeric[:, 0] - 0.7 * inputs.categories[:, 0] + noise
 

@@ -6,6 +6,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import assert_never
 
 from rich.box import ROUNDED
 from rich.console import Console
@@ -13,6 +14,9 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from trainwright.contract.data import TableData
+from trainwright.contract.images import ImageData
+from trainwright.contract.tokens import TokenData
 from trainwright.core.files import Json, read_json, to_json
 from trainwright.core.units import show_number, show_seconds
 from trainwright.evaluation.intervals import Interval
@@ -61,11 +65,19 @@ def show_result(result: Result, following: Sequence[str], *, as_json: bool) -> N
 def commands_after_training(contract: Path, result: Result, runs: Path) -> list[str]:
     """The two commands that a person may want after a training, ready to be run."""
     data = read_planned(result.folder).data
-    rows = contract.parent / (data.test_path or data.path or data.train_path)
-    return [
-        shlex.join(_command("predict", runs, result.name, str(rows), "-o", "predictions.csv")),
-        shlex.join(_command("runs", runs, "list")),
-    ]
+    listing = shlex.join(_command("runs", runs, "list"))
+    match data:
+        case TableData():
+            rows = contract.parent / (data.test_path or data.path or data.train_path)
+        case ImageData():
+            rows = contract.parent / data.path / "t10k-images-idx3-ubyte.gz"
+        case TokenData():
+            # A text has no rows to predict.
+            return [listing]
+        case _:
+            assert_never(data)
+    predict = _command("predict", runs, result.name, str(rows), "-o", "predictions.csv")
+    return [shlex.join(predict), listing]
 
 
 def commands_with_a_run(run: str, runs: Path) -> list[str]:

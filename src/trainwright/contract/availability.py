@@ -4,14 +4,15 @@ whoever would act on the contract does, and raises `NotAvailable`."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+from trainwright.contract.data import Column, TableData
 from trainwright.contract.document import Contract
 from trainwright.contract.model import Pretrained
 from trainwright.core.errors import Problem
 
 _REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
-_TASKS = ("ranking", "retrieval", "generation")
+_TASKS = ("ranking", "retrieval")
 
 
 def unavailable(contract: Contract, written: frozenset[str]) -> list[Problem]:
@@ -37,14 +38,14 @@ def _model_and_task(contract: Contract, written: frozenset[str]) -> Iterator[Pro
             "pretrained models",
             path,
             contract.model.architecture,
-            "choose model.kind of: boosting, linear, mlp, tabular_resnet",
+            "choose model.kind of: boosting, linear, mlp, tabular_resnet, resnet, gpt",
         )
     if contract.task in _TASKS:
         yield _not_available(
             f"the task {contract.task}",
             "task",
             contract.task,
-            "choose classification or regression",
+            "choose classification, regression or generation",
         )
 
 
@@ -60,12 +61,14 @@ def _training(contract: Contract) -> Iterator[Problem]:
 
 def _data(contract: Contract) -> Iterator[Problem]:
     data = contract.data
-    for key, path in (
-        ("path", data.path),
-        ("train_path", data.train_path),
-        ("val_path", data.val_path),
-        ("test_path", data.test_path),
-    ):
+    paths = {"path": data.path}
+    columns: Mapping[str, Column] = {}
+    if isinstance(data, TableData):
+        paths["train_path"] = data.train_path
+        paths["val_path"] = data.val_path
+        paths["test_path"] = data.test_path
+        columns = data.columns
+    for key, path in paths.items():
         if found := _REMOTE.match(path):
             yield _not_available(
                 f"reading from {found.group()}",
@@ -74,7 +77,7 @@ def _data(contract: Contract) -> Iterator[Problem]:
                 f"{found.group()}...",
                 "copy the file here and name its local path",
             )
-    for name, column in data.columns.items():
+    for name, column in columns.items():
         if column.kind == "text":
             yield _not_available(
                 "free text as a feature",
@@ -87,7 +90,7 @@ def _data(contract: Contract) -> Iterator[Problem]:
             "worker processes that prepare batches",
             "data.num_workers",
             str(data.num_workers),
-            "choose 0: tables lie in memory and need none",
+            "choose 0: the data lies in memory and needs none",
         )
 
 

@@ -6,7 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, Tag
 
+from trainwright.contract.feeding import Feeding
+from trainwright.contract.images import ImageData
 from trainwright.contract.section import Auto, Count, Fraction, Section, tagged_by
+from trainwright.contract.tokens import TokenData
 
 ColumnKind = Literal["numeric", "categorical", "datetime", "text", "ignored"]
 
@@ -110,8 +113,10 @@ class Features(Section):
     """At most this many categories of a column are kept; the rest are rare."""
 
 
-class Data(Section):
-    """Which rows, which columns, how they are divided and encoded."""
+class TableData(Feeding):
+    """Rows of a table: which files and columns, how they are divided and encoded."""
+
+    kind: Literal["table"] = "table"
 
     path: str = ""
     """One file that is divided into training, validation and test rows. CSV, TSV, Parquet, JSON
@@ -152,12 +157,11 @@ class Data(Section):
     features: Features = Features()
     """How columns become numbers."""
 
-    num_workers: Auto | Annotated[int, Field(ge=0)] = "auto"
-    """Processes that prepare batches. Tables lie in memory and need none: `auto` is 0."""
 
-    pin_memory: Auto | bool = "auto"
-    """Page-locked host memory for faster copies to a GPU. `auto`: only where there is one."""
-
-    shuffle: bool = True
-    """Whether an epoch visits the training rows in a new random order. The order of epoch e is a
-    function of the seed and e."""
+Data = Annotated[
+    Annotated[TableData, Tag("table")]
+    | Annotated[ImageData, Tag("images")]
+    | Annotated[TokenData, Tag("tokens")],
+    tagged_by("kind", default="table"),
+]
+"""What is learned from: the rows of a table, images with labels, or a text."""

@@ -28,11 +28,13 @@ class Contract(Section):
     called `contract.yaml`, else of the file."""
 
     task: Auto | Task = "auto"
-    """What is predicted: `classification` (a class), `regression` (a number). `auto`: regression if
-    the target is numeric with more than 20 values, else classification."""
+    """What is predicted: `classification` (a class), `regression` (a number), `generation` (the
+    next token of a text). `auto`: regression if the target is numeric with more than 20 values,
+    generation for a text, else classification."""
 
     data: Data
-    """Which rows, which columns, how they are divided and encoded."""
+    """What is learned from, and how it is divided: a table (`kind` left out), `images` or
+    `tokens`."""
 
     model: Model
     """What is trained."""

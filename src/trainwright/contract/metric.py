@@ -12,7 +12,7 @@ from pydantic import Field
 from trainwright.contract.section import Count, Section
 
 Direction = Literal["min", "max"]
-TaskKind = Literal["classification", "regression"]
+TaskKind = Literal["classification", "regression", "generation"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,8 @@ METRICS = MappingProxyType(
         "r2": MetricFact("max", "regression"),
         "mape": MetricFact("min", "regression"),
         "pinball": MetricFact("min", "regression"),
+        "nats_per_token": MetricFact("min", "generation"),
+        "perplexity": MetricFact("min", "generation"),
     }
 )
 
@@ -54,11 +56,12 @@ class Metric(Section):
 
     name: str = "auto"
     """A metric's name; `trainwright schema` lists them. `auto`: `roc_auc` for two classes,
-    `f1_macro` for several, `rmse` for numbers."""
+    `f1_macro` for several, `accuracy` for images, `rmse` for numbers, `nats_per_token` for a
+    text."""
 
     target: Literal["baseline"] | float = "baseline"
-    """The value to reach. `baseline`: be better than always predicting the commonest class or the
-    mean, on the same rows."""
+    """The value to reach. `baseline`: be better than always predicting the commonest class, the
+    mean, or each token by its share of the training text, on the same rows."""
 
     recall: Annotated[float, Field(gt=0, le=1)] = 0.9
     """For `precision_at_recall`: the least share of positives to find."""

@@ -11,7 +11,11 @@ from trainwright.contract.mistakes import nearest
 from trainwright.contract.training import EarlyStopping
 from trainwright.core.errors import Problem
 
-_UNBOUNDED = {"log_loss": (0.0, math.inf), "r2": (-math.inf, 1.0)}
+_UNBOUNDED = {
+    "log_loss": (0.0, math.inf),
+    "r2": (-math.inf, 1.0),
+    "perplexity": (1.0, math.inf),
+}
 
 
 def bounds_of(metric: str) -> tuple[float, float]:
@@ -111,7 +115,7 @@ def metric_problems(name: str, path: str, task: str, prefix: str = "") -> Iterat
             expected=f"one of: {', '.join(METRICS)}",
             fix=f"did you mean {close}?" if close else "choose one of them",
         )
-    elif task in ("classification", "regression") and fact.task != task:
+    elif task in ("classification", "regression", "generation") and fact.task != task:
         fitting = [prefix + other for other, known in METRICS.items() if known.task == task]
         yield Problem(
             f"{name} is a metric of {fact.task}, but the task is {task}",

@@ -97,6 +97,10 @@ class TabularResNet(Section):
     residual_dropout: Fraction = 0.1
     """Dropout at the end of a block."""
 
+    stochastic_depth: Fraction = 0.0
+    """Chance that a row skips the last block in training; earlier blocks are skipped less, in
+    proportion to their depth (Huang et al. 2016, arXiv:1603.09382, equation 4)."""
+
     embedding_dim: Auto | Count = "auto"
     """Width of each category's embedding. `auto`: min(50, ceil(1.6 * categories ** 0.56))."""
 
@@ -104,6 +108,60 @@ class TabularResNet(Section):
     """How a number enters: as it is, or through sines and cosines of learned frequencies, which
     lets a network see thresholds and narrow ranges as trees do (Gorishniy et al. 2022,
     arXiv:2203.05556, section 3.3)."""
+
+
+class ResNet(Section):
+    """A residual convolutional network (He et al. 2016, arXiv:1603.05027, with the norm before each
+    convolution): a stem, stages of blocks of two 3x3 convolutions, the mean over the places."""
+
+    kind: Literal["resnet"]
+
+    width: Count = 32
+    """Channels of the first stage; each later stage has twice as many at half the size."""
+
+    blocks: Annotated[tuple[Count, ...], Field(min_length=1)] = (1, 1, 1)
+    """Residual blocks of each stage."""
+
+    stem: Literal["full", "half"] = "full"
+    """Whether the first stage sees the image at `full` or at `half` size, which costs a quarter."""
+
+    norm: Literal["group", "batch"] = "group"
+    """`group` (Wu and He 2018, arXiv:1803.08494) treats each image alone, so that an update does
+    not depend on how its batch is divided; `batch` often needs fewer epochs, and accumulation then
+    changes the update."""
+
+    dropout: Fraction = 0.0
+    """Share of the features dropped before the last layer."""
+
+    stochastic_depth: Fraction = 0.0
+    """Chance that an image skips the last block in training; earlier blocks are skipped less, in
+    proportion to their depth (Huang et al. 2016, arXiv:1603.09382, equation 4)."""
+
+
+class Gpt(Section):
+    """A transformer that predicts the next token from those before it (Radford et al. 2019), with
+    the norm before each part and the head tied to the embedding."""
+
+    kind: Literal["gpt"]
+
+    layers: Count = 4
+    """Blocks of attention and feed-forward."""
+
+    heads: Count = 4
+    """Attention heads of a block; a divisor of `width`."""
+
+    width: Count = 128
+    """Features of each position."""
+
+    context: Annotated[int, Field(ge=2)] = 64
+    """Tokens that the model sees at once. A training row is a window of so many tokens."""
+
+    dropout: Fraction = 0.0
+    """Share dropped of the embedding, of attention and at the end of each part of a block."""
+
+    positions: Literal["rotary", "learned"] = "rotary"
+    """How the model knows the order: `rotary` turns queries and keys by their position (Su et al.
+    2021, arXiv:2104.09864), `learned` adds a vector for each position."""
 
 
 class Pretrained(Section):
@@ -130,11 +188,16 @@ Model = Annotated[
     | Annotated[Linear, Tag("linear")]
     | Annotated[Mlp, Tag("mlp")]
     | Annotated[TabularResNet, Tag("tabular_resnet")]
+    | Annotated[ResNet, Tag("resnet")]
+    | Annotated[Gpt, Tag("gpt")]
     | Annotated[Pretrained, Tag("pretrained")],
     Discriminator(_kind_of),
 ]
 
-Network = Mlp | TabularResNet
+TableModel = Mlp | TabularResNet
+"""The networks for rows of a table."""
+
+Network = Mlp | TabularResNet | ResNet | Gpt
 """The models that the loop trains."""
 
-MODEL_KINDS = ("boosting", "linear", "mlp", "tabular_resnet", "pretrained")
+MODEL_KINDS = ("boosting", "linear", "mlp", "tabular_resnet", "resnet", "gpt", "pretrained")

@@ -6,8 +6,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
-from trainwright.contract.data import AutoSplit, ColumnSplit, GroupSplit, TimeSplit
+from trainwright.contract.data import (
+    AutoSplit,
+    ColumnSplit,
+    GroupSplit,
+    TableData,
+    TimeSplit,
+)
 from trainwright.contract.document import Contract
+from trainwright.contract.kind_rules import KIND_RULES
 from trainwright.contract.metric_rules import (
     check_floors,
     check_metric,
@@ -125,6 +132,8 @@ def _under_training(path: str) -> bool:
 def one_source(contract: Contract, _written: frozenset[str]) -> Problems:
     """Either one file is divided, or the training file is named with what belongs to it."""
     data = contract.data
+    if not isinstance(data, TableData):
+        return
     if data.path and data.train_path:
         yield Problem(
             "data.path and data.train_path exclude each other",
@@ -152,6 +161,8 @@ def one_source(contract: Contract, _written: frozenset[str]) -> Problems:
 def split_of_given_parts(contract: Contract, written: frozenset[str]) -> Problems:
     """A part with a file of its own is not divided off again."""
     data = contract.data
+    if not isinstance(data, TableData):
+        return
     given = {"validation": ("val_path", data.val_path), "test": ("test_path", data.test_path)}
     for part, (key, path) in given.items():
         if path and f"data.split.{part}" in written:
@@ -182,6 +193,8 @@ def split_of_given_parts(contract: Contract, written: frozenset[str]) -> Problem
 def split_shares(contract: Contract, _written: frozenset[str]) -> Problems:
     """Every part that is divided off gets rows, and so does the training."""
     data = contract.data
+    if not isinstance(data, TableData):
+        return
     if isinstance(data.split, ColumnSplit):
         return
     shares = {}
@@ -211,6 +224,8 @@ def split_shares(contract: Contract, _written: frozenset[str]) -> Problems:
 def target_is_not_a_feature(contract: Contract, _written: frozenset[str]) -> Problems:
     """The target is read, never left out, and never decides the split."""
     data = contract.data
+    if not isinstance(data, TableData):
+        return
     if data.target in data.exclude:
         yield Problem(
             f"the target {data.target!r} is excluded; a target is never a feature anyway",
@@ -238,7 +253,8 @@ def target_is_not_a_feature(contract: Contract, _written: frozenset[str]) -> Pro
 
 def column_formats(contract: Contract, _written: frozenset[str]) -> Problems:
     """A format is one of dates."""
-    for name, column in contract.data.columns.items():
+    columns = contract.data.columns if isinstance(contract.data, TableData) else {}
+    for name, column in columns.items():
         if column.format != "auto" and column.kind not in ("auto", "datetime"):
             yield Problem(
                 f"a {column.kind} column has no format",
@@ -251,7 +267,10 @@ def column_formats(contract: Contract, _written: frozenset[str]) -> Problems:
 
 def missing_numbers_are_filled(contract: Contract, _written: frozenset[str]) -> Problems:
     """Only trees can read a missing number; anywhere else it would make every output one."""
-    if contract.data.features.impute == "none" and not isinstance(contract.model, Boosting):
+    data = contract.data
+    if not isinstance(data, TableData) or isinstance(contract.model, Boosting):
+        return
+    if data.features.impute == "none":
         yield Problem(
             f"a model of kind {contract.model.kind} cannot read missing numbers",
             path="data.features.impute",
@@ -263,11 +282,14 @@ def missing_numbers_are_filled(contract: Contract, _written: frozenset[str]) -> 
 
 def positive_needs_classes(contract: Contract, written: frozenset[str]) -> Problems:
     """Numbers have no positive class."""
+    data = contract.data
+    if not isinstance(data, TableData):
+        return
     if contract.task == "regression" and "data.positive" in written:
         yield Problem(
             "data.positive has no meaning in a regression",
             path="data.positive",
-            found=contract.data.positive,
+            found=data.positive,
             expected="positive only where task is classification",
             fix="remove positive, or change task",
         )
@@ -317,6 +339,7 @@ def cost_has_a_price(contract: Contract, _written: frozenset[str]) -> Problems:
 
 RULES: tuple[Rule, ...] = (
     safe_name,
+    *KIND_RULES,
     one_source,
     split_of_given_parts,
     split_shares,

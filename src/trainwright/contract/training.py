@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
+from trainwright.contract.objective import AutoLoss, Loss
 from trainwright.contract.optimizer import AdamW, Optimizer
 from trainwright.contract.scheduler import CosineWithWarmup, Scheduler
 from trainwright.contract.section import Auto, Count, NonNegative, Positive, Section
@@ -57,6 +58,9 @@ class Training(Section):
 
     effective_batch_size: Auto | Count = "auto"
     """Rows in one optimizer step: batch_size x gradient_accumulation_steps x devices."""
+
+    loss: Loss = AutoLoss()
+    """What is made small. Metrics and the verdict do not depend on it."""
 
     optimizer: Optimizer = AdamW()
     """What turns gradients into updates."""

@@ -16,7 +16,7 @@ from trainwright.data.categories import Vocabulary, fit_vocabulary
 from trainwright.data.columns import ColumnType, value_problems
 from trainwright.data.scaling import NumberState, fit_numbers
 from trainwright.data.sources import FileVersion, SourceFile
-from trainwright.data.table import Floats, Inputs
+from trainwright.data.table import Floats, TableInputs
 from trainwright.data.values import Cleaning
 from trainwright.data.wording import nearest, some
 
@@ -69,13 +69,13 @@ class Features:
         """The number of codes of each categorical column."""
         return tuple(vocabulary.cardinality for vocabulary in self.vocabularies)
 
-    def transform(self, frame: pl.DataFrame) -> Inputs:
+    def transform(self, frame: pl.DataFrame) -> TableInputs:
         """Encode typed rows (from `read`, or a `Part.frame`)."""
         values = _number_matrix(frame, self.columns, self.dates)
         codes = [vocabulary.encode(frame[vocabulary.name]) for vocabulary in self.vocabularies]
         shape = (frame.height, 0)
         categories = np.stack(codes, axis=1) if codes else np.empty(shape, dtype=np.int64)
-        return Inputs(self.numbers.transform(values), categories)
+        return TableInputs(self.numbers.transform(values), categories)
 
     def read(self, frame: pl.DataFrame, source: str = "the rows") -> pl.DataFrame:
         """Type new rows (all text, or typed) as the training file was typed.

@@ -15,11 +15,8 @@ from typing import NamedTuple, final
 import torch
 from torch import Tensor
 
-from trainwright.core.errors import Mistake, Problem
 from trainwright.data.order import Order, Positions
-
-Batch = tuple[Tensor, ...]
-"""Aligned tensors of one micro-batch, first axis rows; the last one is the target by custom."""
+from trainwright.data.store import Batch, Store, TensorStore
 
 _BLOCK_BYTES = 8 * 2**20
 
@@ -46,12 +43,13 @@ def _rows_of(batch: Batch) -> int:
 
 @final
 class Feed:
-    """Micro-batches from aligned tensors in memory, on whatever device they lie.
+    """Micro-batches from aligned tensors in memory, on whatever device they lie, or from a store
+    that makes them.
 
     Rows are gathered a block of several megabytes at a time, so that a step costs a few views.
 
     Args:
-        tensors: aligned tensors, each with N rows on its first axis.
+        tensors: aligned tensors, each with N rows on its first axis, or a `Store`.
         batch_size: rows of a micro-batch.
         accumulate: micro-batches of a step.
         seed: where the order starts.
@@ -62,7 +60,7 @@ class Feed:
 
     def __init__(
         self,
-        tensors: Sequence[Tensor],
+        tensors: Sequence[Tensor] | Store,
         batch_size: int,
         accumulate: int = 1,
         *,
@@ -70,25 +68,16 @@ class Feed:
         shuffle: bool = True,
         count_targets: Callable[[Batch], int] = _rows_of,
     ) -> None:
-        rows = {len(tensor) for tensor in tensors}
-        if len(rows) != 1 or not min(rows):
-            raise Mistake(
-                Problem(
-                    "a feed needs tensors of one length, with at least one row",
-                    found=f"{[len(tensor) for tensor in tensors]} rows",
-                    fix="pass tensors whose first axis is the same rows",
-                )
-            )
+        store = TensorStore(tensors) if isinstance(tensors, Sequence) else tensors
         assert batch_size >= 1
         assert accumulate >= 1
-        self.order = Order(rows.pop(), seed, shuffle)
-        self._tensors = tuple(tensors)
+        self.order = Order(store.rows, seed, shuffle)
+        self._store = store
         self._batch = batch_size
         self._step_rows = batch_size * accumulate
         self._accumulate = accumulate
         self._count = count_targets
-        row_bytes = sum(tensor[0].numel() * tensor.element_size() for tensor in tensors)
-        self._block_steps = max(1, _BLOCK_BYTES // max(1, row_bytes * self._step_rows))
+        self._block_steps = max(1, _BLOCK_BYTES // max(1, store.row_bytes * self._step_rows))
         self.samples = 0
         self._ready: list[StepBatches] = []
         self._next = 0
@@ -129,11 +118,7 @@ class Feed:
         started = time.perf_counter()
         epoch, first = divmod(self.samples, self.rows)
         last = min(self.rows, first + self._block_steps * self._step_rows)
-        index = torch.from_numpy(self.order.at(epoch, first, last))
-        gathered = [
-            tensor.index_select(0, index.to(tensor.device, non_blocking=True))
-            for tensor in self._tensors
-        ]
+        gathered = self._store.take(epoch, self.order.at(epoch, first, last))
         # Cut a step at a time: the short step at the end of an epoch must not shift micro-batches.
         micro = list(zip(*(torch.split(tensor, self._batch) for tensor in gathered), strict=True))
         base = epoch * self.rows + first

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal, final
+from typing import Literal
 
 import numpy as np
 import polars as pl
 
-from trainwright.contract.data import ColumnSplit, Data, GroupSplit, TimeSplit
+from trainwright.contract.data import ColumnSplit, GroupSplit, TableData, TimeSplit
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.data.columns import ColumnType, best_typed
 from trainwright.data.features import Features, fit_features
-from trainwright.data.reading import Raw
+from trainwright.data.prepared import Prepared
+from trainwright.data.reading import RawTable
 from trainwright.data.split_report import SplitReport, report_split
 from trainwright.data.splits import PARTS, Shares, divide, group_codes, moments, time_units
 from trainwright.data.table import Integers, Part, PartName
@@ -22,22 +22,8 @@ from trainwright.data.values import to_labels
 from trainwright.data.version import data_version
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """Everything that a learner and a judge get of the data."""
-
-    train: Part
-    validation: Part
-    test: Part
-    features: Features
-    target: Target
-    split: SplitReport
-    version: str
-
-
-def prepare(
-    raw: Raw, section: Data, task: Literal["classification", "regression"], seed: int
+def prepare_table(
+    raw: RawTable, section: TableData, task: Literal["classification", "regression"], seed: int
 ) -> Prepared:
     """Divide and encode the rows. Every `auto` of the section must be decided.
 
@@ -73,7 +59,7 @@ def prepare(
     )
 
 
-def feature_columns(columns: tuple[ColumnType, ...], section: Data) -> tuple[ColumnType, ...]:
+def feature_columns(columns: tuple[ColumnType, ...], section: TableData) -> tuple[ColumnType, ...]:
     """The columns that become inputs: not the target, not excluded, not ignored, not the split's
     group or part, and its time only as a date."""
     never = {section.target, *section.exclude}
@@ -118,7 +104,7 @@ def read_part(
 
 
 def _target_typed(
-    frame: pl.DataFrame, section: Data, task: Literal["classification", "regression"]
+    frame: pl.DataFrame, section: TableData, task: Literal["classification", "regression"]
 ) -> pl.DataFrame:
     """The target as labels or numbers, as the task says: the contract may call few numbers a
     regression, or many numbers classes."""
@@ -130,7 +116,7 @@ def _target_typed(
 
 
 def _divided(
-    raw: Raw, typed: Mapping[PartName, pl.DataFrame], section: Data, seed: int
+    raw: RawTable, typed: Mapping[PartName, pl.DataFrame], section: TableData, seed: int
 ) -> tuple[dict[PartName, pl.DataFrame], dict[PartName, Integers]]:
     source = typed["train"]
     shares = Shares.of(section.split, raw.facts.given)
@@ -146,7 +132,7 @@ def _divided(
     return frames, rows
 
 
-def _check_crossing(report: SplitReport, section: Data) -> None:
+def _check_crossing(report: SplitReport, section: TableData) -> None:
     problems: list[Problem] = []
     if report.groups_on_two_sides and isinstance(section.split, GroupSplit):
         problems.append(
@@ -173,7 +159,7 @@ def _check_crossing(report: SplitReport, section: Data) -> None:
         raise DataMistake(problems)
 
 
-def _units(frames: Mapping[PartName, pl.DataFrame], section: Data) -> dict[PartName, Integers]:
+def _units(frames: Mapping[PartName, pl.DataFrame], section: TableData) -> dict[PartName, Integers]:
     match section.split:
         case GroupSplit(column=name):
             codes = group_codes(pl.concat([to_labels(frame[name]) for frame in frames.values()]))

@@ -10,7 +10,7 @@ from typing import final
 import numpy as np
 import polars as pl
 
-from trainwright.contract.data import Column, ColumnSplit, Data, GroupSplit, TimeSplit
+from trainwright.contract.data import Column, ColumnSplit, GroupSplit, TableData, TimeSplit
 from trainwright.core.errors import DataMistake, Mistake, NotAvailable, Problem
 from trainwright.core.files import Json
 from trainwright.data.columns import ColumnType, infer_column, value_problems
@@ -55,7 +55,7 @@ class DataFacts:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Raw:
+class RawTable:
     """Typed rows before they are divided. `frames` holds `train` and the parts that were given;
     `positions` int64 says which row (0-based) of its file each row was; `notes` are for people."""
 
@@ -67,7 +67,7 @@ class Raw:
     notes: tuple[str, ...]
 
 
-def read_data(section: Data, folder: Path) -> Raw:
+def read_table(section: TableData, folder: Path) -> RawTable:
     """Read every file the section names, relative to `folder`, and type its columns.
 
     The training file alone decides the types; the other files are read with them.
@@ -98,7 +98,7 @@ def read_data(section: Data, folder: Path) -> Raw:
     return _raw(sources, frames, columns, target, cleaning)
 
 
-def _read_sources(section: Data, folder: Path) -> dict[PartName, SourceFile]:
+def _read_sources(section: TableData, folder: Path) -> dict[PartName, SourceFile]:
     first = "path" if section.path or not section.train_path else "train_path"
     wanted: list[tuple[PartName, str, str]] = [
         ("train", f"data.{first}", section.path or section.train_path),
@@ -147,7 +147,7 @@ def _row_problems(source: SourceFile, part: PartName, path: str) -> list[Problem
     ]
 
 
-def _name_problems(section: Data, sources: Mapping[PartName, SourceFile]) -> list[Problem]:
+def _name_problems(section: TableData, sources: Mapping[PartName, SourceFile]) -> list[Problem]:
     """Columns that the contract names and the training file has not, and columns of the training
     file that other files lack."""
     source = sources["train"]
@@ -188,7 +188,7 @@ def _absent(path: str, name: str, names: list[str], source: SourceFile) -> Probl
     )
 
 
-def _split_columns(section: Data) -> tuple[str, ...]:
+def _split_columns(section: TableData) -> tuple[str, ...]:
     match section.split:
         case GroupSplit(column=name) | TimeSplit(column=name) | ColumnSplit(column=name):
             return (name,)
@@ -197,7 +197,7 @@ def _split_columns(section: Data) -> tuple[str, ...]:
 
 
 def _infer_columns(
-    section: Data, cells: pl.DataFrame, source: SourceFile
+    section: TableData, cells: pl.DataFrame, source: SourceFile
 ) -> tuple[tuple[ColumnType, ...], list[Problem]]:
     columns: list[ColumnType] = []
     problems: list[Problem] = []
@@ -224,7 +224,7 @@ def _infer_columns(
     return tuple(columns), problems
 
 
-def _left_out(section: Data, cells: pl.Series) -> str:
+def _left_out(section: TableData, cells: pl.Series) -> str:
     """Why the contract itself keeps a column from being a feature; empty if it does not."""
     if cells.name in section.exclude:
         return "listed in data.exclude"
@@ -239,7 +239,7 @@ def _left_out(section: Data, cells: pl.Series) -> str:
             return ""
 
 
-def _is_date(section: Data, cells: pl.Series) -> bool:
+def _is_date(section: TableData, cells: pl.Series) -> bool:
     written = section.columns.get(cells.name, Column())
     if written.kind == "datetime" or written.format != "auto":
         return True
@@ -265,7 +265,7 @@ def _raw(
     columns: tuple[ColumnType, ...],
     target: TargetColumn,
     cleaning: Cleaning,
-) -> Raw:
+) -> RawTable:
     kept: dict[PartName, pl.DataFrame] = {}
     positions: dict[PartName, Integers] = {}
     notes: list[str] = []
@@ -288,4 +288,4 @@ def _raw(
         given=frozenset(part for part in kept if part != "train"),
         part_rows={part: frame.height for part, frame in kept.items()},
     )
-    return Raw(kept, positions, columns, cleaning, facts, tuple(notes))
+    return RawTable(kept, positions, columns, cleaning, facts, tuple(notes))

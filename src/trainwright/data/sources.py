@@ -131,7 +131,7 @@ def read_source(written: str, folder: Path, path: str = "data.path") -> SourceFi
         )
     file = folder / written
     kind, compression = _format_of(written, path)
-    packed = _read_bytes(file, written, path)
+    packed = read_bytes(file, written, path)
     problem = _content_problem(packed, compression or kind, written)
     if problem:
         raise DataMistake(problem)
@@ -167,7 +167,12 @@ def _format_of(written: str, path: str) -> tuple[Format, Compression]:
     )
 
 
-def _read_bytes(file: Path, written: str, path: str) -> bytes:
+def read_bytes(file: Path, written: str, path: str) -> bytes:
+    """The bytes of a file that a contract calls `written` at `path`.
+
+    Raises:
+        DataMistake: it is missing, a folder, empty or cannot be read.
+    """
     place = Place(written)
     if file.is_dir():
         inside = sorted(child.name for child in file.iterdir() if child.is_file())

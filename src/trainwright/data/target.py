@@ -110,7 +110,30 @@ class Numbers:
         }
 
 
-Target = Classes | Numbers
+@final
+@dataclass(frozen=True, slots=True)
+class NextToken:
+    """The next token of a text, of `size` different ones. What is judged is how much a model was
+    surprised by stretches of the text, so a part's target is the tokens of each stretch."""
+
+    size: int
+    column: str = "tokens"
+
+    @property
+    def outputs(self) -> int:
+        """Outputs of a model for each position: one per token."""
+        return self.size
+
+    def encode(self, series: pl.Series) -> Floats:
+        """Tokens of each stretch, float64 [N]."""
+        return series.cast(pl.Float64).to_numpy()
+
+    def to_json(self) -> Json:
+        """What `target_from_json` reads."""
+        return {"kind": "tokens", "size": self.size}
+
+
+Target = Classes | Numbers | NextToken
 
 
 def fit_target(
@@ -174,5 +197,7 @@ def target_from_json(value: Json) -> Target:
             return Classes(value["column"], tuple(value["names"]), value["positive"])
         case "numbers":
             return Numbers(value["column"], value["mean"], value["deviation"])
+        case "tokens":
+            return NextToken(int(value["size"]))
         case kind:
             raise ValueError(f"a target of kind {kind!r}")

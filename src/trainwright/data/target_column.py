@@ -8,7 +8,7 @@ from typing import Literal, final
 
 import polars as pl
 
-from trainwright.contract.data import Column, Data
+from trainwright.contract.data import Column, TableData
 from trainwright.core.errors import Problem
 from trainwright.core.files import Json
 from trainwright.data.columns import MOSTLY, ColumnType, infinite_problems, value_problems
@@ -24,10 +24,10 @@ MOST_CLASSES_OF_NUMBERS = 20
 @final
 @dataclass(frozen=True, slots=True)
 class TargetFacts:
-    """What the target column holds. `classes` maps each label of the training file to its rows, and
-    is empty for numbers; `missing` counts rows that were left out for having no target."""
+    """What is predicted. `classes` maps each label of the training file to its rows, and is empty
+    for numbers and tokens; `missing` counts rows that were left out for having no target."""
 
-    kind: Literal["classes", "numbers"]
+    kind: Literal["classes", "numbers", "tokens"]
     classes: Mapping[str, int]
     distinct: int
     missing: int
@@ -47,7 +47,7 @@ class TargetFacts:
 class TargetColumn:
     """The target as the contract and the training file make it, with its problems."""
 
-    section: Data
+    section: TableData
     kind: Literal["classes", "numbers"]
     problems: list[Problem]
 
@@ -58,7 +58,7 @@ class TargetColumn:
 
 
 def target_kind(
-    section: Data, cells: pl.DataFrame, source: SourceFile
+    section: TableData, cells: pl.DataFrame, source: SourceFile
 ) -> tuple[Literal["classes", "numbers"], list[Problem]]:
     """Whether the target is predicted as class or number: numbers with more than 20 different
     values are numbers, unless the contract types the column."""

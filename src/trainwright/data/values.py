@@ -10,7 +10,7 @@ from typing import final
 import numpy as np
 import polars as pl
 
-from trainwright.contract.data import Data
+from trainwright.contract.data import TableData
 from trainwright.core.files import Json
 from trainwright.data.table import Integers
 
@@ -58,7 +58,7 @@ class Cleaning:
     values: Mapping[str, Mapping[str, str]]
 
     @classmethod
-    def of(cls, section: Data) -> Cleaning:
+    def of(cls, section: TableData) -> Cleaning:
         """The cleaning that a contract asks for."""
         values = {name: dict(column.values) for name, column in section.columns.items()}
         return cls(section.missing_values, {name: v for name, v in values.items() if v})

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from trainwright.contract.data import Data
+from trainwright.contract.data import TableData
 from trainwright.core.hashing import hash_bytes, hash_value
 from trainwright.data.features import Features
-from trainwright.data.reading import Raw
+from trainwright.data.reading import RawTable
 from trainwright.data.table import Integers, PartName
 from trainwright.data.target import Target
 
@@ -15,8 +15,8 @@ _SCHEME = 1
 
 
 def data_version(
-    raw: Raw,
-    section: Data,
+    raw: RawTable,
+    section: TableData,
     rows: Mapping[PartName, Integers],
     features: Features,
     target: Target,

@@ -10,8 +10,9 @@ from typing import Literal, final
 
 from trainwright.core.files import Json
 from trainwright.core.units import show_bytes
+from trainwright.data.features import Features
 from trainwright.data.leakage import find_leaks, find_suspicions
-from trainwright.data.prepare import Prepared
+from trainwright.data.prepared import Prepared
 from trainwright.planner.plan import Plan
 
 _SPARE_BYTES = 256 * 2**20
@@ -43,6 +44,8 @@ def preflight(decided: Plan, prepared: Prepared, runs: Path) -> tuple[Finding, .
 
 
 def _leaks(prepared: Prepared) -> tuple[Finding, ...]:
+    if not isinstance(prepared.features, Features):
+        return ()
     train = prepared.train.frame
     columns = prepared.features.columns
     target = train[prepared.target.column]

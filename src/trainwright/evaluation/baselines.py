@@ -3,19 +3,28 @@ linear."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import assert_never
+
+import numpy as np
 
 from trainwright.contract.data import Features as FeaturesSection
 from trainwright.contract.model import Linear
-from trainwright.data.features import fit_features
-from trainwright.data.prepare import Prepared
-from trainwright.data.table import Floats, Part
+from trainwright.data.features import Features, fit_features
+from trainwright.data.pixels import Pixels
+from trainwright.data.prepared import Prepared
+from trainwright.data.table import Floats, Part, TokenInputs, columns_of
+from trainwright.data.vocabulary import TextVocabulary
 from trainwright.model.constant import fit_constant
+from trainwright.model.frequencies import fit_frequencies
 from trainwright.model.linear import fit_linear
 from trainwright.predictor.predictor import Predictor
 
 _LINEAR = Linear(kind="linear", max_iterations=300)
+_LINEAR_OF_PIXELS = Linear(kind="linear", max_iterations=60)
+_MOST_IMAGES = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,25 +42,61 @@ class Baselines:
 
     def scores(self, part: Part) -> dict[str, Floats]:
         """What each gives for a part, `dummy` and `linear`: [N, C] or [N, 1]."""
-        return {
-            "dummy": self.dummy.score_frame(part.frame),
-            "linear": self.linear.score_frame(part.frame),
-        }
+        return {"dummy": self.dummy.score_part(part), "linear": self.linear.score_part(part)}
 
 
 def fit_baselines(prepared: Prepared, section: FeaturesSection | None = None) -> Baselines:
-    """Fit both on the training rows of the same columns.
+    """Fit both on the training part; `section` is of a table's rare categories."""
+    match prepared.features:
+        case Features() as features:
+            return _of_table(prepared, features, section or FeaturesSection())
+        case Pixels():
+            return _of_images(prepared)
+        case TextVocabulary():
+            return _of_text(prepared)
+        case _:
+            assert_never(prepared.features)
+
+
+def _of_images(prepared: Prepared) -> Baselines:
+    """The linear one sees the pixels from 0 to 1, of at most 20,000 images in equal distances."""
+    train, target, features = prepared.train, prepared.target, prepared.features
+    rows = np.arange(0, len(train), math.ceil(len(train) / _MOST_IMAGES))
+    inputs = columns_of(train.inputs.take(rows))
+    linear = fit_linear(_LINEAR_OF_PIXELS, inputs, train.target[rows], target.outputs, ())
+    return Baselines(
+        dummy=Predictor(features, target, fit_constant(train.target, target.outputs)),
+        linear=Predictor(features, target, linear),
+        shares={},
+        # That so many pixels take longer than this says nothing of the model judged.
+        warnings=(),
+    )
+
+
+def _of_text(prepared: Prepared) -> Baselines:
+    """The dummy knows how often each token occurs; the linear one, which sees the token before and
+    nothing else, how often each follows it."""
+    inputs, target = prepared.train.inputs, prepared.target
+    assert isinstance(inputs, TokenInputs)
+    single = fit_frequencies(inputs, target.outputs, pairs=False)
+    double = fit_frequencies(inputs, target.outputs, pairs=True)
+    return Baselines(
+        dummy=Predictor(prepared.features, target, single),
+        linear=Predictor(prepared.features, target, double),
+        shares={},
+        warnings=(),
+    )
+
+
+def _of_table(prepared: Prepared, known: Features, section: FeaturesSection) -> Baselines:
+    """Fit both on the same columns.
 
     The linear one has features of its own, standardised and with medians for missing numbers,
     because the model's may hold NaN; `section` gives the treatment of rare categories.
     """
     train, target = prepared.train, prepared.target
-    chosen = (section or FeaturesSection()).model_copy(
-        update={"numeric": "standard", "impute": "median"}
-    )
-    features = fit_features(
-        train.frame, prepared.features.columns, prepared.features.cleaning, chosen
-    )
+    chosen = section.model_copy(update={"numeric": "standard", "impute": "median"})
+    features = fit_features(train.frame, known.columns, known.cleaning, chosen)
     inputs = features.transform(train.frame)
     linear = fit_linear(_LINEAR, inputs, train.target, target.outputs, features.cardinalities)
     spreads = linear.spreads(inputs)

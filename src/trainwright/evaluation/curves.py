@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
+from typing import assert_never
 
 import numpy as np
 
 from trainwright.core.files import Json
 from trainwright.data.table import Floats, Integers
+from trainwright.data.target import Classes, NextToken, Numbers, Target
 from trainwright.evaluation.answers import Answers
 from trainwright.evaluation.metrics import CALIBRATION_BINS, calibration_bins, calibration_pairs
 
@@ -60,26 +62,53 @@ class RegressionCurves:
     residual_counts: tuple[int, ...]
 
 
-Curves = ClassificationCurves | RegressionCurves
+@dataclass(frozen=True, slots=True)
+class SurpriseCurves:
+    """`edges` [B + 1] and `counts` [B]: a histogram of the nats per token of the stretches."""
+
+    edges: tuple[float, ...]
+    counts: tuple[int, ...]
 
 
-def draw_curves(answers: Answers, labels: tuple[str, ...]) -> Curves:
-    """The curves of some rows; `labels` are the names of the classes, empty for numbers."""
-    if not labels:
-        return _of_numbers(answers)
-    return ClassificationCurves(
-        labels, _confusion(answers), _calibration(answers), _class_curves(answers, labels)
-    )
+Curves = ClassificationCurves | RegressionCurves | SurpriseCurves
+
+
+def draw_curves(answers: Answers, target: Target) -> Curves:
+    """The curves of some rows."""
+    match target:
+        case Classes(names=labels):
+            return ClassificationCurves(
+                labels, _confusion(answers), _calibration(answers), _class_curves(answers, labels)
+            )
+        case Numbers():
+            return _of_numbers(answers)
+        case NextToken():
+            counts, edges = np.histogram(answers.values() / answers.truth, _HISTOGRAM_BINS)
+            return SurpriseCurves(
+                tuple(float(edge) for edge in edges), tuple(int(count) for count in counts)
+            )
+        case _:
+            assert_never(target)
 
 
 def curves_to_json(curves: Curves) -> Json:
     """Plain lists and numbers."""
-    kind = "classification" if isinstance(curves, ClassificationCurves) else "regression"
+    match curves:
+        case ClassificationCurves():
+            kind = "classification"
+        case RegressionCurves():
+            kind = "regression"
+        case SurpriseCurves():
+            kind = "generation"
+        case _:
+            assert_never(curves)
     return {"kind": kind, **asdict(curves)}
 
 
 def curves_from_json(json: Json) -> Curves:
     """The inverse of `curves_to_json`."""
+    if json["kind"] == "generation":
+        return SurpriseCurves(tuple(json["edges"]), tuple(json["counts"]))
     if json["kind"] == "regression":
         return RegressionCurves(
             _points(json["sample"]), tuple(json["residual_edges"]), tuple(json["residual_counts"])

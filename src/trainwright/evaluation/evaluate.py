@@ -17,7 +17,7 @@ from trainwright.evaluation.curves import Curves, curves_from_json, curves_to_js
 from trainwright.evaluation.findings import Size, find_warnings
 from trainwright.evaluation.intervals import Draws, Interval
 from trainwright.evaluation.measuring import Line, Measured, count_units, gain_of, measure_lines
-from trainwright.evaluation.metrics import metric_names
+from trainwright.evaluation.metrics import metrics_of
 from trainwright.evaluation.slices import SliceRows, find_slices
 
 Intervals = Mapping[str, Interval]
@@ -30,9 +30,10 @@ ALL_ROWS = "all rows"
 class Scored:
     """A part with what the model and the baselines gave for it.
 
-    `scores` and each of `baselines` are [N, C] probabilities or [N, 1] values, in the part's row
-    order. `shares` says how much of the linear baseline each column carries (sums to 1); it names
-    the suspect when that baseline is near-perfect. `notes` are warnings that came up before.
+    `scores` and each of `baselines` are [N, C] probabilities or [N, 1] values (of a text the
+    surprise of each stretch), in the part's row order. `shares` says how much of the linear
+    baseline each column carries (sums to 1); it names the suspect when that baseline is
+    near-perfect. `notes` are warnings that came up before.
     """
 
     part: Part
@@ -133,7 +134,7 @@ def evaluate(scored: Scored, metric: Metric, slices: Sequence[Slice], seed: int)
     """
     found = find_slices(slices, scored.part.frame)
     answers = _answers(scored)
-    lines = _lines(answers, metric_names(answers[MODEL].classes))
+    lines = _lines(answers, metrics_of(scored.target))
     of_slices = _slice_lines(answers[MODEL], found, slices, metric)
     draws = Draws(scored.part.units, metric.resamples, seed)
     measured = measure_lines([*lines.values(), *of_slices], metric, draws)
@@ -157,7 +158,7 @@ def evaluate(scored: Scored, metric: Metric, slices: Sequence[Slice], seed: int)
             who: {name: gain_of(of_model[name], each[name], metric.confidence) for name in each}
             for who, each in baselines.items()
         },
-        curves=draw_curves(answers[MODEL], _labels(scored.target)),
+        curves=draw_curves(answers[MODEL], scored.target),
         warnings=(*scored.notes, *find_warnings(size, of_model, linear, scored.shares)),
     )
 
@@ -174,10 +175,6 @@ def _answers(scored: Scored) -> dict[str, Answers]:
     positive = scored.target.positive if isinstance(scored.target, Classes) else 0
     given = {MODEL: scored.scores, **scored.baselines}
     return {who: answers_of(scored.part.target, each, positive) for who, each in given.items()}
-
-
-def _labels(target: Target) -> tuple[str, ...]:
-    return target.names if isinstance(target, Classes) else ()
 
 
 def _lines(answers: Mapping[str, Answers], names: Sequence[str]) -> dict[tuple[str, str], Line]:

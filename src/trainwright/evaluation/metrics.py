@@ -17,15 +17,24 @@ import numpy.typing as npt
 
 from trainwright.contract.metric import METRICS, Metric
 from trainwright.data.table import Floats, Integers
+from trainwright.data.target import NextToken, Target
 from trainwright.evaluation.answers import Answers
 
 CALIBRATION_BINS = 15
+_MOST_EXPONENT = 709.0
 
 Measure = Callable[[Answers, Metric], float]
 
 
+def metrics_of(target: Target) -> tuple[str, ...]:
+    """The metrics that fit a target, in the contract's order."""
+    if isinstance(target, NextToken):
+        return tuple(name for name, fact in METRICS.items() if fact.task == "generation")
+    return metric_names(target.outputs)
+
+
 def metric_names(classes: int) -> tuple[str, ...]:
-    """The metrics that fit a target of `classes` classes (1: numbers), in the contract's order."""
+    """The metrics of a target of `classes` classes (1: numbers), in the contract's order."""
     task = "regression" if classes == 1 else "classification"
     return tuple(
         name
@@ -64,6 +73,20 @@ def calibration_bins(confidence: Floats) -> Integers:
 def present_classes(answers: Answers) -> list[int]:
     """The classes that are true of some row."""
     return [int(code) for code in np.unique(answers.truth)]
+
+
+def _nats_per_token(answers: Answers, _: Metric) -> float:
+    """Of a text, `values` are the summed -log p of each stretch and `truth` its tokens."""
+    return float(answers.values().sum() / answers.truth.sum())
+
+
+def _perplexity(answers: Answers, section: Metric) -> float:
+    """exp(nats per token): as unsure as between so many tokens alike (Jelinek et al. 1977)."""
+    return _exp(_nats_per_token(answers, section))
+
+
+def _exp(value: float) -> float:
+    return math.exp(value) if value < _MOST_EXPONENT else math.inf
 
 
 def _accuracy(answers: Answers, _: Metric) -> float:
@@ -228,5 +251,7 @@ POINTS: Mapping[str, Measure] = MappingProxyType(
         "r2": _r2,
         "mape": _mape,
         "pinball": _pinball,
+        "nats_per_token": _nats_per_token,
+        "perplexity": _perplexity,
     }
 )

@@ -243,6 +243,21 @@ def _pinball(answers: Answers, section: Metric) -> Weighted:
     return _mean(np.maximum(section.quantile * apart, (section.quantile - 1) * apart))
 
 
+def _nats_per_token(answers: Answers, _: Metric) -> Weighted:
+    columns = np.stack([answers.values(), answers.truth.astype(np.float64)], axis=1)
+
+    def compute(weights: Floats) -> Floats:
+        surprise, tokens = (weights @ columns).T
+        return _ratio(surprise, tokens)
+
+    return compute
+
+
+def _perplexity(answers: Answers, section: Metric) -> Weighted:
+    nats = _nats_per_token(answers, section)
+    return lambda weights: np.exp(np.minimum(nats(weights), 709.0))
+
+
 WEIGHTED: Mapping[str, Prepare] = MappingProxyType(
     {
         "accuracy": lambda answers, _: _mean((answers.chosen() == answers.truth).astype(float)),
@@ -263,5 +278,7 @@ WEIGHTED: Mapping[str, Prepare] = MappingProxyType(
         "r2": _r2,
         "mape": _mape,
         "pinball": _pinball,
+        "nats_per_token": _nats_per_token,
+        "perplexity": _perplexity,
     }
 )

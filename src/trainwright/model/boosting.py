@@ -15,7 +15,7 @@ from lightgbm.callback import CallbackEnv, EarlyStopException
 
 from trainwright.contract.model import Boosting
 from trainwright.core.files import Json, read_json, write_json, write_text
-from trainwright.data.table import Floats, Inputs
+from trainwright.data.table import Floats, Inputs, columns_of
 
 _CURVE_EVERY = 10
 _CURVE_SHARE = 0.2
@@ -128,7 +128,8 @@ def available_threads() -> int:
 
 def matrix_of(inputs: Inputs) -> npt.NDArray[np.float32]:
     """Numeric columns, then category codes: float32 [N, F + G]; codes below 2**24 stay exact."""
-    return np.concatenate([inputs.numeric, inputs.categories.astype(np.float32)], axis=1)
+    columns = columns_of(inputs)
+    return np.concatenate([columns.numeric, columns.categories.astype(np.float32)], axis=1)
 
 
 def boosting_parameters(job: BoostingJob) -> dict[str, Any]:
@@ -196,10 +197,11 @@ def fit_boosting(job: BoostingJob, watching: Watching | None = None) -> Boosted:
 
 
 def _dataset(rows: Rows, reference: lightgbm.Dataset | None = None) -> lightgbm.Dataset:
-    numbers = rows.inputs.numeric.shape[1]
-    width = numbers + rows.inputs.categories.shape[1]
+    columns = columns_of(rows.inputs)
+    numbers = columns.numeric.shape[1]
+    width = numbers + columns.categories.shape[1]
     return lightgbm.Dataset(
-        matrix_of(rows.inputs),
+        matrix_of(columns),
         label=rows.target,
         reference=reference,
         categorical_feature=list(range(numbers, width)),

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from trainwright.contract.model import Linear
 from trainwright.core.files import read_json, write_json
-from trainwright.data.table import Floats, Inputs
+from trainwright.data.table import Floats, Inputs, TableInputs, columns_of
 
 Link = Literal["identity", "logistic", "softmax"]
 
@@ -42,9 +42,10 @@ class FittedLinear:
 
     def score(self, inputs: Inputs) -> Floats:
         """Class probabilities [N, C], or values [N, 1]. Inputs hold no NaN."""
-        raw = inputs.numeric.astype(np.float64) @ self.numeric.T + self.intercept
+        columns = columns_of(inputs)
+        raw = columns.numeric.astype(np.float64) @ self.numeric.T + self.intercept
         for column, table in enumerate(self.categories):
-            raw += table[inputs.categories[:, column]]
+            raw += table[columns.categories[:, column]]
         if self.link == "identity":
             return raw
         if self.link == "logistic":
@@ -71,7 +72,7 @@ class FittedLinear:
             },
         )
 
-    def spreads(self, inputs: Inputs) -> Floats:
+    def spreads(self, inputs: TableInputs) -> Floats:
         """How much each column moves the linear functions on these rows, [F + G].
 
         The standard deviation over the rows of the column's term, summed over the K functions.
@@ -103,7 +104,7 @@ def read_linear(folder: Path) -> FittedLinear:
 
 def fit_linear(
     section: Linear,
-    inputs: Inputs,
+    inputs: TableInputs,
     target: npt.NDArray[Any],
     outputs: int,
     cardinalities: tuple[int, ...],
@@ -121,7 +122,7 @@ def fit_linear(
 
 def _fit_logistic(
     section: Linear,
-    inputs: Inputs,
+    inputs: TableInputs,
     target: npt.NDArray[Any],
     outputs: int,
     cardinalities: tuple[int, ...],
@@ -149,7 +150,7 @@ def _fit_logistic(
 
 
 def _fit_ridge(
-    section: Linear, inputs: Inputs, target: npt.NDArray[Any], cardinalities: tuple[int, ...]
+    section: Linear, inputs: TableInputs, target: npt.NDArray[Any], cardinalities: tuple[int, ...]
 ) -> FittedLinear:
     from sklearn.linear_model import Ridge
 
@@ -166,7 +167,7 @@ def _fit_ridge(
     return FittedLinear("identity", 1, (), intercept, numeric, tables)
 
 
-def _design(inputs: Inputs, cardinalities: tuple[int, ...]) -> Any:
+def _design(inputs: TableInputs, cardinalities: tuple[int, ...]) -> Any:
     """float64 [N, F + sum of cardinalities]: numbers, then 0/1 per code; sparse if any codes."""
     numeric = inputs.numeric.astype(np.float64)
     if not cardinalities:

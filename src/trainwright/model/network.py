@@ -9,8 +9,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from trainwright.contract.model import Mlp, Network, TabularResNet
+from trainwright.contract.model import Mlp, TableModel, TabularResNet
 from trainwright.contract.section import Auto
+from trainwright.model.residual import Residual, skip_chances
 from trainwright.model.shape import (
     PERIODIC_FREQUENCIES,
     PERIODIC_WIDTH,
@@ -22,7 +23,7 @@ _SIGMA = 1.0
 """Deviation of the first frequencies; columns are scaled to deviation 1 before."""
 
 
-def build_network(section: Network, shape: TableShape) -> nn.Module:
+def build_table_network(section: TableModel, shape: TableShape) -> nn.Module:
     """The network of a contract for a table of this shape; its first weights are drawn from
     torch's global generator."""
     columns = TableColumns(shape, section.embedding_dim, _numbers(section, shape.numeric))
@@ -119,21 +120,7 @@ class Periodic(nn.Module):
         return torch.cat([numeric, embedded], dim=1)
 
 
-@final
-class Residual(nn.Module):
-    """x + body(x)."""
-
-    def __init__(self, body: nn.Module) -> None:
-        super().__init__()
-        self.body = body
-
-    def forward(self, x: Float[Tensor, "B width"]) -> Float[Tensor, "B width"]:
-        """The input plus the block's change to it."""
-        out: Tensor = x + self.body(x)
-        return out
-
-
-def _numbers(section: Network, columns: int) -> Plain | Periodic:
+def _numbers(section: TableModel, columns: int) -> Plain | Periodic:
     if section.numeric_embedding == "none" or not columns:
         return Plain(columns)
     return Periodic(columns, PERIODIC_FREQUENCIES, PERIODIC_WIDTH, _SIGMA)
@@ -159,9 +146,10 @@ def _resnet(section: TabularResNet, width: int, outputs: int) -> nn.Module:
                 nn.Dropout(section.hidden_dropout),
                 nn.Linear(hidden, section.width),
                 nn.Dropout(section.residual_dropout),
-            )
+            ),
+            skipped,
         )
-        for _ in range(section.blocks)
+        for skipped in skip_chances(section.blocks, section.stochastic_depth)
     ]
     head = [nn.LayerNorm(section.width), nn.ReLU(), nn.Linear(section.width, outputs)]
     return nn.Sequential(nn.Linear(width, section.width), *blocks, *head)

@@ -1,9 +1,11 @@
-"""What a table looks like to a model, and the width of its embeddings."""
+"""What the data looks like to a model, and the width of embeddings."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+
+from trainwright.core.files import Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,6 +15,64 @@ class TableShape:
     numeric: int
     cardinalities: tuple[int, ...]
     outputs: int
+
+    def to_json(self) -> Json:
+        """The fields by name."""
+        return {
+            "numeric": self.numeric,
+            "cardinalities": list(self.cardinalities),
+            "outputs": self.outputs,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ImageShape:
+    """Channels, height and width of the images, mean and deviation of each channel (0 to 255), and
+    model outputs."""
+
+    size: tuple[int, int, int]
+    mean: tuple[float, ...]
+    deviation: tuple[float, ...]
+    outputs: int
+
+    def to_json(self) -> Json:
+        """The fields by name."""
+        return {
+            "size": list(self.size),
+            "mean": list(self.mean),
+            "deviation": list(self.deviation),
+            "outputs": self.outputs,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class TokenShape:
+    """Different tokens."""
+
+    outputs: int
+
+    def to_json(self) -> Json:
+        """The fields by name."""
+        return {"outputs": self.outputs}
+
+
+Shape = TableShape | ImageShape | TokenShape
+
+
+def shape_from_json(json: Json) -> Shape:
+    """The shape that `to_json` wrote.
+
+    Raises:
+        KeyError, TypeError, ValueError: it is none.
+    """
+    outputs = int(json["outputs"])
+    if "numeric" in json:
+        return TableShape(int(json["numeric"]), tuple(json["cardinalities"]), outputs)
+    if "size" in json:
+        channels, height, width = json["size"]
+        size = (channels, height, width)
+        return ImageShape(size, tuple(json["mean"]), tuple(json["deviation"]), outputs)
+    return TokenShape(outputs)
 
 
 PERIODIC_FREQUENCIES = 48

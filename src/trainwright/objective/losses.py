@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol, assert_never
+from typing import NamedTuple, Protocol, final
 
 from torch import Tensor, nn
-from torch.nn import functional
 
-from trainwright.contract.metric import TaskKind
-from trainwright.data.feed import Batch
+from trainwright.data.store import Batch
 
 
 class LossSum(NamedTuple):
@@ -31,26 +29,50 @@ class Objective(Protocol):
         ...
 
 
-def cross_entropy(model: nn.Module, batch: Batch) -> LossSum:
-    """Sum of -log softmax(logits)[target] over (numeric, categories, target int64 [B])."""
-    *inputs, target = batch
-    logits = model(*inputs)
-    return LossSum(functional.cross_entropy(logits, target, reduction="sum"), len(target))
+class TargetLoss(Protocol):
+    """A loss between a model's outputs and targets, without the model.
+
+    `rows` gives the loss of each target, `total` its sum and the number of targets in it; a target
+    that does not count has loss 0 in `rows`.
+    """
+
+    def rows(self, outputs: Tensor, target: Tensor) -> Tensor:
+        """The loss of each target, in the target's shape."""
+        ...
+
+    def total(self, outputs: Tensor, target: Tensor) -> LossSum:
+        """The sum of `rows` and the count of targets."""
+        ...
 
 
-def squared_error(model: nn.Module, batch: Batch) -> LossSum:
-    """Sum of (output - target)^2 over (numeric, categories, standardised target float [B])."""
-    *inputs, target = batch
-    values = model(*inputs).squeeze(1)
-    return LossSum(functional.mse_loss(values, target, reduction="sum"), len(target))
+@final
+class Supervised:
+    """The loss between what a model makes of all tensors of a batch but the last, and the last."""
+
+    def __init__(self, loss: TargetLoss) -> None:
+        self._loss = loss
+
+    def __call__(self, model: nn.Module, batch: Batch) -> LossSum:
+        """The summed loss of (*inputs, target)."""
+        *inputs, target = batch
+        return self._loss.total(model(*inputs), target)
 
 
-def build_objective(task: TaskKind) -> Objective:
-    """The loss of a task."""
-    match task:
-        case "classification":
-            return cross_entropy
-        case "regression":
-            return squared_error
-        case _:
-            assert_never(task)
+@final
+class Mixed:
+    """The loss of blended rows, (*inputs, target, other target, share): share x loss(target) +
+    (1 - share) x loss(other target), the soft target of mixup (Zhang et al. 2018,
+    arXiv:1710.09412, section 2) and of CutMix (Yun et al. 2019, arXiv:1905.04899, equation 1).
+
+    The count is the number of rows, as without blending.
+    """
+
+    def __init__(self, loss: TargetLoss) -> None:
+        self._loss = loss
+
+    def __call__(self, model: nn.Module, batch: Batch) -> LossSum:
+        """The summed loss of a blended micro-batch."""
+        *inputs, target, other, share = batch
+        outputs = model(*inputs)
+        first, second = self._loss.rows(outputs, target), self._loss.rows(outputs, other)
+        return LossSum((share * first + (1 - share) * second).sum(), len(target))

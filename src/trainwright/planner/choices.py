@@ -9,10 +9,12 @@ from typing import TypeVar, final
 
 from pydantic import BaseModel
 
-from trainwright.contract.data import AutoSplit, Data, RandomSplit, StratifiedSplit
+from trainwright.contract.data import AutoSplit, Data, RandomSplit, StratifiedSplit, TableData
 from trainwright.contract.document import Contract
+from trainwright.contract.images import ImageData
 from trainwright.contract.metric import METRICS, Metric
 from trainwright.contract.model import Boosting, Linear, Model, Pretrained
+from trainwright.contract.objective import AutoLoss, CrossEntropy, Loss, SquaredError
 from trainwright.contract.section import settled
 from trainwright.contract.slices import Slice
 from trainwright.contract.training import EarlyStopping, Training
@@ -95,6 +97,8 @@ def _task(contract: Contract, facts: DataFacts, choosing: _Choosing) -> Contract
     target = facts.target
     if target.kind == "numbers":
         chosen = ("regression", f"the target is a number with {target.distinct:,} different values")
+    elif target.kind == "tokens":
+        chosen = ("generation", "a text is continued")
     else:
         chosen = ("classification", f"the target has {len(target.classes)} classes")
     return choosing.take(contract, "", {"task": chosen})
@@ -103,6 +107,10 @@ def _task(contract: Contract, facts: DataFacts, choosing: _Choosing) -> Contract
 def _metric(contract: Contract, facts: DataFacts, choosing: _Choosing) -> Metric:
     if contract.task == "regression":
         chosen = ("rmse", "the target is a number")
+    elif contract.task == "generation":
+        chosen = ("nats_per_token", "what is predicted are tokens")
+    elif isinstance(contract.data, ImageData):
+        chosen = ("accuracy", "what is predicted are images of equal weight")
     elif len(facts.target.classes) == 2:
         chosen = ("roc_auc", "there are two classes")
     else:
@@ -115,21 +123,26 @@ def _slice(part: Slice, at: int, metric: Metric, choosing: _Choosing) -> Slice:
 
 
 def _data(contract: Contract, facts: DataFacts, device: DeviceFacts, choosing: _Choosing) -> Data:
-    data = contract.data
+    on_gpu = device.kind == "cuda"
+    data = choosing.take(
+        contract.data,
+        "data",
+        {
+            "num_workers": (0, "the data lies in memory"),
+            "pin_memory": (on_gpu, "there is a GPU" if on_gpu else "there is no GPU"),
+        },
+    )
+    if not isinstance(data, TableData):
+        return data
+    return _table(contract, data, facts, choosing)
+
+
+def _table(contract: Contract, data: TableData, facts: DataFacts, choosing: _Choosing) -> TableData:
     if contract.task == "classification" and len(facts.target.classes) == 2:
         rarer = min(facts.target.classes, key=lambda name: (facts.target.classes[name], name))
         share = facts.target.classes[rarer] / max(1, sum(facts.target.classes.values()))
         chosen = (rarer, f"the rarer class, {share:.1%} of the rows")
         data = choosing.take(data, "data", {"positive": chosen})
-    on_gpu = device.kind == "cuda"
-    data = choosing.take(
-        data,
-        "data",
-        {
-            "num_workers": (0, "tables lie in memory"),
-            "pin_memory": (on_gpu, "there is a GPU" if on_gpu else "there is no GPU"),
-        },
-    )
     features = choosing.take(data.features, "data.features", _features(contract.model))
     split = data.split
     if isinstance(split, AutoSplit):
@@ -196,11 +209,26 @@ def _training(
     )
     return training.model_copy(
         update={
+            "loss": _loss(contract, choosing),
             "optimizer": optimizer,
             "checkpointing": checkpointing,
             "early_stopping": _early_stopping(training, contract.metric, choosing),
         }
     )
+
+
+def _loss(contract: Contract, choosing: _Choosing) -> Loss:
+    loss = contract.training.loss
+    if not isinstance(loss, AutoLoss):
+        return loss
+    chosen: Loss = CrossEntropy(name="cross_entropy")
+    reason = (
+        "classes are predicted" if contract.task == "classification" else "tokens are predicted"
+    )
+    if contract.task == "regression":
+        chosen, reason = SquaredError(name="mse"), "numbers are predicted"
+    choosing.made.append(Choice("training.loss.name", chosen.name, reason))
+    return chosen
 
 
 def _early_stopping(training: Training, metric: Metric, choosing: _Choosing) -> Json:

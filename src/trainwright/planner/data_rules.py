@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainwright.contract.data import ColumnSplit, GroupSplit, TimeSplit
+from trainwright.contract.data import ColumnSplit, GroupSplit, TableData, TimeSplit
 from trainwright.contract.document import Contract
 from trainwright.contract.metric import METRICS
 from trainwright.contract.metric_rules import (
@@ -51,6 +51,8 @@ def _some(names: list[str]) -> str:
 def _columns(contract: Contract, facts: DataFacts) -> Iterator[Problem]:
     """Columns that the contract names are there."""
     data = contract.data
+    if not isinstance(data, TableData):
+        return
     names = [column.name for column in facts.columns]
     named = [(f"data.exclude.{at}", name) for at, name in enumerate(data.exclude)]
     named += [(f"data.columns.{name}", name) for name in data.columns]
@@ -76,6 +78,8 @@ def _columns(contract: Contract, facts: DataFacts) -> Iterator[Problem]:
 def _task_and_target(contract: Contract, facts: DataFacts) -> Iterator[Problem]:
     data = contract.data
     target = facts.target
+    if not isinstance(data, TableData):
+        return
     kind = f"data.columns.{data.target}.kind"
     if contract.task == "classification" and target.kind == "numbers":
         yield Problem(
@@ -127,7 +131,10 @@ def _two_classes(contract: Contract, facts: DataFacts) -> Iterator[Problem]:
 
 
 def _positive(contract: Contract, facts: DataFacts) -> Iterator[Problem]:
-    positive, classes = contract.data.positive, sorted(facts.target.classes)
+    data = contract.data
+    if not isinstance(data, TableData):
+        return
+    positive, classes = data.positive, sorted(facts.target.classes)
     if contract.task != "classification" or positive == "auto":
         return
     if len(classes) != 2:

@@ -7,17 +7,34 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal, assert_never, final
 
-from trainwright.contract.data import ColumnSplit, StratifiedSplit
+from trainwright.contract.data import ColumnSplit, Split, StratifiedSplit, TableData
 from trainwright.contract.document import Contract
-from trainwright.contract.model import Mlp, Network, TabularResNet
+from trainwright.contract.images import ImageData
+from trainwright.contract.model import (
+    Boosting,
+    Gpt,
+    Linear,
+    Mlp,
+    Network,
+    Pretrained,
+    ResNet,
+    TableModel,
+    TabularResNet,
+)
 from trainwright.contract.section import settled
+from trainwright.contract.tokens import TokenData
 from trainwright.core.files import Json
 from trainwright.data.reading import DataFacts
 from trainwright.data.splits import Shares, rows_of_class
+from trainwright.data.tokens import part_ends
+from trainwright.model.counting import count_gpt, count_resnet
 from trainwright.model.shape import (
     PERIODIC_FREQUENCIES,
     PERIODIC_WIDTH,
+    ImageShape,
+    Shape,
     TableShape,
+    TokenShape,
     embedding_width,
 )
 
@@ -43,7 +60,7 @@ class Estimate:
     memory_bytes: int
     parameters: Literal["unknown"] | int = "unknown"
 
-    def with_parameters(self, section: Network, shape: TableShape) -> Estimate:
+    def with_parameters(self, section: Network, shape: Shape) -> Estimate:
         """The estimate once the columns are encoded."""
         return replace(self, parameters=count_parameters(section, shape))
 
@@ -59,12 +76,29 @@ class Estimate:
 
 
 def train_rows_of(contract: Contract, facts: DataFacts) -> int:
-    """Rows of the training file that the split leaves for training, at least 1.
+    """Rows of the training file that the split leaves for training, at least 1; of a text the
+    windows of an epoch.
 
     A split by column is only known once it is made: here every row counts.
     """
     rows = facts.part_rows["train"]
-    split = contract.data.split
+    data = contract.data
+    match data:
+        case ImageData():
+            shares = Shares(data.validation, 0.0, needs_test=False)
+            taken = sum(sum(rows_of_class(n, shares)) for n in facts.target.classes.values())
+            return max(1, rows - taken)
+        case TokenData():
+            assert isinstance(contract.model, Gpt), "the rules refuse other models"
+            tokens = part_ends(rows, data)["train"] - 1
+            return max(1, tokens // contract.model.context - 1)
+        case TableData():
+            return _table_rows(rows, data.split, facts)
+        case _:
+            assert_never(data)
+
+
+def _table_rows(rows: int, split: Split, facts: DataFacts) -> int:
     shares = Shares.of(split, facts.given)
     match split:
         case ColumnSplit():
@@ -96,15 +130,38 @@ def estimate_run(contract: Contract, facts: DataFacts) -> Estimate:
                 pass
             case _:
                 assert_never(column.kind)
-    if not isinstance(contract.model, Mlp | TabularResNet):
-        return Estimate(rows, 0, 0, facts.rows * a_row)
+    match contract.data:
+        case TableData():
+            held = facts.rows * a_row
+        case ImageData() | TokenData():
+            # As they lie in their files; packed images are about half as large there.
+            held = sum(file.size_bytes for file in facts.files) * 2
+        case _:
+            assert_never(contract.data)
+    if isinstance(contract.model, Boosting | Linear | Pretrained):
+        return Estimate(rows, 0, 0, held)
     training = contract.training
     in_epoch = steps_per_epoch(rows, settled(training.effective_batch_size))
-    return Estimate(rows, in_epoch, in_epoch * settled(training.num_epochs), facts.rows * a_row)
+    return Estimate(rows, in_epoch, in_epoch * settled(training.num_epochs), held)
 
 
-def count_parameters(section: Network, shape: TableShape) -> int:
-    """Trained numbers of a network on a table of this shape."""
+def count_parameters(section: Network, shape: Shape) -> int:
+    """Trained numbers of a network on data of this shape."""
+    match section:
+        case ResNet():
+            assert isinstance(shape, ImageShape)
+            return count_resnet(section, shape)
+        case Gpt():
+            assert isinstance(shape, TokenShape)
+            return count_gpt(section, shape)
+        case Mlp() | TabularResNet():
+            assert isinstance(shape, TableShape)
+            return _count_table(section, shape)
+        case _:
+            assert_never(section)
+
+
+def _count_table(section: TableModel, shape: TableShape) -> int:
     widths = [
         embedding_width(size) if section.embedding_dim == "auto" else section.embedding_dim
         for size in shape.cardinalities

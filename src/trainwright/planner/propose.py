@@ -12,10 +12,10 @@ from typing import final
 
 import polars as pl
 
-from trainwright.contract.data import Data
+from trainwright.contract.data import TableData
 from trainwright.data.columns import ColumnType, name_tokens
 from trainwright.data.leakage import find_leaks, find_suspicions
-from trainwright.data.reading import Raw, read_data
+from trainwright.data.reading import RawTable, read_table
 from trainwright.data.wording import some
 
 GROUP_NAMES = frozenset(
@@ -49,12 +49,12 @@ def propose_contract(data_path: Path, target: str, contract_folder: Path, schema
         DataMistake: the file cannot be trained on as it is.
     """
     absolute = data_path.resolve()
-    raw = read_data(Data(path=absolute.name, target=target), absolute.parent)
+    raw = read_table(TableData(path=absolute.name, target=target), absolute.parent)
     written = Path(relpath(absolute, contract_folder.resolve())).as_posix()
     return propose(raw, written, target, schema)
 
 
-def propose(raw: Raw, path: str, target: str, schema: str = "") -> str:
+def propose(raw: RawTable, path: str, target: str, schema: str = "") -> str:
     """The text of a contract for data that was read with default settings.
 
     `path` is what the contract calls the file; `schema` is the path of a JSON schema for editors.
@@ -93,7 +93,7 @@ def _example_target(target: pl.Series) -> str:
     )
 
 
-def _slice_lines(raw: Raw, excluded: Mapping[str, str], key: str) -> list[str]:
+def _slice_lines(raw: RawTable, excluded: Mapping[str, str], key: str) -> list[str]:
     for column in raw.columns:
         few = column.kind == "categorical" and 2 <= column.distinct <= _MOST_SLICES
         if few and column.name not in excluded and column.name != key:
@@ -102,7 +102,7 @@ def _slice_lines(raw: Raw, excluded: Mapping[str, str], key: str) -> list[str]:
     return []
 
 
-def _task(raw: Raw) -> str:
+def _task(raw: RawTable) -> str:
     facts = raw.facts.target
     if facts.kind == "numbers":
         return f"regression  # the target is a number with {facts.distinct:,} different values"
@@ -124,7 +124,7 @@ def _positive(classes: Mapping[str, int]) -> _Chosen:
     return _Chosen(_scalar(rarer), "the rarer class")
 
 
-def _metric(raw: Raw) -> _Chosen:
+def _metric(raw: RawTable) -> _Chosen:
     classes = raw.facts.target.classes
     if not classes:
         return _Chosen("rmse", "the error in the target's own unit; large errors weigh more")
@@ -139,7 +139,7 @@ def _metric(raw: Raw) -> _Chosen:
     )
 
 
-def _split(raw: Raw, frame: pl.DataFrame) -> tuple[_Chosen, str]:
+def _split(raw: RawTable, frame: pl.DataFrame) -> tuple[_Chosen, str]:
     """The split, and the column it takes its groups or time from (empty for none)."""
     for column in raw.columns:
         if _is_group_key(column, frame[column.name]):
@@ -177,7 +177,7 @@ def _is_sorted(times: pl.Series) -> bool:
     return not times.null_count() and times.n_unique() >= _FEWEST_GROUPS and times.is_sorted()
 
 
-def _excluded(raw: Raw, frame: pl.DataFrame, target: str, key: str) -> dict[str, str]:
+def _excluded(raw: RawTable, frame: pl.DataFrame, target: str, key: str) -> dict[str, str]:
     """Columns that should never be features, with the reason of each."""
     found = {
         column.name: column.reason

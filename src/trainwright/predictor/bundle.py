@@ -17,7 +17,7 @@ from trainwright.core.errors import Mistake, Problem
 from trainwright.core.extras import need_torch
 from trainwright.core.files import Json, read_json, storage_errors, sync_folder, write_json
 from trainwright.core.hashing import hash_file
-from trainwright.data.features import Features
+from trainwright.data.prepared import encoding_from_json
 from trainwright.data.target import target_from_json
 from trainwright.predictor.predictor import Predictor
 from trainwright.predictor.scorer import Scorer
@@ -30,6 +30,7 @@ _MOST_MANIFEST_BYTES = 4 * 1024 * 1024
 FILES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "constant": ("constant.json",),
+        "frequencies": ("frequencies.json",),
         "linear": ("linear.json",),
         "lightgbm": ("boosting.json", "model.txt"),
         "network": ("network.json", "network.safetensors"),
@@ -87,7 +88,7 @@ def read_bundle(folder: Path) -> Predictor:
     if manifest["kind"] == "network":
         need_torch("", "this network")
     try:
-        features = Features.from_json(read_json(folder / "features.json"))
+        features = encoding_from_json(read_json(folder / "features.json"))
         target = target_from_json(read_json(folder / "target.json"))
         return Predictor(features, target, _read_scorer(str(manifest["kind"]), folder))
     except (KeyError, TypeError, ValueError) as error:
@@ -106,6 +107,10 @@ def _read_scorer(kind: str, folder: Path) -> Scorer:
             from trainwright.model.constant import read_constant
 
             return read_constant(folder)
+        case "frequencies":
+            from trainwright.model.frequencies import read_frequencies
+
+            return read_frequencies(folder)
         case "linear":
             from trainwright.model.linear import read_linear
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, assert_never, final
 
@@ -10,56 +11,55 @@ import numpy as np
 import torch
 from pydantic import Field, TypeAdapter
 from safetensors.torch import load_file, save_file
-from torch import nn
+from torch import Tensor, nn
+from torch.nn import functional
 
-from trainwright.contract.model import Network
+from trainwright.contract.model import Gpt, Network
 from trainwright.core.files import read_json, write_json
-from trainwright.data.table import Floats, Inputs
-from trainwright.data.target import Classes, Numbers, Target, target_from_json
-from trainwright.model.network import build_network
-from trainwright.model.shape import TableShape
+from trainwright.data.table import Floats, ImageInputs, Inputs, TableInputs, TokenInputs
+from trainwright.data.target import Classes, NextToken, Numbers, Target, target_from_json
+from trainwright.data.windows import Windows, cut_windows
+from trainwright.model.build import build_network
+from trainwright.model.shape import Shape, shape_from_json
 
 _WEIGHTS = "network.safetensors"
 _ARCHITECTURE = "network.json"
-_ROWS = 8192
+_TABLE_ROWS = 8192
+_IMAGES = 512
+_LOGITS = 2**22
 _SECTION: TypeAdapter[Network] = TypeAdapter(Annotated[Network, Field(discriminator="kind")])
 
 
 @final
 class NetworkScorer:
-    """A table network in evaluation mode."""
+    """A network in evaluation mode."""
 
     kind = "network"
 
-    def __init__(
-        self, section: Network, shape: TableShape, target: Target, model: nn.Module
-    ) -> None:
+    def __init__(self, section: Network, shape: Shape, target: Target, model: nn.Module) -> None:
         self._section = section
         self._shape = shape
         self._target = target
         self._model = model
 
     def score(self, inputs: Inputs) -> Floats:
-        """Class probabilities [N, C], or values [N, 1] in the target's own unit."""
-        parameter = next(self._model.parameters())
+        """Class probabilities [N, C], values [N, 1] in the target's own unit, or of a text the
+        summed surprise of each stretch in nats [N, 1]."""
         was_training = self._model.training
         self._model.eval()
-        blocks = []
         try:
             with torch.no_grad():
-                for start in range(0, len(inputs), _ROWS):
-                    numeric = torch.tensor(inputs.numeric[start : start + _ROWS])
-                    categories = torch.tensor(inputs.categories[start : start + _ROWS])
-                    out = self._model(
-                        numeric.to(parameter.device, parameter.dtype),
-                        categories.to(parameter.device),
-                    )
-                    blocks.append(out.double().cpu())
+                match inputs:
+                    case TableInputs():
+                        return self._finish(self._table(inputs))
+                    case ImageInputs():
+                        return self._finish(self._images(inputs))
+                    case TokenInputs():
+                        return self._surprise(inputs)
+                    case _:
+                        assert_never(inputs)
         finally:
             self._model.train(was_training)
-        if not blocks:
-            return np.zeros((0, self._shape.outputs))
-        return self._finish(torch.cat(blocks))
 
     def write(self, folder: Path) -> None:
         """The weights as safetensors and the architecture as JSON."""
@@ -72,28 +72,68 @@ class NetworkScorer:
             folder / _ARCHITECTURE,
             {
                 "model": self._section.model_dump(mode="json"),
-                "numeric": self._shape.numeric,
-                "cardinalities": list(self._shape.cardinalities),
-                "outputs": self._shape.outputs,
+                **self._shape.to_json(),
                 "target": self._target.to_json(),
             },
         )
 
-    def _finish(self, out: torch.Tensor) -> Floats:
+    def _table(self, inputs: TableInputs) -> Iterator[Tensor]:
+        parameter = next(self._model.parameters())
+        for start in range(0, len(inputs), _TABLE_ROWS):
+            numeric = torch.tensor(inputs.numeric[start : start + _TABLE_ROWS])
+            categories = torch.tensor(inputs.categories[start : start + _TABLE_ROWS])
+            yield self._model(
+                numeric.to(parameter.device, parameter.dtype), categories.to(parameter.device)
+            )
+
+    def _images(self, inputs: ImageInputs) -> Iterator[Tensor]:
+        device = next(self._model.parameters()).device
+        for start in range(0, len(inputs), _IMAGES):
+            yield self._model(torch.tensor(inputs.pixels[start : start + _IMAGES]).to(device))
+
+    def _finish(self, blocks: Iterator[Tensor]) -> Floats:
+        outputs = [block.double().cpu() for block in blocks]
+        if not outputs:
+            return np.zeros((0, self._shape.outputs))
+        out = torch.cat(outputs)
         match self._target:
             case Classes():
                 return torch.softmax(out, dim=1).numpy()
             case Numbers():
                 return (out * self._target.deviation + self._target.mean).numpy()
+            case NextToken():
+                raise AssertionError("a text has no rows of outputs")
             case _:
                 assert_never(self._target)
+
+    def _surprise(self, inputs: TokenInputs) -> Floats:
+        """-log p of each stretch's tokens, summed, float64 [N, 1]."""
+        assert isinstance(self._section, Gpt)
+        device = next(self._model.parameters()).device
+        scores = np.zeros(len(inputs))
+        most = max(1, _LOGITS // (self._section.context * self._shape.outputs))
+        for windows in cut_windows(inputs, self._section.context):
+            for start in range(0, len(windows.starts), most):
+                part = windows.between(start, start + most)
+                logits = self._model(_tokens(part, 0, device))[:, -part.predicted :]
+                target = _tokens(part, 1, device)[:, -part.predicted :]
+                surprise = functional.cross_entropy(
+                    logits.float().flatten(0, 1), target.flatten(), reduction="none"
+                )
+                sums = surprise.view(len(part.starts), -1).double().sum(dim=1).cpu().numpy()
+                np.add.at(scores, part.stretches, sums)
+        return scores[:, None]
+
+
+def _tokens(windows: Windows, shift: int, device: torch.device) -> Tensor:
+    return torch.from_numpy(windows.tokens(shift).astype(np.int64)).to(device)
 
 
 def read_network(folder: Path) -> NetworkScorer:
     """Read what `NetworkScorer.write` wrote; the caller has verified the files."""
     about = read_json(folder / _ARCHITECTURE)
     section = _SECTION.validate_json(json.dumps(about["model"]))
-    shape = TableShape(about["numeric"], tuple(about["cardinalities"]), about["outputs"])
+    shape = shape_from_json(about)
     model = build_network(section, shape)
     model.load_state_dict(load_file(folder / _WEIGHTS))
     return NetworkScorer(section, shape, target_from_json(about["target"]), model.eval())

@@ -8,10 +8,14 @@ from typing import assert_never, final
 import numpy as np
 import polars as pl
 
+from trainwright.core.errors import NotAvailable, Problem
 from trainwright.data.features import Features
-from trainwright.data.table import Floats, Inputs
-from trainwright.data.target import Classes, Numbers, Target
-from trainwright.predictor.rows import Rows, frame_of
+from trainwright.data.pixels import Pixels
+from trainwright.data.prepared import Encoding
+from trainwright.data.table import Floats, Inputs, Part
+from trainwright.data.target import Classes, NextToken, Numbers, Target
+from trainwright.data.vocabulary import TextVocabulary
+from trainwright.predictor.rows import Rows, frame_of, images_of
 from trainwright.predictor.scorer import Scorer
 
 
@@ -20,29 +24,34 @@ from trainwright.predictor.scorer import Scorer
 class Predictor:
     """From rows as they are in a file to predictions."""
 
-    features: Features
+    features: Encoding
     target: Target
     scorer: Scorer
 
     def score(self, inputs: Inputs) -> Floats:
-        """Class probabilities [N, C] in the order of the class names, or values [N, 1]."""
+        """Class probabilities [N, C] in the order of the class names, values [N, 1], or of a text
+        the summed surprise of each stretch in nats [N, 1]."""
         return self.scorer.score(inputs)
 
-    def score_frame(self, frame: pl.DataFrame) -> Floats:
-        """`score` for typed rows, such as a part's frame, encoded by these features."""
-        return self.scorer.score(self.features.transform(frame))
+    def score_part(self, part: Part) -> Floats:
+        """`score` for a part; rows of a table are encoded by these features, which may be others
+        than those that the part was encoded with."""
+        if isinstance(self.features, Features):
+            return self.scorer.score(self.features.transform(part.frame))
+        return self.scorer.score(part.inputs)
 
     def predict(self, rows: Rows) -> pl.DataFrame:
         """Predict new rows, typed as the training file was.
 
         `rows` is a polars frame, a mapping of column names to lists, or a list of one mapping a
-        row. The result has a row for each: `prediction`, and for classes `probability_<class>`.
+        row; for a model of images it is an array, uint8 [N, H, W] or [N, C, H, W]. The result has a
+        row for each: `prediction`, and for classes `probability_<class>`.
 
         Raises:
-            DataMistake: a feature column is missing, or a value is not of its kind.
+            DataMistake: a feature column is missing, a value is not of its kind, or an image not of
+                the size. NotAvailable: the model is one of texts.
         """
-        typed = self.features.read(frame_of(rows))
-        scores = self.score_frame(typed)
+        scores = self.scorer.score(self._read(rows))
         match self.target:
             case Classes(names=names):
                 chosen = np.argmax(scores, axis=1) if len(scores) else np.zeros(0, np.int64)
@@ -55,5 +64,23 @@ class Predictor:
                 return pl.DataFrame(columns)
             case Numbers():
                 return pl.DataFrame([pl.Series("prediction", scores[:, 0])])
+            case NextToken():
+                raise AssertionError("a model of texts reads no rows")
             case _:
                 assert_never(self.target)
+
+    def _read(self, rows: Rows) -> Inputs:
+        match self.features:
+            case Features() as features:
+                return features.transform(features.read(frame_of(rows)))
+            case Pixels() as pixels:
+                return pixels.read(images_of(rows))
+            case TextVocabulary():
+                raise NotAvailable(
+                    Problem(
+                        "writing text is not available in this version",
+                        fix="evaluate the model on a text instead",
+                    )
+                )
+            case _:
+                assert_never(self.features)

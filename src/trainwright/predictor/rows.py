@@ -4,12 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from trainwright.core.errors import DataMistake, Problem
 
-Rows = pl.DataFrame | Mapping[str, Sequence[object]] | Sequence[Mapping[str, object]]
-"""A frame, columns by name, or one mapping a row (a name that a row lacks is missing in it)."""
+Images = npt.NDArray[np.uint8]
+
+Rows = pl.DataFrame | Mapping[str, Sequence[object]] | Sequence[Mapping[str, object]] | Images
+"""A frame, columns by name, or one mapping a row (a name that a row lacks is missing in it); for a
+model of images, an array of them."""
+
+
+def images_of(rows: object) -> Images:
+    """The rows as images.
+
+    Raises:
+        DataMistake: they are not an array of bytes.
+    """
+    if isinstance(rows, np.ndarray) and rows.dtype == np.uint8 and rows.ndim in (3, 4):
+        return rows
+    raise DataMistake(
+        Problem(
+            "these are not images",
+            found=f"{rows.dtype} {list(rows.shape)}"
+            if isinstance(rows, np.ndarray)
+            else type(rows).__name__,
+            expected="a numpy array, uint8 [N, H, W] or [N, C, H, W]",
+        )
+    )
 
 
 def frame_of(rows: object) -> pl.DataFrame:

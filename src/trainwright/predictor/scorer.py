@@ -18,12 +18,12 @@ class Scorer(Protocol):
 
     @property
     def kind(self) -> str:
-        """`lightgbm`, `linear`, `network` or `constant`: says how its files are read."""
+        """`lightgbm`, `linear`, `network`, `constant` or `frequencies`: how its files are read."""
         ...
 
     def score(self, inputs: Inputs) -> Floats:
-        """Class probabilities [N, C] (C = 2 for two classes), or values [N, 1] in the target's
-        own unit."""
+        """Class probabilities [N, C] (C = 2 for two classes), values [N, 1] in the target's own
+        unit, or of a text the summed surprise of each stretch, -log p in nats [N, 1]."""
         ...
 
     def write(self, folder: Path) -> None:

@@ -14,6 +14,7 @@ from trainwright.evaluation.curves import (
     ClassificationCurves,
     Curves,
     RegressionCurves,
+    SurpriseCurves,
 )
 from trainwright.report.figures import (
     DASHES,
@@ -49,6 +50,8 @@ def draw_evaluation(curves: Curves) -> tuple[Figure, ...]:
             if sum(curves.residual_counts):
                 figures.append(_residuals(curves))
             return tuple(figures)
+        case SurpriseCurves():
+            return (_surprise(curves),) if sum(curves.counts) else ()
         case _:
             assert_never(curves)
 
@@ -176,6 +179,32 @@ def _scatter(curves: RegressionCurves) -> Figure:
         f"Scatter of {len(sample)} rows, predicted over true values",
         draw_svg(Panel("scatter", draw, 3.4)),
         f"{len(sample):,} rows, evenly sampled. On the dotted line the prediction is exact.",
+    )
+
+
+def _surprise(curves: SurpriseCurves) -> Figure:
+    edges, counts = np.array(curves.edges), np.array(curves.counts)
+
+    def draw(axes: Axes) -> None:
+        axes.bar(
+            edges[:-1],
+            counts,
+            width=np.diff(edges),
+            align="edge",
+            color=SERIES[0],
+            alpha=0.75,
+            edgecolor=LINE,
+            linewidth=0.4,
+        )
+        axes.set_xlabel("nats per token")
+        axes.set_ylabel("stretches")
+
+    return Figure(
+        "Surprise",
+        "Histogram of the nats per token of the stretches of the text",
+        draw_svg(Panel("surprise", draw, 3.4)),
+        f"Over all {int(counts.sum()):,} stretches of the text. A tail to the right are passages "
+        "unlike the training text.",
     )
 
 

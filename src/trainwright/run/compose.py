@@ -12,27 +12,27 @@ import torch
 from trainwright.checkpoint.module import ModuleState
 from trainwright.checkpoint.random_state import RandomState
 from trainwright.checkpoint.store import Checkpoints
-from trainwright.contract.metric import Direction, TaskKind
+from trainwright.contract.metric import Direction
 from trainwright.contract.model import Network
 from trainwright.contract.section import settled
 from trainwright.contract.training import Training
 from trainwright.core.files import Json
-from trainwright.data.feed import Feed
-from trainwright.data.prepare import Prepared
+from trainwright.data.prepared import Prepared
 from trainwright.engine.guard import HaltOnNonFinite
 from trainwright.engine.job import Every, Job
 from trainwright.engine.precision import build_precision
 from trainwright.engine.step import OptimizerStep
 from trainwright.engine.stop import Patience, StepLimit, StopRequested, TimeLimit
-from trainwright.model.network import build_network
-from trainwright.model.shape import TableShape
-from trainwright.objective.losses import build_objective
+from trainwright.model.build import build_network
+from trainwright.objective.build import build_loss
+from trainwright.objective.losses import Mixed, Objective, Supervised
 from trainwright.optim.weights import Weights
 from trainwright.planner.plan import Plan
 from trainwright.predictor.network import NetworkScorer
 from trainwright.run.context import RunContext
+from trainwright.run.feeding import blends, build_feed, class_rows, shape_of
 from trainwright.run.updates import build_updates
-from trainwright.run.validating import Validation, ValidationLoss, tensors_of
+from trainwright.run.validating import Validation, validation_loss
 from trainwright.tracking.events import Number
 from trainwright.tracking.observers import Observers
 from trainwright.tracking.signals import SignalRecorder, read_each
@@ -56,21 +56,14 @@ class Composed:
 def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -> Composed:
     """Wire a network's run. The first weights are drawn here, from the contract's seed."""
     contract, training = plan.contract, plan.contract.training
-    task = _task(contract.task)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     torch.manual_seed(contract.seed)
-    features = prepared.features
-    shape = TableShape(len(features.numeric_names), features.cardinalities, prepared.target.outputs)
+    shape = shape_of(prepared)
     model = build_network(section, shape).to(device)
     scorer = NetworkScorer(section, shape, prepared.target, model)
-    objective = build_objective(task)
-    feed = Feed(
-        tensors_of(prepared.train, prepared, device),
-        settled(training.batch_size),
-        settled(training.gradient_accumulation_steps),
-        seed=contract.seed,
-        shuffle=contract.data.shuffle,
-    )
+    loss = build_loss(training.loss, class_rows(prepared), device)
+    objective: Objective = Mixed(loss) if blends(contract) else Supervised(loss)
+    feed = build_feed(contract, prepared, device)
     total_steps = settled(training.num_epochs) * feed.steps_per_epoch
     patience = _patience(training)
     seconds = contract.budget.seconds()
@@ -80,8 +73,7 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
     checkpoints = Checkpoints(run.folder.checkpoints, keep, patience.direction)
     model_state = ModuleState(model)
     updates = build_updates(training, model, model_state, total_steps)
-    loss = ValidationLoss(objective, model, prepared, device)
-    validation = Validation(prepared, scorer, plan, loss)
+    validation = Validation(prepared, scorer, plan, validation_loss(loss, model, prepared, device))
     job = Job(
         model=model,
         feed=feed,
@@ -122,11 +114,6 @@ def _read_at_once(numbers: Sequence[Number]) -> list[float]:
     device = next((scalar.device for scalar in scalars if scalar.is_cuda), torch.device("cpu"))
     values: list[float] = torch.stack([scalar.to(device) for scalar in scalars]).tolist()
     return values
-
-
-def _task(task: str) -> TaskKind:
-    assert task in ("classification", "regression"), "the plan has decided the task"
-    return "classification" if task == "classification" else "regression"
 
 
 def _patience(training: Training) -> Patience:

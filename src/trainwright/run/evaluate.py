@@ -4,21 +4,31 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import assert_never
 
+import numpy as np
 import polars as pl
 
-from trainwright.contract.data import GroupSplit
+from trainwright.contract.data import GroupSplit, TableData
 from trainwright.contract.document import Contract
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import read_json, to_json
+from trainwright.data.features import Features
+from trainwright.data.idx import read_idx
+from trainwright.data.images import image_part, read_labelled
+from trainwright.data.pixels import Pixels
 from trainwright.data.prepare import read_part
-from trainwright.data.sources import read_source
+from trainwright.data.sources import read_bytes, read_source
 from trainwright.data.splits import group_codes
 from trainwright.data.table import Part
+from trainwright.data.target import Classes
+from trainwright.data.tokens import text_part
 from trainwright.data.values import to_labels
+from trainwright.data.vocabulary import TextVocabulary
 from trainwright.evaluation.evaluate import Scored, evaluate
 from trainwright.evaluation.verdict import judge
 from trainwright.predictor.bundle import read_bundle
+from trainwright.predictor.predictor import Predictor
 from trainwright.run.baselines import read_baselines
 from trainwright.run.result import Result
 from trainwright.tracking.folder import RunFolder
@@ -41,15 +51,13 @@ def evaluate_rows(folder: RunFolder, data: Path) -> Result:
     """
     predictor = read_bundle(folder.bundle)
     contract = read_planned(folder)
-    source = read_source(str(data), Path(), "DATA")
-    part = _with_groups(read_part(source.frame, predictor.features, predictor.target), contract)
+    part = _read(data, predictor, contract)
     scored = Scored(
         part=part,
         target=predictor.target,
         scores=predictor.score(part.inputs),
         baselines={
-            name: baseline.score_frame(part.frame)
-            for name, baseline in read_baselines(folder).items()
+            name: baseline.score_part(part) for name, baseline in read_baselines(folder).items()
         },
     )
     evaluation = evaluate(scored, contract.metric, contract.slices, contract.seed)
@@ -62,8 +70,10 @@ def predict_rows(folder: RunFolder, data: Path) -> pl.DataFrame:
     Raises:
         Mistake: the run has no model, or a column is missing or cannot be read.
     """
-    source = read_source(str(data), Path(), "INPUT")
-    return read_bundle(folder.bundle).predict(source.frame)
+    predictor = read_bundle(folder.bundle)
+    if isinstance(predictor.features, Pixels):
+        return predictor.predict(read_idx(data, str(data), 3, "INPUT").values)
+    return predictor.predict(read_source(str(data), Path(), "INPUT").frame)
 
 
 def read_planned(folder: RunFolder) -> Contract:
@@ -79,8 +89,28 @@ def read_planned(folder: RunFolder) -> Contract:
     return Contract.model_validate_json(to_json(read_json(folder.plan)["contract"]))
 
 
+def _read(data: Path, predictor: Predictor, contract: Contract) -> Part:
+    """The file as a part: rows of a table, images with the labels beside them, or a text."""
+    target = predictor.target
+    match predictor.features:
+        case Features() as features:
+            source = read_source(str(data), Path(), "DATA")
+            return _with_groups(read_part(source.frame, features, target), contract)
+        case Pixels() as pixels:
+            assert isinstance(target, Classes)
+            images, labels = read_labelled(data)
+            pixels.read(images)
+            return image_part(images, labels, target, "test", np.arange(len(labels)))
+        case TextVocabulary() as vocabulary:
+            return text_part(read_bytes(data, str(data), "DATA"), str(data), vocabulary)
+        case _:
+            assert_never(predictor.features)
+
+
 def _with_groups(part: Part, contract: Contract) -> Part:
     """Rows of a group are one unit for the intervals, where the run's split knew groups."""
+    if not isinstance(contract.data, TableData):
+        return part
     split = contract.data.split
     if isinstance(split, GroupSplit) and split.column in part.frame.columns:
         return replace(part, units=group_codes(to_labels(part.frame[split.column])))

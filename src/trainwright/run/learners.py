@@ -6,9 +6,19 @@ import time
 from contextlib import closing
 from typing import Protocol, assert_never, final
 
-from trainwright.contract.model import Boosting, Linear, Mlp, Model, Pretrained, TabularResNet
-from trainwright.data.prepare import Prepared
-from trainwright.data.table import Part
+from trainwright.contract.model import (
+    Boosting,
+    Gpt,
+    Linear,
+    Mlp,
+    Model,
+    Pretrained,
+    ResNet,
+    TabularResNet,
+)
+from trainwright.data.features import Features
+from trainwright.data.prepared import Prepared
+from trainwright.data.table import Part, columns_of
 from trainwright.planner.plan import Plan
 from trainwright.predictor.predictor import Predictor
 from trainwright.run.context import RunContext
@@ -34,7 +44,7 @@ def build_learner(plan: Plan) -> Learner:
             return BoostingLearner(model, plan)
         case Linear():
             return LinearLearner(model)
-        case Mlp() | TabularResNet():
+        case Mlp() | TabularResNet() | ResNet() | Gpt():
             # Imported here: only networks need torch.
             from trainwright.run.network import NetworkLearner
 
@@ -97,12 +107,14 @@ class LinearLearner:
         from trainwright.model.linear import fit_linear
 
         train: Part = prepared.train
+        is_table = isinstance(prepared.features, Features)
+        cardinalities = prepared.table.cardinalities if is_table else ()
         linear = fit_linear(
             self._section,
-            train.inputs,
+            columns_of(train.inputs),
             train.target,
             prepared.target.outputs,
-            prepared.features.cardinalities,
+            cardinalities,
         )
         predictor = Predictor(prepared.features, prepared.target, linear)
         if run.flag.is_up:

@@ -12,7 +12,7 @@ from trainwright.checkpoint.evaluated import evaluated_part
 from trainwright.checkpoint.store import Loaded
 from trainwright.contract.model import Network
 from trainwright.core.errors import Mistake, Problem
-from trainwright.data.prepare import Prepared
+from trainwright.data.prepared import Prepared
 from trainwright.engine.loop import fit
 from trainwright.planner.plan import Plan
 from trainwright.predictor.predictor import Predictor

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import final
 
 from trainwright.contract.availability import unavailable
-from trainwright.contract.model import Mlp, TabularResNet
+from trainwright.contract.document import Contract
+from trainwright.contract.metric import TaskKind
+from trainwright.contract.model import Boosting, Linear, Pretrained
 from trainwright.contract.reading import Document, Source, placed, read_contract
 from trainwright.core.errors import NOWHERE, Mistake, NotAvailable
 from trainwright.core.extras import need_torch
-from trainwright.data.prepare import Prepared, prepare
-from trainwright.data.reading import Raw, read_data
+from trainwright.data.kinds import Raw, prepare, read_data
+from trainwright.data.prepared import Prepared
 from trainwright.evaluation.slices import find_slices
 from trainwright.optim.needed import need_optimizer
 from trainwright.planner.device import DeviceFacts, read_device
@@ -60,7 +62,7 @@ def make_ready(request: Request, stages: Stages, screen: Screen) -> Ready:
     contract = document.contract
     if problems := unavailable(contract, document.written):
         raise NotAvailable(placed(problems, document.source))
-    is_network = isinstance(contract.model, Mlp | TabularResNet)
+    is_network = not isinstance(contract.model, Boosting | Linear | Pretrained)
     if is_network:
         with _blaming(document.source):
             need_torch("model.kind", "a network")
@@ -69,8 +71,7 @@ def make_ready(request: Request, stages: Stages, screen: Screen) -> Ready:
         raw = read_data(contract.data, document.source.folder)
     device = read_device(is_network)
     decided = plan(document, raw.facts, device)
-    task = decided.contract.task
-    assert task in ("classification", "regression"), "other tasks are not available"
+    task = task_of(decided.contract)
     with stages("prepare"), _blaming(document.source):
         prepared = prepare(raw, decided.contract.data, task, contract.seed)
         # Asked again when the model is judged: a mistake in a condition is told before training.
@@ -79,6 +80,15 @@ def make_ready(request: Request, stages: Stages, screen: Screen) -> Ready:
     for line in (*notes, *describe_data(raw, prepared), describe_plan(decided)):
         screen.say(line)
     return Ready(document, raw, device, decided, prepared)
+
+
+def task_of(contract: Contract) -> TaskKind:
+    """The task of a decided contract."""
+    match contract.task:
+        case "classification" | "regression" | "generation" as task:
+            return task
+        case other:
+            raise AssertionError(f"a plan has no {other}: decided, and available")
 
 
 @contextmanager

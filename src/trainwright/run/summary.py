@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import assert_never
 
-from trainwright.contract.model import Boosting, Linear, Mlp, Pretrained, TabularResNet
+from trainwright.contract.model import Boosting, Gpt, Linear, Mlp, Pretrained, ResNet, TabularResNet
 from trainwright.core.units import show_bytes
-from trainwright.data.prepare import Prepared
-from trainwright.data.reading import Raw
-from trainwright.data.target import Classes
+from trainwright.data.features import Features
+from trainwright.data.kinds import Raw
+from trainwright.data.pixels import Pixels
+from trainwright.data.prepared import Prepared
+from trainwright.data.reading import RawTable
+from trainwright.data.target import NextToken, Numbers
+from trainwright.data.vocabulary import TextVocabulary
 from trainwright.data.wording import some
 from trainwright.planner.plan import Plan
 from trainwright.tracking.console import LABEL_WIDTH
@@ -25,25 +30,35 @@ def describe_data(raw: Raw, prepared: Prepared) -> list[str]:
     """Rows, columns, target, split and what was left out."""
     facts = raw.facts
     files = ", ".join(file.path for file in facts.files)
-    kinds = Counter(column.kind for column in prepared.features.columns)
-    columns = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
     lines = [
-        labelled("data", f"{files} · {facts.rows:,} rows · {columns} columns"),
+        labelled("data", f"{files} · {_content(facts.rows, prepared)}"),
         labelled("target", _target(prepared)),
     ]
     split = prepared.split
-    rows = " / ".join(
-        f"{len(part):,}" for part in (prepared.train, prepared.validation, prepared.test)
-    )
+    rows = " / ".join(f"{split.rows[part]:,}" for part in ("train", "validation", "test"))
     lines.append(
         labelled("split", f"{split.kind} · train / validation / test {rows} · {split.reason}")
     )
-    if left_out := _left_out(raw):
+    if isinstance(raw, RawTable) and (left_out := _left_out(raw)):
         lines.append(labelled("left out", left_out))
     return lines
 
 
-def _left_out(raw: Raw) -> str:
+def _content(rows: int, prepared: Prepared) -> str:
+    match prepared.features:
+        case Features(columns=columns):
+            kinds = Counter(column.kind for column in columns)
+            listed = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
+            return f"{rows:,} rows · {listed} columns"
+        case Pixels() as size:
+            return f"{rows:,} images of {size.channels} x {size.height} x {size.width}"
+        case TextVocabulary() as vocabulary:
+            return f"{rows:,} tokens of {vocabulary.size} different {vocabulary.kind}"
+        case _:
+            assert_never(prepared.features)
+
+
+def _left_out(raw: RawTable) -> str:
     """The columns that are no features, those with the same reason together."""
     ignored = [column for column in raw.columns if column.kind == "ignored"]
     reasons = list(dict.fromkeys(column.reason for column in ignored))
@@ -64,7 +79,7 @@ def describe_plan(decided: Plan) -> str:
             parts.append(f"at most {model.max_trees:,} trees of {model.num_leaves} leaves")
         case Linear():
             parts.append(f"penalty {model.penalty:g}")
-        case Mlp() | TabularResNet():
+        case Mlp() | TabularResNet() | ResNet() | Gpt():
             training = contract.training
             parts.append(
                 f"at most {training.num_epochs} epochs of {estimate.steps_per_epoch:,} steps, "
@@ -78,7 +93,9 @@ def describe_plan(decided: Plan) -> str:
 
 def _target(prepared: Prepared) -> str:
     target = prepared.target
-    if not isinstance(target, Classes):
+    if isinstance(target, NextToken):
+        return "the next token"
+    if isinstance(target, Numbers):
         spread = f"mean {target.mean:,.5g}, deviation {target.deviation:,.5g}"
         return f"{target.column} · {spread}"
     shares = prepared.split.class_shares.get("train", {})

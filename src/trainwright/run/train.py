@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from trainwright.contract.data import TableData
 from trainwright.core.errors import Interrupted, NonFinite
 from trainwright.core.files import write_json
 from trainwright.core.flag import StopFlag
@@ -60,9 +61,11 @@ def _look(ready: Ready, request: Request, started: StartedRun) -> list[str]:
 def _judge(ready: Ready, fitted: Fitted, started: StartedRun, stages: Stages) -> Result:
     """Open the test rows, once, and hold the model and the baselines to the contract."""
     contract, prepared = ready.plan.contract, ready.prepared
+    data = contract.data
+    features = data.features if isinstance(data, TableData) else None
     write_bundle(fitted.predictor, started.folder.bundle, {"run": started.folder.name})
     with stages("baselines"):
-        baselines = fit_baselines(prepared, contract.data.features)
+        baselines = fit_baselines(prepared, features)
         write_baselines(baselines, started.folder)
     with stages("judge"):
         scored = Scored(

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import final
 
 import torch
 from torch import nn
 
-from trainwright.contract.metric import METRICS
+from trainwright.contract.metric import METRICS, Metric
 from trainwright.contract.training import Training
-from trainwright.data.feed import Batch
-from trainwright.data.prepare import Prepared
-from trainwright.data.table import Part
-from trainwright.data.target import Numbers
-from trainwright.evaluation.answers import answers_of
+from trainwright.data.pixels import Pixels
+from trainwright.data.prepared import Prepared
+from trainwright.data.store import Batch
+from trainwright.data.target import Classes, NextToken
+from trainwright.evaluation.answers import Answers, answers_of
 from trainwright.evaluation.metrics import measure
-from trainwright.objective.losses import Objective
+from trainwright.objective.losses import Objective, Supervised, TargetLoss
 from trainwright.planner.plan import Plan
 from trainwright.predictor.network import NetworkScorer
+from trainwright.run.feeding import part_tensors
 
-_ROWS = 8192
+_VALIDATION_VALUES = 2**20
+
+ValidationLoss = Callable[[Answers], float]
+"""The loss on the validation part, for which the answers have been made already."""
 
 
 @final
@@ -43,45 +47,50 @@ class Validation:
     def __call__(self) -> Mapping[str, float]:
         """`val_loss`, the watched metric and the contract's, on all validation rows."""
         scores = self._scorer.score(self._part.inputs)
-        positive = -1 if isinstance(self._target, Numbers) else self._target.positive
+        positive = self._target.positive if isinstance(self._target, Classes) else -1
         answers = answers_of(self._part.target, scores, positive)
         values = {f"val_{name}": measure(name, answers, self._section) for name in self._names}
-        return {"val_loss": self._loss(), **values}
+        return {"val_loss": self._loss(answers), **values}
+
+
+def validation_loss(
+    loss: TargetLoss, model: nn.Module, prepared: Prepared, device: torch.device
+) -> ValidationLoss:
+    """The mean training loss over the validation rows; of a text its nats per token."""
+    if isinstance(prepared.target, NextToken):
+        return lambda answers: measure("nats_per_token", answers, Metric())
+    if isinstance(prepared.features, Pixels):
+        return lambda answers: _loss_of_answers(loss, answers, device)
+    batch = part_tensors(prepared.validation, prepared, device)
+    return _LossOverRows(Supervised(loss), model, batch)
+
+
+def _loss_of_answers(loss: TargetLoss, answers: Answers, device: torch.device) -> float:
+    """The mean loss of probabilities that are there already: a second pass over images costs more
+    than it tells. log p are logits of p; their z-loss is 0."""
+    scores = torch.tensor(answers.scores, dtype=torch.float32, device=device)
+    truth = torch.tensor(answers.truth, device=device)
+    total = loss.total(scores.clamp_min(torch.finfo(torch.float32).tiny).log(), truth)
+    return float(total.sum) / total.targets
 
 
 @final
-class ValidationLoss:
-    """The mean training objective over the validation rows."""
-
-    def __init__(
-        self, objective: Objective, model: nn.Module, prepared: Prepared, device: torch.device
-    ) -> None:
+class _LossOverRows:
+    def __init__(self, objective: Objective, model: nn.Module, batch: Batch) -> None:
         self._objective = objective
         self._model = model
-        self._batch = tensors_of(prepared.validation, prepared, device)
+        self._batch = batch
 
-    def __call__(self) -> float:
-        """Its value now, with the weights as they are."""
+    def __call__(self, _: Answers) -> float:
         total, count = 0.0, 0
-        for start in range(0, len(self._batch[0]), _ROWS):
-            batch = tuple(tensor[start : start + _ROWS] for tensor in self._batch)
+        rows = _VALIDATION_VALUES // max(1, sum(one[0].numel() for one in self._batch))
+        rows = min(8192, max(64, rows))
+        for start in range(0, len(self._batch[0]), rows):
+            batch = tuple(tensor[start : start + rows] for tensor in self._batch)
             loss_sum, targets = self._objective(self._model, batch)
             total += float(loss_sum)
             count += targets
         return total / count
-
-
-def tensors_of(part: Part, prepared: Prepared, device: torch.device) -> Batch:
-    """Numeric columns, categories and the target as the objective takes it, on the device."""
-    target = torch.tensor(part.target)
-    if isinstance(prepared.target, Numbers):
-        target = ((target - prepared.target.mean) / prepared.target.deviation).float()
-    tensors = (
-        torch.tensor(part.inputs.numeric),
-        torch.tensor(part.inputs.categories),
-        target,
-    )
-    return tuple(tensor.to(device) for tensor in tensors)
 
 
 def _watched(training: Training) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import ClassVar, final
 import numpy as np
 
 from trainwright.core.files import read_json, write_json
-from trainwright.data.table import Floats, Inputs
+from trainwright.data.table import Floats, Inputs, columns_of
 from trainwright.predictor.scorer import Scorer
 
 
@@ -23,7 +24,9 @@ class FakeScorer:
 
     def score(self, inputs: Inputs) -> Floats:
         """Class probabilities [N, 2]."""
-        chance = np.clip(np.nan_to_num(inputs.numeric[:, 0].astype(np.float64)), 0.0, 1.0)
+        chance = np.clip(
+            np.nan_to_num(columns_of(inputs).numeric[:, 0].astype(np.float64)), 0.0, 1.0
+        )
         return np.stack([1 - chance, chance], axis=1)
 
     def write(self, folder: Path) -> None:
@@ -67,11 +70,11 @@ def check_values(case: ScorerCase) -> None:
 
 def check_purity(case: ScorerCase) -> None:
     """The same rows get the same scores again, and their inputs are left as they were."""
-    numeric, categories = case.inputs.numeric.copy(), case.inputs.categories.copy()
+    before = copy.deepcopy(case.inputs)
     first = case.scorer.score(case.inputs)
     np.testing.assert_array_equal(first, case.scorer.score(case.inputs))
-    np.testing.assert_array_equal(numeric, case.inputs.numeric)
-    np.testing.assert_array_equal(categories, case.inputs.categories)
+    for name in before.__dataclass_fields__:
+        np.testing.assert_array_equal(getattr(before, name), getattr(case.inputs, name))
 
 
 def check_rows_apart(case: ScorerCase) -> None:

@@ -36,7 +36,6 @@ def test_what_this_version_does_is_available(tmp_path: Path) -> None:
         ("model={architecture: x}", "model.architecture", "x"),
         ("task=ranking", "task", "ranking"),
         ("task=retrieval", "task", "retrieval"),
-        ("task=generation", "task", "generation"),
         ("training.mixed_precision=fp16", "training.mixed_precision", "fp16"),
         ("data.path=s3://key:secret@bucket/x", "data.path", "s3://..."),
         ("data.path=gs://b/x", "data.path", "gs://..."),

@@ -11,12 +11,13 @@ import polars as pl
 import pytest
 from sklearn.preprocessing import QuantileTransformer, StandardScaler
 
-from trainwright.contract.data import Column, Data, RandomSplit
+from trainwright.contract.data import Column, RandomSplit, TableData
 from trainwright.contract.data import Features as FeaturesSection
 from trainwright.core.errors import DataMistake
 from trainwright.data.features import Features
-from trainwright.data.prepare import Prepared, prepare
-from trainwright.data.reading import read_data
+from trainwright.data.prepare import prepare_table
+from trainwright.data.prepared import Prepared
+from trainwright.data.reading import read_table
 from trainwright.data.sources import read_frame
 
 Scale = Literal["none", "standard", "quantile"]
@@ -46,14 +47,14 @@ def made(
     rare_below: int = 5,
 ) -> Prepared:
     data.write_csv(folder / "a.csv")
-    section = Data(
+    section = TableData(
         path="a.csv",
         target="y",
         split=RandomSplit(kind="random"),
         features=FeaturesSection(numeric=scale, impute=impute, rare_below=rare_below),
         columns={"color": Column(values={"rouge": "red"})},
     )
-    return prepare(read_data(section, folder), section, "classification", seed=0)
+    return prepare_table(read_table(section, folder), section, "classification", seed=0)
 
 
 SCALES: list[tuple[Scale, Impute]] = [

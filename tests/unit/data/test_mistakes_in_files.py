@@ -9,9 +9,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from trainwright.contract.data import Data
+from trainwright.contract.data import TableData
 from trainwright.core.errors import DataMistake, NotAvailable, Problem
-from trainwright.data.reading import read_data
+from trainwright.data.reading import read_table
 from trainwright.data.sources import read_source
 
 GOOD = "a,b,y\n1,x,no\n2,y,yes\n3,x,no\n4,y,yes\n"
@@ -21,7 +21,7 @@ def problems_of(folder: Path, name: str, content: bytes | str) -> list[Problem]:
     data = content.encode() if isinstance(content, str) else content
     (folder / name).write_bytes(data)
     with pytest.raises(DataMistake) as caught:
-        read_data(Data(path=name, target="y"), folder)
+        read_table(TableData(path=name, target="y"), folder)
     for problem in caught.value.problems:
         assert problem.message
         assert problem.fix
@@ -31,16 +31,16 @@ def problems_of(folder: Path, name: str, content: bytes | str) -> list[Problem]:
 def test_a_missing_file_names_the_nearest_one(tmp_path: Path) -> None:
     (tmp_path / "income.csv").write_text(GOOD)
     with pytest.raises(DataMistake) as caught:
-        read_data(Data(path="incme.csv", target="y"), tmp_path)
+        read_table(TableData(path="incme.csv", target="y"), tmp_path)
     (problem,) = caught.value.problems
     assert problem.path == "data.path"
     assert "'income.csv'" in problem.fix
 
 
 def test_all_missing_files_are_named_at_once(tmp_path: Path) -> None:
-    section = Data(train_path="a.csv", val_path="b.csv", test_path="c.csv", target="y")
+    section = TableData(train_path="a.csv", val_path="b.csv", test_path="c.csv", target="y")
     with pytest.raises(DataMistake) as caught:
-        read_data(section, tmp_path)
+        read_table(section, tmp_path)
     paths = [problem.path for problem in caught.value.problems]
     assert paths == ["data.train_path", "data.val_path", "data.test_path"]
 
@@ -49,7 +49,7 @@ def test_a_folder(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").mkdir()
     (tmp_path / "rows.csv" / "part.csv").write_text(GOOD)
     with pytest.raises(DataMistake, match="folder") as caught:
-        read_data(Data(path="rows.csv", target="y"), tmp_path)
+        read_table(TableData(path="rows.csv", target="y"), tmp_path)
     assert "part.csv" in caught.value.problems[0].fix
 
 

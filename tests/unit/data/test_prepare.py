@@ -10,19 +10,20 @@ import polars as pl
 import pytest
 
 from trainwright.contract.data import (
-    Data,
+    Features as FeaturesSection,
+)
+from trainwright.contract.data import (
     GroupSplit,
     RandomSplit,
     Split,
     StratifiedSplit,
+    TableData,
     TimeSplit,
 )
-from trainwright.contract.data import (
-    Features as FeaturesSection,
-)
 from trainwright.core.errors import DataMistake
-from trainwright.data.prepare import Prepared, prepare, read_part
-from trainwright.data.reading import read_data
+from trainwright.data.prepare import prepare_table, read_part
+from trainwright.data.prepared import Prepared
+from trainwright.data.reading import read_table
 from trainwright.data.sources import read_frame
 from trainwright.data.target import Classes, Numbers, fit_target, target_from_json
 
@@ -42,13 +43,13 @@ def write(path: Path, rows: int = 90, first: int = 0) -> None:
     ).write_csv(path)
 
 
-def section(split: Split, target: str = "y", **more: str) -> Data:
+def section(split: Split, target: str = "y", **more: str) -> TableData:
     paths = more or {"path": "a.csv"}
-    return Data(target=target, split=split, features=DECIDED, **paths)  # type: ignore[arg-type]
+    return TableData(target=target, split=split, features=DECIDED, **paths)  # type: ignore[arg-type]
 
 
-def made(folder: Path, data: Data, task: str = "classification", seed: int = 0) -> Prepared:
-    return prepare(read_data(data, folder), data, task, seed)  # type: ignore[arg-type]
+def made(folder: Path, data: TableData, task: str = "classification", seed: int = 0) -> Prepared:
+    return prepare_table(read_table(data, folder), data, task, seed)  # type: ignore[arg-type]
 
 
 def test_parts_hold_every_row_once_in_ascending_order(tmp_path: Path) -> None:
@@ -147,14 +148,14 @@ def test_regression_keeps_values_and_training_moments(tmp_path: Path) -> None:
 def test_the_task_decides_over_the_look_of_the_target(tmp_path: Path) -> None:
     write(tmp_path / "a.csv")
     many = section(StratifiedSplit(kind="stratified"), target="g")
-    assert read_data(many, tmp_path).facts.target.kind == "numbers"
+    assert read_table(many, tmp_path).facts.target.kind == "numbers"
     classes = made(tmp_path, many)
     assert isinstance(classes.target, Classes)
     assert classes.split.class_shares
     few = pl.DataFrame({"x": [i % 7 for i in range(60)], "v": [i % 3 for i in range(60)]})
     few.write_csv(tmp_path / "a.csv")
     data = section(RandomSplit(kind="random"), target="v")
-    assert read_data(data, tmp_path).facts.target.kind == "classes"
+    assert read_table(data, tmp_path).facts.target.kind == "classes"
     numbers = made(tmp_path, data, "regression")
     assert set(numbers.train.target) == {0.0, 1.0, 2.0}
     assert numbers.split.target_mean

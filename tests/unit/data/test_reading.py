@@ -10,13 +10,13 @@ import pytest
 from trainwright.contract.data import (
     AutoSplit,
     Column,
-    Data,
     GroupSplit,
     Split,
+    TableData,
     TimeSplit,
 )
 from trainwright.core.errors import DataMistake, NotAvailable, Problem
-from trainwright.data.reading import Raw, read_data
+from trainwright.data.reading import RawTable, read_table
 
 
 def rows(*lines: str, repeat: int = 1) -> str:
@@ -29,10 +29,12 @@ def read(
     target: str = "y",
     columns: dict[str, Column] | None = None,
     split: Split | None = None,
-) -> Raw:
+) -> RawTable:
     (folder / "a.csv").write_text(text)
-    section = Data(path="a.csv", target=target, columns=columns or {}, split=split or AutoSplit())
-    return read_data(section, folder)
+    section = TableData(
+        path="a.csv", target=target, columns=columns or {}, split=split or AutoSplit()
+    )
+    return read_table(section, folder)
 
 
 def problems(folder: Path, text: str, **more: object) -> list[Problem]:
@@ -42,7 +44,7 @@ def problems(folder: Path, text: str, **more: object) -> list[Problem]:
     return list(caught.value.problems)
 
 
-def kinds(raw: Raw) -> dict[str, str]:
+def kinds(raw: RawTable) -> dict[str, str]:
     return {column.name: column.kind for column in raw.columns}
 
 
@@ -60,7 +62,7 @@ def test_an_absent_target_names_the_nearest_column(tmp_path: Path) -> None:
 
 def test_every_unknown_name_is_told_at_once(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(rows("age,income", "1,n", "2,y"))
-    section = Data(
+    section = TableData(
         path="a.csv",
         target="Income",
         exclude=("agee",),
@@ -68,7 +70,7 @@ def test_every_unknown_name_is_told_at_once(tmp_path: Path) -> None:
         split=GroupSplit(kind="group", column="person"),
     )
     with pytest.raises(DataMistake) as caught:
-        read_data(section, tmp_path)
+        read_table(section, tmp_path)
     paths = [problem.path for problem in caught.value.problems]
     assert paths == ["data.target", "data.exclude.0", "data.columns.incom", "data.split.column"]
 
@@ -88,7 +90,7 @@ def test_a_target_that_is_missing_in_some_rows(tmp_path: Path) -> None:
 
 def test_rows_without_target_are_dropped_and_counted_when_asked(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(rows("a,y", "1,no", "2,", "3,yes", "4,?", "5,no"))
-    raw = read_data(Data(path="a.csv", target="y", missing_target="drop"), tmp_path)
+    raw = read_table(TableData(path="a.csv", target="y", missing_target="drop"), tmp_path)
     assert raw.frames["train"]["a"].to_list() == [1, 3, 5]
     assert raw.positions["train"].tolist() == [0, 2, 4]
     assert raw.facts.target.missing == 2
@@ -107,7 +109,7 @@ def test_nan_in_a_feature_is_missing(tmp_path: Path) -> None:
     raw = read(tmp_path, rows("a,y", "1,no", "NaN,yes", "nAn,no"))
     assert raw.frames["train"]["a"].to_list() == [1.0, None, None]
     pl.DataFrame({"a": [1.0, float("nan")], "y": ["n", "y"]}).write_parquet(tmp_path / "a.parquet")
-    raw = read_data(Data(path="a.parquet", target="y"), tmp_path)
+    raw = read_table(TableData(path="a.parquet", target="y"), tmp_path)
     assert raw.frames["train"]["a"].to_list() == [1.0, None]
 
 
@@ -123,7 +125,7 @@ def test_infinite_features_in_a_typed_file(tmp_path: Path) -> None:
     frame = pl.DataFrame({"a": [1.0, float("-inf")], "y": ["n", "y"]})
     frame.write_parquet(tmp_path / "a.parquet")
     with pytest.raises(DataMistake, match="infinite") as caught:
-        read_data(Data(path="a.parquet", target="y"), tmp_path)
+        read_table(TableData(path="a.parquet", target="y"), tmp_path)
     assert "row 2" in caught.value.problems[0].found
 
 
@@ -180,11 +182,11 @@ def test_problems_of_all_columns_come_at_once(tmp_path: Path) -> None:
     assert [problem.path for problem in found] == ["a", "b", "y"]
 
 
-def two_files(folder: Path, train: str, test: str, **columns: Column) -> Raw:
+def two_files(folder: Path, train: str, test: str, **columns: Column) -> RawTable:
     (folder / "train.csv").write_text(train)
     (folder / "test.csv").write_text(test)
-    section = Data(train_path="train.csv", test_path="test.csv", target="y", columns=columns)
-    return read_data(section, folder)
+    section = TableData(train_path="train.csv", test_path="test.csv", target="y", columns=columns)
+    return read_table(section, folder)
 
 
 def test_a_class_that_training_never_sees(tmp_path: Path) -> None:
@@ -235,7 +237,7 @@ def test_the_kind_of_the_target(tmp_path: Path) -> None:
 
 def test_float_and_text_labels_are_the_same_classes(tmp_path: Path) -> None:
     pl.DataFrame({"a": [1, 2, 3], "y": [0.0, 1.0, 1.0]}).write_parquet(tmp_path / "a.parquet")
-    typed = read_data(Data(path="a.parquet", target="y"), tmp_path)
+    typed = read_table(TableData(path="a.parquet", target="y"), tmp_path)
     text = read(tmp_path, rows("a,y", "1,0.0", "2,1", "3,1.0"))
     assert dict(typed.facts.target.classes) == dict(text.facts.target.classes) == {"0": 1, "1": 2}
 

@@ -10,26 +10,27 @@ import pytest
 from real_data import real_data
 from trainwright.contract.data import (
     Column,
-    Data,
     Features,
     GroupSplit,
     Split,
     StratifiedSplit,
+    TableData,
     TimeSplit,
 )
 from trainwright.core.errors import DataMistake
-from trainwright.data.prepare import Prepared, prepare
-from trainwright.data.reading import read_data
+from trainwright.data.prepare import prepare_table
+from trainwright.data.prepared import Prepared
+from trainwright.data.reading import read_table
 
 pytestmark = pytest.mark.real_data
 DECIDED = Features(numeric="quantile", impute="median")
 
 
 def made(path: Path, target: str, split: Split) -> Prepared:
-    section = Data(path=path.name, target=target, split=split, features=DECIDED)
-    raw = read_data(section, path.parent)
+    section = TableData(path=path.name, target=target, split=split, features=DECIDED)
+    raw = read_table(section, path.parent)
     task = "classification" if raw.facts.target.kind == "classes" else "regression"
-    return prepare(raw, section, task, seed=1)
+    return prepare_table(raw, section, task, seed=1)
 
 
 def test_bike_sharing_never_trains_on_the_future() -> None:
@@ -60,9 +61,9 @@ def test_telco_churn_reads_a_blank_as_missing() -> None:
 
 def test_adult_with_its_own_test_file_needs_its_labels_mended() -> None:
     folder = real_data("adult")
-    section = Data(train_path="adult_train.csv", test_path="adult_test.csv", target="income")
+    section = TableData(train_path="adult_train.csv", test_path="adult_test.csv", target="income")
     with pytest.raises(DataMistake) as caught:
-        read_data(section, folder)
+        read_table(section, folder)
     assert '{"<=50K.": "<=50K", ">50K.": ">50K"}' in caught.value.problems[0].fix
     mended = section.model_copy(
         update={
@@ -71,7 +72,7 @@ def test_adult_with_its_own_test_file_needs_its_labels_mended() -> None:
             "features": DECIDED,
         }
     )
-    prepared = prepare(read_data(mended, folder), mended, "classification", seed=0)
+    prepared = prepare_table(read_table(mended, folder), mended, "classification", seed=0)
     assert len(prepared.test) == 16281
     assert len(prepared.train) + len(prepared.validation) == 32561
     occupation = prepared.features.categorical_names.index("occupation")

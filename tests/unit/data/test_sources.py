@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainwright.contract.data import Data
+from trainwright.contract.data import TableData
 from trainwright.data.delimited import read_delimited
-from trainwright.data.reading import read_data
+from trainwright.data.reading import read_table
 from trainwright.data.sources import read_frame, read_source
 
 FRAME = pl.DataFrame(
@@ -54,7 +54,7 @@ def test_every_format_gives_the_same_typed_rows(
     tmp_path: Path, suffix: str, compression: str
 ) -> None:
     path = write(tmp_path, f"rows{suffix}{compression}")
-    raw = read_data(Data(path=path.name, target="income"), tmp_path)
+    raw = read_table(TableData(path=path.name, target="income"), tmp_path)
     assert raw.frames["train"].select(FRAME.columns).rows() == [
         (39.0, "Male", "low"),
         (50.0, "Female", "high"),

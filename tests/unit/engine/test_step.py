@@ -9,7 +9,8 @@ from torch import Tensor, nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
 from trainwright.core.errors import Mistake  # noqa: E402
-from trainwright.data.feed import Batch, Feed, StepBatches  # noqa: E402
+from trainwright.data.feed import Feed, StepBatches  # noqa: E402
+from trainwright.data.store import Batch  # noqa: E402
 from trainwright.engine.step import OptimizerStep  # noqa: E402
 from trainwright.objective.losses import LossSum  # noqa: E402
 

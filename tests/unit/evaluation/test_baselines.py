@@ -6,10 +6,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from trainwright.contract.data import Data, Features, RandomSplit
+from trainwright.contract.data import Features, RandomSplit, TableData
 from trainwright.contract.metric import Metric
-from trainwright.data.prepare import Prepared, prepare
-from trainwright.data.reading import read_data
+from trainwright.data.prepare import prepare_table
+from trainwright.data.prepared import Prepared
+from trainwright.data.reading import read_table
 from trainwright.evaluation.baselines import fit_baselines
 from trainwright.evaluation.evaluate import Scored, evaluate
 
@@ -24,12 +25,12 @@ def _prepared(folder: Path, leak: bool) -> Prepared:
         {"age": age, "code": code.round(4), "label": np.where(yes, "yes", "no")}
     ).with_columns(age=pl.when(pl.col("age") > 50).then(None).otherwise("age"))
     frame.write_csv(folder / "rows.csv")
-    section = Data(
+    section = TableData(
         path="rows.csv",
         split=RandomSplit(kind="random"),
         features=Features(numeric="none", impute="none"),
     )
-    return prepare(read_data(section, folder), section, "classification", 0)
+    return prepare_table(read_table(section, folder), section, "classification", 0)
 
 
 def test_the_linear_one_is_fitted_where_the_model_has_missing_numbers(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from trainwright.contract.metric import Metric
 from trainwright.contract.slices import Slice
 from trainwright.core.errors import Mistake
 from trainwright.core.files import to_json
-from trainwright.data.table import Inputs, Part
+from trainwright.data.table import Part, TableInputs
 from trainwright.data.target import Classes, Numbers, Target
 from trainwright.evaluation.curves import ClassificationCurves, RegressionCurves
 from trainwright.evaluation.evaluate import Evaluation, Scored, evaluate
@@ -24,7 +24,7 @@ TWO = Classes("label", ("no", "yes"), positive=1)
 
 def part(target: np.ndarray, units: np.ndarray | None = None, **columns: list[object]) -> Part:
     count = len(target)
-    inputs = Inputs(np.zeros((count, 0), np.float32), np.zeros((count, 0), np.int64))
+    inputs = TableInputs(np.zeros((count, 0), np.float32), np.zeros((count, 0), np.int64))
     rows = np.arange(count)
     frame = pl.DataFrame({"label": target.tolist(), **columns})
     return Part("test", frame, inputs, target, rows, rows if units is None else units)

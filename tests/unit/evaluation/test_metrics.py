@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from trainwright.contract.metric import METRICS, Metric
+from trainwright.data.target import NextToken
 from trainwright.evaluation.answers import answers_of
-from trainwright.evaluation.metrics import measure, metric_names
+from trainwright.evaluation.metrics import measure, metric_names, metrics_of
 
 SECTION = Metric(name="f1")
 NEED_A_POSITIVE = ("f1", "precision", "recall", "precision_at_recall", "average_precision")
@@ -18,7 +19,8 @@ def test_each_target_gets_the_metrics_that_fit_it() -> None:
     assert "f1" in two
     assert "f1" not in several
     assert set(several) < set(two)
-    assert set(numbers) | set(two) == set(METRICS)
+    texts = metrics_of(NextToken(3))
+    assert set(numbers) | set(two) | set(texts) == set(METRICS)
 
 
 @pytest.mark.parametrize("name", NEED_A_POSITIVE)

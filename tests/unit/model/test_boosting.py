@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from trainwright.contract.model import Boosting
-from trainwright.data.table import Inputs
+from trainwright.data.table import TableInputs
 from trainwright.model.boosting import (
     BoostingJob,
     Rows,
@@ -19,7 +19,7 @@ def _rows(count: int = 300, seed: int = 0) -> Rows:
     generator = np.random.default_rng(seed)
     numeric = generator.normal(size=(count, 2)).astype(np.float32)
     categories = generator.integers(0, 5, (count, 1))
-    return Rows(Inputs(numeric, categories), (numeric[:, 0] > 0).astype(np.int64))
+    return Rows(TableInputs(numeric, categories), (numeric[:, 0] > 0).astype(np.int64))
 
 
 EMPTY = Rows(_rows().inputs.take(np.zeros(0, np.int64)), np.zeros(0, np.int64))
@@ -31,7 +31,7 @@ def _job(validation: Rows, **section: object) -> BoostingJob:
 
 
 def test_the_matrix_is_numbers_then_codes() -> None:
-    inputs = Inputs(np.array([[1.5, np.nan]], np.float32), np.array([[7]]))
+    inputs = TableInputs(np.array([[1.5, np.nan]], np.float32), np.array([[7]]))
     matrix = matrix_of(inputs)
     assert matrix.dtype == np.float32
     np.testing.assert_array_equal(matrix, [[1.5, np.nan, 7]])

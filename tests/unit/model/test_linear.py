@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from trainwright.contract.model import Linear
-from trainwright.data.table import Inputs
+from trainwright.data.table import TableInputs
 from trainwright.model.linear import fit_linear
 
 
-def _inputs(count: int = 300) -> Inputs:
+def _inputs(count: int = 300) -> TableInputs:
     generator = np.random.default_rng(0)
     numeric = generator.normal(size=(count, 2)).astype(np.float32)
-    return Inputs(numeric, generator.integers(0, 5, (count, 1)))
+    return TableInputs(numeric, generator.integers(0, 5, (count, 1)))
 
 
 def test_a_solver_that_does_not_converge_says_so() -> None:
@@ -42,7 +42,7 @@ def test_the_spread_is_where_the_signal_is() -> None:
 
 
 def test_missing_numbers_are_refused() -> None:
-    inputs = Inputs(np.array([[np.nan], [1.0]], np.float32), np.zeros((2, 0), np.int64))
+    inputs = TableInputs(np.array([[np.nan], [1.0]], np.float32), np.zeros((2, 0), np.int64))
     with pytest.raises(AssertionError, match="imputed"):
         fit_linear(Linear(kind="linear"), inputs, np.array([0, 1]), 2, ())
 
@@ -51,5 +51,5 @@ def test_extreme_values_do_not_overflow() -> None:
     inputs = _inputs()
     target = (inputs.numeric[:, 0] > 0).astype(np.int64)
     linear = fit_linear(Linear(kind="linear"), inputs, target, 2, (5,))
-    far = Inputs(np.array([[1e30, 0], [-1e30, 0]], np.float32), np.zeros((2, 1), np.int64))
+    far = TableInputs(np.array([[1e30, 0], [-1e30, 0]], np.float32), np.zeros((2, 1), np.int64))
     np.testing.assert_allclose(linear.score(far), [[0, 1], [1, 0]], atol=1e-12)

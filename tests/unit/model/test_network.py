@@ -5,7 +5,7 @@ torch = pytest.importorskip("torch")
 from torch import Tensor, nn  # noqa: E402
 
 from trainwright.contract.model import Mlp, Network, TabularResNet  # noqa: E402
-from trainwright.model.network import build_network  # noqa: E402
+from trainwright.model.build import build_network  # noqa: E402
 from trainwright.model.shape import TableShape, embedding_width  # noqa: E402
 
 SECTIONS: list[Network] = [

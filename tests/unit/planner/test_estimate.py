@@ -38,7 +38,7 @@ def test_parameters_are_those_of_the_network(
     section: Mlp | TabularResNet, shape: TableShape
 ) -> None:
     pytest.importorskip("torch")
-    from trainwright.model.network import build_network
+    from trainwright.model.build import build_network
 
     network = build_network(section, shape)
     counted = sum(weight.numel() for weight in network.parameters())

@@ -10,8 +10,8 @@ from trainwright.contract.reading import Document, read_contract
 from trainwright.contract.training import EarlyStopping
 from trainwright.core.errors import ContractMistake, Problem
 from trainwright.data.columns import ColumnType
-from trainwright.data.prepare import prepare
-from trainwright.data.reading import DataFacts, read_data
+from trainwright.data.prepare import prepare_table
+from trainwright.data.reading import DataFacts, read_table
 from trainwright.data.sources import FileVersion
 from trainwright.data.target_column import TargetFacts
 from trainwright.planner.device import DeviceFacts
@@ -141,6 +141,7 @@ def test_what_is_written_stays(tmp_path: Path) -> None:
         "distributed.backend",
         "training.effective_batch_size",
         "training.early_stopping.mode",
+        "training.loss.name",
     }
 
 
@@ -370,7 +371,7 @@ def test_facts_of_a_file_are_planned(tmp_path: Path) -> None:
     lines = [f"{at},{'abc'[at % 3]},{'yes' if at % 3 else 'no'}" for at in range(60)]
     (tmp_path / "rows.csv").write_text("\n".join(["age,job,y", *lines]) + "\n")
     read = document(tmp_path)
-    raw = read_data(read.contract.data, read.source.folder)
+    raw = read_table(read.contract.data, read.source.folder)
     made = plan(read, raw.facts, CPU)
     assert made.contract.data.positive == "no"
     assert made.contract.training.batch_size == 16
@@ -386,8 +387,8 @@ def test_training_rows_are_those_that_the_split_leaves(
     lines = [f"{(at * 7) % 23},{'abc'[at % 3]},{y}" for at, y in enumerate(target)]
     (tmp_path / "rows.csv").write_text("\n".join(["age,job,y", *lines]) + "\n")
     read = document(tmp_path)
-    raw = read_data(read.contract.data, read.source.folder)
+    raw = read_table(read.contract.data, read.source.folder)
     made = plan(read, raw.facts, CPU)
     assert made.contract.task == task
-    prepared = prepare(raw, made.contract.data, made.contract.task, seed=0)  # type: ignore[arg-type]
+    prepared = prepare_table(raw, made.contract.data, made.contract.task, seed=0)  # type: ignore[arg-type]
     assert len(prepared.train) == made.estimate.train_rows

@@ -10,10 +10,10 @@ import polars as pl
 import pytest
 
 from real_data import real_data
-from trainwright.contract.data import Data, GroupSplit, StratifiedSplit, TimeSplit
+from trainwright.contract.data import GroupSplit, StratifiedSplit, TableData, TimeSplit
 from trainwright.contract.document import Contract
 from trainwright.contract.reading import read_contract
-from trainwright.data.reading import read_data
+from trainwright.data.reading import read_table
 from trainwright.planner.propose import propose, propose_contract
 
 GENERATOR = np.random.default_rng(0)
@@ -88,7 +88,7 @@ def test_telco_churn(tmp_path: Path) -> None:
     assert contract.data.split.kind == "stratified"
     assert contract.data.exclude == ("customerID",)
     assert contract.data.positive == "Yes"
-    raw = read_data(Data(path=path.name, target="Churn"), path.parent)
+    raw = read_table(TableData(path=path.name, target="Churn"), path.parent)
     (charges,) = (column for column in raw.columns if column.name == "TotalCharges")
     assert (charges.kind, charges.missing) == ("numeric", 11)
 
@@ -178,7 +178,7 @@ def test_odd_column_names_survive(tmp_path: Path, name: str) -> None:
 def test_a_schema_is_named_on_the_first_line(tmp_path: Path) -> None:
     frame = pl.DataFrame({"x": GENERATOR.normal(size=60), "y": labels(60, 0.3)})
     frame.write_csv(tmp_path / "rows.csv")
-    raw = read_data(Data(path="rows.csv", target="y"), tmp_path)
+    raw = read_table(TableData(path="rows.csv", target="y"), tmp_path)
     text = propose(raw, "rows.csv", "y", schema="schema.json")
     assert text.startswith("# yaml-language-server: $schema=schema.json\n")
     assert "$schema" not in propose(raw, "rows.csv", "y")

@@ -7,10 +7,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from trainwright.contract.data import Data, Features, StratifiedSplit
+from trainwright.contract.data import Features, StratifiedSplit, TableData
 from trainwright.core.errors import DataMistake, Mistake
-from trainwright.data.prepare import Prepared, prepare
-from trainwright.data.reading import read_data
+from trainwright.data.prepare import prepare_table
+from trainwright.data.prepared import Prepared
+from trainwright.data.reading import read_table
 from trainwright.evaluation.baselines import fit_baselines
 from trainwright.predictor.bundle import FILES, read_about, read_bundle, write_bundle
 from trainwright.predictor.predictor import Predictor
@@ -27,13 +28,15 @@ def _prepared(folder: Path, task: str = "classification") -> Prepared:
     frame = pl.DataFrame({"age": age, "city": city, "label": label})
     frame = frame.with_columns(age=pl.when(pl.col("age") > 55).then(None).otherwise("age"))
     frame.write_csv(folder / "rows.csv")
-    section = Data(
+    section = TableData(
         path="rows.csv",
         split=StratifiedSplit(kind="stratified") if task == "classification" else _random(),
         features=Features(numeric="none", impute="none"),
     )
-    raw = read_data(section, folder)
-    return prepare(raw, section, "classification" if task == "classification" else "regression", 0)
+    raw = read_table(section, folder)
+    return prepare_table(
+        raw, section, "classification" if task == "classification" else "regression", 0
+    )
 
 
 def _random() -> object:

@@ -1,0 +1,152 @@
+"""Rules on what goes together: the kind of data, the model, the task and the loss."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainwright.contract.data import TableData
+from trainwright.contract.document import Contract
+from trainwright.contract.images import ImageData
+from trainwright.contract.model import Gpt, Pretrained
+from trainwright.contract.objective import LOSSES_OF_CLASSES, AutoLoss, CrossEntropy
+from trainwright.contract.tokens import TokenData
+from trainwright.core.errors import Problem
+
+_MODELS = {
+    "table": ("boosting", "linear", "mlp", "tabular_resnet"),
+    "images": ("boosting", "linear", "resnet"),
+    "tokens": ("gpt",),
+}
+_TASKS = {
+    "table": ("classification", "regression"),
+    "images": ("classification",),
+    "tokens": ("generation",),
+}
+
+
+def model_reads_data(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+    """The model can read what the data section gives."""
+    kind, model = contract.data.kind, contract.model
+    fitting = _MODELS[kind]
+    if isinstance(model, Pretrained) or model.kind in fitting:
+        return
+    yield Problem(
+        f"a model of kind {model.kind} cannot read data of kind {kind}",
+        path="model.kind",
+        found=model.kind,
+        expected=f"one of: {', '.join(fitting)}",
+        fix=f"choose {fitting[-1]}, or change data.kind",
+    )
+
+
+def task_fits_data(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+    """The task can be learned from the kind of data."""
+    kind, task = contract.data.kind, contract.task
+    if task in ("auto", "ranking", "retrieval") or task in _TASKS[kind]:
+        return
+    yield Problem(
+        f"data of kind {kind} has no {task}",
+        path="task",
+        found=task,
+        expected=f"one of: {', '.join(_TASKS[kind])}",
+        fix="change task, or data.kind",
+    )
+
+
+def loss_fits_task(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+    """Losses of classes and of numbers are not exchanged."""
+    loss = contract.training.loss
+    known = _TASKS[contract.data.kind]
+    task = known[0] if len(known) == 1 else str(contract.task)
+    if isinstance(loss, AutoLoss) or task not in ("classification", "regression", "generation"):
+        return
+    of_classes = isinstance(loss, LOSSES_OF_CLASSES)
+    if of_classes == (task == "regression"):
+        fitting = "mse, mae, huber or quantile" if task == "regression" else "cross_entropy"
+        yield Problem(
+            f"{loss.name} is no loss of a {task}",
+            path="training.loss.name",
+            found=loss.name,
+            expected=fitting,
+            fix="change it, or remove training.loss",
+        )
+    if task == "generation" and isinstance(loss, CrossEntropy) and loss.class_weights != "none":
+        yield Problem(
+            "tokens are not weighed",
+            path="training.loss.class_weights",
+            found=loss.class_weights,
+            expected="none",
+            fix="remove class_weights",
+        )
+
+
+def heads_divide_width(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+    """Every head of a transformer gets as many features, and an even number of them."""
+    model = contract.model
+    if not isinstance(model, Gpt):
+        return
+    wanted = 2 * model.heads
+    if model.width % wanted:
+        yield Problem(
+            f"model.width {model.width} is not a multiple of twice model.heads",
+            path="model.width",
+            found=str(model.width),
+            expected=f"a multiple of {wanted}",
+            fix=f"change it to {max(1, round(model.width / wanted)) * wanted}",
+        )
+
+
+def shares_leave_rows(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+    """Images and texts have a validation part, a text also a test part."""
+    data = contract.data
+    match data:
+        case TableData():
+            return
+        case ImageData():
+            shares = {"validation": data.validation}
+        case TokenData():
+            shares = {"validation": data.validation, "test": data.test}
+    for part, share in shares.items():
+        if share == 0:
+            yield Problem(
+                f"the {part} part gets nothing",
+                path=f"data.{part}",
+                found="0",
+                expected="a number above 0 and below 1",
+                fix="write for example 0.05",
+            )
+    if sum(shares.values()) >= 1:
+        yield Problem(
+            "nothing is left to train on",
+            path="data.validation",
+            found=" + ".join(f"{part} {share}" for part, share in shares.items()),
+            expected="a sum below 1",
+            fix="write for example 0.05 each",
+        )
+
+
+def slices_have_columns(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+    """Images have one column to slice by, their label; a text has its position."""
+    known = {"images": ("label",), "tokens": ("position", "tokens")}.get(contract.data.kind)
+    if known is None:
+        return
+    for at, part in enumerate(contract.slices):
+        if part.column and part.column not in known:
+            yield Problem(
+                f"data of kind {contract.data.kind} has no column {part.column!r}",
+                path=f"slices.{at}.column",
+                found=part.column,
+                expected=f"one of: {', '.join(known)}",
+                fix=f"change it to {known[0]}",
+            )
+
+
+KIND_RULES = (
+    model_reads_data,
+    task_fits_data,
+    loss_fits_task,
+    heads_divide_width,
+    shares_leave_rows,
+    slices_have_columns,
+)
+"""All of them, for the list of rules."""

@@ -1,0 +1,138 @@
+"""Random changes to batches of images, as arithmetic: what happens to image i in epoch e is a
+function of (seed, e, i), so it does not depend on the batch, the resume or the number of devices.
+
+What happens is drawn on the host, a few numbers for an image; the pixels are changed on the device.
+"""
+
+from __future__ import annotations
+
+from typing import final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from trainwright.contract.images import Augment
+from trainwright.data.noise import integers, uniform
+from trainwright.data.order import Positions
+from trainwright.data.store import Batch
+from trainwright.data.table import Floats
+
+
+@final
+class ImageStore:
+    """Training images with their labels, changed anew in every epoch.
+
+    `take` gives (pixels uint8 [B, C, H, W], labels int64 [B]); with mixup or cutmix (pixels,
+    labels, labels of the other image, share of the first [B]), where mixup makes the pixels
+    float32. The other image is any training image, changed as it would be itself in that epoch.
+    """
+
+    def __init__(self, pixels: Tensor, labels: Tensor, section: Augment, seed: int) -> None:
+        assert pixels.dtype == torch.uint8
+        assert pixels.ndim == 4
+        self._pixels = pixels
+        self._labels = labels
+        self._section = section
+        self._seed = seed
+        self.rows = len(pixels)
+        self.row_bytes = pixels[0].numel() * (4 if section.mixup else 1)
+
+    def take(self, epoch: int, rows: Positions) -> Batch:
+        """The images of an epoch."""
+        device = self._pixels.device
+        labels = self._labels.index_select(0, _on(rows, device))
+        pixels = self._changed(epoch, rows)
+        if not (self._section.mixup or self._section.cutmix):
+            return pixels, labels
+        others = integers(self.rows, self._seed, "other", epoch, rows)
+        drawn = self._changed(epoch, others)
+        pixels, shares = self._blended(epoch, rows, pixels, drawn)
+        return pixels, labels, self._labels.index_select(0, _on(others, device)), shares
+
+    def _changed(self, epoch: int, rows: Positions) -> Tensor:
+        section, seed = self._section, self._seed
+        pixels = self._pixels.index_select(0, _on(rows, self._pixels.device))
+        if section.flip:
+            chosen = _on(uniform(seed, "flip", epoch, rows) < 0.5, pixels.device)
+            pixels = torch.where(chosen[:, None, None, None], pixels.flip(3), pixels)
+        if section.crop:
+            span = 2 * section.crop + 1
+            down = integers(span, seed, "crop down", epoch, rows)
+            right = integers(span, seed, "crop right", epoch, rows)
+            pixels = moved(pixels, down, right, section.crop)
+        if section.cutout:
+            size = (section.cutout, section.cutout)
+            heights, widths = (np.full(len(rows), side) for side in size)
+            box = self._boxes("cutout", epoch, rows, heights, widths)
+            pixels = pixels.masked_fill(box, 0)
+        return pixels
+
+    def _blended(
+        self, epoch: int, rows: Positions, pixels: Tensor, others: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """The images with the others blended or pasted in, and the share of the first [B]."""
+        section, device = self._section, pixels.device
+        shares = np.ones(len(rows))
+        both = bool(section.mixup and section.cutmix)
+        pastes = (
+            uniform(self._seed, "mix or cut", epoch, rows) < 0.5
+            if both
+            else np.full(len(rows), bool(section.cutmix))
+        )
+        chance = uniform(self._seed, "share", epoch, rows)
+        if section.cutmix:
+            side = np.sqrt(1 - beta_quantile(section.cutmix, chance))
+            height, width = pixels.shape[2:]
+            heights = np.where(pastes, np.round(side * height), 0).astype(np.int64)
+            widths = np.where(pastes, np.round(side * width), 0).astype(np.int64)
+            box = self._boxes("cutmix", epoch, rows, heights, widths)
+            pixels = torch.where(box, others, pixels)
+            shares -= box.sum(dim=(1, 2, 3)).cpu().numpy() / (height * width)
+        if section.mixup:
+            blend = np.where(pastes, 1.0, beta_quantile(section.mixup, chance))
+            shares *= blend
+            kept = _on(blend.astype(np.float32), device)[:, None, None, None]
+            pixels = torch.lerp(others.float(), pixels.float(), kept)
+        return pixels, _on(shares.astype(np.float32), device)
+
+    def _boxes(
+        self, purpose: str, epoch: int, rows: Positions, heights: Positions, widths: Positions
+    ) -> Tensor:
+        """Rectangles around random places, cut off at the border: bool [B, 1, H, W]."""
+        height, width = self._pixels.shape[2:]
+        middle_y = integers(height, self._seed, f"{purpose} y", epoch, rows)
+        middle_x = integers(width, self._seed, f"{purpose} x", epoch, rows)
+        inside_y = _between(middle_y - heights // 2, heights, height)
+        inside_x = _between(middle_x - widths // 2, widths, width)
+        device = self._pixels.device
+        return (_on(inside_y, device)[:, :, None] & _on(inside_x, device)[:, None, :])[:, None]
+
+
+def moved(pixels: Tensor, down: Positions, right: Positions, most: int) -> Tensor:
+    """Images [B, C, H, W] cut at (`down`, `right`), 0 to 2 `most`, out of a black frame of `most`
+    pixels: `most` leaves an image where it is."""
+    height, width = pixels.shape[2:]
+    framed = torch.nn.functional.pad(pixels, (most, most, most, most))
+    places = framed.unfold(2, height, 1).unfold(3, width, 1)
+    index = torch.arange(len(pixels), device=pixels.device)
+    # [B, C, H, W]: one view of the framed image each.
+    return places[index, :, _on(down, pixels.device), _on(right, pixels.device)]
+
+
+def beta_quantile(alpha: float, chance: Floats) -> Floats:
+    """The value of Beta(alpha, alpha) below which a share `chance` of its mass lies, so a uniform
+    number becomes one of that distribution without a generator."""
+    from scipy.special import betaincinv
+
+    return np.asarray(betaincinv(alpha, alpha, chance), np.float64)
+
+
+def _between(first: Positions, count: Positions, size: int) -> np.ndarray:
+    """Whether each of `size` places lies in [first, first + count): bool [B, size]."""
+    places = np.arange(size)
+    return (places >= first[:, None]) & (places < (first + count)[:, None])
+
+
+def _on(values: np.ndarray, device: torch.device) -> Tensor:
+    return torch.from_numpy(values).to(device, non_blocking=True)

@@ -1,0 +1,59 @@
+"""The kinds of data behind two names: `read_data` and `prepare`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import assert_never
+
+from trainwright.contract.data import Data, TableData
+from trainwright.contract.images import ImageData
+from trainwright.contract.metric import TaskKind
+from trainwright.contract.tokens import TokenData
+from trainwright.data.images import RawImages, prepare_images, read_images
+from trainwright.data.prepare import prepare_table
+from trainwright.data.prepared import Prepared
+from trainwright.data.reading import RawTable, read_table
+from trainwright.data.tokens import RawTokens, prepare_tokens, read_tokens
+
+Raw = RawTable | RawImages | RawTokens
+
+
+def read_data(section: Data, folder: Path) -> Raw:
+    """Read every file the section names, relative to `folder`.
+
+    Raises:
+        DataMistake: with every problem that could be found at once.
+        NotAvailable: the section asks for what this version does not do.
+    """
+    match section:
+        case TableData():
+            return read_table(section, folder)
+        case ImageData():
+            return read_images(section, folder)
+        case TokenData():
+            return read_tokens(section, folder)
+        case _:
+            assert_never(section)
+
+
+def prepare(raw: Raw, section: Data, task: TaskKind, seed: int) -> Prepared:
+    """Divide and encode what was read with this section. Every `auto` of it must be decided.
+
+    Nothing of the validation and test rows reaches what is fitted.
+
+    Raises:
+        DataMistake: the rows cannot be divided so.
+    """
+    match section:
+        case TableData():
+            assert isinstance(raw, RawTable)
+            assert task != "generation", "the rules refuse it for a table"
+            return prepare_table(raw, section, task, seed)
+        case ImageData():
+            assert isinstance(raw, RawImages)
+            return prepare_images(raw, section, seed)
+        case TokenData():
+            assert isinstance(raw, RawTokens)
+            return prepare_tokens(raw, section)
+        case _:
+            assert_never(section)

@@ -1,0 +1,111 @@
+"""Where a feed gets its rows from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from trainwright.core.errors import Mistake, Problem
+from trainwright.data.order import Positions
+from trainwright.data.table import TokenInputs
+
+Batch = tuple[Tensor, ...]
+"""Aligned tensors of one micro-batch, first axis rows; the last one is the target by custom."""
+
+
+class Store(Protocol):
+    """N rows that can be fetched in any order.
+
+    `take` must be a pure function of the epoch and the rows, and what it gives for a row must not
+    depend on the rows beside it: a feed cuts what it is given into micro-batches.
+    """
+
+    @property
+    def rows(self) -> int:
+        """Rows of an epoch, N."""
+        ...
+
+    @property
+    def row_bytes(self) -> int:
+        """About what `take` makes of a row."""
+        ...
+
+    def take(self, epoch: int, rows: Positions) -> Batch:
+        """The rows of an epoch, in the given order, on the device."""
+        ...
+
+
+@final
+class TensorStore:
+    """Aligned tensors in memory, on whatever device they lie; the same in every epoch."""
+
+    def __init__(self, tensors: Sequence[Tensor]) -> None:
+        rows = {len(tensor) for tensor in tensors}
+        if len(rows) != 1 or not min(rows):
+            raise Mistake(
+                Problem(
+                    "a feed needs tensors of one length, with at least one row",
+                    found=f"{[len(tensor) for tensor in tensors]} rows",
+                    fix="pass tensors whose first axis is the same rows",
+                )
+            )
+        self._tensors = tuple(tensors)
+        self.rows = rows.pop()
+        self.row_bytes = sum(one[0].numel() * one.element_size() for one in tensors)
+
+    def take(self, epoch: int, rows: Positions) -> Batch:  # noqa: ARG002
+        """The rows of each tensor."""
+        index = torch.from_numpy(rows)
+        return tuple(
+            tensor.index_select(0, index.to(tensor.device, non_blocking=True))
+            for tensor in self._tensors
+        )
+
+
+@final
+class WindowStore:
+    """Windows of a stretch of tokens: (tokens int64 [B, L], the token after each int64 [B, L]).
+
+    Row i of epoch e is the window that starts at offset(e) + i L, with an offset below L that
+    differs from epoch to epoch, so that a token is not always seen at the same place of a window.
+    An epoch shows each token at most once.
+    """
+
+    def __init__(
+        self, inputs: TokenInputs, context: int, *, device: torch.device, seed: int = 0
+    ) -> None:
+        start = int(inputs.starts[0])
+        length = int(inputs.starts[-1] + inputs.lengths[-1]) - start
+        self.rows = length // context - 1
+        if self.rows < 1:
+            raise Mistake(
+                Problem(
+                    "the training text is shorter than two windows",
+                    path="model.context",
+                    found=f"{length:,} tokens, windows of {context:,}",
+                    expected=f"at most {length // 2:,}",
+                    fix="lower it, or give a longer text",
+                )
+            )
+        self._windows = np.lib.stride_tricks.sliding_window_view(inputs.tokens, context + 1)
+        self._start = start - 1
+        self._context = context
+        self._seed = seed
+        self._device = device
+        self.row_bytes = 2 * 8 * context
+
+    def starts(self, epoch: int, rows: Positions) -> Positions:
+        """Positions of the windows' first tokens."""
+        offset = np.random.PCG64([self._seed, epoch, 0x77696E64]).random_raw(1)[0]
+        shift = int(offset % np.uint64(self._context))
+        return self._start + shift + rows * self._context
+
+    def take(self, epoch: int, rows: Positions) -> Batch:
+        """The windows, and the same moved on by one token."""
+        windows = torch.from_numpy(self._windows[self.starts(epoch, rows)].astype(np.int64))
+        windows = windows.to(self._device, non_blocking=True)
+        return windows[:, :-1], windows[:, 1:]

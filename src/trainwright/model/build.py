@@ -1,0 +1,30 @@
+"""The network of a contract, of whatever kind."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from torch import nn
+
+from trainwright.contract.model import Gpt, Mlp, Network, ResNet, TabularResNet
+from trainwright.model.gpt import GptNetwork
+from trainwright.model.network import build_table_network
+from trainwright.model.resnet import build_resnet
+from trainwright.model.shape import ImageShape, Shape, TableShape, TokenShape
+
+
+def build_network(section: Network, shape: Shape) -> nn.Module:
+    """The network for data of this shape; its first weights are drawn from torch's global
+    generator."""
+    match section:
+        case Mlp() | TabularResNet():
+            assert isinstance(shape, TableShape)
+            return build_table_network(section, shape)
+        case ResNet():
+            assert isinstance(shape, ImageShape)
+            return build_resnet(section, shape)
+        case Gpt():
+            assert isinstance(shape, TokenShape)
+            return GptNetwork(section, shape)
+        case _:
+            assert_never(section)

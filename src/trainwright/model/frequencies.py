@@ -1,0 +1,63 @@
+"""Baselines of texts: how often each token follows the one before it, or occurs at all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, final
+
+import numpy as np
+
+from trainwright.core.files import read_json, write_json
+from trainwright.data.table import Floats, Inputs, Integers, TokenInputs
+from trainwright.data.vocabulary import Tokens
+
+_MOST_PAIRS = 2**22
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Frequencies:
+    """-log p of each token, [V] from its own share, or [V, V] from its share after the token before
+    it (row)."""
+
+    surprise: Floats
+    kind: ClassVar[str] = "frequencies"
+
+    def score(self, inputs: Inputs) -> Floats:
+        """The summed surprise of each stretch in nats [N, 1]."""
+        assert isinstance(inputs, TokenInputs), "these are frequencies of tokens"
+        sums = [
+            float(self._of(inputs.tokens[start - 1 : start + length]).sum())
+            for start, length in zip(inputs.starts, inputs.lengths, strict=True)
+        ]
+        return np.array(sums, np.float64).reshape(-1, 1)
+
+    def write(self, folder: Path) -> None:
+        """Write `frequencies.json`."""
+        write_json(folder / "frequencies.json", {"surprise": self.surprise.tolist()})
+
+    def _of(self, tokens: Tokens) -> Floats:
+        if self.surprise.ndim == 1:
+            return self.surprise[tokens[1:]]
+        return self.surprise[tokens[:-1], tokens[1:]]
+
+
+def fit_frequencies(inputs: TokenInputs, size: int, *, pairs: bool) -> Frequencies:
+    """Count in the training part. Of `pairs`, the share of a token after another is blended with
+    its own share, which counts as one more pair; every token counts once more than it occurs."""
+    start, end = int(inputs.starts[0]) - 1, int(inputs.starts[-1] + inputs.lengths[-1])
+    tokens: Integers = inputs.tokens[start:end].astype(np.int64)
+    counts = np.bincount(tokens, minlength=size) + 1.0
+    shares = counts / counts.sum()
+    if not pairs or size**2 > _MOST_PAIRS:
+        return Frequencies(-np.log(shares))
+    together = np.bincount(tokens[:-1] * size + tokens[1:], minlength=size**2)
+    table = together.reshape(size, size).astype(np.float64)
+    table = (table + shares) / (table.sum(axis=1, keepdims=True) + 1)
+    return Frequencies(-np.log(table))
+
+
+def read_frequencies(folder: Path) -> Frequencies:
+    """Read what `Frequencies.write` wrote."""
+    return Frequencies(np.asarray(read_json(folder / "frequencies.json")["surprise"], np.float64))

@@ -1,0 +1,121 @@
+"""A compact transformer that predicts the next token."""
+
+from __future__ import annotations
+
+from typing import final
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional
+
+from trainwright.contract.model import Gpt
+from trainwright.model.shape import TokenShape
+
+_DEVIATION = 0.02
+_BASE = 10_000.0
+
+
+@final
+class GptNetwork(nn.Module):
+    """Tokens [B, L] to logits [B, L, V]: each position sees itself and what is before it.
+
+    Blocks of norm, attention, norm, feed-forward around skip connections (Radford et al. 2019,
+    "Language models are unsupervised multitask learners", section 2.3); the head is the embedding
+    (Press and Wolf 2017, arXiv:1608.05859).
+    """
+
+    def __init__(self, section: Gpt, shape: TokenShape) -> None:
+        super().__init__()
+        self.context = section.context
+        self.embedding = nn.Embedding(shape.outputs, section.width)
+        learned = section.positions == "learned"
+        self.places = nn.Embedding(section.context, section.width) if learned else nn.Identity()
+        self.learned = learned
+        self.dropout = nn.Dropout(section.dropout)
+        self.blocks = nn.ModuleList(_Block(section) for _ in range(section.layers))
+        self.norm = nn.LayerNorm(section.width, bias=False)
+        self.cosines: Tensor
+        self.sines: Tensor
+        cosines, sines = _angles(section)
+        # Computed from the contract, so they are not saved with the weights.
+        self.register_buffer("cosines", cosines, persistent=False)
+        self.register_buffer("sines", sines, persistent=False)
+        _start(self, section.layers)
+
+    def forward(self, tokens: Int[Tensor, "B L"]) -> Float[Tensor, "B L V"]:
+        """Logits of the token after each position."""
+        length = tokens.shape[1]
+        assert length <= self.context, "a window is at most the context"
+        x: Tensor = self.embedding(tokens)
+        if self.learned:
+            x = x + self.places(torch.arange(length, device=tokens.device))
+        x = self.dropout(x)
+        turn = (self.cosines[:length], self.sines[:length])
+        for block in self.blocks:
+            x = block(x, turn)
+        return functional.linear(self.norm(x), self.embedding.weight)
+
+
+@final
+class _Block(nn.Module):
+    def __init__(self, section: Gpt) -> None:
+        super().__init__()
+        width = section.width
+        self.heads = section.heads
+        self.dropout = section.dropout
+        self.turned = section.positions == "rotary"
+        self.before_attention = nn.LayerNorm(width, bias=False)
+        self.queries_keys_values = nn.Linear(width, 3 * width, bias=False)
+        self.attended = nn.Linear(width, width, bias=False)
+        self.before_forward = nn.LayerNorm(width, bias=False)
+        self.wide = nn.Linear(width, 4 * width, bias=False)
+        self.narrow = nn.Linear(4 * width, width, bias=False)
+        self.drop = nn.Dropout(section.dropout)
+
+    def forward(self, x: Tensor, turn: tuple[Tensor, Tensor]) -> Tensor:
+        x = x + self.drop(self.attended(self._attend(self.before_attention(x), turn)))
+        inner = functional.gelu(self.wide(self.before_forward(x)))
+        out: Tensor = x + self.drop(self.narrow(inner))
+        return out
+
+    def _attend(self, x: Tensor, turn: tuple[Tensor, Tensor]) -> Tensor:
+        rows, length, width = x.shape
+        split = self.queries_keys_values(x).view(rows, length, 3, self.heads, width // self.heads)
+        queries, keys, values = split.permute(2, 0, 3, 1, 4).unbind(0)
+        if self.turned:
+            queries, keys = _turned(queries, turn), _turned(keys, turn)
+        mixed = functional.scaled_dot_product_attention(
+            queries,
+            keys,
+            values,
+            is_causal=True,
+            dropout_p=self.dropout if self.training else 0.0,
+        )
+        return mixed.transpose(1, 2).reshape(rows, length, width)
+
+
+def _angles(section: Gpt) -> tuple[Tensor, Tensor]:
+    """Cosine and sine of position x frequency, [context, head / 2] each (Su et al. 2021,
+    arXiv:2104.09864, section 3.2.2)."""
+    half = section.width // section.heads // 2
+    frequencies = _BASE ** (-torch.arange(half, dtype=torch.float64) / half)
+    angles = torch.outer(torch.arange(section.context, dtype=torch.float64), frequencies)
+    return angles.cos().float(), angles.sin().float()
+
+
+def _turned(x: Tensor, turn: tuple[Tensor, Tensor]) -> Tensor:
+    """Each pair (i, i + head / 2) of [B, heads, L, head] turned by the angle of its position."""
+    cosines, sines = (part.to(x.dtype) for part in turn)
+    first, second = x.chunk(2, dim=-1)
+    return torch.cat([first * cosines - second * sines, first * sines + second * cosines], dim=-1)
+
+
+def _start(network: nn.Module, layers: int) -> None:
+    """N(0, 0.02^2), and the ends of the 2 x layers parts by 1 / sqrt(2 x layers), which keeps the
+    variance of the skip connection (Radford et al. 2019, section 2.3)."""
+    for name, parameter in network.named_parameters():
+        if parameter.ndim < 2:
+            continue
+        ends = name.endswith(("attended.weight", "narrow.weight"))
+        nn.init.normal_(parameter, 0.0, _DEVIATION * ((2 * layers) ** -0.5 if ends else 1.0))

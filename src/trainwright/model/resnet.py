@@ -1,0 +1,136 @@
+"""A residual network for images."""
+
+from __future__ import annotations
+
+from typing import final
+
+import torch
+from jaxtyping import Float, UInt8
+from torch import Tensor, nn
+
+from trainwright.contract.model import ResNet
+from trainwright.model.residual import Residual, skip_chances
+from trainwright.model.shape import ImageShape
+
+_CHANNELS_OF_A_GROUP = 8
+
+
+def build_resnet(section: ResNet, shape: ImageShape) -> ImageNetwork:
+    """The network of a contract; its weights lie channels last, which convolutions are fastest
+    with, on a CPU and on a GPU."""
+    widths = [section.width * 2**stage for stage in range(len(section.blocks))]
+    skipped = skip_chances(sum(section.blocks), section.stochastic_depth)
+    layers: list[nn.Module] = [_stem(section, shape.size[0])]
+    done = 0
+    for stage, (width, count) in enumerate(zip(widths, section.blocks, strict=True)):
+        if stage:
+            layers.append(_Shrink(widths[stage - 1], width, section.norm))
+        for block in range(done, done + count):
+            layers.append(Residual(_block(width, section.norm), skipped[block]))
+        done += count
+    head = [
+        _norm(widths[-1], section.norm),
+        nn.ReLU(inplace=True),
+        _MeanOverPlaces(),
+        nn.Dropout(section.dropout),
+        nn.Linear(widths[-1], shape.outputs),
+    ]
+    body = nn.Sequential(*layers, *head)
+    _start(body)
+    network = ImageNetwork(shape, body)
+    network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return network
+
+
+@final
+class ImageNetwork(nn.Module):
+    """Images as they are in their file to logits: pixels [B, C, H, W], 0 to 255, are standardised
+    with mean and deviation of the training images, which are saved with the weights."""
+
+    def __init__(self, shape: ImageShape, body: nn.Module) -> None:
+        super().__init__()
+        self.mean: Tensor
+        self.factor: Tensor
+        mean, deviation = torch.tensor(shape.mean), torch.tensor(shape.deviation)
+        self.register_buffer("mean", mean.view(1, -1, 1, 1).float())
+        self.register_buffer("factor", (1 / deviation).view(1, -1, 1, 1).float())
+        self.body = body
+
+    def forward(
+        self, pixels: UInt8[Tensor, "B C H W"] | Float[Tensor, "B C H W"]
+    ) -> Float[Tensor, "B outputs"]:
+        """Logits."""
+        scaled = (pixels.to(self.mean.dtype) - self.mean) * self.factor
+        out: Tensor = self.body(scaled.contiguous(memory_format=torch.channels_last))
+        return out
+
+
+@final
+class _MeanOverPlaces(nn.Module):
+    """[B, C, H, W] to [B, C]. The mean of sums, whose backward pass is deterministic, unlike that
+    of adaptive pooling on a GPU."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.mean(dim=(2, 3))
+
+
+@final
+class _Shrink(nn.Module):
+    """Half the size and more channels: a strided block beside a strided 1x1 convolution."""
+
+    def __init__(self, inner: int, outer: int, norm: str) -> None:
+        super().__init__()
+        self.before = nn.Sequential(_norm(inner, norm), nn.ReLU(inplace=True))
+        self.body = nn.Sequential(
+            nn.Conv2d(inner, outer, 3, stride=2, padding=1, bias=False),
+            _norm(outer, norm),
+            nn.ReLU(inplace=True),
+            nn.Conv2d(outer, outer, 3, padding=1, bias=False),
+        )
+        self.beside = nn.Conv2d(inner, outer, 1, stride=2, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        before = self.before(x)
+        out: Tensor = self.body(before) + self.beside(before)
+        return out
+
+
+def _stem(section: ResNet, channels: int) -> nn.Module:
+    if section.stem == "half":
+        return nn.Conv2d(channels, section.width, 4, stride=2, padding=1, bias=False)
+    return nn.Conv2d(channels, section.width, 3, padding=1, bias=False)
+
+
+def _block(width: int, norm: str) -> nn.Module:
+    """Norm, ReLU, 3x3, norm, ReLU, 3x3 (He et al. 2016, arXiv:1603.05027, figure 4e)."""
+    return nn.Sequential(
+        _norm(width, norm),
+        # In place it would change the input, which the skip connection still needs.
+        nn.ReLU(),
+        nn.Conv2d(width, width, 3, padding=1, bias=False),
+        _norm(width, norm),
+        nn.ReLU(inplace=True),
+        nn.Conv2d(width, width, 3, padding=1, bias=False),
+    )
+
+
+def _norm(width: int, norm: str) -> nn.Module:
+    if norm == "batch":
+        return nn.BatchNorm2d(width)
+    groups = max(1, width // _CHANNELS_OF_A_GROUP)
+    while width % groups:
+        groups -= 1
+    return nn.GroupNorm(groups, width)
+
+
+def _start(body: nn.Module) -> None:
+    """He initialisation; the last convolution of each residual branch starts at 0, so that the
+    network begins as a shallow one (Goyal et al. 2017, arXiv:1706.02677, section 5.1)."""
+    for module in body.modules():
+        if isinstance(module, nn.Conv2d):
+            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+    for module in body.modules():
+        if isinstance(module, Residual):
+            last = list(module.body.modules())[-1]
+            assert isinstance(last, nn.Conv2d)
+            nn.init.zeros_(last.weight)

@@ -1,0 +1,37 @@
+"""A penalty on gradients, added to any objective."""
+
+from __future__ import annotations
+
+from typing import final
+
+import torch
+from torch import nn
+
+from trainwright.data.store import Batch
+from trainwright.objective.losses import LossSum, Objective
+
+
+@final
+class GradientPenalty:
+    """loss + weight x sum over rows of |d loss / d input|^2, "double backpropagation" (Drucker and
+    Le Cun 1992, IEEE Transactions on Neural Networks 3, equation 4): the loss must not change much
+    where an input changes little.
+
+    The first tensor of the batch is the input; it must be of floats. As each row's loss depends on
+    its own input alone, the gradient of the sum holds the gradient of each row. A model with a norm
+    over the batch breaks that. The step costs a second backward pass.
+    """
+
+    def __init__(self, objective: Objective, weight: float) -> None:
+        assert weight >= 0
+        self._objective = objective
+        self._weight = weight
+
+    def __call__(self, model: nn.Module, batch: Batch) -> LossSum:
+        """The penalised loss; without gradients, as in a validation, the loss alone."""
+        if not torch.is_grad_enabled():
+            return self._objective(model, batch)
+        inputs = batch[0].detach().requires_grad_()
+        loss = self._objective(model, (inputs, *batch[1:]))
+        (gradient,) = torch.autograd.grad(loss.sum, inputs, create_graph=True)
+        return LossSum(loss.sum + self._weight * gradient.square().sum(), loss.targets)

@@ -1,0 +1,106 @@
+"""From prepared data to what a network is fed with. Needs torch."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+import numpy as np
+import torch
+
+from trainwright.contract.document import Contract
+from trainwright.contract.images import Augment, ImageData
+from trainwright.contract.model import Gpt
+from trainwright.contract.section import settled
+from trainwright.data.augment import ImageStore
+from trainwright.data.features import Features
+from trainwright.data.feed import Feed
+from trainwright.data.pixels import Pixels
+from trainwright.data.prepared import Prepared
+from trainwright.data.store import Batch, Store, TensorStore, WindowStore
+from trainwright.data.table import ImageInputs, Integers, Part, TableInputs, TokenInputs
+from trainwright.data.target import Classes, Numbers
+from trainwright.data.vocabulary import TextVocabulary
+from trainwright.model.shape import ImageShape, Shape, TableShape, TokenShape
+
+
+def shape_of(prepared: Prepared) -> Shape:
+    """What the data looks like to a network."""
+    outputs = prepared.target.outputs
+    match prepared.features:
+        case Features() as table:
+            return TableShape(len(table.numeric_names), table.cardinalities, outputs)
+        case Pixels() as images:
+            size = (images.channels, images.height, images.width)
+            return ImageShape(size, images.mean, images.deviation, outputs)
+        case TextVocabulary():
+            return TokenShape(outputs)
+        case _:
+            assert_never(prepared.features)
+
+
+def build_feed(contract: Contract, prepared: Prepared, device: torch.device) -> Feed:
+    """The training part in the order of the contract's seed."""
+    training = contract.training
+    return Feed(
+        _store(contract, prepared, device),
+        settled(training.batch_size),
+        settled(training.gradient_accumulation_steps),
+        seed=contract.seed,
+        shuffle=contract.data.shuffle,
+        count_targets=_tokens_of if isinstance(prepared.features, TextVocabulary) else len_of,
+    )
+
+
+def blends(contract: Contract) -> bool:
+    """Whether training images are blended, so that a row has two labels."""
+    augment = contract.data.augment if isinstance(contract.data, ImageData) else Augment()
+    return bool(augment.mixup or augment.cutmix)
+
+
+def class_rows(prepared: Prepared) -> Integers:
+    """Training rows of each class; empty where there are none."""
+    if not isinstance(prepared.target, Classes):
+        return np.zeros(0, dtype=np.int64)
+    return np.bincount(prepared.train.target, minlength=prepared.target.outputs)
+
+
+def part_tensors(part: Part, prepared: Prepared, device: torch.device) -> Batch:
+    """A part of a table or of images: the inputs, and the target as the loss takes it."""
+    target = torch.tensor(part.target)
+    if isinstance(prepared.target, Numbers):
+        target = ((target - prepared.target.mean) / prepared.target.deviation).float()
+    match part.inputs:
+        case TableInputs() as table:
+            tensors = (torch.tensor(table.numeric), torch.tensor(table.categories), target)
+        case ImageInputs() as images:
+            return torch.tensor(images.pixels).to(device), target.to(device)
+        case TokenInputs():
+            raise AssertionError("a text is fed as windows")
+        case _:
+            assert_never(part.inputs)
+    return tuple(tensor.to(device) for tensor in tensors)
+
+
+def _store(contract: Contract, prepared: Prepared, device: torch.device) -> Store:
+    inputs = prepared.train.inputs
+    match inputs:
+        case TableInputs():
+            return TensorStore(part_tensors(prepared.train, prepared, device))
+        case ImageInputs():
+            assert isinstance(contract.data, ImageData)
+            pixels, labels = part_tensors(prepared.train, prepared, device)
+            return ImageStore(pixels, labels, contract.data.augment, contract.seed)
+        case TokenInputs():
+            assert isinstance(contract.model, Gpt), "the rules refuse other models"
+            return WindowStore(inputs, contract.model.context, device=device, seed=contract.seed)
+        case _:
+            assert_never(inputs)
+
+
+def _tokens_of(batch: Batch) -> int:
+    return batch[1].numel()
+
+
+def len_of(batch: Batch) -> int:
+    """Rows of a micro-batch, which are its targets but for a text."""
+    return len(batch[0])

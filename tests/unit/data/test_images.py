@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import gzip
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from made_data import idx_bytes, make_images
+from trainwright.contract.images import ImageData
+from trainwright.core.errors import DataMistake
+from trainwright.data.idx import read_idx
+from trainwright.data.images import prepare_images, read_images, read_labelled
+from trainwright.data.kinds import prepare, read_data
+from trainwright.data.noise import integers, uniform
+from trainwright.data.pixels import Pixels
+from trainwright.data.table import ImageInputs, columns_of
+
+VALUES = np.arange(2 * 3 * 4).reshape(2, 3, 4)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_an_idx_file_is_read_as_it_was_written(tmp_path: Path, packed: bool) -> None:
+    data = idx_bytes(VALUES)
+    (tmp_path / "a").write_bytes(gzip.compress(data) if packed else data)
+    read = read_idx(tmp_path / "a", "a", 3)
+    np.testing.assert_array_equal(read.values, VALUES)
+    assert read.version.rows == 2
+
+
+HOSTILE = {
+    "not IDX": b"PNG" + bytes(40),
+    "floats": bytes([0, 0, 13, 3]) + bytes(40),
+    "other dimensions": idx_bytes(np.zeros(5)),
+    "cut header": bytes([0, 0, 8, 3]) + b"\0\0",
+    "huge": bytes([0, 0, 8, 3]) + struct.pack(">3I", 2**31, 2**31, 2**31) + bytes(10),
+    "claims more than there is": bytes([0, 0, 8, 3]) + struct.pack(">3I", 60_000, 28, 28),
+    "empty images": bytes([0, 0, 8, 3]) + struct.pack(">3I", 3, 0, 28),
+    "goes on": idx_bytes(VALUES) + b"x",
+    "cut off": idx_bytes(VALUES)[:-1],
+}
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("name", HOSTILE)
+def test_what_is_no_idx_file_is_refused(tmp_path: Path, name: str, packed: bool) -> None:
+    data = gzip.compress(HOSTILE[name]) if packed else HOSTILE[name]
+    (tmp_path / "a").write_bytes(data)
+    with pytest.raises(DataMistake) as caught:
+        read_idx(tmp_path / "a", "a", 3)
+    (problem,) = caught.value.problems
+    assert problem.path == "data.path"
+    assert problem.place.file == "a"
+
+
+def test_a_packed_file_is_unpacked_no_further_than_its_header_says(tmp_path: Path) -> None:
+    bomb = idx_bytes(np.zeros((1, 2, 2))) + bytes(200 * 2**20)
+    (tmp_path / "a").write_bytes(gzip.compress(bomb, 1))
+    with pytest.raises(DataMistake, match="goes on"):
+        read_idx(tmp_path / "a", "a", 3)
+
+
+def test_a_damaged_gzip_file_is_named(tmp_path: Path) -> None:
+    data = bytearray(gzip.compress(idx_bytes(np.random.default_rng(0).integers(0, 255, (9, 9, 9)))))
+    data[40] ^= 0xFF
+    (tmp_path / "a").write_bytes(bytes(data))
+    with pytest.raises(DataMistake):
+        read_idx(tmp_path / "a", "a", 3)
+
+
+def test_every_problem_of_the_folder_is_named_at_once(tmp_path: Path) -> None:
+    with pytest.raises(DataMistake) as caught:
+        read_images(ImageData(kind="images", path="none"), tmp_path)
+    assert len(caught.value.problems) == 4
+
+
+def test_images_are_divided_and_standardised_by_the_training_images_alone(tmp_path: Path) -> None:
+    make_images(tmp_path / "data")
+    section = ImageData(kind="images", path="data", classes=("a", "b", "c"), validation=0.25)
+    raw = read_data(section, tmp_path)
+    assert raw.facts.target.classes == {"a": 80, "b": 80, "c": 80}
+    prepared = prepare(raw, section, "classification", seed=3)
+    assert [len(p) for p in (prepared.train, prepared.validation, prepared.test)] == [180, 60, 60]
+    assert isinstance(prepared.train.inputs, ImageInputs)
+    pixels = prepared.train.inputs.pixels.astype(np.float64)
+    assert isinstance(prepared.features, Pixels)
+    assert prepared.features.mean == pytest.approx([pixels.mean()])
+    assert prepared.features.deviation == pytest.approx([pixels.std()])
+    assert Pixels.from_json(prepared.features.to_json()) == prepared.features
+    assert prepared.split.class_shares["validation"] == pytest.approx(dict.fromkeys("abc", 1 / 3))
+    assert prepared.train.frame["label"].to_list()[:1] == ["abc"[prepared.train.target[0]]]
+    assert not set(prepared.train.rows) & set(prepared.validation.rows)
+    again = prepare(raw, section, "classification", seed=3)
+    assert again.version == prepared.version
+    assert prepare(raw, section, "classification", seed=4).version != prepared.version
+
+
+def test_duplicates_of_training_images_are_counted(tmp_path: Path) -> None:
+    folder = make_images(tmp_path / "data", train=60, test=60)
+    for what in ("images-idx3-ubyte.gz", "labels-idx1-ubyte"):
+        (folder / f"t10k-{what}").write_bytes((folder / f"train-{what}").read_bytes())
+    section = ImageData(kind="images", path="data")
+    raw = read_images(section, tmp_path)
+    assert prepare_images(raw, section, 0).split.duplicate_rows == 54
+
+
+def test_labels_without_images_or_names_are_refused(tmp_path: Path) -> None:
+    folder = make_images(tmp_path / "data")
+    (folder / "t10k-labels-idx1-ubyte").write_bytes(idx_bytes(np.arange(5) % 3))
+    section = ImageData(kind="images", path="data", classes=("a", "b"))
+    with pytest.raises(DataMistake) as caught:
+        read_images(section, tmp_path)
+    assert [problem.path for problem in caught.value.problems] == ["data.path", "data.classes"]
+
+
+def test_labelled_images_are_found_by_their_names(tmp_path: Path) -> None:
+    folder = make_images(tmp_path)
+    (folder / "t10k-images-idx3-ubyte").write_bytes(
+        gzip.decompress((folder / "t10k-images-idx3-ubyte.gz").read_bytes())
+    )
+    images, labels = read_labelled(folder / "t10k-images-idx3-ubyte")
+    assert images.shape == (60, 1, 12, 12)
+    assert labels.tolist() == [row % 3 for row in range(60)]
+    with pytest.raises(DataMistake, match="no file of labels"):
+        read_labelled(folder / "train-images-idx3-ubyte.gz")
+
+
+def test_images_of_another_size_are_refused() -> None:
+    pixels = Pixels(1, 12, 12, (0.0,), (1.0,))
+    assert len(pixels.read(np.zeros((2, 12, 12), np.uint8))) == 2
+    for images in (np.zeros((2, 13, 12), np.uint8), np.zeros((2, 12, 12), np.float32)):
+        with pytest.raises(DataMistake, match="not like those"):
+            pixels.read(images)
+
+
+def test_an_image_as_columns_is_its_pixels_from_0_to_1() -> None:
+    columns = columns_of(ImageInputs(np.full((2, 1, 2, 2), 255, np.uint8)))
+    assert columns.numeric.tolist() == [[1.0] * 4] * 2
+
+
+def test_noise_is_even_and_depends_on_all_of_its_key() -> None:
+    rows = np.arange(100_000)
+    drawn = uniform(0, "flip", 1, rows)
+    assert abs(drawn.mean() - 0.5) < 0.005
+    assert abs(np.corrcoef(drawn[1:], drawn[:-1])[0, 1]) < 0.01
+    for other in (
+        uniform(1, "flip", 1, rows),
+        uniform(0, "x", 1, rows),
+        uniform(0, "flip", 2, rows),
+    ):
+        assert abs(np.corrcoef(drawn, other)[0, 1]) < 0.01
+    np.testing.assert_array_equal(uniform(0, "flip", 1, rows[500:600]), drawn[500:600])
+    counts = np.bincount(integers(7, 0, "crop", 0, rows), minlength=7)
+    assert len(counts) == 7
+    assert (abs(counts / len(rows) - 1 / 7) < 0.005).all()

@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from made_data import make_text
+from trainwright.contract.tokens import TokenData
+from trainwright.core.errors import DataMistake, Mistake
+from trainwright.data.table import TokenInputs
+from trainwright.data.tokens import (
+    EncodedText,
+    prepare_tokens,
+    read_token_file,
+    read_tokens,
+    write_token_file,
+)
+from trainwright.data.vocabulary import TextVocabulary, fit_characters
+from trainwright.data.windows import cut_windows
+
+TEXT = "Größe, 東京 and 🎉"
+
+
+def inputs_of(part: object) -> TokenInputs:
+    inputs = part.inputs  # type: ignore[attr-defined]
+    assert isinstance(inputs, TokenInputs)
+    return inputs
+
+
+@pytest.mark.parametrize("vocabulary", [fit_characters(TEXT), TextVocabulary("bytes")])
+def test_a_text_comes_back(vocabulary: TextVocabulary) -> None:
+    tokens = vocabulary.encode(TEXT)
+    assert tokens.dtype == np.uint16
+    assert vocabulary.decode(tokens) == TEXT
+    assert tokens.max() < vocabulary.size
+    assert TextVocabulary.from_json(vocabulary.to_json()) == vocabulary
+
+
+def test_what_training_did_not_hold_is_one_token() -> None:
+    vocabulary = fit_characters("abc")
+    assert vocabulary.encode("aXc~").tolist() == [1, 0, 3, 0]
+    assert vocabulary.decode(vocabulary.encode("aX")) == "a�"
+
+
+def test_a_vocabulary_from_a_file_is_checked() -> None:
+    for symbols in ("ba", "aa", ""):
+        with pytest.raises(ValueError, match="symbols"):
+            TextVocabulary.from_json({"unit": "characters", "symbols": symbols})
+    with pytest.raises(ValueError, match="characters or bytes"):
+        TextVocabulary.from_json({"unit": "words", "symbols": "a"})
+
+
+def test_parts_follow_each_other_and_the_vocabulary_is_that_of_the_first(tmp_path: Path) -> None:
+    text = "ab" * 2000 + "c" * 400 + "d" * 400
+    (tmp_path / "t.txt").write_text(text)
+    section = TokenData(kind="tokens", path="t.txt", validation=1 / 12, test=1 / 12)
+    prepared = prepare_tokens(read_tokens(section, tmp_path), section)
+    assert prepared.features.to_json()["symbols"] == "ab"
+    found = []
+    for part in (prepared.train, prepared.validation, prepared.test):
+        inputs = inputs_of(part)
+        np.testing.assert_array_equal(inputs.starts[1:], (inputs.starts + inputs.lengths)[:-1])
+        found.append((int(inputs.starts[0]), int(inputs.starts[-1] + inputs.lengths[-1])))
+        assert part.target.sum() == inputs.lengths.sum()
+    assert found == [(1, 4000), (4000, 4400), (4400, 4800)]
+
+
+def test_a_token_file_is_mapped_and_checked(tmp_path: Path) -> None:
+    vocabulary = fit_characters(TEXT)
+    file = tmp_path / "t.tokens"
+    write_token_file(file, EncodedText(vocabulary.encode(TEXT), vocabulary))
+    read = read_token_file(file)
+    assert isinstance(read.tokens, np.memmap)
+    assert read.vocabulary.decode(read.tokens) == TEXT
+    whole = file.read_bytes()
+    for damaged in (whole[:-1], whole[:11], whole[:-2] + b"\xff\xff", whole[:8] + b"\xff" * 9):
+        file.write_bytes(damaged)
+        with pytest.raises(DataMistake, match="not whole"):
+            read_token_file(file)
+
+
+def test_a_token_file_and_its_text_are_prepared_alike(tmp_path: Path) -> None:
+    text = make_text(tmp_path / "t.txt").read_text()
+    vocabulary = fit_characters(text)
+    write_token_file(tmp_path / "t.tokens", EncodedText(vocabulary.encode(text), vocabulary))
+    parts = []
+    for name in ("t.txt", "t.tokens"):
+        section = TokenData(kind="tokens", path=name)
+        parts.append(prepare_tokens(read_tokens(section, tmp_path), section))
+    for a, b in zip(*((p.train, p.validation, p.test) for p in parts), strict=True):
+        np.testing.assert_array_equal(inputs_of(a).tokens, inputs_of(b).tokens)
+        np.testing.assert_array_equal(a.target, b.target)
+
+
+def test_too_short_or_not_a_text_is_refused(tmp_path: Path) -> None:
+    section = TokenData(kind="tokens", path="t.txt")
+    (tmp_path / "t.txt").write_text("short")
+    with pytest.raises(DataMistake, match="too little text") as caught:
+        read_tokens(section, tmp_path)
+    assert len(caught.value.problems) == 3
+    (tmp_path / "t.txt").write_bytes(b"caf\xe9 " * 1000)
+    with pytest.raises(DataMistake, match="UTF-8"):
+        read_tokens(section, tmp_path)
+    with pytest.raises(DataMistake, match="no such file"):
+        read_tokens(TokenData(kind="tokens", path="none.txt"), tmp_path)
+
+
+@pytest.mark.parametrize("context", [1, 2, 7, 10, 64])
+def test_windows_predict_every_token_of_every_stretch_once(context: int) -> None:
+    tokens = np.arange(100, dtype=np.uint16)
+    inputs = TokenInputs(tokens, np.array([1, 11, 60]), np.array([10, 10, 7]))
+    seen: dict[int, list[int]] = {0: [], 1: [], 2: []}
+    for windows in cut_windows(inputs, context):
+        assert windows.length <= context
+        for row, stretch in zip(windows.tokens(1), windows.stretches, strict=True):
+            seen[int(stretch)] += row[-windows.predicted :].tolist()
+        np.testing.assert_array_equal(windows.tokens(1), windows.tokens(0) + 1)
+    expected = {0: range(1, 11), 1: range(11, 21), 2: range(60, 67)}
+    assert {k: sorted(v) for k, v in seen.items()} == {k: list(v) for k, v in expected.items()}
+
+
+def test_an_epoch_shows_each_token_at_most_once_at_changing_places() -> None:
+    torch = pytest.importorskip("torch")
+    from trainwright.data.feed import Feed
+    from trainwright.data.store import WindowStore
+
+    inputs = TokenInputs(np.arange(500, dtype=np.uint16), np.array([1, 257]), np.array([256, 200]))
+    store = WindowStore(inputs, 8, device=torch.device("cpu"), seed=2)
+    first, second = (store.take(epoch, np.arange(store.rows))[0] for epoch in (0, 1))
+    assert len(set(first.flatten().tolist())) == first.numel() == 8 * store.rows
+    assert first.max() < 456
+    assert not torch.equal(first, second)
+    x, y = store.take(3, np.array([4]))
+    assert torch.equal(x[0] + 1, y[0])
+    feed = Feed(store, 4, seed=0, count_targets=lambda batch: batch[1].numel())
+    assert feed.next_step().targets == 32
+    with pytest.raises(Mistake, match="shorter than two windows"):
+        WindowStore(inputs, 300, device=torch.device("cpu"))

@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from trainwright.contract.model import Gpt, ResNet  # noqa: E402
+from trainwright.data.table import ImageInputs, TokenInputs  # noqa: E402
+from trainwright.data.target import Classes, NextToken  # noqa: E402
+from trainwright.model.build import build_network  # noqa: E402
+from trainwright.model.counting import count_gpt, count_resnet  # noqa: E402
+from trainwright.model.residual import Residual, skip_chances  # noqa: E402
+from trainwright.model.shape import ImageShape, TokenShape, shape_from_json  # noqa: E402
+from trainwright.predictor.network import NetworkScorer, read_network  # noqa: E402
+
+IMAGES = ImageShape((1, 12, 10), (30.0,), (50.0,), 3)
+RESNETS = [
+    ResNet(kind="resnet", width=8),
+    ResNet(kind="resnet", width=12, blocks=(2,), stem="half", norm="batch", dropout=0.2),
+    ResNet(kind="resnet", width=5, blocks=(1, 2), stochastic_depth=0.3),
+]
+GPTS = [
+    Gpt(kind="gpt", layers=2, heads=2, width=16, context=8),
+    Gpt(kind="gpt", layers=1, heads=4, width=16, context=8, positions="learned"),
+]
+
+
+def parameters(model: torch.nn.Module) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+@pytest.mark.parametrize("section", RESNETS)
+def test_a_resnet_gives_logits_and_has_the_counted_parameters(section: ResNet) -> None:
+    model = build_network(section, IMAGES)
+    pixels = torch.randint(0, 256, (6, 1, 12, 10), dtype=torch.uint8)
+    assert model(pixels).shape == (6, 3)
+    assert parameters(model) == count_resnet(section, IMAGES)
+    assert torch.equal(model.eval()(pixels), model(pixels.float()))
+    weight = next(p for p in model.parameters() if p.ndim == 4 and p.shape[1] > 1)
+    assert weight.is_contiguous(memory_format=torch.channels_last)
+
+
+def test_group_norm_keeps_images_apart() -> None:
+    model = build_network(RESNETS[0], IMAGES).train()
+    pixels = torch.randint(0, 256, (6, 1, 12, 10), dtype=torch.uint8)
+    torch.testing.assert_close(model(pixels)[:2], model(pixels[:2]))
+
+
+@pytest.mark.parametrize("section", GPTS)
+def test_a_gpt_never_looks_ahead(section: Gpt) -> None:
+    model = build_network(section, TokenShape(11)).eval()
+    tokens = torch.randint(0, 11, (3, 8))
+    out = model(tokens)
+    assert out.shape == (3, 8, 11)
+    assert parameters(model) == count_gpt(section, TokenShape(11))
+    changed = tokens.clone()
+    changed[:, 5] = (changed[:, 5] + 1) % 11
+    again = model(changed)
+    torch.testing.assert_close(out[:, :5], again[:, :5])
+    assert not torch.allclose(out[:, 5:], again[:, 5:])
+
+
+@pytest.mark.parametrize("section", GPTS)
+def test_a_gpt_knows_the_order_of_what_it_sees(section: Gpt) -> None:
+    torch.manual_seed(0)
+    model = build_network(section, TokenShape(11)).eval()
+    tokens = torch.tensor([[1, 2, 3, 4], [2, 1, 3, 4]])
+    out = model(tokens)[:, -1]
+    assert float((out[0] - out[1]).detach().abs().max()) > 1e-7
+
+
+def test_stochastic_depth_skips_rows_and_keeps_the_mean() -> None:
+    torch.manual_seed(0)
+    block = Residual(torch.nn.Identity(), 0.25).train()
+    out = block(torch.ones(40_000, 2))
+    assert sorted(out.unique().tolist()) == pytest.approx([1.0, 1 + 4 / 3])
+    assert float(out.mean()) == pytest.approx(2, abs=0.01)
+    assert torch.equal(block.eval()(torch.ones(3, 2)), torch.full((3, 2), 2.0))
+    assert skip_chances(4, 0.2) == pytest.approx([0.05, 0.1, 0.15, 0.2])
+
+
+@pytest.mark.parametrize("shape", [IMAGES, TokenShape(7)])
+def test_a_shape_comes_back(shape: ImageShape | TokenShape) -> None:
+    assert shape_from_json(shape.to_json()) == shape
+
+
+@pytest.mark.parametrize("context", [4, 16, 300])
+def test_the_surprise_of_a_text_is_that_of_its_tokens(context: int) -> None:
+    torch.manual_seed(0)
+    section = Gpt(kind="gpt", layers=1, heads=2, width=16, context=context)
+    model = build_network(section, TokenShape(9)).eval().requires_grad_(False)
+    tokens = np.random.default_rng(0).integers(0, 9, 200).astype(np.uint16)
+    inputs = TokenInputs(tokens, np.array([1, 21]), np.array([20, 13]))
+    scorer = NetworkScorer(section, TokenShape(9), NextToken(9), model)
+    expected = []
+    for start, length in ((1, 20), (21, 13)):
+        total = 0.0
+        for first in range(start, start + length, context):
+            end = min(first + context, start + length)
+            opened = max(0, end - 1 - context)
+            window = torch.from_numpy(tokens[opened:end].astype(np.int64))
+            log_p = torch.log_softmax(model(window[None, :-1]), -1)[0]
+            chosen = log_p[torch.arange(len(window) - 1), window[1:]]
+            total -= float(chosen[-(end - first) :].sum())
+        expected.append([total])
+    np.testing.assert_allclose(scorer.score(inputs), expected, rtol=1e-5)
+
+
+def test_networks_come_back_from_their_files(tmp_path: object) -> None:
+    from pathlib import Path
+
+    assert isinstance(tmp_path, Path)
+    images = ImageInputs(np.random.default_rng(0).integers(0, 256, (5, 1, 12, 10), np.uint8))
+    text = TokenInputs(np.arange(50, dtype=np.uint16) % 9, np.array([1, 9]), np.array([8, 8]))
+    cases = [
+        (RESNETS[1], IMAGES, Classes("label", ("a", "b", "c"), -1), images),
+        (GPTS[0], TokenShape(9), NextToken(9), text),
+    ]
+    for number, (section, shape, target, inputs) in enumerate(cases):
+        scorer = NetworkScorer(section, shape, target, build_network(section, shape))
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        scorer.write(folder)
+        np.testing.assert_array_equal(read_network(folder).score(inputs), scorer.score(inputs))
