@@ -89,7 +89,9 @@ def poison_label(canary: Canary) -> None:
 
 
 def poison_loss(canary: Canary) -> None:
-    canary.feed._store._tensors[1][9] = 1e30  # its square is infinite in fp32, every number in it finite
+    canary.feed._store._tensors[1][9] = (
+        1e30  # its square is infinite in fp32, every number in it finite
+    )
 
 
 def poison_gradient(canary: Canary) -> None:
@@ -183,7 +185,9 @@ def test_the_way_that_reads_nothing_is_the_way_that_does(max_norm: float, tmp_pa
         # The gradient of a bias before batch norm is rounding alone, which Adam must not blow up.
         canary.model.double()
         canary.optimizer.param_groups[0]["eps"] = 1e-3
-        canary.feed._store._tensors = tuple(tensor.double() for tensor in canary.feed._store._tensors)
+        canary.feed._store._tensors = tuple(
+            tensor.double() for tensor in canary.feed._store._tensors
+        )
         old = canary.job.step
         steps.append(
             OptimizerStep(
