@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, Tag
 
+from trainwright.contract.guard import Guard
 from trainwright.contract.section import (
     Auto,
     Count,
@@ -125,6 +126,9 @@ class Training(Section):
 
     gradient_clipping: Literal["off"] | Positive = 1.0
     """Largest L2 norm of the whole gradient; a longer one is scaled down to it."""
+
+    guard: Guard = Guard()
+    """What becomes of a run that goes wrong."""
 
     checkpointing: Checkpointing = Checkpointing()
     """What is written so that the run can go on."""

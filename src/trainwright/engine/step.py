@@ -80,6 +80,8 @@ class OptimizerStep:
             parameter.grad = None
         self._buffers.keep()
         loss = self._backward(work)
+        if not self._buffers.settled:
+            self._buffers.settle()
         gradients = [p.grad for p in self._parameters if p.grad is not None]
         if not gradients:
             raise _no_gradient()

@@ -22,7 +22,8 @@ from trainwright.contract.training import Training
 from trainwright.core.files import Json
 from trainwright.data.feed import Feed
 from trainwright.data.prepare import Prepared
-from trainwright.engine.guard import HaltOnNonFinite
+from trainwright.engine.caution import Caution
+from trainwright.engine.guard import PolicyGuard
 from trainwright.engine.job import Every, Job
 from trainwright.engine.precision import build_precision
 from trainwright.engine.step import OptimizerStep
@@ -89,15 +90,21 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
     validate_every = Every(training.validate_every_n_epochs * feed.steps_per_epoch)
     keep = training.checkpointing.keep_top_k
     checkpoints = Checkpoints(run.folder.checkpoints, keep, patience.direction)
+    caution = _caution(training, optimizer)
+    guard = _guard(training, caution, feed, device)
     loss = ValidationLoss(objective, model, prepared, device)
     job = Job(
         model=model,
         feed=feed,
         step=step,
-        knobs=(LearningRate(optimizer, build_schedule(training.scheduler, total_steps)),),
-        guard=HaltOnNonFinite(1 if device.type == "cpu" else _WINDOW),
+        knobs=(LearningRate(optimizer, build_schedule(training.scheduler, total_steps)), caution),
+        guard=guard,
         stop_rules=(StepLimit(total_steps), patience, limit, StopRequested(run.flag)),
-        state=_state(training, model, optimizer, patience, limit),
+        state={
+            **_state(training, model, optimizer, patience, limit),
+            "guard": guard,
+            "caution": caution,
+        },
         observers=(
             *run.observers,
             Observers([_recorder(run, device)], run.screen.say),
@@ -130,6 +137,26 @@ def _state(
     if training.checkpointing.save_optimizer_state:
         state["optimizer"] = OptimizerState(optimizer, model.named_parameters())
     return state
+
+
+def _caution(training: Training, optimizer: torch.optim.Optimizer) -> Caution:
+    section = training.guard
+    return Caution(optimizer, section.learning_rate_factor, section.learning_rate_steps)
+
+
+def _guard(training: Training, caution: Caution, feed: Feed, device: torch.device) -> PolicyGuard:
+    section = training.guard
+    if section.spike == "rollback" and not training.checkpointing.save_optimizer_state:
+        # The default then; where it is written, a rule of the contract refuses it.
+        section = section.model_copy(update={"spike": "ignore"})
+    on_device = device.type != "cpu"
+    return PolicyGuard(
+        section,
+        caution,
+        feed.rows_between,
+        window=_WINDOW if on_device else 1,
+        read=_read_at_once if on_device else read_each,
+    )
 
 
 def _recorder(run: RunContext, device: torch.device) -> SignalRecorder:

@@ -57,14 +57,24 @@ class StepKept(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StepDropped:
-    """The update of a step was not applied."""
+    """The update of a step was not applied. `rows` are the training rows it had."""
 
     progress: Progress
     why: str
+    rows: tuple[int, ...] = ()
+    loss: float = math.nan
+    gradient_norm: float = math.nan
 
     def to_json(self) -> Json:
         """Strict JSON."""
-        return {"event": "step_dropped", **_progress(self.progress), "why": self.why}
+        return {
+            "event": "step_dropped",
+            **_progress(self.progress),
+            "why": self.why,
+            "rows": list(self.rows),
+            "loss": number_to_json(self.loss),
+            "gradient_norm": number_to_json(self.gradient_norm),
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from trainwright.tracking.events import (
     RolledBack,
     Saved,
     Saving,
+    StepDropped,
     StepKept,
     number_from_json,
     read_number,
@@ -77,7 +78,8 @@ class SignalRecorder:
             self._keep(event)
             if len(self._kept) >= self._window:
                 self.flush()
-        elif isinstance(event, Resumed | RolledBack):
+        elif isinstance(event, Resumed | RolledBack | StepDropped):
+            # On a device a drop is known late: steps behind it were counted one too high.
             self.flush()
             self._file.cut(_size_up_to(self._path, event.progress.step))
         else:
