@@ -195,7 +195,7 @@ def test_a_spent_budget_halts_with_a_diagnosis(tmp_path: Path) -> None:
     canary = poisoned(tmp_path, (2, 3, 4), non_finite="rollback", rollbacks=2)
     ended = canary.fit()
     assert ended.kind == "halted"
-    assert "All 2 rollbacks are spent" in ended.reason
+    assert "The rollbacks (2) are spent" in ended.reason
     assert len(of_kind(canary, RolledBack)) == 2
     assert_finite(tmp_path / "ckpt")
 
@@ -383,7 +383,7 @@ def test_a_stretch_without_end_spends_the_budget_and_halts() -> None:
 
     ended, events = trained(0, steps=2000, loss_factor=worse_and_worse)
     assert ended.kind == "halted"
-    assert "All 3 rollbacks are spent" in ended.reason
+    assert "The rollbacks (3) are spent" in ended.reason
     assert len([event for event in events if isinstance(event, RolledBack)]) == 3
 
 

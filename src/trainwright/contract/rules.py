@@ -120,7 +120,7 @@ def rollback_has_the_optimizer(contract: Contract, written: frozenset[str]) -> P
         path = f"training.guard.{key}"
         if path in written and (policy == "rollback" or (key, policy) == ("non_finite", "skip")):
             yield Problem(
-                f"guard.{key}: {policy} needs checkpoints that hold the optimizer",
+                f"{policy} needs checkpoints that hold the optimizer",
                 path=path,
                 found=policy,
                 expected="training.checkpointing.save_optimizer_state true",

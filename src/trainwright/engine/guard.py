@@ -137,9 +137,8 @@ class PolicyGuard:
     def judge(self, outcome: StepOutcome) -> Judgement:
         """What the policies make of the step; on a device of the whole window, at its last step."""
         if self._window == 1:
-            return self._judge_one(
-                outcome, read_number(outcome.loss), read_number(outcome.gradient_norm), 1
-            )
+            loss, norm = read_number(outcome.loss), read_number(outcome.gradient_norm)
+            return self._judge_one(outcome, loss, norm, 1)
         self._unread.append(outcome)
         if len(self._unread) < self._window:
             return _KEEP
@@ -247,7 +246,7 @@ class PolicyGuard:
         """Within the budget; beyond it the run ends with what is known."""
         if self._rollbacks >= self._section.rollbacks:
             return Halt(
-                f"{why}. All {self._rollbacks} rollbacks are spent: look at these rows, lower "
+                f"{why}. The rollbacks ({self._rollbacks}) are spent: look at these rows, lower "
                 "training.optimizer.learning_rate, or clip with training.gradient_clipping"
             )
         self._rollbacks += 1

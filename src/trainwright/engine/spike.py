@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections import deque
 from collections.abc import Iterable
 from typing import NamedTuple, final
@@ -12,7 +11,7 @@ from trainwright.checkpoint.state import Snapshot
 
 _WINDOW = 64
 _ARMED_AT = 32
-_FIT_EVERY = 16
+_FIT_EVERY = 32
 _NEEDED, _OF = 3, 5
 _LEAST_RISE = math.log(1.5)
 _LEAST_DEVIATION = 0.02
@@ -41,7 +40,7 @@ class SpikeWatch:
     suspicious if its z = (log loss - m) / s is above the threshold, its loss at least 1.5 times the
     median, and its gradient norm over 4 times the median norm (or z twice the threshold). Three
     suspicious steps of five are a spike. Suspicious steps do not enter the window. Median and
-    deviation are renewed every 16 calm steps. It is armed after 32 calm steps, and anew when the
+    deviation are renewed every 32 calm steps. It is armed after 32 calm steps, and anew when the
     learning rate leaps up by half. A window with a loss of 0 or less cannot alarm.
 
     A z-score of loss and norm over a window follows llm.c (Karpathy 2024, `outlier_detector.h`);
@@ -66,19 +65,17 @@ class SpikeWatch:
 
     def look(self, loss: float, norm: float, rate: float) -> Spike | None:
         """Take in one applied step with finite numbers; the spike that it confirms."""
-        if rate > self._rate:
-            if rate > _RATE_JUMP * self._rate:
-                self.rearm()
-            self._rate = rate
-        elif rate < self._rate:
-            self._rate = rate
+        if rate > _RATE_JUMP * self._rate:
+            self.rearm()
+        self._rate = rate
         if loss > self._limit:
             z = (math.log(loss) - self._center) / self._deviation
             if norm > _FAR_NORM * self._norm or z > 2 * self._threshold:
                 return self._suspect(loss, norm, z)
         self._losses.append(loss)
         self._norms.append(norm)
-        self._recent = self._recent << 1 & _MASK
+        if self._recent:
+            self._recent = self._recent << 1 & _MASK
         self._until_fit -= 1
         if not self._until_fit:
             self._fit()
@@ -122,13 +119,14 @@ class SpikeWatch:
 
     def _fit(self) -> None:
         self._until_fit = _FIT_EVERY
-        self._norm = statistics.median(self._norms)
+        middle = len(self._norms) // 2
+        self._norm = sorted(self._norms)[middle]
         if min(self._losses) <= 0:
             self._limit = math.inf
             return
-        logs = [math.log(loss) for loss in self._losses]
-        self._center = statistics.median(logs)
-        spread = statistics.median(abs(log - self._center) for log in logs)
+        logs = sorted(map(math.log, self._losses))
+        center = self._center = logs[middle]
+        spread = sorted([abs(log - center) for log in logs])[middle]
         self._deviation = max(_MAD_TO_DEVIATION * spread, _LEAST_DEVIATION)
         rise = max(self._threshold * self._deviation, _LEAST_RISE)
         self._limit = math.exp(min(self._center + rise, _LARGEST_LOG))

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, final
+from typing import final
 
 import torch
 from torch import nn
@@ -22,11 +21,7 @@ from trainwright.contract.training import Training
 from trainwright.core.files import Json
 from trainwright.data.feed import Feed
 from trainwright.data.prepare import Prepared
-from trainwright.engine.caution import Caution
-from trainwright.engine.guard import PolicyGuard
 from trainwright.engine.job import Every, Job
-from trainwright.engine.precision import build_precision
-from trainwright.engine.step import OptimizerStep
 from trainwright.engine.stop import Patience, StepLimit, StopRequested, TimeLimit
 from trainwright.model.network import build_network
 from trainwright.model.shape import TableShape
@@ -37,13 +32,10 @@ from trainwright.optim.schedule import build_schedule
 from trainwright.planner.plan import Plan
 from trainwright.predictor.network import NetworkScorer
 from trainwright.run.context import RunContext
+from trainwright.run.updating import WINDOW, Trained, build_updating, reader
 from trainwright.run.validating import Validation, ValidationLoss, tensors_of
-from trainwright.tracking.events import Number
 from trainwright.tracking.observers import Observers
-from trainwright.tracking.signals import SignalRecorder, read_each
-
-_WINDOW = 50
-"""Steps whose numbers are read and written together."""
+from trainwright.tracking.signals import SignalRecorder
 
 
 @final
@@ -76,13 +68,7 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
         shuffle=contract.data.shuffle,
     )
     optimizer = build_optimizer(training.optimizer, model)
-    step = OptimizerStep(
-        model,
-        objective,
-        optimizer,
-        max_norm=_max_norm(training),
-        precision=build_precision(_precision(training), device),
-    )
+    updating = build_updating(training, Trained(model, objective, optimizer), feed)
     total_steps = settled(training.num_epochs) * feed.steps_per_epoch
     patience = _patience(training)
     seconds = contract.budget.seconds()
@@ -90,20 +76,20 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
     validate_every = Every(training.validate_every_n_epochs * feed.steps_per_epoch)
     keep = training.checkpointing.keep_top_k
     checkpoints = Checkpoints(run.folder.checkpoints, keep, patience.direction)
-    caution = _caution(training, optimizer)
-    guard = _guard(training, caution, feed, device)
     loss = ValidationLoss(objective, model, prepared, device)
     job = Job(
         model=model,
         feed=feed,
-        step=step,
-        knobs=(LearningRate(optimizer, build_schedule(training.scheduler, total_steps)), caution),
-        guard=guard,
+        step=updating.step,
+        knobs=(
+            LearningRate(optimizer, build_schedule(training.scheduler, total_steps)),
+            updating.caution,
+        ),
+        guard=updating.guard,
         stop_rules=(StepLimit(total_steps), patience, limit, StopRequested(run.flag)),
         state={
             **_state(training, model, optimizer, patience, limit),
-            "guard": guard,
-            "caution": caution,
+            **updating.state,
         },
         observers=(
             *run.observers,
@@ -139,37 +125,8 @@ def _state(
     return state
 
 
-def _caution(training: Training, optimizer: torch.optim.Optimizer) -> Caution:
-    section = training.guard
-    return Caution(optimizer, section.learning_rate_factor, section.learning_rate_steps)
-
-
-def _guard(training: Training, caution: Caution, feed: Feed, device: torch.device) -> PolicyGuard:
-    section = training.guard
-    if section.spike == "rollback" and not training.checkpointing.save_optimizer_state:
-        # The default then; where it is written, a rule of the contract refuses it.
-        section = section.model_copy(update={"spike": "ignore"})
-    on_device = device.type != "cpu"
-    return PolicyGuard(
-        section,
-        caution,
-        feed.rows_between,
-        window=_WINDOW if on_device else 1,
-        read=_read_at_once if on_device else read_each,
-    )
-
-
 def _recorder(run: RunContext, device: torch.device) -> SignalRecorder:
-    read = read_each if device.type == "cpu" else _read_at_once
-    return SignalRecorder(run.folder.signals, _WINDOW, read)
-
-
-def _read_at_once(numbers: Sequence[Number]) -> list[float]:
-    """Read what is still on the device in one go: each read by itself would wait for it."""
-    scalars = [torch.as_tensor(number, dtype=torch.float64) for number in numbers]
-    device = next((scalar.device for scalar in scalars if scalar.is_cuda), torch.device("cpu"))
-    values: list[float] = torch.stack([scalar.to(device) for scalar in scalars]).tolist()
-    return values
+    return SignalRecorder(run.folder.signals, WINDOW, reader(device))
 
 
 def _task(task: str) -> TaskKind:
@@ -191,19 +148,6 @@ def _checkpoint_every(plan: Plan, validate_every: Every) -> Every:
     if any(choice.path == path for choice in plan.choices):
         return validate_every
     return Every(settled(plan.contract.training.checkpointing.save_every_n_steps))
-
-
-def _precision(training: Training) -> Literal["fp32", "bf16"]:
-    match training.mixed_precision:
-        case "fp32" | "bf16" as chosen:
-            return chosen
-        case other:
-            raise AssertionError(f"a plan has no {other}: decided, and available")
-
-
-def _max_norm(training: Training) -> float:
-    clipping = training.gradient_clipping
-    return math.inf if clipping == "off" else clipping
 
 
 def _inventory(plan: Plan, prepared: Prepared) -> Json:

@@ -34,7 +34,8 @@ class StepOutcome(NamedTuple):
     `loss` is the mean over the targets of the step, `gradient_norm` the L2 norm before clipping,
     `found_nonfinite` 0 or, where the update was dropped on the device, more. `step_seconds` and
     `data_seconds` are wall time of the host, `rows` the training rows of the step over all ranks,
-    `samples` the cursor of the feed after it, `epoch` the epoch it belongs to.
+    `samples` the cursor of the feed after it, `epoch` the epoch it belongs to, `clipped` 1 where
+    clipping made the gradient smaller.
     """
 
     loss: Number
@@ -46,6 +47,7 @@ class StepOutcome(NamedTuple):
     rows: int
     samples: int
     epoch: int
+    clipped: Number = 0.0
 
 
 class StepKept(NamedTuple):

@@ -33,6 +33,7 @@ SIGNALS = (
     "learning_rate",
     "gradient_norm",
     "nonfinite",
+    "clipped",
     "step_seconds",
     "data_seconds",
     "memory_bytes",
@@ -104,16 +105,18 @@ class SignalRecorder:
                 *(outcome.loss for outcome in outcomes),
                 *(outcome.gradient_norm for outcome in outcomes),
                 *(outcome.found_nonfinite for outcome in outcomes),
+                *(outcome.clipped for outcome in outcomes),
             ]
         )
         memory = _resident_bytes()
         return "".join(
-            _line(step, loss, norm, nonfinite, memory)
-            for step, loss, norm, nonfinite in zip(
+            _line(step, loss, norm, nonfinite, clipped, memory)
+            for step, loss, norm, nonfinite, clipped in zip(
                 steps,
                 numbers[:count],
                 numbers[count : 2 * count],
-                numbers[2 * count :],
+                numbers[2 * count : 3 * count],
+                numbers[3 * count :],
                 strict=True,
             )
         )
@@ -154,13 +157,16 @@ def _not_a_signal(path: Path, line: int) -> Mistake:
     )
 
 
-def _line(step: StepKept, loss: float, norm: float, nonfinite: float, memory: int) -> str:
+def _line(
+    step: StepKept, loss: float, norm: float, nonfinite: float, clipped: float, memory: int
+) -> str:
     # Formatted by hand: json.dumps takes three times as long, and this runs for every step.
     progress, outcome = step
     return (
         f'{{"step": {progress.step}, "epoch": {progress.epoch}, "loss": {_show(loss)}, '
         f'"learning_rate": {_show(outcome.learning_rate)}, "gradient_norm": {_show(norm)}, '
-        f'"nonfinite": {_show(nonfinite)}, "step_seconds": {outcome.step_seconds:.4g}, '
+        f'"nonfinite": {_show(nonfinite)}, "clipped": {clipped:.0f}, '
+        f'"step_seconds": {outcome.step_seconds:.4g}, '
         f'"data_seconds": {outcome.data_seconds:.4g}, "memory_bytes": {memory}}}\n'
     )
 
