@@ -34,7 +34,9 @@ NEEDS_TORCH = frozenset(
         "trainwright.model.network",
         "trainwright.predictor.network",
         "trainwright.run.compose",
+        "trainwright.run.ending",
         "trainwright.run.network",
+        "trainwright.run.updating",
         "trainwright.run.validating",
     }
 )

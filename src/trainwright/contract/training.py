@@ -17,6 +17,7 @@ from trainwright.contract.section import (
     Section,
     tagged_by,
 )
+from trainwright.contract.stop import Stop
 
 Beta = Annotated[float, Field(ge=0, lt=1)]
 
@@ -129,6 +130,9 @@ class Training(Section):
     gradient_clipping: GradientClipping = 1.0
     """What is done to a gradient that is too large: `off`, a largest L2 norm of the whole gradient,
     or a section with its `kind`."""
+
+    stop: Stop = Stop()
+    """Reasons to end beside the epochs, the budget and early stopping."""
 
     guard: Guard = Guard()
     """What becomes of a run that goes wrong."""

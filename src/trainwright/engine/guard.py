@@ -137,7 +137,11 @@ class PolicyGuard:
     def judge(self, outcome: StepOutcome) -> Judgement:
         """What the policies make of the step; on a device of the whole window, at its last step."""
         if self._window == 1:
-            loss, norm = read_number(outcome.loss), read_number(outcome.gradient_norm)
+            loss, norm = outcome.loss, outcome.gradient_norm
+            if not isinstance(loss, float):
+                loss = read_number(loss)
+            if not isinstance(norm, float):
+                norm = read_number(norm)
             return self._judge_one(outcome, loss, norm, 1)
         self._unread.append(outcome)
         if len(self._unread) < self._window:
@@ -195,7 +199,8 @@ class PolicyGuard:
     ) -> Judgement:
         if not (math.isfinite(loss) and math.isfinite(norm)):
             return self._judge_nonfinite(outcome, loss, norm, steps_ago)
-        self._in_a_row = self._overflows = 0
+        if self._in_a_row or self._overflows:
+            self._in_a_row = self._overflows = 0
         if self._watches:
             spike = self._watch.look(loss, norm, outcome.learning_rate)
             if spike is not None:

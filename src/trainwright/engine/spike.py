@@ -11,7 +11,7 @@ from trainwright.checkpoint.state import Snapshot
 
 _WINDOW = 64
 _ARMED_AT = 32
-_FIT_EVERY = 32
+_FIT_EVERY = 64
 _NEEDED, _OF = 3, 5
 _LEAST_RISE = math.log(1.5)
 _LEAST_DEVIATION = 0.02
@@ -40,7 +40,7 @@ class SpikeWatch:
     suspicious if its z = (log loss - m) / s is above the threshold, its loss at least 1.5 times the
     median, and its gradient norm over 4 times the median norm (or z twice the threshold). Three
     suspicious steps of five are a spike. Suspicious steps do not enter the window. Median and
-    deviation are renewed every 32 calm steps. It is armed after 32 calm steps, and anew when the
+    deviation are renewed every 64 calm steps. It is armed after 32 calm steps, and anew when the
     learning rate leaps up by half. A window with a loss of 0 or less cannot alarm.
 
     A z-score of loss and norm over a window follows llm.c (Karpathy 2024, `outlier_detector.h`);

@@ -22,7 +22,7 @@ from trainwright.core.files import Json
 from trainwright.data.feed import Feed
 from trainwright.data.prepare import Prepared
 from trainwright.engine.job import Every, Job
-from trainwright.engine.stop import Patience, StepLimit, StopRequested, TimeLimit
+from trainwright.engine.stop import Patience, Reserve, StopRequested, TimeLimit
 from trainwright.model.network import build_network
 from trainwright.model.shape import TableShape
 from trainwright.objective.losses import build_objective
@@ -32,6 +32,12 @@ from trainwright.optim.schedule import build_schedule
 from trainwright.planner.plan import Plan
 from trainwright.predictor.network import NetworkScorer
 from trainwright.run.context import RunContext
+from trainwright.run.ending import (
+    TimedCheckpoints,
+    TimedValidation,
+    build_limits,
+    build_step_rules,
+)
 from trainwright.run.updating import WINDOW, Trained, build_updating, reader
 from trainwright.run.validating import Validation, ValidationLoss, tensors_of
 from trainwright.tracking.observers import Observers
@@ -68,11 +74,15 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
         shuffle=contract.data.shuffle,
     )
     optimizer = build_optimizer(training.optimizer, model)
-    updating = build_updating(training, Trained(model, objective, optimizer), feed)
+    rules = build_step_rules(training.stop)
+    updating = build_updating(training, Trained(model, objective, optimizer), feed, rules)
     total_steps = settled(training.num_epochs) * feed.steps_per_epoch
+    rate = LearningRate(optimizer, build_schedule(training.scheduler, total_steps))
     patience = _patience(training)
+    limits = build_limits(training.stop, total_steps, patience)
     seconds = contract.budget.seconds()
-    limit = TimeLimit(seconds, f"the budget of {seconds / 3600:g} hours")
+    reserve = Reserve()
+    limit = TimeLimit(seconds, f"the budget of {seconds / 3600:g} hours", reserve)
     validate_every = Every(training.validate_every_n_epochs * feed.steps_per_epoch)
     keep = training.checkpointing.keep_top_k
     checkpoints = Checkpoints(run.folder.checkpoints, keep, patience.direction)
@@ -81,25 +91,19 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
         model=model,
         feed=feed,
         step=updating.step,
-        knobs=(
-            LearningRate(optimizer, build_schedule(training.scheduler, total_steps)),
-            updating.caution,
-        ),
+        knobs=(rate, updating.caution),
         guard=updating.guard,
-        stop_rules=(StepLimit(total_steps), patience, limit, StopRequested(run.flag)),
-        state={
-            **_state(training, model, optimizer, patience, limit),
-            **updating.state,
-        },
+        stop_rules=(*limits, *rules, patience, limit, StopRequested(run.flag)),
+        state=_state(training, model, optimizer, patience, limit) | dict(updating.state),
         observers=(
             *run.observers,
             Observers([_recorder(run, device)], run.screen.say),
             run.screen.progress(total_steps),
         ),
-        validate=Validation(prepared, scorer, plan, loss),
+        validate=TimedValidation(Validation(prepared, scorer, plan, loss), reserve),
         validate_every=validate_every,
         patience=patience,
-        checkpoints=checkpoints,
+        checkpoints=TimedCheckpoints(checkpoints, reserve),
         checkpoint_every=_checkpoint_every(plan, validate_every),
         inventory=_inventory(plan, prepared),
     )

@@ -18,6 +18,7 @@ from trainwright.engine.clipping import build_clipping
 from trainwright.engine.guard import PolicyGuard
 from trainwright.engine.precision import LossScale, build_precision
 from trainwright.engine.step import OptimizerStep, Step
+from trainwright.engine.watching import StepRule, WatchedStep
 from trainwright.objective.losses import Objective
 from trainwright.tracking.events import Number
 from trainwright.tracking.signals import ReadScalars, read_each
@@ -52,12 +53,14 @@ class Updating:
     state: Mapping[str, Stateful]
 
 
-def build_updating(training: Training, trained: Trained, feed: Feed) -> Updating:
-    """Precision, clipping, step and guard of a plan."""
+def build_updating(
+    training: Training, trained: Trained, feed: Feed, rules: Sequence[StepRule]
+) -> Updating:
+    """Precision, clipping, step and guard of a plan; the step tells `rules` what it gave."""
     device = trained.device
     clipping = build_clipping(training.gradient_clipping)
     precision = build_precision(settled(training.mixed_precision), device)
-    step = OptimizerStep(
+    step: Step = OptimizerStep(
         trained.model,
         trained.objective,
         trained.optimizer,
@@ -68,19 +71,24 @@ def build_updating(training: Training, trained: Trained, feed: Feed) -> Updating
     if section.spike == "rollback" and not training.checkpointing.save_optimizer_state:
         # The default then; where it is written, a rule of the contract refuses it.
         section = section.model_copy(update={"spike": "ignore"})
+    window = 1 if device.type == "cpu" else WINDOW
     factor, steps = section.learning_rate_factor, section.learning_rate_steps
     caution = Caution(trained.optimizer, factor, steps)
     guard = PolicyGuard(
         section,
         caution,
         feed.rows_between,
-        window=1 if device.type == "cpu" else WINDOW,
+        window=window,
         read=reader(device),
         scaled=isinstance(precision.scale, LossScale),
     )
     state: dict[str, Stateful] = {"guard": guard, "caution": caution, "clipping": clipping}
     if isinstance(precision.scale, LossScale):
         state["scaler"] = precision.scale
+    if rules:
+        watched = WatchedStep(step, rules, window, reader(device))
+        state["stop"] = watched
+        step = watched
     return Updating(step, guard, caution, state)
 
 

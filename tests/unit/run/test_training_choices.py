@@ -56,3 +56,21 @@ def test_a_network_trains_with_it(settings: tuple[str, ...], project: Path) -> N
         assert {line["clipped"] for line in signals()} >= {1}
     assert ("scaler" in parts()) == ("training.mixed_precision=fp16" in settings)
     assert torch.get_float32_matmul_precision() == "highest"
+
+
+@pytest.mark.parametrize(
+    ("setting", "reason"),
+    [
+        ("training.stop.max_steps=5", "all 5 steps"),
+        ("training.stop.target_reached=0.5", "reached its target 0.5"),
+        ("training.stop.gradient_norm_below=1000", "the gradient norm is below 1000 for 10 steps"),
+        ("training.stop.loss_plateau={steps: 3, min_gain: 0.9}", "the training loss is on a"),
+    ],
+)
+def test_a_stop_rule_of_the_contract_ends_the_run(setting: str, reason: str, project: Path) -> None:
+    ran = command("train", "small.yaml", "--run", "one", "--set", setting)
+    assert ran.code in (0, 3), ran.err
+    events = [json.loads(line) for line in Path("runs/one/events.jsonl").read_text().splitlines()]
+    (ended,) = [event for event in events if event["event"] == "ended"]
+    assert reason in ended["reason"]
+    assert ended["step"] < 4 * 7
