@@ -46,6 +46,8 @@ def fit(job: Job) -> Ended:
             knob(progress)
         outcome = job.step(job.feed.next_step())
         match job.guard.judge(outcome):
+            case Keep():
+                progress = progress.after(outcome)
             case RollBack() as back:
                 went = _roll_back(job, progress.after_dropped(outcome), back)
                 if isinstance(went, StopReason):
@@ -59,8 +61,6 @@ def fit(job: Job) -> Ended:
             case Drop() as drop:
                 progress = _drop(job, progress, outcome, drop)
                 continue
-            case Keep():
-                progress = progress.after(outcome)
         _tell(job, StepKept(progress, outcome))
         score: float | NotScored = NOT_SCORED
         if job.validate_every.due(progress):

@@ -38,7 +38,7 @@ class Update(NamedTuple):
     clipped: float | Tensor
 
 
-_DROPPED = Update(1.0, 0.0)
+_DROPPED, _APPLIED, _CLIPPED = Update(1.0, 0.0), Update(0.0, 0.0), Update(0.0, 1.0)
 
 
 @final
@@ -168,7 +168,7 @@ class OptimizerStep:
             return _DROPPED
         clipped = self._clipping.clip(gradients, norm)
         self._optimizer.step()
-        return Update(0.0, clipped)
+        return _CLIPPED if clipped else _APPLIED
 
     def _update_on_device(self, loss: Tensor, norm: Tensor, gradients: list[Tensor]) -> Update:
         """The same without reading a number."""
