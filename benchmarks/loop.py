@@ -28,9 +28,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from trainwright.contract.guard import Guard
 from trainwright.core.flag import StopFlag
 from trainwright.data.feed import Feed
 from trainwright.data.store import Batch
+from trainwright.engine.caution import Caution
+from trainwright.engine.guard import PolicyGuard
 from trainwright.engine.job import Job
 from trainwright.engine.loop import fit
 from trainwright.engine.step import OptimizerStep
@@ -205,13 +208,16 @@ def our_loop(work: Workload, clipped: bool, folder: Path) -> Callable[[], None]:
     patience = Patience("val_loss", "min", 5)
     recorders = [SignalRecorder(folder / "signals.jsonl", 50), EventLog(folder / "events.jsonl")]
     flag = StopFlag()
+    feed = Feed(work.tensors, work.batch, count_targets=work.count_targets)
+    caution = Caution(optimizer, 0.5, 200)
     job = Job(
         model=model,
-        feed=Feed(work.tensors, work.batch, count_targets=work.count_targets),
+        feed=feed,
         step=OptimizerStep(
             model, work.objective, optimizer, max_norm=CLIPPING if clipped else math.inf
         ),
-        knobs=(LearningRate(optimizer, schedule),),
+        knobs=(LearningRate(optimizer, schedule), caution),
+        guard=PolicyGuard(Guard(), caution, feed.rows_between),
         stop_rules=(
             StepLimit(work.steps),
             patience,

@@ -61,8 +61,9 @@ def contract_page() -> str:
 
 
 def _members(value: Schema) -> list[Schema]:
-    """The alternatives of a value; one if it is no union."""
-    return value.get("oneOf") or value.get("anyOf") or [value]
+    """The alternatives of a value, of unions in a union too; one if it is no union."""
+    members = value.get("oneOf") or value.get("anyOf")
+    return [inner for member in members for inner in _members(member)] if members else [value]
 
 
 def _nested(path: str, value: Schema, definitions: Schema) -> Iterator[tuple[str, Schema]]:

@@ -43,6 +43,8 @@ NEEDS_TORCH = frozenset(
         "trainwright.run.feeding",
         "trainwright.run.network",
         "trainwright.run.updates",
+        "trainwright.run.ending",
+        "trainwright.run.stepping",
         "trainwright.run.validating",
     }
 )

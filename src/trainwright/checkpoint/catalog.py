@@ -22,6 +22,11 @@ POINTERS = "pointers.json"
 _STEP = re.compile(r"step-[0-9]{10,}")
 
 
+def step_of(name: str) -> int:
+    """The step that a checkpoint's name says."""
+    return int(name.removeprefix("step-"))
+
+
 @dataclass(frozen=True, slots=True)
 class NotInLedger:
     """No line of the ledger is about this checkpoint; its own manifest has to vouch for it."""

@@ -17,6 +17,7 @@ from trainwright.checkpoint.catalog import (
     Catalog,
     NotInLedger,
     read_catalog,
+    step_of,
 )
 from trainwright.checkpoint.commit import Draft, commit, discard, tidy
 from trainwright.checkpoint.faultpoints import reached
@@ -86,8 +87,9 @@ class CheckpointStore(Protocol):
         """Write a checkpoint; raises `StorageFailed` with the older ones intact."""
         ...
 
-    def newest_valid(self) -> Loaded | NoCheckpoint:
-        """The newest that verifies; raises `NoValidCheckpoint` if there were some and none does."""
+    def newest_valid(self, up_to: int | None = None) -> Loaded | NoCheckpoint:
+        """The newest that verifies, of those of step `up_to` or before; raises `NoValidCheckpoint`
+        if there were some and none does."""
         ...
 
 
@@ -158,9 +160,10 @@ class Checkpoints:
         seconds = time.monotonic() - began
         return Saved(name, seconds, size_bytes, step, score, removed, warnings)
 
-    def newest_valid(self) -> Loaded | NoCheckpoint:
+    def newest_valid(self, up_to: int | None = None) -> Loaded | NoCheckpoint:
         """The newest checkpoint that verifies. Newer ones that do not are set aside, never deleted.
 
+        With `up_to` only those of that step or before: none if all that are left are later.
         What is loaded stays on the disk for as long as this object saves.
 
         Raises:
@@ -169,6 +172,8 @@ class Checkpoints:
         catalog = self._catalog()
         rejected = list(catalog.damaged)
         for candidate in tuple(catalog.candidates):
+            if up_to is not None and step_of(candidate.name) > up_to:
+                continue
             try:
                 loaded = self._load(candidate, catalog.lineage)
             except Damaged as error:
@@ -180,6 +185,8 @@ class Checkpoints:
             with contextlib.suppress(StorageFailed, OSError):
                 self._write_pointers(catalog)
             return _with_rejected(loaded, rejected)
+        if up_to is not None and catalog.candidates:
+            return NoCheckpoint()
         if catalog.has_history:
             tried = "".join(f"\n    {text}" for text in rejected) or "\n    the folder is empty"
             raise NoValidCheckpoint(

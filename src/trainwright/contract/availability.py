@@ -20,7 +20,6 @@ def unavailable(contract: Contract, written: frozenset[str]) -> list[Problem]:
     the paths that the contract's file spells out."""
     return [
         *_model_and_task(contract, written),
-        *_training(contract),
         *_data(contract),
         *_distributed(contract),
         *_tracking(contract),
@@ -46,16 +45,6 @@ def _model_and_task(contract: Contract, written: frozenset[str]) -> Iterator[Pro
             "task",
             contract.task,
             "choose classification, regression or generation",
-        )
-
-
-def _training(contract: Contract) -> Iterator[Problem]:
-    if contract.training.mixed_precision == "fp16":
-        yield _not_available(
-            "fp16, which needs loss scaling",
-            "training.mixed_precision",
-            "fp16",
-            "choose auto, bf16 or fp32",
         )
 
 

@@ -125,6 +125,24 @@ def training_has_effect(contract: Contract, written: frozenset[str]) -> Problems
         )
 
 
+def rollback_has_the_optimizer(contract: Contract, written: frozenset[str]) -> Problems:
+    """A state without the optimizer's is not one to go back to."""
+    training = contract.training
+    if training.checkpointing.save_optimizer_state:
+        return
+    policies = (("non_finite", training.guard.non_finite), ("spike", training.guard.spike))
+    for key, policy in policies:
+        path = f"training.guard.{key}"
+        if path in written and (policy == "rollback" or (key, policy) == ("non_finite", "skip")):
+            yield Problem(
+                f"{policy} needs checkpoints that hold the optimizer",
+                path=path,
+                found=policy,
+                expected="training.checkpointing.save_optimizer_state true",
+                fix=f"remove save_optimizer_state: false, or change guard.{key} to raise",
+            )
+
+
 def _under_training(path: str) -> bool:
     return path.startswith("training.")
 
@@ -355,6 +373,7 @@ RULES: tuple[Rule, ...] = (
     check_warmup,
     check_stretches,
     check_plateau,
+    rollback_has_the_optimizer,
     check_metric,
     check_target,
     check_watched,

@@ -102,6 +102,9 @@ def _member(spot: Spot, label: str) -> Shape | None:
         return spot.shape.tags.get(label)
     if not isinstance(spot.value, dict):
         return None
+    if families := [member for member in spot.shape.members if member.tags]:
+        # A family beside other types: pydantic names it by its members, and nothing else of it.
+        return families[0] if label.startswith("tagged-union") else None
     sections = (m for m in spot.shape.members if m.section and m.section.__name__ == label)
     return next(sections, None)
 
@@ -186,5 +189,6 @@ def _paths(section: type[BaseModel], prefix: str) -> Iterator[str]:
         path = f"{prefix}{name}"
         yield path
         for member in shape_of_field(field).members:
-            if member.section is not None:
-                yield from _paths(member.section, f"{path}.")
+            for inner in member.members:
+                if inner.section is not None:
+                    yield from _paths(inner.section, f"{path}.")

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
+from trainwright.contract.clipping import GradientClipping
+from trainwright.contract.guard import Guard
 from trainwright.contract.objective import AutoLoss, Loss
 from trainwright.contract.optimizer import AdamW, Optimizer
 from trainwright.contract.scheduler import CosineWithWarmup, Scheduler
-from trainwright.contract.section import Auto, Count, NonNegative, Positive, Section
+from trainwright.contract.section import Auto, Count, NonNegative, Section
+from trainwright.contract.stop import Stop
 
 
 class EarlyStopping(Section):
@@ -75,12 +78,20 @@ class Training(Section):
     early_stopping: Literal["off"] | EarlyStopping = EarlyStopping()
     """When to stop before the last epoch; `off` never does."""
 
-    mixed_precision: Auto | Literal["fp32", "bf16", "fp16"] = "auto"
+    mixed_precision: Auto | Literal["fp32", "tf32", "bf16", "fp16"] = "auto"
     """Number format of the forward and backward pass; weights stay fp32. `auto`: bf16 where a GPU
-    has it, else fp32."""
+    has it, else fp32. `fp16` scales the loss by a factor that adapts; `tf32` rounds fp32 matrix
+    products on a GPU and changes nothing on a CPU."""
 
-    gradient_clipping: Literal["off"] | Positive = 1.0
-    """Largest L2 norm of the whole gradient; a longer one is scaled down to it."""
+    gradient_clipping: GradientClipping = 1.0
+    """What is done to a gradient that is too large: `off`, a largest L2 norm of the whole gradient,
+    or a section with its `kind`."""
+
+    stop: Stop = Stop()
+    """Reasons to end beside the epochs, the budget and early stopping."""
+
+    guard: Guard = Guard()
+    """What becomes of a run that goes wrong."""
 
     checkpointing: Checkpointing = Checkpointing()
     """What is written so that the run can go on."""

@@ -13,19 +13,17 @@ class MovingBuffers:
     """The buffers that forward passes change, such as the running mean of batch norm.
 
     They take in a bad batch before its loss is known, so a step that drops its update puts them
-    back. Which ones move is seen at the first step; a table that stands still costs nothing after
-    it.
+    back. Which ones move is seen in the first forward pass, before anything is put back; what
+    stands still costs nothing after it.
     """
 
     def __init__(self, model: nn.Module) -> None:
         self._moving = list(model.buffers())
-        self._before: list[Tensor] = []
-        self._settled = not self._moving
+        self._before = [buffer.clone() for buffer in self._moving]
+        self.settled = not self._moving
 
     def keep(self) -> None:
-        """Copy them, before a step. On a device only the second call waits for it."""
-        if not self._settled:
-            self._settle()
+        """Copy them, before a step."""
         if self._moving:
             torch._foreach_copy_(self._before, self._moving)
 
@@ -39,12 +37,9 @@ class MovingBuffers:
         for now, before in zip(self._moving, self._before, strict=True):
             now.copy_(torch.where(dropped > 0, before, now))
 
-    def _settle(self) -> None:
-        """At the first step all may move; at the second those are left that did."""
-        if not self._before:
-            self._before = [buffer.clone() for buffer in self._moving]
-            return
+    def settle(self) -> None:
+        """Behind the first forward pass: go on with those that moved. On a device it waits."""
         pairs = zip(self._moving, self._before, strict=True)
         moved = [(now, before) for now, before in pairs if not torch.equal(now, before)]
         self._moving, self._before = [now for now, _ in moved], [before for _, before in moved]
-        self._settled = True
+        self.settled = True

@@ -1,15 +1,44 @@
-"""The guard: judges each step after it was made, and may end the run."""
+"""The guard: judges each step after it was made, and may take steps back or end the run."""
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, Protocol, final
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, Protocol, SupportsInt, assert_never, final
 
+from trainwright.checkpoint.state import Snapshot
+from trainwright.contract.guard import Guard as GuardSection
+from trainwright.engine.caution import Caution
+from trainwright.engine.spike import Spike, SpikeWatch
 from trainwright.tracking.events import StepOutcome, read_number
+from trainwright.tracking.signals import ReadScalars, read_each
 
 
 class Keep(NamedTuple):
     """The step stands."""
+
+
+class DroppedStep(NamedTuple):
+    """A step whose update was not applied, and the training rows it had."""
+
+    why: str
+    rows: tuple[int, ...]
+    loss: float
+    gradient_norm: float
+
+
+class Drop(NamedTuple):
+    """The updates of these steps, of the last ones up to this one, were not applied."""
+
+    steps: tuple[DroppedStep, ...]
+
+
+class RollBack(NamedTuple):
+    """The last `steps` steps, this one included, are not to be trusted: a state from before them is
+    to be put back."""
+
+    why: str
+    steps: int
 
 
 class Halt(NamedTuple):
@@ -18,7 +47,7 @@ class Halt(NamedTuple):
     why: str
 
 
-Judgement = Keep | Halt
+Judgement = Keep | Drop | RollBack | Halt
 
 
 class Guard(Protocol):
@@ -31,6 +60,12 @@ class Guard(Protocol):
 
 
 _KEEP = Keep()
+_SHOWN_ROWS = 12
+_OVERFLOWS_IN_A_ROW = 20
+_NO_UPDATE_IN_A_ROW = 100
+
+RowsBetween = Callable[[int, int], Iterable[SupportsInt]]
+"""The row numbers that two positions of the feed's cursor enclose."""
 
 
 @final
@@ -54,9 +89,185 @@ class HaltOnNonFinite:
         for seen in unread:
             loss, norm = read_number(seen.loss), read_number(seen.gradient_norm)
             if not (math.isfinite(loss) and math.isfinite(norm)):
-                last = seen.samples - 1
-                return Halt(
-                    f"loss {loss:g}, gradient norm {norm:g} at the step of samples "
-                    f"{seen.samples - seen.rows} to {last} (epoch {seen.epoch})"
-                )
+                return Halt(_where(seen, loss, norm))
         return _KEEP
+
+
+@final
+class PolicyGuard:
+    """Does at each event what the contract says.
+
+    Its state is the spike watch, the steps dropped in a row, the rollbacks made, and outcomes that
+    were not read yet. A rollback does not rewind it: what is spent stays spent.
+
+    Args:
+        section: the policy of each event.
+        caution: what lowers the learning rate after a rollback.
+        rows_between: names the rows of a step; see `Feed.rows_between`.
+        window: steps whose numbers are read together. 1 where reading is free; on a device the
+            guard judges that many steps late.
+        read: reads the numbers of a window at once.
+        scaled: whether gradients are scaled by a factor that adapts: then a gradient that is not
+            finite is part of its search, and only 20 of them in a row are an event.
+    """
+
+    def __init__(
+        self,
+        section: GuardSection,
+        caution: Caution,
+        rows_between: RowsBetween,
+        *,
+        window: int = 1,
+        read: ReadScalars = read_each,
+        scaled: bool = False,
+    ) -> None:
+        self._section = section
+        self._caution = caution
+        self._rows_between = rows_between
+        self._window = window
+        self._read = read
+        self._scaled = scaled
+        self._watch = SpikeWatch(section.spike_z)
+        self._watches = section.spike != "ignore"
+        self._unread: list[StepOutcome] = []
+        self._in_a_row = 0
+        self._overflows = 0
+        self._rollbacks = 0
+
+    def judge(self, outcome: StepOutcome) -> Judgement:
+        """What the policies make of the step; on a device of the whole window, at its last step."""
+        if self._window == 1:
+            loss, norm = outcome.loss, outcome.gradient_norm
+            if not isinstance(loss, float):
+                loss = read_number(loss)
+            if not isinstance(norm, float):
+                norm = read_number(norm)
+            return self._judge_one(outcome, loss, norm, 1)
+        self._unread.append(outcome)
+        if len(self._unread) < self._window:
+            return _KEEP
+        unread, self._unread = self._unread, []
+        return self._judge_window(unread)
+
+    def snapshot(self) -> Snapshot:
+        """Everything that a judgement depends on; waits for numbers that are on the device."""
+        values = self._watch.snapshot().values
+        return Snapshot(
+            values={
+                "watch": values,
+                "in_a_row": self._in_a_row,
+                "overflows": self._overflows,
+                "rollbacks": self._rollbacks,
+                "unread": [
+                    outcome._replace(
+                        loss=read_number(outcome.loss),
+                        gradient_norm=read_number(outcome.gradient_norm),
+                        found_nonfinite=read_number(outcome.found_nonfinite),
+                        step_seconds=0.0,  # the times of a step are no part of a judgement
+                        data_seconds=0.0,
+                    )._asdict()
+                    for outcome in self._unread
+                ],
+            }
+        )
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Judge on from there."""
+        values = snapshot.values
+        self._watch.restore(Snapshot(values=values["watch"]))
+        self._in_a_row = int(values["in_a_row"])
+        self._overflows = int(values["overflows"])
+        self._rollbacks = int(values["rollbacks"])
+        self._unread = [StepOutcome(**outcome) for outcome in values["unread"]]
+
+    def _judge_window(self, unread: Sequence[StepOutcome]) -> Judgement:
+        count = len(unread)
+        numbers = self._read(
+            [*(seen.loss for seen in unread), *(seen.gradient_norm for seen in unread)]
+        )
+        dropped: list[DroppedStep] = []
+        for index, seen in enumerate(unread):
+            judged = self._judge_one(seen, numbers[index], numbers[count + index], count - index)
+            if isinstance(judged, Drop):
+                dropped.extend(judged.steps)
+            elif not isinstance(judged, Keep):
+                return judged
+        return Drop(tuple(dropped)) if dropped else _KEEP
+
+    def _judge_one(
+        self, outcome: StepOutcome, loss: float, norm: float, steps_ago: int
+    ) -> Judgement:
+        if not (math.isfinite(loss) and math.isfinite(norm)):
+            return self._judge_nonfinite(outcome, loss, norm, steps_ago)
+        if self._in_a_row or self._overflows:
+            self._in_a_row = self._overflows = 0
+        if self._watches:
+            spike = self._watch.look(loss, norm, outcome.learning_rate)
+            if spike is not None:
+                return self._judge_spike(outcome, spike, steps_ago)
+        return _KEEP
+
+    def _judge_nonfinite(
+        self, outcome: StepOutcome, loss: float, norm: float, steps_ago: int
+    ) -> Judgement:
+        start = outcome.samples - outcome.rows
+        rows = tuple(int(row) for row in self._rows_between(start, outcome.samples))
+        why = f"{_where(outcome, loss, norm)}: training rows {_show_rows(rows)}"
+        drop = Drop((DroppedStep(why, rows, loss, norm),))
+        if self._scaled and math.isfinite(loss):
+            self._overflows += 1
+            if self._overflows < _OVERFLOWS_IN_A_ROW:
+                return drop
+            why = f"{why}; {self._overflows} in a row did not fit the number format"
+        self._in_a_row += 1
+        match self._section.non_finite:
+            case "raise":
+                self._in_a_row = 0
+                return Halt(why)
+            case "rollback":
+                return self._roll_back(why, steps_ago)
+            case "skip":
+                if self._in_a_row < self._section.non_finite_in_a_row:
+                    return drop
+                return self._roll_back(f"{why}; {self._in_a_row} steps in a row", steps_ago)
+            case "ignore":
+                if self._in_a_row < _NO_UPDATE_IN_A_ROW:
+                    return drop
+                return Halt(f"{why}; {self._in_a_row} steps in a row made no update")
+            case other:
+                assert_never(other)
+
+    def _judge_spike(self, outcome: StepOutcome, spike: Spike, steps_ago: int) -> Judgement:
+        why = (
+            f"the loss rose to {spike.loss:.4g} from its usual {spike.usual:.4g} (robust z "
+            f"{spike.z:.1f}) and the gradient norm to {spike.gradient_norm:.4g} from "
+            f"{spike.usual_norm:.4g}, up to sample {outcome.samples - 1} (epoch {outcome.epoch})"
+        )
+        if self._section.spike == "raise":
+            return Halt(why)
+        return self._roll_back(why, spike.steps + steps_ago - 1)
+
+    def _roll_back(self, why: str, steps: int) -> RollBack | Halt:
+        """Within the budget; beyond it the run ends with what is known."""
+        if self._rollbacks >= self._section.rollbacks:
+            return Halt(
+                f"{why}. The rollbacks ({self._rollbacks}) are spent: look at these rows, lower "
+                "training.optimizer.learning_rate, or clip with training.gradient_clipping"
+            )
+        self._rollbacks += 1
+        self._in_a_row = self._overflows = 0
+        self._watch.rearm()
+        self._caution.begin()
+        return RollBack(why, steps)
+
+
+def _where(seen: StepOutcome, loss: float, norm: float) -> str:
+    return (
+        f"loss {loss:g}, gradient norm {norm:g} at the step of samples "
+        f"{seen.samples - seen.rows} to {seen.samples - 1} (epoch {seen.epoch})"
+    )
+
+
+def _show_rows(rows: Sequence[int]) -> str:
+    shown = ", ".join(str(row) for row in rows[:_SHOWN_ROWS])
+    return shown if len(rows) <= _SHOWN_ROWS else f"{shown} and {len(rows) - _SHOWN_ROWS} more"

@@ -49,14 +49,18 @@ Validate = Callable[[], Mapping[str, float]]
 """Scores the model on rows that steer the training. Called in evaluation mode without gradients."""
 
 
+LASTING = frozenset({"guard", "caution", "clock", "random", "scaler"})
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class Job:
     """What `fit` needs, and nothing that it does not.
 
     `state` names everything a checkpoint holds beside the progress; it is restored once, after
-    every object is built. `inventory` is what must be known of the run beside its state (versions,
-    hashes, threads).
+    every object is built. `lasting` names those of them that a rollback leaves as they are: what
+    was spent, and what adapts by itself. `inventory` is what must be known of the run beside its
+    state (versions, hashes, threads).
     """
 
     model: nn.Module
@@ -64,6 +68,7 @@ class Job:
     step: Step
     stop_rules: tuple[StopRule, ...]
     state: Mapping[str, Stateful] = field(default_factory=dict)
+    lasting: frozenset[str] = LASTING
     knobs: tuple[Knob, ...] = ()
     guard: Guard = field(default_factory=HaltOnNonFinite)
     observers: tuple[Observer, ...] = ()

@@ -15,11 +15,22 @@ from trainwright.checkpoint.score import NOT_SCORED, NotScored
 from trainwright.checkpoint.state import Snapshot
 from trainwright.checkpoint.store import Loaded, NoCheckpoint
 from trainwright.core.progress import Progress
-from trainwright.engine.guard import Halt, Keep
+from trainwright.engine.guard import Drop, Halt, Keep, RollBack
 from trainwright.engine.job import Job
 from trainwright.engine.nothing import Never
 from trainwright.engine.stop import StopReason
-from trainwright.tracking.events import Ended, Event, Resumed, Saved, Saving, StepKept, Validated
+from trainwright.tracking.events import (
+    Ended,
+    Event,
+    Resumed,
+    RolledBack,
+    Saved,
+    Saving,
+    StepDropped,
+    StepKept,
+    StepOutcome,
+    Validated,
+)
 
 
 def fit(job: Job) -> Ended:
@@ -35,11 +46,21 @@ def fit(job: Job) -> Ended:
             knob(progress)
         outcome = job.step(job.feed.next_step())
         match job.guard.judge(outcome):
+            case Keep():
+                progress = progress.after(outcome)
+            case RollBack() as back:
+                went = _roll_back(job, progress.after_dropped(outcome), back)
+                if isinstance(went, StopReason):
+                    reason = went
+                    break
+                progress, saved_step = went, went.step
+                continue
             case Halt(why):
                 reason = StopReason("halted", why)
                 break
-            case Keep():
-                progress = progress.after(outcome)
+            case Drop() as drop:
+                progress = _drop(job, progress, outcome, drop)
+                continue
         _tell(job, StepKept(progress, outcome))
         score: float | NotScored = NOT_SCORED
         if job.validate_every.due(progress):
@@ -67,6 +88,35 @@ def _resume(job: Job) -> Progress:
         case _:
             assert_never(loaded)
     return progress
+
+
+def _roll_back(job: Job, progress: Progress, back: RollBack) -> Progress | StopReason:
+    """Put the newest state from before the bad steps back, and save it at once.
+
+    The feed stays where it is, so the bad rows are left behind; so does what `job.lasting` names.
+    Saved before it is told: a run that dies in between must not have lost the signals of steps that
+    the newest checkpoint still holds.
+    """
+    loaded = job.checkpoints.newest_valid(progress.step + 1 - back.steps)
+    if isinstance(loaded, NoCheckpoint):
+        return StopReason("halted", f"{back.why}; there is no checkpoint from before it")
+    for name, stateful in job.state.items():
+        if name not in job.lasting:
+            stateful.restore(loaded.parts[name])
+    rewound = progress._replace(step=loaded.step)
+    _save(job, rewound, loaded.score)
+    _tell(job, RolledBack(rewound, progress.step, back.why))
+    return rewound
+
+
+def _drop(job: Job, progress: Progress, outcome: StepOutcome, drop: Drop) -> Progress:
+    """Count the step, and take those that were dropped off the applied ones again."""
+    after = progress.after(outcome)
+    after = after._replace(step=after.step - len(drop.steps))
+    for step in drop.steps:
+        dropped = StepDropped(after, step.why, step.rows, step.loss, step.gradient_norm)
+        _tell(job, dropped)
+    return after
 
 
 def _stop_reason(job: Job, progress: Progress) -> StopReason | None:

@@ -44,6 +44,6 @@ class NoCheckpoints:
         """Write nothing; the empty name says so."""
         return Saved("", 0.0, 0, step, score)
 
-    def newest_valid(self) -> Loaded | NoCheckpoint:
+    def newest_valid(self, up_to: int | None = None) -> Loaded | NoCheckpoint:  # noqa: ARG002
         """Nothing was ever written."""
         return NoCheckpoint()

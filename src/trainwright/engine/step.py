@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from typing import Protocol, final
+from typing import NamedTuple, Protocol, final
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +13,8 @@ from trainwright.core.errors import Mistake, Problem
 from trainwright.data.feed import StepBatches
 from trainwright.distributed.strategy import SingleProcess, Strategy
 from trainwright.engine.buffers import MovingBuffers
-from trainwright.engine.precision import Full, Precision
+from trainwright.engine.clipping import Clipping, NormLimit
+from trainwright.engine.precision import Full, LossScale, Precision, Unscaled
 from trainwright.objective.losses import Objective
 from trainwright.optim.optimizer import Optimizer, drops_on_device
 from trainwright.tracking.events import StepOutcome
@@ -29,6 +30,16 @@ class Step(Protocol):
     def __call__(self, work: StepBatches) -> StepOutcome:
         """One update."""
         ...
+
+
+class Update(NamedTuple):
+    """Whether an update was dropped, and whether its gradient was clipped (0 or 1)."""
+
+    dropped: float | Tensor
+    clipped: float | Tensor
+
+
+_DROPPED, _APPLIED, _CLIPPED = Update(1.0, 0.0), Update(0.0, 0.0), Update(0.0, 1.0)
 
 
 @final
@@ -49,6 +60,7 @@ class OptimizerStep:
         objective: the summed loss of a micro-batch.
         optimizer: over the model's parameters. On a GPU a fused one is the one that never waits.
         max_norm: largest L2 norm of the whole gradient; `math.inf` never clips.
+        clipping: any other way to clip, in the place of `max_norm`.
     """
 
     def __init__(
@@ -58,14 +70,16 @@ class OptimizerStep:
         optimizer: Optimizer,
         *,
         max_norm: float = math.inf,
+        clipping: Clipping | None = None,
         precision: Precision | None = None,
         strategy: Strategy | None = None,
     ) -> None:
         self._model = model
         self._objective = objective
         self._optimizer = optimizer
-        self._max_norm = max_norm
-        self._forward = (precision or Full()).forward
+        self._clipping = clipping or NormLimit(max_norm)
+        precision = precision or Full()
+        self._forward, self._scale = precision.forward, precision.scale
         self._norm = (strategy or SingleProcess()).gradient_norm
         self._parameters = [
             parameter for group in optimizer.param_groups for parameter in group["params"]
@@ -81,6 +95,8 @@ class OptimizerStep:
             parameter.grad = None
         self._buffers.keep()
         loss = self._backward(work)
+        if not self._buffers.settled:
+            self._buffers.settle()
         gradients = [p.grad for p in self._parameters if p.grad is not None]
         if not gradients:
             raise _no_gradient()
@@ -88,19 +104,26 @@ class OptimizerStep:
         if not self._drops_on_device:
             norm = float(norm)
         if isinstance(norm, float):
-            dropped: float | Tensor = self._update_on_host(float(loss), norm, gradients)
+            if not isinstance(self._scale, Unscaled):
+                norm = self._unscale(gradients, norm)
+            update = self._update_on_host(float(loss), norm, gradients)
         else:
-            dropped = self._update_on_device(torch.as_tensor(loss), norm)
+            if not isinstance(self._scale, Unscaled):
+                norm = norm / self._scale.on(norm.device)
+            update = self._update_on_device(torch.as_tensor(loss), norm, gradients)
+        if not isinstance(self._scale, Unscaled):
+            self._scale.adapt(update.dropped)
         return StepOutcome(
             loss=loss,
             learning_rate=self._optimizer.param_groups[0]["lr"],
             gradient_norm=norm,
-            found_nonfinite=dropped,
+            found_nonfinite=update.dropped,
             step_seconds=time.perf_counter() - started,
             data_seconds=work.wait_seconds,
             rows=work.rows,
             samples=work.samples,
             epoch=work.epoch,
+            clipped=update.clipped,
         )
 
     def _backward(self, work: StepBatches) -> float | Tensor:
@@ -111,7 +134,10 @@ class OptimizerStep:
         for batch in work.micro_batches:
             with self._forward():
                 loss_sum, count = self._objective(self._model, batch)
-            loss_sum.backward(self._root(targets, loss_sum))  # type: ignore[no-untyped-call]
+            root = self._root(targets, loss_sum)
+            if not isinstance(self._scale, Unscaled):
+                root = (root * self._scale.on(root.device)).to(loss_sum.dtype)
+            loss_sum.backward(root)  # type: ignore[no-untyped-call]
             counted += count
             loss_sum = loss_sum.detach()
             total = loss_sum if total is None else total + loss_sum
@@ -130,26 +156,35 @@ class OptimizerStep:
             root = self._roots[key] = torch.full_like(loss_sum, 1 / targets)
         return root
 
-    def _update_on_host(self, loss: float, norm: float, gradients: list[Tensor]) -> float:
-        """Clip and update, unless a number is not finite; 1 if the update was dropped."""
+    def _unscale(self, gradients: list[Tensor], norm: float) -> float:
+        """Divide by the factor on the loss, on the host; the norm without it. An exact division:
+        the factor is a power of two."""
+        assert isinstance(self._scale, LossScale)
+        factor = self._scale.on(gradients[0].device).item()
+        torch._foreach_div_(gradients, factor)
+        return norm / factor
+
+    def _update_on_host(self, loss: float, norm: float, gradients: list[Tensor]) -> Update:
+        """Clip and update, unless a number is not finite."""
         if not (math.isfinite(norm) and math.isfinite(loss)):
             self._buffers.put_back()
-            return 1.0
-        if norm > self._max_norm:
-            torch._foreach_mul_(gradients, self._max_norm / (norm + 1e-6))
+            return _DROPPED
+        clipped = self._clipping.clip(gradients, norm)
         self._optimizer.step()
-        return 0.0
+        return _CLIPPED if clipped else _APPLIED
 
-    def _update_on_device(self, loss: Tensor, norm: Tensor) -> Tensor:
+    def _update_on_device(self, loss: Tensor, norm: Tensor, gradients: list[Tensor]) -> Update:
         """The same without reading a number."""
         dropped = torch.logical_not(torch.isfinite(norm + loss)).to(torch.float32)
-        if self._max_norm < math.inf:
-            scale = torch.clamp((norm + 1e-6) / self._max_norm, min=1.0).to(torch.float32)
-            self._optimizer.grad_scale = scale  # type: ignore[attr-defined]
+        divisor, clipped = self._clipping.clip_on_device(gradients, norm)
+        if isinstance(self._scale, LossScale):
+            divisor = divisor * self._scale.on(norm.device)
+        if isinstance(divisor, Tensor):
+            self._optimizer.grad_scale = divisor  # type: ignore[attr-defined]
         self._optimizer.found_inf = dropped  # type: ignore[attr-defined]
         self._optimizer.step()
         self._buffers.put_back_if(dropped)
-        return dropped
+        return Update(dropped, clipped)
 
 
 def _no_targets() -> Mistake:

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Literal, NamedTuple, Protocol, final
 
 from trainwright.checkpoint.state import Snapshot
@@ -44,18 +46,45 @@ class StepLimit:
 
 
 @final
-class TimeLimit:
-    """Ends when the training has used its seconds, earlier runs of a resumed one counted in."""
+class Reserve:
+    """The time that an ending takes: one validation and one save, the longest of each so far."""
 
-    def __init__(self, seconds: float, what: str) -> None:
+    def __init__(self) -> None:
+        self._longest: dict[str, float] = {}
+
+    @property
+    def seconds(self) -> float:
+        """0 before anything was measured."""
+        return sum(self._longest.values())
+
+    @contextmanager
+    def measuring(self, part: str) -> Iterator[None]:
+        """Measure the block as one `part` of an ending."""
+        started = time.monotonic()
+        try:
+            yield
+        finally:
+            seconds = time.monotonic() - started
+            self._longest[part] = max(seconds, self._longest.get(part, 0.0))
+
+
+@final
+class TimeLimit:
+    """Ends when the training has used its seconds, earlier runs of a resumed one counted in.
+
+    With a `reserve` it ends as much earlier as the last validation and save will take.
+    """
+
+    def __init__(self, seconds: float, what: str, reserve: Reserve | None = None) -> None:
         self._limit = seconds
         self._what = what
+        self._reserve = reserve or Reserve()
         self._used = 0.0
         self._since = time.monotonic()
 
     def reason(self, progress: Progress) -> StopReason | None:  # noqa: ARG002
-        """`budget` once the time is used."""
-        if self._used_seconds() >= self._limit:
+        """`budget` once the time is used, but for what the ending takes."""
+        if self._used_seconds() + self._reserve.seconds >= self._limit:
             return StopReason("budget", self._what)
         return None
 
@@ -131,6 +160,10 @@ class Patience:
             f"best {self.best:.5g} at step {self.best_step:,}",
         )
 
+    def has_reached(self, value: float) -> bool:
+        """Whether the best value is as good as `value`; no value yet is not."""
+        return self.best >= value if self.direction == "max" else self.best <= value
+
     def snapshot(self) -> Snapshot:
         """The best value, its step, and the validations since."""
         best = "nan" if math.isnan(self.best) else self.best
@@ -149,3 +182,22 @@ class Patience:
         self.best_step = int(snapshot.values["best_step"])
         self._without_gain = int(snapshot.values["without_gain"])
         self._told_step = int(snapshot.values["told_step"])
+
+
+@final
+class TargetReached:
+    """Ends when the watched value is good enough."""
+
+    def __init__(self, patience: Patience, target: float) -> None:
+        self._patience = patience
+        self._target = target
+
+    def reason(self, progress: Progress) -> StopReason | None:  # noqa: ARG002
+        """`early` once a validation has reached it."""
+        if not self._patience.has_reached(self._target):
+            return None
+        return StopReason(
+            "early",
+            f"{self._patience.watch} {self._patience.best:.5g} at step "
+            f"{self._patience.best_step:,} reached its target {self._target:g}",
+        )

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, final
+from typing import final
 
 import torch
 
@@ -18,11 +17,8 @@ from trainwright.contract.section import settled
 from trainwright.contract.training import Training
 from trainwright.core.files import Json
 from trainwright.data.prepared import Prepared
-from trainwright.engine.guard import HaltOnNonFinite
 from trainwright.engine.job import Every, Job
-from trainwright.engine.precision import build_precision
-from trainwright.engine.step import OptimizerStep
-from trainwright.engine.stop import Patience, StepLimit, StopRequested, TimeLimit
+from trainwright.engine.stop import Patience, Reserve, StopRequested, TimeLimit
 from trainwright.model.build import build_network
 from trainwright.objective.build import build_loss
 from trainwright.objective.losses import Mixed, Objective, Supervised
@@ -30,15 +26,18 @@ from trainwright.optim.weights import Weights
 from trainwright.planner.plan import Plan
 from trainwright.predictor.network import NetworkScorer
 from trainwright.run.context import RunContext
+from trainwright.run.ending import (
+    TimedCheckpoints,
+    TimedValidation,
+    build_limits,
+    build_step_rules,
+)
 from trainwright.run.feeding import blends, build_feed, class_rows, shape_of
+from trainwright.run.stepping import WINDOW, Trained, build_stepping, reader
 from trainwright.run.updates import build_updates
 from trainwright.run.validating import Validation, validation_loss
-from trainwright.tracking.events import Number
 from trainwright.tracking.observers import Observers
-from trainwright.tracking.signals import SignalRecorder, read_each
-
-_WINDOW = 50
-"""Steps whose numbers are read and written together."""
+from trainwright.tracking.signals import SignalRecorder
 
 
 @final
@@ -66,37 +65,42 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
     feed = build_feed(contract, prepared, device)
     total_steps = settled(training.num_epochs) * feed.steps_per_epoch
     patience = _patience(training)
+    limits = build_limits(training.stop, total_steps, patience)
     seconds = contract.budget.seconds()
-    limit = TimeLimit(seconds, f"the budget of {seconds / 3600:g} hours")
+    reserve = Reserve()
+    limit = TimeLimit(seconds, f"the budget of {seconds / 3600:g} hours", reserve)
     validate_every = Every(training.validate_every_n_epochs * feed.steps_per_epoch)
     keep = training.checkpointing.keep_top_k
     checkpoints = Checkpoints(run.folder.checkpoints, keep, patience.direction)
     model_state = ModuleState(model)
     updates = build_updates(training, model, model_state, total_steps)
+    rules = build_step_rules(training.stop)
+    trained = Trained(model, objective, updates.optimizer)
+    stepping = build_stepping(training, trained, feed, rules)
     validation = Validation(prepared, scorer, plan, validation_loss(loss, model, prepared, device))
     job = Job(
         model=model,
         feed=feed,
-        step=OptimizerStep(
-            model,
-            objective,
-            updates.optimizer,
-            max_norm=_max_norm(training),
-            precision=build_precision(_precision(training), device),
-        ),
-        knobs=updates.knobs,
-        guard=HaltOnNonFinite(1 if device.type == "cpu" else _WINDOW),
-        stop_rules=(StepLimit(total_steps), patience, limit, StopRequested(run.flag)),
-        state={**updates.state, "random": RandomState(), "patience": patience, "clock": limit},
+        step=stepping.step,
+        knobs=(*updates.knobs, stepping.caution),
+        guard=stepping.guard,
+        stop_rules=(*limits, *rules, patience, limit, StopRequested(run.flag)),
+        state={
+            **updates.state,
+            **stepping.state,
+            "random": RandomState(),
+            "patience": patience,
+            "clock": limit,
+        },
         observers=(
             *run.observers,
             Observers([_recorder(run, device)], run.screen.say),
             run.screen.progress(total_steps),
         ),
-        validate=updates.validated(validation),
+        validate=TimedValidation(updates.validated(validation), reserve),
         validate_every=validate_every,
         patience=patience,
-        checkpoints=checkpoints,
+        checkpoints=TimedCheckpoints(checkpoints, reserve),
         checkpoint_every=_checkpoint_every(plan, validate_every),
         inventory=_inventory(plan, prepared),
     )
@@ -104,16 +108,7 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
 
 
 def _recorder(run: RunContext, device: torch.device) -> SignalRecorder:
-    read = read_each if device.type == "cpu" else _read_at_once
-    return SignalRecorder(run.folder.signals, _WINDOW, read)
-
-
-def _read_at_once(numbers: Sequence[Number]) -> list[float]:
-    """Read what is still on the device in one go: each read by itself would wait for it."""
-    scalars = [torch.as_tensor(number, dtype=torch.float64) for number in numbers]
-    device = next((scalar.device for scalar in scalars if scalar.is_cuda), torch.device("cpu"))
-    values: list[float] = torch.stack([scalar.to(device) for scalar in scalars]).tolist()
-    return values
+    return SignalRecorder(run.folder.signals, WINDOW, reader(device))
 
 
 def _patience(training: Training) -> Patience:
@@ -130,19 +125,6 @@ def _checkpoint_every(plan: Plan, validate_every: Every) -> Every:
     if any(choice.path == path for choice in plan.choices):
         return validate_every
     return Every(settled(plan.contract.training.checkpointing.save_every_n_steps))
-
-
-def _precision(training: Training) -> Literal["fp32", "bf16"]:
-    match training.mixed_precision:
-        case "fp32" | "bf16" as chosen:
-            return chosen
-        case other:
-            raise AssertionError(f"a plan has no {other}: decided, and available")
-
-
-def _max_norm(training: Training) -> float:
-    clipping = training.gradient_clipping
-    return math.inf if clipping == "off" else clipping
 
 
 def _inventory(plan: Plan, prepared: Prepared) -> Json:

@@ -14,6 +14,7 @@ from trainwright.contract.model import Network
 from trainwright.core.errors import Mistake, Problem
 from trainwright.data.prepared import Prepared
 from trainwright.engine.loop import fit
+from trainwright.engine.precision import matrix_products
 from trainwright.planner.plan import Plan
 from trainwright.predictor.predictor import Predictor
 from trainwright.run.compose import Composed, compose
@@ -31,7 +32,8 @@ class NetworkLearner:
 
     def fit(self, prepared: Prepared, run: RunContext) -> Fitted:
         """Train, going on from the newest checkpoint of the run if it has one."""
-        with _deterministic():
+        choice = self._plan.contract.training.mixed_precision
+        with _deterministic(), matrix_products(choice):
             composed = compose(self._section, self._plan, prepared, run)
             self._check_resumable(composed, run)
             ended = fit(composed.job)

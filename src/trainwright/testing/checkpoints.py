@@ -33,9 +33,10 @@ class MemoryCheckpoints:
         size_bytes = sum(snapshot.size_bytes for snapshot in parts.values())
         return Saved(name, 0.0, size_bytes, step, score)
 
-    def newest_valid(self) -> Loaded | NoCheckpoint:
-        """The one that was kept last."""
-        return self.kept[-1] if self.kept else NoCheckpoint()
+    def newest_valid(self, up_to: int | None = None) -> Loaded | NoCheckpoint:
+        """The one that was kept last, of those up to a step."""
+        fit = [loaded for loaded in self.kept if up_to is None or loaded.step <= up_to]
+        return fit[-1] if fit else NoCheckpoint()
 
 
 @final

@@ -34,7 +34,8 @@ class StepOutcome(NamedTuple):
     `loss` is the mean over the targets of the step, `gradient_norm` the L2 norm before clipping,
     `found_nonfinite` 0 or, where the update was dropped on the device, more. `step_seconds` and
     `data_seconds` are wall time of the host, `rows` the training rows of the step over all ranks,
-    `samples` the cursor of the feed after it, `epoch` the epoch it belongs to.
+    `samples` the cursor of the feed after it, `epoch` the epoch it belongs to, `clipped` 1 where
+    clipping made the gradient smaller.
     """
 
     loss: Number
@@ -46,6 +47,7 @@ class StepOutcome(NamedTuple):
     rows: int
     samples: int
     epoch: int
+    clipped: Number = 0.0
 
 
 class StepKept(NamedTuple):
@@ -57,14 +59,24 @@ class StepKept(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StepDropped:
-    """The update of a step was not applied."""
+    """The update of a step was not applied. `rows` are the training rows it had."""
 
     progress: Progress
     why: str
+    rows: tuple[int, ...] = ()
+    loss: float = math.nan
+    gradient_norm: float = math.nan
 
     def to_json(self) -> Json:
         """Strict JSON."""
-        return {"event": "step_dropped", **_progress(self.progress), "why": self.why}
+        return {
+            "event": "step_dropped",
+            **_progress(self.progress),
+            "why": self.why,
+            "rows": list(self.rows),
+            "loss": number_to_json(self.loss),
+            "gradient_norm": number_to_json(self.gradient_norm),
+        }
 
 
 @dataclass(frozen=True, slots=True)

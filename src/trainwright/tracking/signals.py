@@ -20,6 +20,7 @@ from trainwright.tracking.events import (
     RolledBack,
     Saved,
     Saving,
+    StepDropped,
     StepKept,
     number_from_json,
     read_number,
@@ -33,6 +34,7 @@ SIGNALS = (
     "learning_rate",
     "gradient_norm",
     "nonfinite",
+    "clipped",
     "step_seconds",
     "data_seconds",
     "memory_bytes",
@@ -81,7 +83,8 @@ class SignalRecorder:
             self._keep(event)
             if len(self._kept) >= self._window:
                 self.flush()
-        elif isinstance(event, Resumed | RolledBack):
+        elif isinstance(event, Resumed | RolledBack | StepDropped):
+            # On a device a drop is known late: steps behind it were counted one too high.
             self.flush()
             self._file.cut(_size_up_to(self._path, event.progress.step))
         else:
@@ -106,16 +109,18 @@ class SignalRecorder:
                 *(outcome.loss for outcome in outcomes),
                 *(outcome.gradient_norm for outcome in outcomes),
                 *(outcome.found_nonfinite for outcome in outcomes),
+                *(outcome.clipped for outcome in outcomes),
             ]
         )
         memory = self._memory()
         return "".join(
-            _line(step, loss, norm, nonfinite, memory)
-            for step, loss, norm, nonfinite in zip(
+            _line(step, loss, norm, nonfinite, clipped, memory)
+            for step, loss, norm, nonfinite, clipped in zip(
                 steps,
                 numbers[:count],
                 numbers[count : 2 * count],
-                numbers[2 * count :],
+                numbers[2 * count : 3 * count],
+                numbers[3 * count :],
                 strict=True,
             )
         )
@@ -164,7 +169,9 @@ def _not_a_signal(path: Path, line: int) -> Mistake:
     )
 
 
-def _line(step: StepKept, loss: float, norm: float, nonfinite: float, memory: int) -> str:
+def _line(
+    step: StepKept, loss: float, norm: float, nonfinite: float, clipped: float, memory: int
+) -> str:
     # Formatted by hand: json.dumps takes three times as long, and this runs for every step.
     progress, outcome = step
     shown: Sequence[float | str] = (loss, outcome.learning_rate, norm, nonfinite)
@@ -173,7 +180,8 @@ def _line(step: StepKept, loss: float, norm: float, nonfinite: float, memory: in
     return (
         f'{{"step": {progress.step}, "epoch": {progress.epoch}, "loss": {shown[0]}, '
         f'"learning_rate": {shown[1]}, "gradient_norm": {shown[2]}, '
-        f'"nonfinite": {shown[3]}, "step_seconds": {outcome.step_seconds:.4g}, '
+        f'"nonfinite": {shown[3]}, "clipped": {clipped:.0f}, '
+        f'"step_seconds": {outcome.step_seconds:.4g}, '
         f'"data_seconds": {outcome.data_seconds:.4g}, "memory_bytes": {memory}}}\n'
     )
 

@@ -20,6 +20,8 @@ def not_available(folder: Path, *overrides: str) -> dict[str, str]:
 
 def test_what_this_version_does_is_available(tmp_path: Path) -> None:
     for overrides in (
+        ["training.mixed_precision=tf32"],
+        ["training.mixed_precision=fp16", "training.gradient_clipping={kind: zclip}"],
         ["training.mixed_precision=bf16", "data.num_workers=0", "distributed.num_gpus=1"],
         ["model.kind=boosting", "task=regression"],
         ["model.kind=linear", "distributed.backend=gloo"],
@@ -36,7 +38,6 @@ def test_what_this_version_does_is_available(tmp_path: Path) -> None:
         ("model={architecture: x}", "model.architecture", "x"),
         ("task=ranking", "task", "ranking"),
         ("task=retrieval", "task", "retrieval"),
-        ("training.mixed_precision=fp16", "training.mixed_precision", "fp16"),
         ("data.path=s3://key:secret@bucket/x", "data.path", "s3://..."),
         ("data.path=gs://b/x", "data.path", "gs://..."),
         ("data.path=https://h/x", "data.path", "https://..."),

@@ -78,7 +78,6 @@ def test_the_mended_example_reads_as_it_says(tmp_path: Path) -> None:
     assert training.mixed_precision == "fp16"
     assert {problem.path for problem in unavailable(document.contract, document.written)} == {
         "model.architecture",
-        "training.mixed_precision",
         "data.train_path",
         "data.val_path",
         "data.num_workers",
@@ -197,6 +196,25 @@ def test_missing_sections_are_named_together_with_examples(tmp_path: Path) -> No
         ("training: {gradient_clipping: of}", "training.gradient_clipping", "off, or a", "off?"),
         ("training: {scheduler: {name: cosin}}", "training.scheduler.name", "constant", "cosine"),
         (
+            "training: {gradient_clipping: {kind: zclp}}",
+            "training.gradient_clipping.kind",
+            "zclip",
+            "did you mean zclip?",
+        ),
+        (
+            "training: {gradient_clipping: {kind: zclip, z: -1}}",
+            "training.gradient_clipping.z",
+            "a number above 0",
+            "",
+        ),
+        (
+            "training: {gradient_clipping: {kind: zclip, zz: 1}}",
+            "training.gradient_clipping.zz",
+            "decay",
+            "",
+        ),
+        ("training: {guard: {spike: skip}}", "training.guard.spike", "raise, rollback, ignore", ""),
+        (
             "training: {scheduler: {warmup_ratio: 1}}",
             "training.scheduler.warmup_ratio",
             "below 1",
@@ -205,7 +223,7 @@ def test_missing_sections_are_named_together_with_examples(tmp_path: Path) -> No
         (
             "training: {mixed_precision: fp8}",
             "training.mixed_precision",
-            "one of: auto, fp32, bf16, fp16",
+            "one of: auto, fp32, tf32, bf16, fp16",
             "",
         ),
         ("training: {checkpointing: {save_optimizer_state: yes}}",

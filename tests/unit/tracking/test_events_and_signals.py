@@ -107,7 +107,7 @@ def test_lines_are_written_by_window_with_exact_numbers(tmp_path: Path) -> None:
         assert path.exists() == (step >= 4)
     assert len(read_signals(path)["loss"]) == 4
     recorder.observe(Ended(HERE, "finished", ""))
-    assert reads == [12, 3]
+    assert reads == [16, 4]
     columns = read_signals(path)
     assert list(columns) == list(SIGNALS)
     assert columns["step"] == [1, 2, 3, 4, 5]

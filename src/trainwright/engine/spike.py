@@ -1,0 +1,140 @@
+"""Telling a loss that has left its course from noise, at the cost of two comparisons a step."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterable
+from typing import NamedTuple, final
+
+from trainwright.checkpoint.state import Snapshot
+
+_WINDOW = 64
+_ARMED_AT = 32
+_FIT_EVERY = 64
+_NEEDED, _OF = 3, 5
+_LEAST_RISE = math.log(1.5)
+_LEAST_DEVIATION = 0.02
+_FAR_NORM = 4.0
+_RATE_JUMP = 1.5
+_MAD_TO_DEVIATION = 1.4826
+
+
+class Spike(NamedTuple):
+    """A loss that has left its course. `steps` is how many steps ago it began, this one included;
+    `usual` the median loss before it, `z` the robust z-score now."""
+
+    steps: int
+    loss: float
+    usual: float
+    z: float
+    gradient_norm: float
+    usual_norm: float
+
+
+@final
+class SpikeWatch:
+    """Looks for steps whose log-loss stands far above the median of the last 64 calm ones.
+
+    With the median m and the deviation s = 1.4826 MAD of the log-losses in the window, a step is
+    suspicious if its z = (log loss - m) / s is above the threshold, its loss at least 1.5 times the
+    median, and its gradient norm over 4 times the median norm (or z twice the threshold). Three
+    suspicious steps of five are a spike. Suspicious steps do not enter the window. Median and
+    deviation are renewed every 64 calm steps. It is armed after 32 calm steps, and anew when the
+    learning rate leaps up by half. A window with a loss of 0 or less cannot alarm.
+
+    A z-score of loss and norm over a window follows llm.c (Karpathy 2024, `outlier_detector.h`);
+    median and MAD in the place of mean and deviation keep the spike from hiding itself.
+    """
+
+    def __init__(self, threshold: float) -> None:
+        self._threshold = threshold
+        self._rate = 0.0
+        self._losses: deque[float] = deque(maxlen=_WINDOW)
+        self._norms: deque[float] = deque(maxlen=_WINDOW)
+        self.rearm()
+
+    def rearm(self) -> None:
+        """Forget the course: what comes has another one."""
+        self._losses.clear()
+        self._norms.clear()
+        self._until_fit = _ARMED_AT
+        self._recent = 0
+        self._limit = math.inf
+        self._center, self._deviation, self._norm = 0.0, 1.0, 0.0
+
+    def look(self, loss: float, norm: float, rate: float) -> Spike | None:
+        """Take in one applied step with finite numbers; the spike that it confirms."""
+        if rate > _RATE_JUMP * self._rate:
+            self.rearm()
+        self._rate = rate
+        if loss > self._limit:
+            z = (math.log(loss) - self._center) / self._deviation
+            if norm > _FAR_NORM * self._norm or z > 2 * self._threshold:
+                return self._suspect(loss, norm, z)
+        self._losses.append(loss)
+        self._norms.append(norm)
+        if self._recent:
+            self._recent = self._recent << 1 & _MASK
+        self._until_fit -= 1
+        if not self._until_fit:
+            self._fit()
+        return None
+
+    def snapshot(self) -> Snapshot:
+        """The window, what was made of it, and the steps that are suspicious."""
+        return Snapshot(
+            values={
+                "losses": list(self._losses),
+                "norms": list(self._norms),
+                "rate": self._rate,
+                "until_fit": self._until_fit,
+                "recent": self._recent,
+                "limit": self._limit,
+                "center": self._center,
+                "deviation": self._deviation,
+                "norm": self._norm,
+            }
+        )
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Look on from there."""
+        values = snapshot.values
+        self._losses = _window(values["losses"])
+        self._norms = _window(values["norms"])
+        self._rate = float(values["rate"])
+        self._until_fit = int(values["until_fit"])
+        self._recent = int(values["recent"])
+        self._limit = float(values["limit"])
+        self._center = float(values["center"])
+        self._deviation = float(values["deviation"])
+        self._norm = float(values["norm"])
+
+    def _suspect(self, loss: float, norm: float, z: float) -> Spike | None:
+        self._recent = (self._recent << 1 | 1) & _MASK
+        if self._recent.bit_count() < _NEEDED:
+            return None
+        began = self._recent.bit_length()
+        return Spike(began, loss, math.exp(self._center), z, norm, self._norm)
+
+    def _fit(self) -> None:
+        self._until_fit = _FIT_EVERY
+        middle = len(self._norms) // 2
+        self._norm = sorted(self._norms)[middle]
+        if min(self._losses) <= 0:
+            self._limit = math.inf
+            return
+        logs = sorted(map(math.log, self._losses))
+        center = self._center = logs[middle]
+        spread = sorted([abs(log - center) for log in logs])[middle]
+        self._deviation = max(_MAD_TO_DEVIATION * spread, _LEAST_DEVIATION)
+        rise = max(self._threshold * self._deviation, _LEAST_RISE)
+        self._limit = math.exp(min(self._center + rise, _LARGEST_LOG))
+
+
+_MASK = (1 << _OF) - 1
+_LARGEST_LOG = 700.0
+
+
+def _window(values: Iterable[float]) -> deque[float]:
+    return deque((float(value) for value in values), maxlen=_WINDOW)

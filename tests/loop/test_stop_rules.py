@@ -1,0 +1,143 @@
+"""Stop rules: when they hold, what they survive, and an ending that fits into the budget."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from canary import STEPS, Canary, Setting, differences, everything, start  # noqa: E402
+from trainwright.checkpoint.store import Checkpoints  # noqa: E402
+from trainwright.core.progress import Progress  # noqa: E402
+from trainwright.engine.stop import Patience, Reserve, TargetReached, TimeLimit  # noqa: E402
+from trainwright.engine.watching import (  # noqa: E402
+    GradientNormBelow,
+    LossPlateau,
+    StepRule,
+    WatchedStep,
+)
+from trainwright.testing.checkpoints import MemoryCheckpoints  # noqa: E402
+from trainwright.tracking.events import Event, StepKept  # noqa: E402
+
+pytestmark = pytest.mark.torch
+
+HERE = Progress()
+
+
+def watched(canary: Canary, rule: StepRule, window: int = 1) -> Canary:
+    step = WatchedStep(canary.job.step, (rule,), window)
+    canary.change(
+        step=step,
+        stop_rules=(*canary.job.stop_rules, rule),
+        state={**canary.job.state, "stop": step},
+    )
+    return canary
+
+
+def test_a_plateau_is_two_stretches_without_gain() -> None:
+    rule = LossPlateau(4, 0.1)
+    for loss in [8.0] * 4 + [7.0] * 4 + [6.0] * 4 + [5.5] * 3:
+        rule.take(loss, 1.0)
+        assert rule.reason(HERE) is None
+    rule.take(5.5, 1.0)
+    reason = rule.reason(HERE)
+    assert reason is not None
+    assert reason.kind == "early"
+    assert "5.5 over the last 4 steps, 6 over those before" in reason.text
+
+
+def test_a_negative_loss_that_falls_is_no_plateau() -> None:
+    rule = LossPlateau(2, 0.1)
+    for loss in (-1.0, -1.0, -2.0, -2.0):
+        rule.take(loss, 1.0)
+    assert rule.reason(HERE) is None
+    for loss in (-2.1, -2.1):
+        rule.take(loss, 1.0)
+    assert rule.reason(HERE) is not None
+
+
+def test_a_small_gradient_counts_ten_times_in_a_row() -> None:
+    rule = GradientNormBelow(0.5)
+    for norm in [0.4] * 9 + [0.6] + [0.4] * 9:
+        rule.take(1.0, norm)
+        assert rule.reason(HERE) is None
+    rule.take(1.0, 0.4)
+    assert rule.reason(HERE) is not None
+
+
+@pytest.mark.parametrize(("direction", "values"), [("min", [3, 2, 1.5]), ("max", [0.5, 0.8, 0.9])])
+def test_a_target_is_reached_by_the_watched_value(direction: str, values: list[float]) -> None:
+    patience = Patience("val_score", direction, math.inf)
+    rule = TargetReached(patience, values[-1])
+    assert rule.reason(HERE) is None
+    for step, value in enumerate([math.nan, *values]):
+        assert rule.reason(HERE) is None
+        patience.tell(value, step)
+    reason = rule.reason(HERE)
+    assert reason is not None
+    assert f"at step {len(values)} reached its target" in reason.text
+
+
+RULES: dict[str, Callable[[], StepRule]] = {
+    "plateau": lambda: LossPlateau(3, 0.9),
+    "norm": lambda: GradientNormBelow(1e9),
+}
+
+
+@pytest.mark.parametrize("window", [1, 5])
+@pytest.mark.parametrize("cut", [1, 2, 3, 5])
+@pytest.mark.parametrize("name", RULES)
+def test_a_cut_run_ends_at_the_same_step(name: str, cut: int, window: int, tmp_path: Path) -> None:
+    def begin(folder: str, process: int = 0) -> Canary:
+        store = Checkpoints(tmp_path / folder / "ckpt", 99)
+        canary = start(tmp_path / folder, store, Setting(), process)
+        return watched(canary, RULES[name](), window)
+
+    whole = begin("whole")
+    ended = whole.fit()
+    assert ended.kind == "early"
+    assert cut < ended.progress.step < STEPS
+    expected = everything(whole, ended)
+    first = begin("cut")
+
+    def stop(event: Event) -> None:
+        if isinstance(event, StepKept) and event.progress.step == cut:
+            first.flag.raise_flag("SIGTERM")
+
+    first.on_event.append(stop)
+    first.fit()
+    second = begin("cut", process=6)
+    assert differences(everything(second, second.fit()), expected) == []
+
+
+def test_an_ending_is_paid_from_the_budget(tmp_path: Path) -> None:
+    reserve = Reserve()
+    limit = TimeLimit(1000.0, "the budget", reserve)
+    assert limit.reason(HERE) is None
+    with reserve.measuring("save"):
+        pass
+    reserve._longest["validation"] = 990.0
+    assert limit.reason(HERE) is None
+    reserve._longest["save"] = 11.0
+    reason = limit.reason(HERE)
+    assert reason is not None
+    assert reason.kind == "budget"
+    canary = start(tmp_path, MemoryCheckpoints())
+    canary.change(stop_rules=(limit,))
+    assert canary.fit().kind == "budget"
+
+
+def test_the_longest_of_each_part_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    reserve = Reserve()
+    assert reserve.seconds == 0
+    for part, seconds in (("save", 2.0), ("save", 1.0), ("validation", 4.0)):
+        with reserve.measuring(part):
+            now[0] += seconds
+    assert reserve.seconds == 6.0

@@ -1,0 +1,76 @@
+"""Choices of `training` that change the step, from the contract to the verdict."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from command import CONTRACT, command, inside, write_project  # noqa: E402
+
+pytestmark = pytest.mark.torch
+
+NETWORK = (
+    CONTRACT.replace("kind: boosting", "kind: mlp").replace("max_trees: 5", "hidden: [16, 8]")
+    + "training:\n  num_epochs: 4\n  batch_size: 32\n"
+)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Iterator[Path]:
+    write_project(tmp_path, NETWORK)
+    with inside(tmp_path):
+        yield tmp_path
+
+
+def signals() -> list[dict[str, float]]:
+    lines = Path("runs/one/signals.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def parts() -> set[str]:
+    (folder, *_) = sorted(Path("runs/one/checkpoints").glob("step-*"))
+    return {path.stem for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ("training.gradient_clipping={kind: autoclip}", "training.mixed_precision=fp16"),
+        ("training.gradient_clipping={kind: zclip, warmup_steps: 5}",),
+        ("training.gradient_clipping={kind: value, max_value: 0.01}",),
+        ("training.mixed_precision=tf32",),
+    ],
+    ids=["autoclip, fp16", "zclip", "value", "tf32"],
+)
+def test_a_network_trains_with_it(settings: tuple[str, ...], project: Path) -> None:
+    words = [word for setting in settings for word in ("--set", setting)]
+    ran = command("train", "small.yaml", "--run", "one", *words)
+    assert ran.code in (0, 3), ran.err
+    assert len(signals()) > 4
+    if "value" in settings[0] or "autoclip" in settings[0]:
+        assert {line["clipped"] for line in signals()} >= {1}
+    assert ("scaler" in parts()) == ("training.mixed_precision=fp16" in settings)
+    assert torch.get_float32_matmul_precision() == "highest"
+
+
+@pytest.mark.parametrize(
+    ("setting", "reason"),
+    [
+        ("training.stop.max_steps=5", "all 5 steps"),
+        ("training.stop.target_reached=0.5", "reached its target 0.5"),
+        ("training.stop.gradient_norm_below=1000", "the gradient norm is below 1000 for 10 steps"),
+        ("training.stop.loss_plateau={steps: 3, min_gain: 0.9}", "the training loss is on a"),
+    ],
+)
+def test_a_stop_rule_of_the_contract_ends_the_run(setting: str, reason: str, project: Path) -> None:
+    ran = command("train", "small.yaml", "--run", "one", "--set", setting)
+    assert ran.code in (0, 3), ran.err
+    events = [json.loads(line) for line in Path("runs/one/events.jsonl").read_text().splitlines()]
+    (ended,) = [event for event in events if event["event"] == "ended"]
+    assert reason in ended["reason"]
+    assert ended["step"] < 4 * 7
