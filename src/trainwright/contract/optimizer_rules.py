@@ -32,6 +32,19 @@ def check_schedule_free(contract: Contract, _written: frozenset[str]) -> Iterato
         )
 
 
+def check_one_mean(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+    """Schedule-free learning evaluates a mean already; a mean of that would be neither."""
+    training = contract.training
+    if isinstance(training.optimizer, ScheduleFreeAdamW) and training.average != "off":
+        yield Problem(
+            "schedule_free_adamw evaluates a mean of the weights already",
+            path="training.average",
+            found=training.average.kind,
+            expected="off",
+            fix="remove training.average, or choose another optimizer",
+        )
+
+
 def check_batch_scaling(contract: Contract, written: frozenset[str]) -> Iterator[Problem]:
     """A base that nothing is scaled from would be a mistake unseen."""
     path = "training.optimizer.base_batch_size"

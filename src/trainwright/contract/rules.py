@@ -25,6 +25,7 @@ from trainwright.contract.model import Boosting, Linear
 from trainwright.contract.optimizer_rules import (
     check_batch_scaling,
     check_nesterov,
+    check_one_mean,
     check_plateau,
     check_schedule_free,
     check_stretches,
@@ -368,6 +369,7 @@ RULES: tuple[Rule, ...] = (
     batch_arithmetic,
     training_has_effect,
     check_schedule_free,
+    check_one_mean,
     check_batch_scaling,
     check_nesterov,
     check_warmup,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
+from trainwright.contract.averaging import Average
 from trainwright.contract.clipping import GradientClipping
 from trainwright.contract.guard import Guard
 from trainwright.contract.objective import AutoLoss, Loss
@@ -86,6 +87,9 @@ class Training(Section):
     gradient_clipping: GradientClipping = 1.0
     """What is done to a gradient that is too large: `off`, a largest L2 norm of the whole gradient,
     or a section with its `kind`."""
+
+    average: Average = "off"
+    """A mean of the weights over time that is evaluated and kept in their place."""
 
     stop: Stop = Stop()
     """Reasons to end beside the epochs, the budget and early stopping."""

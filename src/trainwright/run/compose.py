@@ -81,7 +81,7 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
     job = Job(
         model=model,
         feed=feed,
-        step=stepping.step,
+        step=updates.averaged(stepping.step),
         knobs=(*updates.knobs, stepping.caution),
         guard=stepping.guard,
         stop_rules=(*limits, *rules, patience, limit, StopRequested(run.flag)),

@@ -9,6 +9,7 @@ from typing import final
 
 from torch import nn
 
+from trainwright.checkpoint.averaging import MeanState
 from trainwright.checkpoint.evaluated import evaluated_state
 from trainwright.checkpoint.module import ModuleState
 from trainwright.checkpoint.optimizer import OptimizerState
@@ -16,7 +17,10 @@ from trainwright.checkpoint.plateau import PlateauState
 from trainwright.checkpoint.state import Stateful
 from trainwright.contract.section import settled
 from trainwright.contract.training import Training
+from trainwright.engine.averaging import AveragedStep
 from trainwright.engine.job import Validate
+from trainwright.engine.step import Step
+from trainwright.optim.averaging import ExponentialMean
 from trainwright.optim.build import build_optimizer, build_weights
 from trainwright.optim.freezing import Unfreezing, freeze
 from trainwright.optim.knob import Knob, LearningRate
@@ -30,13 +34,21 @@ from trainwright.optim.weights import Evaluating, Weights
 @dataclass(frozen=True, slots=True)
 class Updates:
     """What changes a model's weights, with what a job needs of it: knobs, state, and a validation
-    that sees the weights to keep. `state` holds the model too."""
+    that sees the weights to keep. `state` holds the model too, `means` the mean of the weights if
+    there is one."""
 
     optimizer: Optimizer
     weights: Weights
     schedule: Schedule | Plateau
     knobs: tuple[Knob, ...]
     state: Mapping[str, Stateful]
+    means: tuple[ExponentialMean, ...]
+
+    def averaged(self, step: Step) -> Step:
+        """A step after which each mean takes the weights in."""
+        for mean in self.means:
+            step = AveragedStep(step, mean)
+        return step
 
     def validated(self, validate: Validate) -> Validate:
         """A validation of the evaluated weights, told to the schedule if that listens."""
@@ -53,11 +65,17 @@ def build_updates(
     freeze(model, training.freeze)
     optimizer = build_optimizer(training.optimizer, model, settled(training.effective_batch_size))
     weights = build_weights(training.optimizer, optimizer)
+    means: tuple[ExponentialMean, ...] = ()
+    if training.average != "off":
+        weights = mean = ExponentialMean(model, training.average.decay)
+        means = (mean,)
     schedule = build_schedule(training.scheduler, total_steps)
     state: dict[str, Stateful] = {"model": model_state, **evaluated_state(weights, model_state)}
+    for mean in means:
+        state["mean"] = MeanState(mean)
     if isinstance(schedule, Plateau):
         state["plateau"] = PlateauState(schedule)
     if training.checkpointing.save_optimizer_state:
         state["optimizer"] = OptimizerState(optimizer, model.named_parameters())
     knobs = (LearningRate(optimizer, schedule), Unfreezing(model, training.freeze))
-    return Updates(optimizer, weights, schedule, knobs, state)
+    return Updates(optimizer, weights, schedule, knobs, state, means)

@@ -1,0 +1,31 @@
+"""The state of a mean of the weights."""
+
+from __future__ import annotations
+
+from typing import final
+
+from trainwright.checkpoint.mismatch import check_same_layout
+from trainwright.checkpoint.state import Snapshot
+from trainwright.optim.averaging import ExponentialMean
+
+
+@final
+class MeanState:
+    """The mean of each weight by name."""
+
+    def __init__(self, mean: ExponentialMean) -> None:
+        self._mean = mean
+
+    def snapshot(self) -> Snapshot:
+        """A copy of the mean."""
+        return Snapshot(tensors=self._mean.mean)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Write the mean back.
+
+        Raises:
+            Mistake: of a model with other names, shapes or dtypes; nothing has changed.
+        """
+        check_same_layout("mean of the weights", self._mean.mean, snapshot.tensors)
+        for name, mean in self._mean.mean.items():
+            mean.copy_(snapshot.tensors[name])

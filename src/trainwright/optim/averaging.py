@@ -1,0 +1,57 @@
+"""A mean of the weights over time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import final
+
+import torch
+from torch import Tensor, nn
+
+
+@final
+class ExponentialMean:
+    """m <- d m + (1 - d) w over the parameters and floating buffers w of a model (Tarvainen and
+    Valpola 2017, arXiv:1703.01780, equation 2), from the weights that the model has now.
+
+    It is also the `Weights` to evaluate: inside `evaluated` the model holds m.
+    """
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        named = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+        self._live = {name: one.detach() for name, one in named.items() if one.is_floating_point()}
+        self.mean: Mapping[str, Tensor] = {name: one.clone() for name, one in self._live.items()}
+        self._share = 1 - decay
+
+    def take(self, dropped: float | Tensor) -> None:
+        """Take in the weights after a step, unless its update was dropped.
+
+        `dropped` is 0 or 1; a tensor of it on the device is not read.
+        """
+        means, live = list(self.mean.values()), list(self._live.values())
+        if not isinstance(dropped, Tensor):
+            if not dropped:
+                torch._foreach_lerp_(means, live, self._share)
+            return
+        share = self._share * (1 - dropped)
+        for mean, now in zip(means, live, strict=True):
+            mean.lerp_(now, share.to(mean.dtype))
+
+    def evaluated(self) -> AbstractContextManager[None]:
+        """m in place of w."""
+        return self._swapped()
+
+    @contextmanager
+    def _swapped(self) -> Iterator[None]:
+        trained = {name: one.clone() for name, one in self._live.items()}
+        self._write(self.mean)
+        try:
+            yield
+        finally:
+            self._write(trained)
+
+    def _write(self, weights: Mapping[str, Tensor]) -> None:
+        with torch.no_grad():
+            for name, one in self._live.items():
+                one.copy_(weights[name])
