@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import assert_never
 
-from trainwright.contract.data import TableData
+from trainwright.contract.data import ColumnSplit, Data, TableData
 from trainwright.contract.document import Contract
 from trainwright.contract.images import ImageData
 from trainwright.contract.model import Gpt, Pretrained
@@ -97,32 +98,42 @@ def heads_divide_width(contract: Contract, _written: frozenset[str]) -> Iterator
 
 
 def shares_leave_rows(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
-    """Images and texts have a validation part, a text also a test part."""
-    data = contract.data
-    match data:
-        case TableData():
-            return
-        case ImageData():
-            shares = {"validation": data.validation}
-        case TokenData():
-            shares = {"validation": data.validation, "test": data.test}
+    """Every part that is divided off gets rows, and so does the training."""
+    section, shares = _shares(contract.data)
     for part, share in shares.items():
         if share == 0:
             yield Problem(
-                f"the {part} part gets nothing",
-                path=f"data.{part}",
+                f"the {part} part gets no rows",
+                path=f"{section}.{part}",
                 found="0",
                 expected="a number above 0 and below 1",
-                fix="write for example 0.05",
+                fix="write for example 0.15",
             )
     if sum(shares.values()) >= 1:
         yield Problem(
-            "nothing is left to train on",
-            path="data.validation",
+            "no rows are left to train on",
+            path=section,
             found=" + ".join(f"{part} {share}" for part, share in shares.items()),
             expected="a sum below 1",
-            fix="write for example 0.05 each",
+            fix="write for example 0.15 each",
         )
+
+
+def _shares(data: Data) -> tuple[str, dict[str, float]]:
+    """Where the shares of the parts stand, and those that are divided off."""
+    match data:
+        case TableData():
+            split = data.split
+            if isinstance(split, ColumnSplit):
+                return "data.split", {}
+            shares = {"validation": split.validation} if not data.val_path else {}
+            return "data.split", shares | ({"test": split.test} if not data.test_path else {})
+        case ImageData():
+            return "data", {"validation": data.validation}
+        case TokenData():
+            return "data", {"validation": data.validation, "test": data.test}
+        case _:
+            assert_never(data)
 
 
 def slices_have_columns(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:

@@ -209,37 +209,6 @@ def split_of_given_parts(contract: Contract, written: frozenset[str]) -> Problem
         )
 
 
-def split_shares(contract: Contract, _written: frozenset[str]) -> Problems:
-    """Every part that is divided off gets rows, and so does the training."""
-    data = contract.data
-    if not isinstance(data, TableData):
-        return
-    if isinstance(data.split, ColumnSplit):
-        return
-    shares = {}
-    if not data.val_path:
-        shares["validation"] = data.split.validation
-    if not data.test_path:
-        shares["test"] = data.split.test
-    for part, share in shares.items():
-        if share == 0:
-            yield Problem(
-                f"the {part} part gets no rows",
-                path=f"data.split.{part}",
-                found="0",
-                expected="a number above 0 and below 1",
-                fix="write for example 0.15",
-            )
-    if sum(shares.values()) >= 1:
-        yield Problem(
-            "no rows are left to train on",
-            path="data.split",
-            found=" + ".join(f"{part} {share}" for part, share in shares.items()),
-            expected="a sum below 1",
-            fix="write for example 0.15 each",
-        )
-
-
 def target_is_not_a_feature(contract: Contract, _written: frozenset[str]) -> Problems:
     """The target is read, never left out, and never decides the split."""
     data = contract.data
@@ -361,7 +330,6 @@ RULES: tuple[Rule, ...] = (
     *KIND_RULES,
     one_source,
     split_of_given_parts,
-    split_shares,
     target_is_not_a_feature,
     column_formats,
     missing_numbers_are_filled,

@@ -144,11 +144,6 @@ def read_source(written: str, folder: Path, path: str = "data.path") -> SourceFi
     )
 
 
-def read_frame(file: Path) -> pl.DataFrame:
-    """The rows of a file before any cleaning, for `Features.read`."""
-    return read_source(file.name, file.parent, "").frame
-
-
 def _format_of(written: str, path: str) -> tuple[Format, Compression]:
     suffixes = [suffix.lower() for suffix in Path(written).suffixes]
     compression: Compression = ""

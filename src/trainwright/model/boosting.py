@@ -97,10 +97,6 @@ class Boosted:
             return raw[:, None]
         return np.stack([1 - raw, raw], axis=1) if self.outputs == 2 else raw
 
-    def importances(self) -> Floats:
-        """Total gain of the splits on each matrix column: numeric columns, then categories."""
-        return np.asarray(self.booster.feature_importance("gain"), np.float64)
-
     def write(self, folder: Path) -> None:
         """Write `model.txt`, in LightGBM's own text format, and `boosting.json`."""
         write_text(folder / "model.txt", self.booster.model_to_string())

@@ -58,17 +58,6 @@ def group_parameters(model: nn.Module, factors: Factors = NO_FACTORS) -> list[Gr
     return [Group(tuple(groups[key]), *key) for key in keys]
 
 
-def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
-    """At most two groups, decayed and not, for an optimizer of torch with one learning rate."""
-    return [
-        {
-            "params": list(group.parameters),
-            "weight_decay": weight_decay if group.is_decayed else 0.0,
-        }
-        for group in group_parameters(model)
-    ]
-
-
 def divide(
     groups: Collection[Group], chosen: Collection[nn.Parameter]
 ) -> tuple[list[Group], list[Group]]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 from trainwright.contract.document import Contract
+from trainwright.contract.model import Boosting, Linear, Pretrained
 from trainwright.contract.reading import Document, placed
 from trainwright.core.errors import ContractMistake
 from trainwright.core.files import Json
 from trainwright.core.hashing import hash_value
 from trainwright.data.reading import DataFacts
+from trainwright.model.shape import Shape
 from trainwright.planner.choices import Choice, decide
 from trainwright.planner.data_rules import problems_with_data
 from trainwright.planner.device import DeviceFacts
@@ -30,6 +32,13 @@ class Plan:
     choices: tuple[Choice, ...]
     estimate: Estimate
     hash: str
+
+    def with_shape(self, shape: Shape) -> Plan:
+        """The plan once the data is encoded: a network's parameters are known then."""
+        model = self.contract.model
+        if isinstance(model, Boosting | Linear | Pretrained):
+            return self
+        return replace(self, estimate=self.estimate.with_parameters(model, shape))
 
     def to_json(self) -> Json:
         """Everything, as JSON."""

@@ -95,11 +95,6 @@ def read_bundle(folder: Path) -> Predictor:
         raise _not_whole(folder, f"its content cannot be read ({error})") from error
 
 
-def read_about(folder: Path) -> Json:
-    """What `write_bundle` was given as `about`."""
-    return _read_manifest(folder).get("about")
-
-
 def _read_scorer(kind: str, folder: Path) -> Scorer:
     # Imported here: each kind needs its library, and a bundle needs one kind.
     match kind:

@@ -10,6 +10,7 @@ import torch
 
 from trainwright.checkpoint.module import ModuleState
 from trainwright.checkpoint.random_state import RandomState
+from trainwright.checkpoint.state import Stateful
 from trainwright.checkpoint.store import Checkpoints
 from trainwright.contract.metric import Direction
 from trainwright.contract.model import Network
@@ -32,11 +33,12 @@ from trainwright.run.ending import (
     build_limits,
     build_step_rules,
 )
-from trainwright.run.feeding import blends, build_feed, class_rows, shape_of
+from trainwright.run.feeding import blends, build_feed, class_rows
+from trainwright.run.shapes import shape_of
 from trainwright.run.stepping import WINDOW, Trained, build_stepping, reader
 from trainwright.run.updates import build_updates
 from trainwright.run.validating import Validation, validation_loss
-from trainwright.tracking.observers import Observers
+from trainwright.tracking.observers import Observer, Observers
 from trainwright.tracking.signals import SignalRecorder
 
 
@@ -85,18 +87,8 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
         knobs=(*updates.knobs, stepping.caution),
         guard=stepping.guard,
         stop_rules=(*limits, *rules, patience, limit, StopRequested(run.flag)),
-        state={
-            **updates.state,
-            **stepping.state,
-            "random": RandomState(),
-            "patience": patience,
-            "clock": limit,
-        },
-        observers=(
-            *run.observers,
-            Observers([_recorder(run, device)], run.screen.say),
-            run.screen.progress(total_steps),
-        ),
+        state={**updates.state, **stepping.state, **_own_state(patience, limit)},
+        observers=_observers(run, device, total_steps),
         validate=TimedValidation(updates.validated(validation), reserve),
         validate_every=validate_every,
         patience=patience,
@@ -107,8 +99,15 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
     return Composed(job, checkpoints, model_state, scorer, updates.weights)
 
 
-def _recorder(run: RunContext, device: torch.device) -> SignalRecorder:
-    return SignalRecorder(run.folder.signals, WINDOW, reader(device))
+def _observers(run: RunContext, device: torch.device, total_steps: int) -> tuple[Observer, ...]:
+    recorder = SignalRecorder(run.folder.signals, WINDOW, reader(device))
+    shown = run.screen.progress(total_steps)
+    return (*run.observers, Observers([recorder], run.screen.say), shown)
+
+
+def _own_state(patience: Patience, limit: TimeLimit) -> dict[str, Stateful]:
+    """What a checkpoint holds beside what makes and judges the updates."""
+    return {"random": RandomState(), "patience": patience, "clock": limit}
 
 
 def _patience(training: Training) -> Patience:

@@ -12,30 +12,12 @@ from trainwright.contract.images import Augment, ImageData
 from trainwright.contract.model import Gpt
 from trainwright.contract.section import settled
 from trainwright.data.augment import ImageStore
-from trainwright.data.features import Features
 from trainwright.data.feed import Feed
-from trainwright.data.pixels import Pixels
 from trainwright.data.prepared import Prepared
 from trainwright.data.store import Batch, Store, TensorStore, WindowStore
 from trainwright.data.table import ImageInputs, Integers, Part, TableInputs, TokenInputs
 from trainwright.data.target import Classes, Numbers
 from trainwright.data.vocabulary import TextVocabulary
-from trainwright.model.shape import ImageShape, Shape, TableShape, TokenShape
-
-
-def shape_of(prepared: Prepared) -> Shape:
-    """What the data looks like to a network."""
-    outputs = prepared.target.outputs
-    match prepared.features:
-        case Features() as table:
-            return TableShape(len(table.numeric_names), table.cardinalities, outputs)
-        case Pixels() as images:
-            size = (images.channels, images.height, images.width)
-            return ImageShape(size, images.mean, images.deviation, outputs)
-        case TextVocabulary():
-            return TokenShape(outputs)
-        case _:
-            assert_never(prepared.features)
 
 
 def build_feed(contract: Contract, prepared: Prepared, device: torch.device) -> Feed:

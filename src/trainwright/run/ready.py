@@ -22,6 +22,7 @@ from trainwright.evaluation.slices import find_slices
 from trainwright.optim.needed import need_optimizer
 from trainwright.planner.device import DeviceFacts, read_device
 from trainwright.planner.plan import Plan, plan
+from trainwright.run.shapes import shape_of
 from trainwright.run.stages import Screen, Stages
 from trainwright.run.summary import describe_data, describe_plan, labelled
 
@@ -76,6 +77,7 @@ def make_ready(request: Request, stages: Stages, screen: Screen) -> Ready:
         prepared = prepare(raw, decided.contract.data, task, contract.seed)
         # Asked again when the model is judged: a mistake in a condition is told before training.
         find_slices(contract.slices, prepared.train.frame)
+    decided = decided.with_shape(shape_of(prepared))
     notes = (labelled("note", note) for note in document.notes)
     for line in (*notes, *describe_data(raw, prepared), describe_plan(decided)):
         screen.say(line)

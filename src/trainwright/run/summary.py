@@ -6,7 +6,7 @@ from collections import Counter
 from typing import assert_never
 
 from trainwright.contract.model import Boosting, Gpt, Linear, Mlp, Pretrained, ResNet, TabularResNet
-from trainwright.core.units import show_bytes
+from trainwright.core.units import show_bytes, show_count
 from trainwright.data.features import Features
 from trainwright.data.kinds import Raw
 from trainwright.data.pixels import Pixels
@@ -74,6 +74,8 @@ def describe_plan(decided: Plan) -> str:
     contract, estimate = decided.contract, decided.estimate
     model = contract.model
     parts: list[str] = [model.kind]
+    if estimate.parameters != "unknown":
+        parts.append(f"{show_count(estimate.parameters)} parameters")
     match model:
         case Boosting():
             parts.append(f"at most {model.max_trees:,} trees of {model.num_leaves} leaves")

@@ -18,7 +18,7 @@ from trainwright.data.features import Features
 from trainwright.data.prepare import prepare_table
 from trainwright.data.prepared import Prepared
 from trainwright.data.reading import read_table
-from trainwright.data.sources import read_frame
+from trainwright.data.sources import read_source
 
 Scale = Literal["none", "standard", "quantile"]
 Impute = Literal["none", "median", "mean"]
@@ -99,7 +99,7 @@ def bits(values: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
 def test_json_keeps_every_bit(tmp_path: Path, scale: Scale, impute: Impute) -> None:
     prepared = made(tmp_path, table(), scale, impute)
     again = Features.from_json(json.loads(json.dumps(prepared.features.to_json())))
-    encoded = again.transform(again.read(read_frame(tmp_path / "a.csv")))
+    encoded = again.transform(again.read(read_source("a.csv", tmp_path).frame))
     for part in (prepared.train, prepared.validation, prepared.test):
         expected = encoded.take(part.rows)
         assert (bits(part.inputs.numeric) == bits(expected.numeric)).all()

@@ -24,7 +24,7 @@ from trainwright.core.errors import DataMistake
 from trainwright.data.prepare import prepare_table, read_part
 from trainwright.data.prepared import Prepared
 from trainwright.data.reading import read_table
-from trainwright.data.sources import read_frame
+from trainwright.data.sources import read_source
 from trainwright.data.target import Classes, Numbers, fit_target, target_from_json
 
 DECIDED = FeaturesSection(numeric="none", impute="none")
@@ -57,7 +57,7 @@ def test_parts_hold_every_row_once_in_ascending_order(tmp_path: Path) -> None:
     prepared = made(tmp_path, section(StratifiedSplit(kind="stratified")))
     parts = (prepared.train, prepared.validation, prepared.test)
     assert sorted(np.concatenate([part.rows for part in parts]).tolist()) == list(range(90))
-    whole = read_frame(tmp_path / "a.csv")
+    whole = read_source("a.csv", tmp_path).frame
     for part in parts:
         assert (np.diff(part.rows) > 0).all()
         assert part.frame["x"].cast(pl.Int64).to_list() == [
@@ -129,7 +129,7 @@ def test_the_version_follows_content_split_and_features_and_not_names(tmp_path: 
 def test_new_labelled_rows_become_a_part(tmp_path: Path) -> None:
     write(tmp_path / "a.csv")
     prepared = made(tmp_path, section(GroupSplit(kind="group", column="g")))
-    part = read_part(read_frame(tmp_path / "a.csv"), prepared.features, prepared.target)
+    part = read_part(read_source("a.csv", tmp_path).frame, prepared.features, prepared.target)
     assert (part.target[prepared.test.rows] == prepared.test.target).all()
     assert part.frame["g"].dtype == pl.Float64
     with pytest.raises(DataMistake, match="holds the target"):

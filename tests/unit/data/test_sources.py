@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from trainwright.contract.data import TableData
 from trainwright.data.delimited import read_delimited
 from trainwright.data.reading import read_table
-from trainwright.data.sources import read_frame, read_source
+from trainwright.data.sources import read_source
 
 FRAME = pl.DataFrame(
     {
@@ -70,24 +70,26 @@ def test_zstd_text(tmp_path: Path) -> None:
     FRAME.write_csv(tmp_path / "rows.csv.zst", compression="zstd")
     plain = tmp_path / "rows.csv"
     FRAME.write_csv(plain)
-    assert read_frame(tmp_path / "rows.csv.zst").equals(read_frame(plain))
+    assert read_source("rows.csv.zst", tmp_path).frame.equals(
+        read_source(plain.name, tmp_path).frame
+    )
 
 
 def test_zstd_json_lines(tmp_path: Path) -> None:
     FRAME.write_ndjson(tmp_path / "rows.jsonl.zst", compression="zstd")
     FRAME.write_ndjson(tmp_path / "rows.jsonl")
-    packed = read_frame(tmp_path / "rows.jsonl.zst")
-    assert packed.equals(read_frame(tmp_path / "rows.jsonl"))
+    packed = read_source("rows.jsonl.zst", tmp_path).frame
+    assert packed.equals(read_source("rows.jsonl", tmp_path).frame)
 
 
 def test_an_arrow_stream(tmp_path: Path) -> None:
     FRAME.write_ipc_stream(tmp_path / "rows.arrow")
-    assert read_frame(tmp_path / "rows.arrow").equals(FRAME)
+    assert read_source("rows.arrow", tmp_path).frame.equals(FRAME)
 
 
 def test_text_stays_text_until_it_is_typed(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("zip,y\n007,no\n012,yes\n")
-    assert read_frame(tmp_path / "a.csv")["zip"].to_list() == ["007", "012"]
+    assert read_source("a.csv", tmp_path).frame["zip"].to_list() == ["007", "012"]
 
 
 @pytest.mark.parametrize("separator", [";", "\t", "|"])
@@ -98,7 +100,7 @@ def test_a_csv_without_commas_in_its_header_may_use_another_separator(separator:
 
 def test_a_byte_order_mark_and_windows_line_ends(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b"\xef\xbb\xbfa,y\r\n1,no\r\n2,yes\r\n")
-    frame = read_frame(tmp_path / "a.csv")
+    frame = read_source("a.csv", tmp_path).frame
     assert frame.columns == ["a", "y"]
     assert frame["y"].to_list() == ["no", "yes"]
 

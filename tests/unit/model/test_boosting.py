@@ -59,12 +59,6 @@ def test_the_curve_has_both_losses_and_they_fall() -> None:
     assert curve[-1].validation < curve[0].validation
 
 
-def test_the_gain_is_where_the_signal_is() -> None:
-    importances = fit_boosting(_job(_rows(seed=1))).importances()
-    assert importances.shape == (3,)
-    assert int(importances.argmax()) == 0
-
-
 def test_the_same_seed_grows_the_same_trees() -> None:
     first = fit_boosting(_job(_rows(seed=1), bagging_fraction=0.5))
     again = fit_boosting(_job(_rows(seed=1), bagging_fraction=0.5))

@@ -13,7 +13,7 @@ from trainwright.optim import needed  # noqa: E402
 from trainwright.optim.build import batch_scale, build_optimizer  # noqa: E402
 from trainwright.optim.factors import block_depths, rate_factors  # noqa: E402
 from trainwright.optim.freezing import Unfreezing, freeze  # noqa: E402
-from trainwright.optim.groups import parameter_groups  # noqa: E402
+from trainwright.optim.groups import group_parameters  # noqa: E402
 from trainwright.optim.hidden import hidden_matrices  # noqa: E402
 from trainwright.optim.knob import LearningRate  # noqa: E402
 from trainwright.optim.optimizer import JointOptimizer, drops_on_device  # noqa: E402
@@ -49,14 +49,14 @@ class Blocks(nn.Module):
 
 def test_decay_is_decided_by_the_type_of_the_module() -> None:
     model = Tied()
-    decayed, plain = parameter_groups(model, 0.1)
-    assert {id(p) for p in decayed["params"]} == {
+    decayed, plain = group_parameters(model)
+    assert {id(p) for p in decayed.parameters} == {
         id(model.bias_like.weight),
         id(model.head.weight),
     }
-    assert decayed["weight_decay"] == 0.1
-    assert plain["weight_decay"] == 0.0
-    everything = [id(p) for p in (*decayed["params"], *plain["params"])]
+    assert decayed.options(0.1, 1.0)["weight_decay"] == 0.1
+    assert plain.options(0.1, 1.0)["weight_decay"] == 0.0
+    everything = [id(p) for p in (*decayed.parameters, *plain.parameters)]
     assert sorted(everything) == sorted(id(p) for p in model.parameters() if p.requires_grad)
 
 

@@ -9,11 +9,12 @@ import pytest
 
 from trainwright.contract.data import Features, StratifiedSplit, TableData
 from trainwright.core.errors import DataMistake, Mistake
+from trainwright.core.files import read_json
 from trainwright.data.prepare import prepare_table
 from trainwright.data.prepared import Prepared
 from trainwright.data.reading import read_table
 from trainwright.evaluation.baselines import fit_baselines
-from trainwright.predictor.bundle import FILES, read_about, read_bundle, write_bundle
+from trainwright.predictor.bundle import FILES, MANIFEST, read_bundle, write_bundle
 from trainwright.predictor.predictor import Predictor
 from trainwright.predictor.rows import frame_of
 from trainwright.testing.scorers import FakeScorer
@@ -67,7 +68,7 @@ ROWS = {"age": [30.0, None, 55.0], "city": ["Bern", "Rome", "Oslo"]}
 def test_a_bundle_predicts_as_its_predictor_does(bundle: Path, predictor: Predictor) -> None:
     again = read_bundle(bundle)
     assert again.predict(ROWS).equals(predictor.predict(ROWS))
-    assert read_about(bundle) == {"run": "x-1"}
+    assert read_json(bundle / MANIFEST)["about"] == {"run": "x-1"}
     assert {path.name for path in bundle.iterdir()} == {
         "bundle.json",
         "features.json",

@@ -10,6 +10,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from safetensors.torch import load_file  # noqa: E402
+
 from command import CONTRACT, command, inside, write_project  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -74,3 +76,12 @@ def test_a_stop_rule_of_the_contract_ends_the_run(setting: str, reason: str, pro
     (ended,) = [event for event in events if event["event"] == "ended"]
     assert reason in ended["reason"]
     assert ended["step"] < 4 * 7
+
+
+def test_the_plan_counts_the_parameters_that_are_trained(project: Path) -> None:
+    ran = command("train", "small.yaml", "--run", "one", "--set", "training.num_epochs=1")
+    assert ran.code in (0, 3), ran.err
+    planned = json.loads(Path("runs/one/plan.json").read_text())["estimate"]["parameters"]
+    weights = load_file(Path("runs/one/bundle/network.safetensors"))
+    assert planned == sum(weight.numel() for weight in weights.values())
+    assert f"{planned:,} parameters" in ran.err
