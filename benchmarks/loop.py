@@ -12,13 +12,11 @@ import argparse
 import json
 import math
 import os
-import platform
 import statistics
 import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import final
 
@@ -28,6 +26,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from page import write_section
 from trainwright.contract.guard import Guard
 from trainwright.core.flag import StopFlag
 from trainwright.data.feed import Feed
@@ -45,7 +44,6 @@ from trainwright.tracking.log import EventLog
 from trainwright.tracking.observers import Observers
 from trainwright.tracking.signals import SignalRecorder
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "benchmarks.md"
 GOALS = {"tiny_mlp": 1.15, "gpt_1m": 1.01}
 TOTAL_STEPS = 100_000
 PEAK = 1e-3
@@ -274,35 +272,21 @@ def _show(seconds: Sequence[float]) -> str:
     return f"{min(seconds) * 1e6:,.1f}, {statistics.median(seconds) * 1e6:,.1f} µs"
 
 
-def page(rows: Sequence[Row], rounds: int) -> str:
-    date = datetime.now(UTC).date().isoformat()
-    return f"""# Benchmarks
-
-`make bench` prints this table; `benchmarks/loop.py --write` writes this page.
-
-## The loop
-
-{" ".join((__doc__ or "").splitlines()[2:]).strip()}
+def section(rows: Sequence[Row], rounds: int) -> str:
+    return f"""{" ".join((__doc__ or "").splitlines()[2:]).strip()}
 
 {table(rows)}
 
-Measured on {date}: {_processor()}, one thread, torch {torch.__version__}, {rounds} rounds. The machine was shared with other work, so look at minimum and median together. `tiny_mlp` is 16-64-1 with batches of 32, `gpt_1m` five blocks of width 128 with batches of 8 x 128 tokens, both in fp32. Without clipping the plain loop computes no gradient norm; ours does, because it is a signal.
+One thread, {rounds} rounds. Where the machine is shared with other work, look at minimum and median together. `tiny_mlp` is 16-64-1 with batches of 32, `gpt_1m` five blocks of width 128 with batches of 8 x 128 tokens, both in fp32. Without clipping the plain loop computes no gradient norm; ours does, because it is a signal.
 """  # noqa: E501
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.machine()
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--json", action="store_true", help="print the ratios as JSON")
-    parser.add_argument("--write", action="store_true", help="write docs/benchmarks.md")
+    parser.add_argument(
+        "--write", action="store_true", help="write its section of docs/benchmarks.md"
+    )
     parser.add_argument("--rounds", type=int, default=15, help="rounds that are counted")
     parser.add_argument("--only", choices=sorted(GOALS), help="one of the workloads")
     given = parser.parse_args()
@@ -315,7 +299,7 @@ def main() -> None:
     else:
         print(table(rows))
     if given.write:
-        PAGE.write_text(page(rows, given.rounds), encoding="utf-8")
+        write_section("loop", "The loop", section(rows, given.rounds))
 
 
 if __name__ == "__main__":
