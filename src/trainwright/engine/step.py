@@ -16,6 +16,7 @@ from trainwright.engine.buffers import MovingBuffers
 from trainwright.engine.clipping import Clipping, NormLimit
 from trainwright.engine.precision import Full, LossScale, Precision, Unscaled
 from trainwright.objective.losses import Objective
+from trainwright.optim.fused import stepping_of
 from trainwright.optim.optimizer import Optimizer, drops_on_device
 from trainwright.tracking.events import StepOutcome
 
@@ -87,6 +88,7 @@ class OptimizerStep:
         self._buffers = MovingBuffers(model)
         self._roots: dict[tuple[int, torch.dtype], Tensor] = {}
         self._drops_on_device = drops_on_device(optimizer)
+        self._apply = stepping_of(optimizer)
 
     def __call__(self, work: StepBatches) -> StepOutcome:
         """Train on one step's batches."""
@@ -170,7 +172,7 @@ class OptimizerStep:
             self._buffers.put_back()
             return _DROPPED
         clipped = self._clipping.clip(gradients, norm)
-        self._optimizer.step()
+        self._apply()
         return _CLIPPED if clipped else _APPLIED
 
     def _update_on_device(self, loss: Tensor, norm: Tensor, gradients: list[Tensor]) -> Update:
@@ -182,7 +184,7 @@ class OptimizerStep:
         if isinstance(divisor, Tensor):
             self._optimizer.grad_scale = divisor  # type: ignore[attr-defined]
         self._optimizer.found_inf = dropped  # type: ignore[attr-defined]
-        self._optimizer.step()
+        self._apply()
         self._buffers.put_back_if(dropped)
         return Update(dropped, clipped)
 
