@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import final
 
+from trainwright.core.faultpoints import reached
 from trainwright.core.files import Json
 from trainwright.evaluation.evaluate import Evaluation
 from trainwright.evaluation.verdict import Verdict
@@ -97,6 +98,7 @@ def train_and_report(request: Request, screen: Screen) -> Result:
         As `train`.
     """
     result = train_contract(request, screen)
+    reached("report")
     write_report(result.folder)
     return result
 

@@ -33,6 +33,8 @@ from trainwright.checkpoint import commit, store  # noqa: E402
 from trainwright.checkpoint.state import Snapshot, Stateful  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints, Loaded  # noqa: E402
 from trainwright.core.errors import StorageFailed  # noqa: E402
+from trainwright.core.faultpoints import FAULT_POINTS  # noqa: E402
+from trainwright.engine import loop  # noqa: E402
 from trainwright.engine.guard import Halt, Judgement, Keep  # noqa: E402
 from trainwright.engine.stop import TimeLimit  # noqa: E402
 from trainwright.testing.checkpoints import MemoryCheckpoints  # noqa: E402
@@ -172,20 +174,14 @@ def test_killed_inside_a_step(forward: int, tmp_path: Path) -> None:
     assert_resumes(tmp_path, Checkpoints(tmp_path / "ckpt", 2), SPARSE, first)
 
 
-FAULT_POINTS = (
-    "open",
-    "write",
-    "manifest",
-    "before_rename",
-    "after_rename",
-    "ledger",
-    "pointers",
-    "retention",
-)
+NOT_IN_A_SAVE = ("ckpt.load", "ckpt.aside")
+SAVE_POINTS = [
+    point for point in FAULT_POINTS if point.startswith("ckpt.") and point not in NOT_IN_A_SAVE
+]
 
 
 @pytest.mark.parametrize("save", [1, 2, 3, 4])
-@pytest.mark.parametrize("point", FAULT_POINTS)
+@pytest.mark.parametrize("point", SAVE_POINTS)
 def test_killed_inside_a_save(
     point: str, save: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -194,12 +190,13 @@ def test_killed_inside_a_save(
 
     def reached(name: str) -> None:
         passed.append(name)
-        if passed.count(point) == save:
+        if name == point and passed.count("ckpt.snapshot") == save:
             raise Killed
 
     with monkeypatch.context() as patch:
         patch.setattr(commit, "reached", reached)
         patch.setattr(store, "reached", reached)
+        patch.setattr(loop, "reached", reached)
         with pytest.raises(Killed):
             first.fit()
     # Before the first checkpoint there is nothing but the seed to start from.
@@ -503,7 +500,7 @@ def test_a_save_that_fails_ends_the_run_and_the_older_checkpoint_stays(
     canary = start(tmp_path, Checkpoints(tmp_path / "ckpt", 1), FULL)
 
     def full_disk(name: str) -> None:
-        if name == "manifest" and canary.feed.samples:
+        if name == "ckpt.manifest" and canary.feed.samples:
             raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:

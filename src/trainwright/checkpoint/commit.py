@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainwright.checkpoint.faultpoints import reached
 from trainwright.checkpoint.ledger import Ledger, Line
 from trainwright.checkpoint.manifest import (
     MANIFEST,
@@ -25,6 +24,7 @@ from trainwright.checkpoint.state import Snapshot
 from trainwright.checkpoint.strict_json import write_canonical
 from trainwright.checkpoint.tensor_file import blocks, describe
 from trainwright.core.errors import StorageFailed
+from trainwright.core.faultpoints import reached
 from trainwright.core.files import Json, sync_folder
 from trainwright.core.hashing import hash_bytes
 from trainwright.core.paths import check_name
@@ -69,13 +69,13 @@ def commit(folder: Path, ledger: Ledger, draft: Draft, reserve_bytes: int) -> tu
     try:
         _check_room(folder, size, reserve_bytes)
         manifest = _write_files(temporary, draft, values)
-        reached("before_rename")
+        reached("ckpt.pre_rename")
         if final.exists():
             final.rename(replaced)
         temporary.rename(final)
         placed = True
         sync_folder(folder)
-        reached("after_rename")
+        reached("ckpt.post_rename")
         line = Line(
             "committed",
             draft.lineage,
@@ -92,7 +92,7 @@ def commit(folder: Path, ledger: Ledger, draft: Draft, reserve_bytes: int) -> tu
         if not committed:
             _undo(temporary, final, replaced, placed=placed)
     shutil.rmtree(replaced, ignore_errors=True)
-    reached("ledger")
+    reached("ckpt.ledger")
     return line, size + len(manifest)
 
 
@@ -138,7 +138,7 @@ def _check_room(folder: Path, size: int, reserve_bytes: int) -> None:
 def _write_files(temporary: Path, draft: Draft, values: bytes) -> bytes:
     """Write every file and the manifest last; returns the manifest's bytes."""
     temporary.mkdir(mode=0o700)
-    reached("open")
+    reached("ckpt.open")
     layouts = {part: describe(snapshot.tensors) for part, snapshot in draft.parts.items()}
     with contextlib.ExitStack() as open_files:
         files = [_write(temporary / VALUES, [values], open_files)]
@@ -146,7 +146,6 @@ def _write_files(temporary: Path, draft: Draft, values: bytes) -> bytes:
             if snapshot.tensors:
                 path = temporary / tensor_file_of(part)
                 files.append(_write(path, blocks(snapshot.tensors), open_files))
-        reached("write")
     manifest = Manifest(
         lineage=draft.lineage,
         sequence=draft.sequence,
@@ -159,7 +158,7 @@ def _write_files(temporary: Path, draft: Draft, values: bytes) -> bytes:
     ).to_bytes()
     with contextlib.ExitStack() as open_files:
         _write(temporary / MANIFEST, [manifest], open_files)
-    reached("manifest")
+    reached("ckpt.manifest")
     sync_folder(temporary)
     return manifest
 
@@ -172,6 +171,7 @@ def _write(
     open_files.callback(os.close, descriptor)
     # Synced together at the end: after the first, the others cost little.
     open_files.callback(os.fsync, descriptor)
+    open_files.callback(reached, "ckpt.fsync")
     digest = hashlib.sha256()
     size = 0
     for block in data:
@@ -183,6 +183,7 @@ def _write(
             written = os.write(descriptor, chunk)
             digest.update(chunk[:written])
             rest = rest[written:]
+            reached("ckpt.write")
     return FileEntry(path.name, size, digest.hexdigest())
 
 

@@ -20,7 +20,6 @@ from trainwright.checkpoint.catalog import (
     step_of,
 )
 from trainwright.checkpoint.commit import Draft, commit, discard, tidy
-from trainwright.checkpoint.faultpoints import reached
 from trainwright.checkpoint.ledger import Kind, Ledger, Line
 from trainwright.checkpoint.manifest import read_manifest, read_parts
 from trainwright.checkpoint.retention import Entry, kept, ranked
@@ -29,6 +28,7 @@ from trainwright.checkpoint.state import Snapshot
 from trainwright.checkpoint.strict_json import Damaged
 from trainwright.contract.metric import Direction
 from trainwright.core.errors import NoValidCheckpoint, StorageFailed
+from trainwright.core.faultpoints import reached
 from trainwright.core.files import Json, storage_errors, write_json
 
 __all__ = [
@@ -226,6 +226,7 @@ class Checkpoints:
         return self._opened[0]
 
     def _load(self, candidate: Candidate, lineage: str) -> Loaded:
+        reached("ckpt.load")
         folder = self._folder / candidate.name
         manifest, sha256 = read_manifest(folder)
         if isinstance(candidate.line, Line) and candidate.line.manifest_sha256 != sha256:
@@ -260,6 +261,7 @@ class Checkpoints:
             if path.exists() or path.is_symlink():
                 path.rename(self._folder / aside)
                 where = f" (kept as {aside})"
+                reached("ckpt.aside")
             if isinstance(candidate.line, Line):
                 self._ledger.append([_about(candidate.line, "quarantined")])
         return f"{candidate.name}: {why}{where}"
@@ -269,14 +271,14 @@ class Checkpoints:
         removed: list[str] = []
         try:
             self._write_pointers(catalog)
-            reached("pointers")
+            reached("ckpt.pointer")
             history = list(catalog.entries.values())
             stay = kept(history, self._keep_top_k, self._direction, self._pinned)
             for entry in history:
                 if entry.name not in stay:
                     self._remove(entry, catalog)
                     removed.append(entry.name)
-            reached("retention")
+            reached("ckpt.retain")
         except (OSError, StorageFailed) as error:
             return tuple(removed), (f"the checkpoint is safe, tidying up was not: {error}",)
         return tuple(removed), ()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from trainwright.core.errors import StorageFailed
+from trainwright.core.faultpoints import reached
 
 Json = Any
 """What `json` reads: None, bool, int, float, str, and lists and string-keyed dicts of them."""
@@ -54,6 +55,7 @@ def write_atomic(path: Path, data: bytes) -> None:
     with storage_errors(f"writing {path}"):
         try:
             write_synced(temporary, data)
+            reached("file.replace")
             temporary.replace(path)
         except OSError:
             temporary.unlink(missing_ok=True)

@@ -14,6 +14,7 @@ from trainwright.checkpoint.random_state import RandomState
 from trainwright.checkpoint.score import NOT_SCORED, NotScored
 from trainwright.checkpoint.state import Snapshot
 from trainwright.checkpoint.store import Loaded, NoCheckpoint
+from trainwright.core.faultpoints import reached
 from trainwright.core.progress import Progress
 from trainwright.engine.guard import Drop, Halt, Keep, RollBack
 from trainwright.engine.job import Job
@@ -81,6 +82,7 @@ def _resume(job: Job) -> Progress:
         case Loaded():
             for name, stateful in job.state.items():
                 stateful.restore(loaded.parts[name])
+                reached("resume")
             values = loaded.parts["progress"].values
             progress = Progress(**{key: int(values[key]) for key in Progress._fields})
             job.feed.seek(progress.samples)
@@ -103,6 +105,7 @@ def _roll_back(job: Job, progress: Progress, back: RollBack) -> Progress | StopR
     for name, stateful in job.state.items():
         if name not in job.lasting:
             stateful.restore(loaded.parts[name])
+    reached("rollback")
     rewound = progress._replace(step=loaded.step)
     _save(job, rewound, loaded.score)
     _tell(job, RolledBack(rewound, progress.step, back.why))
@@ -136,6 +139,7 @@ def _tell(job: Job, event: Event) -> None:
 
 def _validate(job: Job, progress: Progress) -> float:
     """Score the model and tell patience; modes and random numbers are left as found."""
+    reached("eval")
     started = time.perf_counter()
     modes = [(module, module.training) for module in job.model.modules()]
     numbers = RandomState().snapshot()
@@ -158,6 +162,7 @@ def _save(job: Job, progress: Progress, score: float | NotScored) -> int:
     _tell(job, Saving(progress))
     parts = {name: stateful.snapshot() for name, stateful in job.state.items()}
     parts["progress"] = Snapshot(values=progress._asdict())
+    reached("ckpt.snapshot")
     saved = job.checkpoints.save(progress.step, parts, job.inventory, score)
     if saved.name:
         number = math.nan if isinstance(score, NotScored) else score

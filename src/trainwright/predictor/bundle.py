@@ -15,6 +15,7 @@ from types import MappingProxyType
 
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.extras import need_torch
+from trainwright.core.faultpoints import reached
 from trainwright.core.files import Json, read_json, storage_errors, sync_folder, write_json
 from trainwright.core.hashing import hash_file
 from trainwright.data.prepared import encoding_from_json
@@ -66,6 +67,7 @@ def write_bundle(predictor: Predictor, folder: Path, about: Json) -> None:
             for name in names:
                 _sync(new / name)
             sync_folder(new)
+            reached("export")
             if folder.exists():
                 (folder / MANIFEST).unlink(missing_ok=True)
                 shutil.rmtree(folder)

@@ -18,6 +18,7 @@ from trainwright.contract.section import settled
 from trainwright.contract.training import Training
 from trainwright.core.files import Json
 from trainwright.data.prepared import Prepared
+from trainwright.engine.faults import with_fault_points
 from trainwright.engine.job import Every, Job
 from trainwright.engine.stop import Patience, Reserve, StopRequested, TimeLimit
 from trainwright.model.build import build_network
@@ -96,6 +97,7 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
         checkpoint_every=_checkpoint_every(plan, validate_every),
         inventory=_inventory(plan, prepared),
     )
+    job = with_fault_points(job, updates.optimizer)
     return Composed(job, checkpoints, model_state, scorer, updates.weights)
 
 

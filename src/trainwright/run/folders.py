@@ -17,6 +17,7 @@ from trainwright.core.errors import (
     Problem,
     TrainwrightError,
 )
+from trainwright.core.faultpoints import reached
 from trainwright.core.files import Json, read_json, write_json, write_text
 from trainwright.run.ready import Ready, Request
 from trainwright.run.stages import Screen
@@ -63,11 +64,13 @@ def open_run(request: Request, ready: Ready, screen: Screen) -> Iterator[Started
     """
     folder = _to_resume(request, ready) if request.resume else _new(request, ready)
     with folder.lock():
+        reached("open")
         note = _check_same(folder, ready) if request.resume else ""
         if request.resume and _is_finished(folder):
             yield FinishedRun(folder)
             return
         _write_plan(folder, request, ready)
+        reached("plan")
         started = StartedRun(folder, _record(folder, request, ready), _observers(folder, screen))
         if note:
             screen.say(labelled("note", note))

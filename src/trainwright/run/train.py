@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from trainwright.contract.data import TableData
 from trainwright.core.errors import Interrupted, NonFinite
+from trainwright.core.faultpoints import reached
 from trainwright.core.files import write_json
 from trainwright.core.flag import StopFlag
 from trainwright.doctor.preflight import preflight
@@ -31,8 +32,10 @@ def train(request: Request, screen: Screen) -> Result:
         Mistake: nothing was written. Interrupted: the run can be resumed. NonFinite: the training
         was halted. StorageFailed, DataChanged, RunLocked, NoValidCheckpoint: as their names say.
     """
+    reached("start")
     stages = Stages()
     ready = make_ready(request, stages, screen)
+    reached("ready")
     with open_run(request, ready, screen) as started:
         if isinstance(started, FinishedRun):
             screen.say(labelled("note", f"{started.folder.name} is finished: nothing to do"))
@@ -45,6 +48,7 @@ def train(request: Request, screen: Screen) -> Result:
             fitted = build_learner(ready.plan).fit(ready.prepared, run)
         _check_ending(fitted, request, started)
         result = _judge(ready, fitted, started, stages)
+        reached("finish")
         started.finish(result.verdict.status, fitted.reason)
     screen.say(labelled("trained", f"{fitted.reason} ({fitted.kind})"))
     screen.say(labelled("time", stages.line()))
@@ -67,6 +71,7 @@ def _judge(ready: Ready, fitted: Fitted, started: StartedRun, stages: Stages) ->
     with stages("baselines"):
         baselines = fit_baselines(prepared, features)
         write_baselines(baselines, started.folder)
+    reached("judge")
     with stages("judge"):
         scored = Scored(
             part=prepared.test,

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import final
 
 from trainwright.core.errors import StorageFailed
+from trainwright.core.faultpoints import reached
 
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 _SPOOL_BYTES = 16 * 1024 * 1024
@@ -66,6 +67,7 @@ class LineFile:
                 rest = memoryview(self._waiting)
                 while rest:
                     rest = rest[os.write(descriptor, rest) :]
+                reached("log.append")
             except OSError:
                 os.ftruncate(descriptor, before)
                 raise

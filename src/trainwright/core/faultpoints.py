@@ -1,0 +1,168 @@
+"""Named moments of a run at which a test can kill the process, make it fail, or hold it up.
+
+The environment variable `TRAINWRIGHT_FAULT` switches them on: `point:nth:action`, several separated
+by commas. `nth` is the how-manieth time the point is reached, or `*` for every time. The actions:
+
+    kill          SIGKILL to this process
+    raise         an exception that nobody expects
+    enospc        the error of a full disk
+    delay=0.5     so many seconds of sleep
+    term int usr1 the signal to this process
+
+Without the variable a point is one look at an empty tuple, and the points inside a training step
+are not there at all (`engine.faults`).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import time
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Literal, final, get_args
+
+FaultPoint = Literal[
+    "start",
+    "ready",
+    "open",
+    "plan",
+    "data.next",
+    "step.sched",
+    "step.fwd",
+    "step.bwd",
+    "step.opt",
+    "step.done",
+    "eval",
+    "rollback",
+    "ckpt.snapshot",
+    "ckpt.open",
+    "ckpt.write",
+    "ckpt.fsync",
+    "ckpt.manifest",
+    "ckpt.pre_rename",
+    "ckpt.post_rename",
+    "ckpt.ledger",
+    "ckpt.pointer",
+    "ckpt.retain",
+    "ckpt.load",
+    "ckpt.aside",
+    "resume",
+    "log.append",
+    "file.replace",
+    "export",
+    "judge",
+    "finish",
+    "report",
+]
+
+FAULT_POINTS: Mapping[FaultPoint, str] = MappingProxyType(
+    {
+        "start": "before the contract is read",
+        "ready": "data read and prepared, nothing written yet",
+        "open": "the run folder is made and locked",
+        "plan": "the plan is written, the record is not",
+        "data.next": "before the batches of a step are made",
+        "step.sched": "the learning rate of a step is set",
+        "step.fwd": "before the forward pass of a micro-batch",
+        "step.bwd": "inside the backward pass of a micro-batch",
+        "step.opt": "gradients are complete, the weights are not updated",
+        "step.done": "the weights are updated, the step is not counted",
+        "eval": "before the validation rows are scored",
+        "rollback": "an older state is put back and not saved yet",
+        "ckpt.snapshot": "the state is copied, nothing of it is written",
+        "ckpt.open": "the folder of a checkpoint is made under its temporary name",
+        "ckpt.write": "a block of a file is written and not synced",
+        "ckpt.fsync": "before a file is forced to the disk",
+        "ckpt.manifest": "every file is written, the manifest too",
+        "ckpt.pre_rename": "before the checkpoint gets its name",
+        "ckpt.post_rename": "the checkpoint has its name, the ledger has no line of it",
+        "ckpt.ledger": "the line is in the ledger",
+        "ckpt.pointer": "the pointers are moved",
+        "ckpt.retain": "old checkpoints are removed",
+        "ckpt.load": "before a checkpoint is verified",
+        "ckpt.aside": "a damaged checkpoint is renamed, the ledger has no line of that",
+        "resume": "one part of the state is restored",
+        "log.append": "lines of signals or events are written and not synced",
+        "file.replace": "a new version of a file is written beside the old one",
+        "export": "the bundle is complete under its temporary name",
+        "judge": "before the test rows are scored",
+        "finish": "the verdict is written, the record does not say so",
+        "report": "the run is finished, its report is not written",
+    }
+)
+"""Every point, with what has happened when it is reached."""
+
+_SIGNALS = {
+    "kill": signal.SIGKILL,
+    "term": signal.SIGTERM,
+    "int": signal.SIGINT,
+    "usr1": signal.SIGUSR1,
+}
+_VARIABLE = "TRAINWRIGHT_FAULT"
+
+
+class FaultInjected(Exception):
+    """What the action `raise` raises: an error that no code expects."""
+
+
+@final
+class Fault:
+    """One fault that waits for its point."""
+
+    def __init__(self, text: str) -> None:
+        try:
+            self.point, nth, action = text.strip().split(":")
+            self._nth = 0 if nth == "*" else int(nth)
+            self._action, _, seconds = action.partition("=")
+            self._seconds = float(seconds or 0)
+        except ValueError:
+            raise ValueError(f"{_VARIABLE}: {text!r} is not point:nth:action") from None
+        known = self._action in ("raise", "enospc", "delay", *_SIGNALS)
+        if self.point not in get_args(FaultPoint) or not known:
+            raise ValueError(f"{_VARIABLE}: {text!r} names no point or action there is")
+        self.times = 0
+
+    def strike(self) -> None:
+        """The point is reached."""
+        self.times += 1
+        if self._nth not in (0, self.times):
+            return
+        match self._action:
+            case "raise":
+                raise FaultInjected(f"at {self.point}, time {self.times}")
+            case "enospc":
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            case "delay":
+                time.sleep(self._seconds)
+            case name:
+                os.kill(os.getpid(), _SIGNALS[name])
+
+
+_armed: tuple[Fault, ...] = ()
+
+
+def arm(text: str) -> None:
+    """Wait for the faults of `text`, spelt as in the environment variable, instead of any before.
+
+    Raises:
+        ValueError: not a list of faults.
+    """
+    global _armed
+    _armed = tuple(Fault(one) for one in text.split(",") if one.strip())
+
+
+def is_armed() -> bool:
+    """Whether any fault waits for its point."""
+    return bool(_armed)
+
+
+def reached(point: FaultPoint) -> None:
+    """Do nothing, unless a fault waits for this point."""
+    for fault in _armed:
+        if fault.point == point:
+            fault.strike()
+
+
+arm(os.environ.get(_VARIABLE, ""))
