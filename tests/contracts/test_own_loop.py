@@ -1,0 +1,63 @@
+"""The parts in somebody's own loop: each script is the one in the guide, and does what it says."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import shutil
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+pytestmark = pytest.mark.torch
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPTS = ROOT / "examples" / "script"
+PARTS = ("feed", "guard", "signals", "checkpoints")
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def ran(part: str, capsys: pytest.CaptureFixture[str]) -> str:
+    runpy.run_path(str(SCRIPTS / f"own_{part}.py"))
+    return capsys.readouterr().out
+
+
+def test_the_guide_shows_the_scripts() -> None:
+    page = (ROOT / "docs" / "guide" / "own-loop.md").read_text(encoding="utf-8")
+    shown = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    assert shown == [(SCRIPTS / f"own_{part}.py").read_text(encoding="utf-8") for part in PARTS]
+
+
+def test_the_feed_can_be_moved_anywhere(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = ran("feed", capsys)
+    assert "epoch 9, 10000 samples" in said
+    assert "the same rows: True" in said
+
+
+def test_the_guard_names_the_bad_row(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = ran("guard", capsys).splitlines()
+    assert said == ["left out, with row 123 in it: True"] * 2 + ["weights are finite: True"]
+
+
+def test_every_step_is_among_the_signals(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = ran("signals", capsys)
+    first, last = re.fullmatch(r"200 steps; loss (.*) to (.*)\n", said).groups()
+    assert float(last) < float(first) / 2
+
+
+def test_a_loop_that_goes_on_ends_with_the_same_weights(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    began, whole = ran("checkpoints", capsys).split(";")
+    ended, same = ran("checkpoints", capsys).split(";")
+    shutil.rmtree(here / "own_loop_checkpoints" / "step-0000000060")
+    again, resumed = ran("checkpoints", capsys).split(";")
+    assert [began[-2:], ended[-2:], again[-2:]] == [" 0", "60", "40"]
+    assert whole == same == resumed
