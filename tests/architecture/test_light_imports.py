@@ -41,6 +41,7 @@ NEEDS_TORCH = frozenset(
         "trainwright.predictor.network",
         "trainwright.run.compose",
         "trainwright.run.feeding",
+        "trainwright.run.measuring",
         "trainwright.run.network",
         "trainwright.run.updates",
         "trainwright.run.ending",

@@ -49,7 +49,7 @@ Validate = Callable[[], Mapping[str, float]]
 """Scores the model on rows that steer the training. Called in evaluation mode without gradients."""
 
 
-LASTING = frozenset({"guard", "caution", "clock", "random", "scaler"})
+LASTING = frozenset({"guard", "caution", "clock", "random", "scaler", "windows"})
 
 
 @final

@@ -126,6 +126,7 @@ class OptimizerStep:
             samples=work.samples,
             epoch=work.epoch,
             clipped=update.clipped,
+            targets=work.targets,
         )
 
     def _backward(self, work: StepBatches) -> float | Tensor:

@@ -34,7 +34,8 @@ from trainwright.run.ending import (
     build_limits,
     build_step_rules,
 )
-from trainwright.run.feeding import blends, build_feed, class_rows
+from trainwright.run.feeding import blends, build_feed, class_rows, target_unit
+from trainwright.run.measuring import Measured, build_measured
 from trainwright.run.shapes import shape_of
 from trainwright.run.stepping import WINDOW, Trained, build_stepping, reader
 from trainwright.run.updates import build_updates
@@ -80,16 +81,19 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
     rules = build_step_rules(training.stop)
     trained = Trained(model, objective, updates.optimizer)
     stepping = build_stepping(training, trained, feed, rules)
+    shown = run.screen.progress(total_steps)
+    tell = Observers([*run.observers, shown], run.screen.say).observe
+    measured = build_measured(contract.tracking, model, target_unit(prepared), run, tell)
     validation = Validation(prepared, scorer, plan, validation_loss(loss, model, prepared, device))
     job = Job(
         model=model,
         feed=feed,
-        step=updates.averaged(stepping.step),
+        step=measured.step(updates.averaged(stepping.step)),
         knobs=(*updates.knobs, stepping.caution),
         guard=stepping.guard,
         stop_rules=(*limits, *rules, patience, limit, StopRequested(run.flag)),
-        state={**updates.state, **stepping.state, **_own_state(patience, limit)},
-        observers=_observers(run, device, total_steps),
+        state={**updates.state, **stepping.state, **measured.state, **_own_state(patience, limit)},
+        observers=(*run.observers, _recorders(run, device, measured), shown),
         validate=TimedValidation(updates.validated(validation), reserve),
         validate_every=validate_every,
         patience=patience,
@@ -101,10 +105,9 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
     return Composed(job, checkpoints, model_state, scorer, updates.weights)
 
 
-def _observers(run: RunContext, device: torch.device, total_steps: int) -> tuple[Observer, ...]:
+def _recorders(run: RunContext, device: torch.device, measured: Measured) -> Observer:
     recorder = SignalRecorder(run.folder.signals, WINDOW, reader(device))
-    shown = run.screen.progress(total_steps)
-    return (*run.observers, Observers([recorder], run.screen.say), shown)
+    return Observers([recorder, *measured.windows], run.screen.say)
 
 
 def _own_state(patience: Patience, limit: TimeLimit) -> dict[str, Stateful]:

@@ -79,6 +79,11 @@ def _store(contract: Contract, prepared: Prepared, device: torch.device) -> Stor
             assert_never(inputs)
 
 
+def target_unit(prepared: Prepared) -> str:
+    """What the targets of a step are called."""
+    return "tokens" if isinstance(prepared.features, TextVocabulary) else "rows"
+
+
 def _tokens_of(batch: Batch) -> int:
     return batch[1].numel()
 

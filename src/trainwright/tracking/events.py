@@ -35,7 +35,7 @@ class StepOutcome(NamedTuple):
     `found_nonfinite` 0 or, where the update was dropped on the device, more. `step_seconds` and
     `data_seconds` are wall time of the host, `rows` the training rows of the step over all ranks,
     `samples` the cursor of the feed after it, `epoch` the epoch it belongs to, `clipped` 1 where
-    clipping made the gradient smaller.
+    clipping made the gradient smaller, `targets` what the loss is the mean over.
     """
 
     loss: Number
@@ -48,6 +48,7 @@ class StepOutcome(NamedTuple):
     samples: int
     epoch: int
     clipped: Number = 0.0
+    targets: int = 0
 
 
 class StepKept(NamedTuple):

@@ -63,6 +63,11 @@ class RunFolder:
         return self.path / "signals.jsonl"
 
     @property
+    def windows(self) -> Path:
+        """One line a window of steps."""
+        return self.path / "windows.jsonl"
+
+    @property
     def events(self) -> Path:
         """One line for each rare event."""
         return self.path / "events.jsonl"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import final
 
@@ -11,6 +12,7 @@ from trainwright.core.faultpoints import reached
 
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 _SPOOL_BYTES = 16 * 1024 * 1024
+_LINE_OF_STEP = re.compile(rb'\{"step": (\d+), .*\}\n')
 
 
 @final
@@ -93,3 +95,25 @@ def whole_lines(path: Path) -> list[bytes]:
     except FileNotFoundError:
         return []
     return data.split(b"\n")[:-1]
+
+
+def size_up_to(path: Path, step: int) -> int:
+    """Bytes of the lines up to and with `step`, which each line begins with; what follows the first
+    broken line is not kept.
+
+    Raises:
+        StorageFailed: not readable.
+    """
+    size = 0
+    try:
+        with path.open("rb") as stream:
+            for line in stream:
+                match = _LINE_OF_STEP.fullmatch(line)
+                if match is None or int(match[1]) > step:
+                    break
+                size += len(line)
+    except FileNotFoundError:
+        return 0
+    except OSError as error:
+        raise StorageFailed(f"reading {path}: {error.strerror or error}") from error
+    return size

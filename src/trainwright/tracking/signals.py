@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -25,7 +24,7 @@ from trainwright.tracking.events import (
     number_from_json,
     read_number,
 )
-from trainwright.tracking.lines import LineFile, whole_lines
+from trainwright.tracking.lines import LineFile, size_up_to, whole_lines
 
 SIGNALS = (
     "step",
@@ -39,7 +38,6 @@ SIGNALS = (
     "data_seconds",
     "memory_bytes",
 )
-_LINE = re.compile(rb'\{"step": (\d+), .*\}\n')
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _MEMORY_SECONDS = 1.0
 
@@ -86,7 +84,7 @@ class SignalRecorder:
         elif isinstance(event, Resumed | RolledBack | StepDropped):
             # On a device a drop is known late: steps behind it were counted one too high.
             self.flush()
-            self._file.cut(_size_up_to(self._path, event.progress.step))
+            self._file.cut(size_up_to(self._path, event.progress.step))
         else:
             self.flush(sync=isinstance(event, Saving | Saved | Ended))
 
@@ -130,7 +128,7 @@ class SignalRecorder:
         now = time.monotonic()
         if now >= self._memory_due:
             self._memory_due = now + _MEMORY_SECONDS
-            self._memory_bytes = _resident_bytes()
+            self._memory_bytes = resident_bytes()
         return self._memory_bytes
 
 
@@ -192,26 +190,10 @@ def _show(value: float) -> str:
     return '"nan"' if math.isnan(value) else ('"inf"' if value > 0 else '"-inf"')
 
 
-def _resident_bytes() -> int:
+def resident_bytes() -> int:
+    """Memory of this process that is in RAM; 0 where the kernel does not tell."""
     try:
         with open("/proc/self/statm", "rb") as stream:  # noqa: PTH123  Path.open is slower
             return int(stream.read().split()[1]) * _PAGE_BYTES
     except OSError:
         return 0
-
-
-def _size_up_to(path: Path, step: int) -> int:
-    """Bytes of the lines up to and with `step`; what follows the first broken line is not kept."""
-    size = 0
-    try:
-        with path.open("rb") as stream:
-            for line in stream:
-                match = _LINE.fullmatch(line)
-                if match is None or int(match[1]) > step:
-                    break
-                size += len(line)
-    except FileNotFoundError:
-        return 0
-    except OSError as error:
-        raise StorageFailed(f"reading {path}: {error.strerror or error}") from error
-    return size

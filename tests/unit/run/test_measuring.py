@@ -1,0 +1,58 @@
+"""What a contract says of windows, from the command to the run folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+from command import CONTRACT, command, inside, write_project
+from trainwright.tracking.windows import WindowLine, read_windows
+
+pytestmark = pytest.mark.torch
+
+NETWORK = (
+    CONTRACT.replace("kind: boosting", "kind: mlp").replace("max_trees: 5", "hidden: [16, 8]")
+    + "training:\n  num_epochs: 4\n  batch_size: 32\n"
+)
+WINDOWS = Path("runs/one/windows.jsonl")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Iterator[Path]:
+    write_project(tmp_path, NETWORK)
+    with inside(tmp_path):
+        yield tmp_path
+
+
+def train(*settings: str) -> list[WindowLine]:
+    words = [word for setting in settings for word in ("--set", setting)]
+    ran = command("train", "small.yaml", "--run", "one", *words)
+    assert ran.code in (0, 3), ran.err
+    return read_windows(WINDOWS)
+
+
+def test_a_window_has_rates_memory_and_the_norms_of_each_group(project: Path) -> None:
+    lines = train("tracking.windows.every_n_steps=5")
+    steps = len(Path("runs/one/signals.jsonl").read_text().splitlines())
+    assert [line.step for line in lines] == list(range(5, steps + 1, 5))
+    for line in lines:
+        assert line.numbers["rows_per_second"] > 0
+        assert line.numbers["host_memory_bytes"] > 1e6
+        for what in ("weight_norm", "update_ratio", "gradient_norm"):
+            assert line.numbers[f"{what}/body.0"] > 0
+
+
+def test_off_writes_nothing_and_trains_the_same(project: Path) -> None:
+    train("tracking.windows.every_n_steps=3")
+    measured = Path("runs/one/signals.jsonl").read_text().splitlines()
+    Path("runs/one").rename("runs/other")
+    assert train("tracking.windows=off") == []
+    assert not WINDOWS.exists()
+    plain = Path("runs/one/signals.jsonl").read_text().splitlines()
+    losses = [[json.loads(line)["loss"] for line in lines] for lines in (measured, plain)]
+    assert losses[0] == losses[1]
