@@ -9,7 +9,7 @@ CONTRACT := examples/income/contract.yaml
 export NO_MKDOCS_2_WARNING := 1
 SOURCES := src tests benchmarks docs examples
 
-.PHONY: help env train test check format docs bench parity clean
+.PHONY: help env train test check format docs bench parity gpu clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
@@ -53,6 +53,9 @@ bench: env ## time of our step over that of a hand-written loop
 
 parity: env ## our numbers against independent implementations
 	$(BIN)/python -m pytest -n 2 tests/parity
+
+gpu: env ## run the tests that need a CUDA device
+	$(BIN)/python -m pytest tests/gpu
 
 clean: ## remove the environment and everything that is built
 	rm -rf .venv site build dist .benchmarks .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
