@@ -32,6 +32,7 @@ NEEDS_TORCH = frozenset(
     {
         "trainwright.data.augment",
         "trainwright.data.feed",
+        "trainwright.data.short_windows",
         "trainwright.data.store",
         "trainwright.model.build",
         "trainwright.model.gpt",
@@ -41,6 +42,7 @@ NEEDS_TORCH = frozenset(
         "trainwright.predictor.network",
         "trainwright.run.compose",
         "trainwright.run.feeding",
+        "trainwright.run.length",
         "trainwright.run.measuring",
         "trainwright.run.network",
         "trainwright.run.updates",

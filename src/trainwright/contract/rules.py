@@ -31,6 +31,7 @@ from trainwright.contract.optimizer_rules import (
     check_stretches,
     check_warmup,
 )
+from trainwright.contract.ramp_rules import RAMP_RULES
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.paths import check_name
 
@@ -343,6 +344,7 @@ RULES: tuple[Rule, ...] = (
     check_warmup,
     check_stretches,
     check_plateau,
+    *RAMP_RULES,
     rollback_has_the_optimizer,
     check_metric,
     check_target,

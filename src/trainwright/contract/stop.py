@@ -25,7 +25,20 @@ class Stop(Section):
     the run with a validation and a checkpoint."""
 
     max_steps: Literal["off"] | Count = "off"
-    """Optimizer steps that are made at most; the schedule still spans all epochs."""
+    """Optimizer steps that are made at most."""
+
+    max_samples: Literal["off"] | Count = "off"
+    """Training rows that are read at most, over all epochs; of a text windows. Rows of dropped
+    steps count; the step that reaches the number is the last."""
+
+    max_tokens: Literal["off"] | Count = "off"
+    """Tokens that are predicted at most, over all epochs; only for texts. Tokens of dropped steps
+    count; the step that reaches the number is the last."""
+
+    schedule_spans: Literal["epochs", "limits"] = "epochs"
+    """What the learning-rate schedule is drawn over. `epochs`: all of them, so that a run cut short
+    is the beginning of the whole one. `limits`: what `max_steps`, `max_samples` and `max_tokens`
+    leave of them, so that the rate has fallen when they are reached."""
 
     target_reached: Literal["off"] | float = "off"
     """Value of the watched metric (`early_stopping.metric`) at which the run is good enough."""

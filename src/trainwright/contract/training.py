@@ -10,6 +10,7 @@ from trainwright.contract.clipping import GradientClipping
 from trainwright.contract.guard import Guard
 from trainwright.contract.objective import AutoLoss, Loss
 from trainwright.contract.optimizer import AdamW, Optimizer
+from trainwright.contract.ramps import Ramps
 from trainwright.contract.scheduler import CosineWithWarmup, Scheduler
 from trainwright.contract.section import Auto, Count, NonNegative, Section
 from trainwright.contract.stop import Stop
@@ -90,6 +91,9 @@ class Training(Section):
 
     average: Average = "off"
     """A mean of the weights over time that is evaluated and kept in their place."""
+
+    ramps: Ramps = Ramps()
+    """What starts small and grows: the rows of a step, the windows of a text."""
 
     stop: Stop = Stop()
     """Reasons to end beside the epochs, the budget and early stopping."""

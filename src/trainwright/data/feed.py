@@ -1,21 +1,23 @@
 """The feed: gives each optimizer step its micro-batches, in an order that is arithmetic.
 
 The cursor is one integer, the samples consumed. Sample s is row `s % N` of epoch `s // N` in the
-order of that epoch, so a feed is moved to any position in constant time and resumes exactly. A step
-never reaches over the end of an epoch: the last step of one may be short, and its loss is divided
-by the targets it really has.
+order of that epoch, so a feed is moved to any position in constant time and resumes exactly. How
+many rows a step has is a function of the cursor too. A step never reaches over the end of an epoch:
+the last step of one may be short, and its loss is divided by the targets it really has.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import NamedTuple, final
 
 import torch
 from torch import Tensor
 
 from trainwright.data.order import Order, Positions
+from trainwright.data.ramps import Stages, steps_at_epoch_ends
 from trainwright.data.store import Batch, Store, TensorStore
 
 _BLOCK_BYTES = 8 * 2**20
@@ -56,6 +58,8 @@ class Feed:
         shuffle: whether each epoch has a new random order.
         count_targets: targets in a micro-batch where that is not its number of rows; the objective
             must count the same.
+        ramp: rows of a step by position, in the place of batch_size x accumulate; micro-batches
+            have `batch_size` rows but for the last one of a step.
     """
 
     def __init__(
@@ -67,6 +71,7 @@ class Feed:
         seed: int = 0,
         shuffle: bool = True,
         count_targets: Callable[[Batch], int] = _rows_of,
+        ramp: Stages | None = None,
     ) -> None:
         store = TensorStore(tensors) if isinstance(tensors, Sequence) else tensors
         assert batch_size >= 1
@@ -74,10 +79,9 @@ class Feed:
         self.order = Order(store.rows, seed, shuffle)
         self._store = store
         self._batch = batch_size
-        self._step_rows = batch_size * accumulate
-        self._accumulate = accumulate
+        self._step_rows = ramp or Stages.flat(batch_size * accumulate)
         self._count = count_targets
-        self._block_steps = max(1, _BLOCK_BYTES // max(1, store.row_bytes * self._step_rows))
+        self._block_rows = _BLOCK_BYTES // max(1, store.row_bytes)
         self.samples = 0
         self._ready: list[StepBatches] = []
         self._next = 0
@@ -89,8 +93,18 @@ class Feed:
 
     @property
     def steps_per_epoch(self) -> int:
-        """Optimizer steps in one pass over the rows; the last may be short."""
-        return -(-self.order.rows // self._step_rows)
+        """Optimizer steps in one pass over the rows; the last may be short. With a ramp those of an
+        epoch behind it."""
+        return -(-self.order.rows // self._step_rows.values[-1])
+
+    @property
+    def step_rows(self) -> Stages:
+        """Rows of a step by position."""
+        return self._step_rows
+
+    def epoch_ends(self, epochs: int) -> tuple[int, ...]:
+        """Optimizer steps made at the end of each of the first epochs, if none is dropped."""
+        return steps_at_epoch_ends(self._step_rows, self.rows, epochs)
 
     def next_step(self) -> StepBatches:
         """The micro-batches of the next step; moves the cursor behind them."""
@@ -117,18 +131,37 @@ class Feed:
         """Fetch the rows of the coming steps, up to the end of the epoch, in one go a tensor."""
         started = time.perf_counter()
         epoch, first = divmod(self.samples, self.rows)
-        last = min(self.rows, first + self._block_steps * self._step_rows)
-        gathered = self._store.take(epoch, self.order.at(epoch, first, last))
-        # Cut a step at a time: the short step at the end of an epoch must not shift micro-batches.
-        micro = list(zip(*(torch.split(tensor, self._batch) for tensor in gathered), strict=True))
-        base = epoch * self.rows + first
+        steps = self._coming_steps(self.samples, (epoch + 1) * self.rows)
+        order = self.order.at(epoch, first, first + sum(steps))
+        # Cut a step at a time: a short step must not shift the micro-batches of the next.
+        sizes = [size for rows in steps for size in _cut(rows, self._batch)]
+        gathered = self._store.take(epoch, order)
+        micro = zip(*(torch.split(tensor, sizes) for tensor in gathered), strict=True)
+        base = self.samples
         self._ready = []
-        for number in range(0, len(micro), self._accumulate):
-            batches = micro[number : number + self._accumulate]
-            rows = sum(map(_rows_of, batches))
+        for rows in steps:
+            batches = list(islice(micro, -(-rows // self._batch)))
             base += rows
             targets = sum(map(self._count, batches))
             self._ready.append(StepBatches(batches, targets, rows, base, epoch, 0.0))
         waited = time.perf_counter() - started
         self._ready[0] = self._ready[0]._replace(wait_seconds=waited)
         self._next = 0
+
+    def _coming_steps(self, position: int, epoch_end: int) -> list[int]:
+        """Rows of each of the next steps, as many as make a block, within the epoch."""
+        steps: list[int] = []
+        block_end = position + self._block_rows
+        while position < epoch_end:
+            rows = min(self._step_rows.at(position), epoch_end - position)
+            position += rows
+            if steps and position > block_end:
+                break
+            steps.append(rows)
+        return steps
+
+
+def _cut(rows: int, most: int) -> list[int]:
+    """Pieces of `most`, and a rest."""
+    whole, rest = divmod(rows, most)
+    return [most] * whole + ([rest] if rest else [])

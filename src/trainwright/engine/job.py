@@ -45,6 +45,18 @@ class Every:
         return progress.step % self.steps == 0
 
 
+@final
+@dataclass(frozen=True, slots=True)
+class At:
+    """At these applied steps."""
+
+    steps: frozenset[int]
+
+    def due(self, progress: Progress) -> bool:
+        """Whether it falls on this step."""
+        return progress.step in self.steps
+
+
 Validate = Callable[[], Mapping[str, float]]
 """Scores the model on rows that steer the training. Called in evaluation mode without gradients."""
 
@@ -73,8 +85,8 @@ class Job:
     guard: Guard = field(default_factory=HaltOnNonFinite)
     observers: tuple[Observer, ...] = ()
     validate: Validate = field(default_factory=NoValidation)
-    validate_every: Every | Never = field(default_factory=Never)
+    validate_every: Every | At | Never = field(default_factory=Never)
     patience: Patience = field(default_factory=lambda: Patience("val_loss", "min", float("inf")))
     checkpoints: CheckpointStore = field(default_factory=NoCheckpoints)
-    checkpoint_every: Every | Never = field(default_factory=Never)
+    checkpoint_every: Every | At | Never = field(default_factory=Never)
     inventory: Json = field(default_factory=dict)

@@ -46,6 +46,19 @@ class StepLimit:
 
 
 @final
+class SampleLimit:
+    """Ends once so many training rows were read, those of dropped steps counted in."""
+
+    def __init__(self, samples: int, what: str) -> None:
+        self._samples = samples
+        self._what = what
+
+    def reason(self, progress: Progress) -> StopReason | None:
+        """`finished` once the cursor is there."""
+        return StopReason("finished", self._what) if progress.samples >= self._samples else None
+
+
+@final
 class Reserve:
     """The time that an ending takes: one validation and one save, the longest of each so far."""
 

@@ -14,11 +14,14 @@ from trainwright.contract.metric_rules import (
     check_watched,
 )
 from trainwright.contract.mistakes import nearest
-from trainwright.contract.model import Pretrained
+from trainwright.contract.model import Boosting, Linear, Pretrained
+from trainwright.contract.ramp_rules import check_batch_ramp
 from trainwright.contract.rules import positive_needs_classes
 from trainwright.contract.training import EarlyStopping
+from trainwright.contract.section import settled
 from trainwright.core.errors import Problem
 from trainwright.data.reading import DataFacts
+from trainwright.planner.estimate import train_rows_of
 
 _MOST_NAMED = 12
 
@@ -37,6 +40,8 @@ def problems_with_data(
         *check_watched(contract, written),
         *check_floors(contract, written),
         *positive_needs_classes(contract, written),
+        *check_batch_ramp(contract, written),
+        *_ramps(contract, facts),
         *_two_classes(contract, facts),
         *_positive(contract, facts),
         *_labels(contract, facts),
@@ -153,6 +158,23 @@ def _positive(contract: Contract, facts: DataFacts) -> Iterator[Problem]:
             expected=f"one of: {', '.join(classes)}",
             fix=f"did you mean {close}?" if close else "choose one of the two",
         )
+
+
+def _ramps(contract: Contract, facts: DataFacts) -> Iterator[Problem]:
+    """What grows reaches its full size within the run."""
+    if isinstance(contract.model, Boosting | Linear | Pretrained):
+        return
+    rows = train_rows_of(contract, facts) * settled(contract.training.num_epochs)
+    ramps = contract.training.ramps
+    for name, ramp in (("batch", ramps.batch), ("sequence", ramps.sequence)):
+        if ramp != "off" and ramp.samples > rows:
+            yield Problem(
+                "the ramp is longer than the run",
+                path=f"training.ramps.{name}.samples",
+                found=f"{ramp.samples:,}",
+                expected=f"at most {rows:,}, which all epochs have",
+                fix=f"change it to {max(1, rows // 10)}",
+            )
 
 
 def _labels(contract: Contract, facts: DataFacts) -> Iterator[Problem]:

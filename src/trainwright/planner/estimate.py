@@ -24,6 +24,7 @@ from trainwright.contract.model import (
 from trainwright.contract.section import settled
 from trainwright.contract.tokens import TokenData
 from trainwright.core.files import Json
+from trainwright.data.ramps import step_rows, steps_at_epoch_ends
 from trainwright.data.reading import DataFacts
 from trainwright.data.splits import Shares, rows_of_class
 from trainwright.data.tokens import part_ends
@@ -50,7 +51,8 @@ class Estimate:
 
     `train_rows` are those that the split leaves for training: exact for random and stratified
     splits, about right where groups or moments stay together. `steps` are optimizer steps up to the
-    last epoch, 0 for models that the loop does not train. `memory_bytes` is about that of all
+    last epoch, 0 for models that the loop does not train; `steps_per_epoch` those of an epoch, of
+    one behind the ramp if steps grow. `memory_bytes` is about that of all
     encoded rows. `parameters` are known once the columns are encoded.
     """
 
@@ -141,8 +143,10 @@ def estimate_run(contract: Contract, facts: DataFacts) -> Estimate:
     if isinstance(contract.model, Boosting | Linear | Pretrained):
         return Estimate(rows, 0, 0, held)
     training = contract.training
-    in_epoch = steps_per_epoch(rows, settled(training.effective_batch_size))
-    return Estimate(rows, in_epoch, in_epoch * settled(training.num_epochs), held)
+    full, epochs = settled(training.effective_batch_size), settled(training.num_epochs)
+    ramp = step_rows(training.ramps.batch, full, rows * epochs)
+    steps = steps_at_epoch_ends(ramp, rows, epochs)[-1]
+    return Estimate(rows, steps_per_epoch(rows, full), steps, held)
 
 
 def count_parameters(section: Network, shape: Shape) -> int:

@@ -19,7 +19,7 @@ from trainwright.contract.training import Training
 from trainwright.core.files import Json
 from trainwright.data.prepared import Prepared
 from trainwright.engine.faults import with_fault_points
-from trainwright.engine.job import Every, Job
+from trainwright.engine.job import At, Every, Job
 from trainwright.engine.stop import Patience, Reserve, StopRequested, TimeLimit
 from trainwright.model.build import build_network
 from trainwright.objective.build import build_loss
@@ -31,10 +31,11 @@ from trainwright.run.context import RunContext
 from trainwright.run.ending import (
     TimedCheckpoints,
     TimedValidation,
-    build_limits,
     build_step_rules,
+    build_target,
 )
 from trainwright.run.feeding import blends, build_feed, class_rows, target_unit
+from trainwright.run.length import length_of, ramped_source
 from trainwright.run.measuring import Measured, build_measured
 from trainwright.run.shapes import shape_of
 from trainwright.run.stepping import WINDOW, Trained, build_stepping, reader
@@ -67,27 +68,27 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
     loss = build_loss(training.loss, class_rows(prepared), device)
     objective: Objective = Mixed(loss) if blends(contract) else Supervised(loss)
     feed = build_feed(contract, prepared, device)
-    total_steps = settled(training.num_epochs) * feed.steps_per_epoch
+    length = length_of(contract, feed)
     patience = _patience(training)
-    limits = build_limits(training.stop, total_steps, patience)
+    limits = (*length.limits, *build_target(training.stop, patience))
     seconds = contract.budget.seconds()
     reserve = Reserve()
     limit = TimeLimit(seconds, f"the budget of {seconds / 3600:g} hours", reserve)
-    validate_every = Every(training.validate_every_n_epochs * feed.steps_per_epoch)
+    validate_every = length.validations(training.validate_every_n_epochs)
     keep = training.checkpointing.keep_top_k
     checkpoints = Checkpoints(run.folder.checkpoints, keep, patience.direction)
     model_state = ModuleState(model)
-    updates = build_updates(training, model, model_state, total_steps)
+    updates = build_updates(training, model, model_state, length)
     rules = build_step_rules(training.stop)
     trained = Trained(model, objective, updates.optimizer)
     stepping = build_stepping(training, trained, feed, rules)
-    shown = run.screen.progress(total_steps)
+    shown = run.screen.progress(length.most_steps)
     tell = Observers([*run.observers, shown], run.screen.say).observe
     measured = build_measured(contract.tracking, model, target_unit(prepared), run, tell)
     validation = Validation(prepared, scorer, plan, validation_loss(loss, model, prepared, device))
     job = Job(
         model=model,
-        feed=feed,
+        feed=ramped_source(contract, feed),
         step=measured.step(updates.averaged(stepping.step)),
         knobs=(*updates.knobs, stepping.caution),
         guard=stepping.guard,
@@ -123,7 +124,7 @@ def _patience(training: Training) -> Patience:
     return Patience(stopping.metric, direction, stopping.patience, stopping.min_delta)
 
 
-def _checkpoint_every(plan: Plan, validate_every: Every) -> Every:
+def _checkpoint_every(plan: Plan, validate_every: At) -> Every | At:
     """As the contract says; if it leaves it open, at the feed's own validations."""
     path = "training.checkpointing.save_every_n_steps"
     if any(choice.path == path for choice in plan.choices):

@@ -11,7 +11,7 @@ from trainwright.checkpoint.store import CheckpointStore, Loaded, NoCheckpoint, 
 from trainwright.contract.stop import Stop
 from trainwright.core.files import Json
 from trainwright.engine.job import Validate
-from trainwright.engine.stop import Patience, Reserve, StepLimit, StopRule, TargetReached
+from trainwright.engine.stop import Patience, Reserve, StopRule, TargetReached
 from trainwright.engine.watching import GradientNormBelow, LossPlateau, StepRule
 
 
@@ -25,13 +25,11 @@ def build_step_rules(section: Stop) -> tuple[StepRule, ...]:
     return tuple(rules)
 
 
-def build_limits(section: Stop, total_steps: int, patience: Patience) -> tuple[StopRule, ...]:
-    """The length of the run, and the value that ends it before."""
-    most = total_steps if section.max_steps == "off" else min(section.max_steps, total_steps)
-    limits: list[StopRule] = [StepLimit(most)]
-    if section.target_reached != "off":
-        limits.append(TargetReached(patience, section.target_reached))
-    return tuple(limits)
+def build_target(section: Stop, patience: Patience) -> tuple[StopRule, ...]:
+    """The value that ends the run before its length, if there is one."""
+    if section.target_reached == "off":
+        return ()
+    return (TargetReached(patience, section.target_reached),)
 
 
 @final

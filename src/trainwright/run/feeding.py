@@ -14,6 +14,7 @@ from trainwright.contract.section import settled
 from trainwright.data.augment import ImageStore
 from trainwright.data.feed import Feed
 from trainwright.data.prepared import Prepared
+from trainwright.data.ramps import step_rows
 from trainwright.data.store import Batch, Store, TensorStore, WindowStore
 from trainwright.data.table import ImageInputs, Integers, Part, TableInputs, TokenInputs
 from trainwright.data.target import Classes, Numbers
@@ -23,13 +24,16 @@ from trainwright.data.vocabulary import TextVocabulary
 def build_feed(contract: Contract, prepared: Prepared, device: torch.device) -> Feed:
     """The training part in the order of the contract's seed."""
     training = contract.training
+    store = _store(contract, prepared, device)
+    samples = settled(training.num_epochs) * store.rows
     return Feed(
-        _store(contract, prepared, device),
+        store,
         settled(training.batch_size),
         settled(training.gradient_accumulation_steps),
         seed=contract.seed,
         shuffle=contract.data.shuffle,
         count_targets=_tokens_of if isinstance(prepared.features, TextVocabulary) else len_of,
+        ramp=step_rows(training.ramps.batch, settled(training.effective_batch_size), samples),
     )
 
 

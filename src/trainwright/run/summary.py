@@ -6,6 +6,7 @@ from collections import Counter
 from typing import assert_never
 
 from trainwright.contract.model import Boosting, Gpt, Linear, Mlp, Pretrained, ResNet, TabularResNet
+from trainwright.contract.section import settled
 from trainwright.core.units import show_bytes, show_count
 from trainwright.data.features import Features
 from trainwright.data.kinds import Raw
@@ -15,6 +16,7 @@ from trainwright.data.reading import RawTable
 from trainwright.data.target import NextToken, Numbers
 from trainwright.data.vocabulary import TextVocabulary
 from trainwright.data.wording import some
+from trainwright.planner.estimate import Estimate
 from trainwright.planner.plan import Plan
 from trainwright.tracking.console import LABEL_WIDTH
 
@@ -85,12 +87,20 @@ def describe_plan(decided: Plan) -> str:
             training = contract.training
             parts.append(
                 f"at most {training.num_epochs} epochs of {estimate.steps_per_epoch:,} steps, "
+                f"{_growing(estimate, settled(training.num_epochs))}"
                 f"{training.effective_batch_size} rows a step, {training.mixed_precision}"
             )
         case Pretrained():
             parts.append(model.architecture)
     parts.append(f"{show_bytes(estimate.memory_bytes)} of encoded data")
     return labelled("plan", " · ".join(parts))
+
+
+def _growing(estimate: Estimate, epochs: int) -> str:
+    """The steps in all, where they are not as many in each epoch."""
+    if estimate.steps == epochs * estimate.steps_per_epoch:
+        return ""
+    return f"{estimate.steps:,} in all, "
 
 
 def _target(prepared: Prepared) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import final
 
 from torch import nn
@@ -21,13 +22,15 @@ from trainwright.engine.averaging import AveragedStep
 from trainwright.engine.job import Validate
 from trainwright.engine.step import Step
 from trainwright.optim.averaging import ExponentialMean
-from trainwright.optim.build import build_optimizer, build_weights
+from trainwright.optim.batch_rate import BatchRate
+from trainwright.optim.build import batch_scale, build_optimizer, build_weights
 from trainwright.optim.freezing import Unfreezing, freeze
 from trainwright.optim.knob import Knob, LearningRate
 from trainwright.optim.optimizer import Optimizer
 from trainwright.optim.plateau import Plateau, Telling
 from trainwright.optim.schedule import Schedule, build_schedule
 from trainwright.optim.weights import Evaluating, Weights
+from trainwright.run.length import Length
 
 
 @final
@@ -59,9 +62,9 @@ class Updates:
 
 
 def build_updates(
-    training: Training, model: nn.Module, model_state: ModuleState, total_steps: int
+    training: Training, model: nn.Module, model_state: ModuleState, length: Length
 ) -> Updates:
-    """Wire the updates of a model over a run of `total_steps` optimizer steps."""
+    """Wire the updates of a model over a run of this length."""
     freeze(model, training.freeze)
     optimizer = build_optimizer(training.optimizer, model, settled(training.effective_batch_size))
     weights = build_weights(training.optimizer, optimizer)
@@ -69,7 +72,7 @@ def build_updates(
     if training.average != "off":
         weights = mean = ExponentialMean(model, training.average.decay)
         means = (mean,)
-    schedule = build_schedule(training.scheduler, total_steps)
+    schedule = build_schedule(training.scheduler, length.scheduled_steps)
     state: dict[str, Stateful] = {"model": model_state, **evaluated_state(weights, model_state)}
     for mean in means:
         state["mean"] = MeanState(mean)
@@ -77,5 +80,18 @@ def build_updates(
         state["plateau"] = PlateauState(schedule)
     if training.checkpointing.save_optimizer_state:
         state["optimizer"] = OptimizerState(optimizer, model.named_parameters())
-    knobs = (LearningRate(optimizer, schedule), Unfreezing(model, training.freeze))
+    knobs = (
+        LearningRate(optimizer, schedule),
+        *_batch_rate(training, optimizer, length),
+        Unfreezing(model, training.freeze),
+    )
     return Updates(optimizer, weights, schedule, knobs, state, means)
+
+
+def _batch_rate(training: Training, optimizer: Optimizer, length: Length) -> tuple[Knob, ...]:
+    """What keeps the rule of `batch_scaling` while steps grow; nothing if there is none."""
+    rule = training.optimizer.batch_scaling
+    if training.ramps.batch == "off" or rule == "none":
+        return ()
+    full = settled(training.effective_batch_size)
+    return (BatchRate(optimizer, length.step_rows.at, partial(batch_scale, rule), full),)

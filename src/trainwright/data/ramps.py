@@ -1,0 +1,104 @@
+"""What grows with the position of the feed, and how many steps that makes: arithmetic, so that
+nothing of it needs to be saved."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, Self, assert_never, final
+
+from trainwright.contract.ramps import BatchRamp, SequenceRamp
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """A whole number above 0 that changes at positions of the feed's cursor: it is `values[i]` from
+    `starts[i]` samples on. Starts begin at 0 and never fall."""
+
+    starts: tuple[int, ...]
+    values: tuple[int, ...]
+
+    @classmethod
+    def flat(cls, value: int) -> Self:
+        """One value from the first sample to the last."""
+        return cls((0,), (value,))
+
+    @classmethod
+    def even(cls, values: tuple[int, ...], samples: int) -> Self:
+        """All values but the last over `samples`, as long each; the last one from there on."""
+        growing = len(values) - 1
+        return cls(tuple(samples * at // max(1, growing) for at in range(growing + 1)), values)
+
+    def at(self, samples: int) -> int:
+        """The value at a position."""
+        return self.values[bisect_right(self.starts, samples) - 1]
+
+    def spans(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
+        """What lies between two positions: the value, and the position up to which it holds."""
+        for at in range(bisect_right(self.starts, start) - 1, len(self.values)):
+            end = self.starts[at + 1] if at + 1 < len(self.starts) else stop
+            if end > start:
+                yield self.values[at], min(end, stop)
+            if end >= stop:
+                return
+
+
+def step_rows(section: Literal["off"] | BatchRamp, full: int, samples: int) -> Stages:
+    """Rows of an optimizer step by position, in a run of `samples` over all epochs."""
+    if section == "off":
+        return Stages.flat(full)
+    sizes = [section.start]
+    while sizes[-1] < full:
+        match section.growth:
+            case "doubling":
+                larger = 2 * sizes[-1]
+            case "linear":
+                larger = sizes[-1] + section.start
+            case _:
+                assert_never(section.growth)
+        sizes.append(min(full, larger))
+    return Stages.even(tuple(sizes), section.samples or round(section.ratio * samples))
+
+
+def window_lengths(section: Literal["off"] | SequenceRamp, context: int, samples: int) -> Stages:
+    """Tokens of a window by position; every length divides the next ones or at least `context`."""
+    if section == "off":
+        return Stages.flat(context)
+    lengths = [section.start]
+    while lengths[-1] < context:
+        longer = [size for size in range(lengths[-1] + 1, context + 1) if context % size == 0]
+        within = [size for size in longer if size <= 2 * lengths[-1]]
+        lengths.append(within[-1] if within else longer[0])
+    return Stages.even(tuple(lengths), section.samples or round(section.ratio * samples))
+
+
+def steps_at_epoch_ends(stages: Stages, rows: int, epochs: int) -> tuple[int, ...]:
+    """Optimizer steps made at the end of each epoch of `rows`, if none is dropped.
+
+    A step has the size of the stage in which it begins, and never reaches over the end of an epoch.
+    """
+    made, ends = 0, []
+    for epoch in range(epochs):
+        made += _steps_within(stages, epoch * rows, (epoch + 1) * rows)
+        ends.append(made)
+    return tuple(ends)
+
+
+def steps_up_to(stages: Stages, rows: int, samples: int) -> int:
+    """Optimizer steps after which `samples` are consumed, the last one perhaps more."""
+    whole, rest = divmod(samples, rows)
+    made = steps_at_epoch_ends(stages, rows, whole)
+    return (made[-1] if made else 0) + _steps_within(stages, whole * rows, whole * rows + rest)
+
+
+def _steps_within(stages: Stages, start: int, stop: int) -> int:
+    """Steps from a position in an epoch to another one in it or at its end."""
+    steps, position = 0, start
+    for size, end in stages.spans(start, stop):
+        if position < end:
+            made = -(-(end - position) // size)
+            steps += made
+            position += made * size
+    return steps

@@ -1,0 +1,64 @@
+"""How long a network's run is, in steps, and what grows on the way. Needs torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+from trainwright.contract.document import Contract
+from trainwright.contract.model import Gpt
+from trainwright.contract.section import settled
+from trainwright.data.feed import Feed
+from trainwright.data.ramps import Stages, steps_up_to, window_lengths
+from trainwright.data.short_windows import ShortWindows
+from trainwright.engine.job import At, Source
+from trainwright.engine.stop import SampleLimit, StepLimit, StopRule
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Length:
+    """Rows of a step by position, and what follows: optimizer steps at the end of each epoch, those
+    that the limits leave, and those that the schedule spans, if no step is dropped."""
+
+    step_rows: Stages
+    epoch_ends: tuple[int, ...]
+    most_steps: int
+    scheduled_steps: int
+    limits: tuple[StopRule, ...]
+
+    def validations(self, every: int) -> At:
+        """At the end of every so many epochs."""
+        return At(frozenset(self.epoch_ends[every - 1 :: every]))
+
+
+def length_of(contract: Contract, feed: Feed) -> Length:
+    """The length of a run of this feed."""
+    training = contract.training
+    stop = training.stop
+    ends = feed.epoch_ends(settled(training.num_epochs))
+    limits: list[StopRule] = []
+    most = ends[-1]
+    if stop.max_steps != "off":
+        most = min(most, stop.max_steps)
+    if stop.max_samples != "off":
+        limits.append(SampleLimit(stop.max_samples, f"all {stop.max_samples:,} rows"))
+        most = min(most, steps_up_to(feed.step_rows, feed.rows, stop.max_samples))
+    if stop.max_tokens != "off":
+        assert isinstance(contract.model, Gpt), "the rules refuse it for other data"
+        samples = -(-stop.max_tokens // contract.model.context)
+        limits.append(SampleLimit(samples, f"all {stop.max_tokens:,} tokens"))
+        most = min(most, steps_up_to(feed.step_rows, feed.rows, samples))
+    most_by_steps = ends[-1] if stop.max_steps == "off" else min(stop.max_steps, ends[-1])
+    scheduled = most if stop.schedule_spans == "limits" else ends[-1]
+    return Length(feed.step_rows, ends, most, scheduled, (StepLimit(most_by_steps), *limits))
+
+
+def ramped_source(contract: Contract, feed: Feed) -> Source:
+    """The feed, its windows cut where they start short."""
+    ramp = contract.training.ramps.sequence
+    if ramp == "off":
+        return feed
+    assert isinstance(contract.model, Gpt), "the rules refuse it for other data"
+    samples = settled(contract.training.num_epochs) * feed.rows
+    return ShortWindows(feed, window_lengths(ramp, contract.model.context, samples))
