@@ -16,8 +16,10 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 
+from trainwright.contract.ramps import BatchRamp  # noqa: E402
 from trainwright.core.errors import Mistake  # noqa: E402
 from trainwright.data.feed import Batch, Feed  # noqa: E402
+from trainwright.data.ramps import Stages, step_rows  # noqa: E402
 from trainwright.engine.step import OptimizerStep  # noqa: E402
 from trainwright.objective.losses import LossSum  # noqa: E402
 
@@ -86,20 +88,33 @@ def values(model: nn.Module) -> dict[str, Array]:
 @pytest.mark.parametrize("rows", [24, 25, 30, 35])
 @pytest.mark.parametrize("accumulate", [1, 2, 3, 4, 6, 12])
 def test_every_cut_is_the_step_over_the_whole_batch(accumulate: int, rows: int, kind: str) -> None:
+    agrees_with_the_oracle(rows, kind, GLOBAL_BATCH // accumulate, Stages.flat(GLOBAL_BATCH))
+
+
+@pytest.mark.parametrize("kind", ["equal", "both"])
+@pytest.mark.parametrize("rows", [24, 25, 35])
+@pytest.mark.parametrize("growth", ["doubling", "linear"])
+@pytest.mark.parametrize("batch", [2, 3, 5, 12])
+def test_so_is_every_step_of_a_ramp(batch: int, growth: str, rows: int, kind: str) -> None:
+    """Micro-batches of `batch` rows, and a rest where a step is no multiple of it."""
+    ramp = step_rows(BatchRamp(start=5, growth=growth, ratio=0.7), GLOBAL_BATCH, 2 * rows)
+    assert len(set(ramp.values)) == 3
+    agrees_with_the_oracle(rows, kind, batch, ramp)
+
+
+def agrees_with_the_oracle(rows: int, kind: str, batch: int, ramp: Stages) -> None:
+    """Two epochs of the step against the same by hand, to 1e-12."""
     arrays = data(rows, kind)
     feed = Feed(
-        [torch.from_numpy(array) for array in arrays],
-        GLOBAL_BATCH // accumulate,
-        accumulate,
-        seed=7,
-        count_targets=count,
+        [torch.from_numpy(array) for array in arrays], batch, seed=7, count_targets=count, ramp=ramp
     )
     model = Net()
     step = OptimizerStep(model, loss, torch.optim.SGD(model.parameters(), lr=LEARNING_RATE))
     expected = values(model)
-    for _ in range(2 * feed.steps_per_epoch):
+    for _ in range(feed.epoch_ends(2)[-1]):
         before = feed.samples
         work = feed.next_step()
+        assert work.rows == min(ramp.at(before), rows - before % rows)
         chosen = feed.rows_between(before, work.samples)
         mean, gradient = gradients(expected, *(array[chosen] for array in arrays))
         norm = np.sqrt(sum(float((part**2).sum()) for part in gradient.values()))

@@ -87,6 +87,13 @@ FIELDS: Mapping[str, Mapping[str, Choice]] = {
         "none": (),
         "staged": ("training.freeze={columns: 1}",),
     },
+    "ramp": {
+        "none": (),
+        "rows": (
+            "training.ramps.batch={start: 3, growth: linear, ratio: 0.15}",
+            "training.optimizer.batch_scaling=sqrt",
+        ),
+    },
 }
 
 Case = tuple[str, ...]

@@ -16,7 +16,7 @@ class BatchRamp(Section):
     noise does over a run (McCandlish et al. 2018, arXiv:1812.06162, section 2.3; Brown et al. 2020,
     arXiv:2005.14165, appendix B; in place of a falling rate, Smith et al. 2018, arXiv:1711.00489).
     Sizes follow one another in stages of equally many rows. A step of more than `batch_size` rows
-    is cut into micro-batches of `batch_size` and a rest."""
+    is cut into micro-batches of at most as many."""
 
     start: Count
     """Rows of the first optimizer steps; less than `effective_batch_size`."""

@@ -59,7 +59,7 @@ class Feed:
         count_targets: targets in a micro-batch where that is not its number of rows; the objective
             must count the same.
         ramp: rows of a step by position, in the place of batch_size x accumulate; micro-batches
-            have `batch_size` rows but for the last one of a step.
+            have `batch_size` rows, or somewhat fewer in a step that is no multiple of it.
     """
 
     def __init__(
@@ -162,6 +162,8 @@ class Feed:
 
 
 def _cut(rows: int, most: int) -> list[int]:
-    """Pieces of `most`, and a rest."""
-    whole, rest = divmod(rows, most)
-    return [most] * whole + ([rest] if rest else [])
+    """As few pieces of at most `most` rows as there can be, as even as there can be: a norm over
+    the rows of a micro-batch cannot do with a rest of one."""
+    pieces = -(-rows // most)
+    least, larger = divmod(rows, pieces)
+    return [least + 1] * larger + [least] * (pieces - larger)

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from trainwright.contract.reading import read_contract
+from trainwright.core.errors import ContractMistake, Problem
+from trainwright.data.reading import DataFacts
+from trainwright.data.sources import FileVersion
+from trainwright.data.target_column import TargetFacts
+from trainwright.planner.device import DeviceFacts
+from trainwright.planner.plan import plan
+
+TABLE = "data: {path: rows.csv}\nmodel: {kind: mlp}\n"
+TEXT = "data: {kind: tokens, path: a.txt}\nmodel: {kind: gpt, context: 96}\n"
+
+
+def problems(folder: Path, training: str, head: str = TABLE) -> Sequence[Problem]:
+    path = folder / "c.yaml"
+    path.write_text(f"{head}training: {training}\n")
+    try:
+        read_contract(path)
+    except ContractMistake as mistake:
+        return mistake.problems
+    return ()
+
+
+@pytest.mark.parametrize(
+    ("training", "path"),
+    [
+        ("{ramps: {batch: {start: 8}}}", ""),
+        ("{ramps: {batch: {start: 8}}, effective_batch_size: 64}", ""),
+        ("{ramps: {batch: {start: 64}}, effective_batch_size: 64}", "training.ramps.batch.start"),
+        ("{ramps: {batch: {start: 8, ratio: 0.2, samples: 9}}}", "training.ramps.batch.samples"),
+        ("{ramps: {batch: {start: 0}}}", "training.ramps.batch.start"),
+        ("{ramps: {batch: {start: 8, ratio: 0.0}}}", "training.ramps.batch.ratio"),
+        ("{ramps: {batch: {}}}", "training.ramps.batch.start"),
+        ("{ramps: {sequence: {start: 8}}}", "training.ramps.sequence"),
+        ("{stop: {max_tokens: 100}}", "training.stop.max_tokens"),
+        ("{stop: {max_samples: 100}}", ""),
+        ("{stop: {max_samples: 100, schedule_spans: limits}}", ""),
+        ("{stop: {schedule_spans: limits}}", "training.stop.schedule_spans"),
+    ],
+)
+def test_of_a_table(tmp_path: Path, training: str, path: str) -> None:
+    assert [problem.path for problem in problems(tmp_path, training)] == ([path] if path else [])
+
+
+@pytest.mark.parametrize(
+    ("training", "path", "fix"),
+    [
+        ("{ramps: {sequence: {start: 8}}}", "", ""),
+        ("{ramps: {sequence: {start: 10}}}", "training.ramps.sequence.start", "change it to 8"),
+        ("{ramps: {sequence: {start: 96}}}", "training.ramps.sequence.start", "change it to 48"),
+        (
+            "{ramps: {sequence: {start: 8, samples: 3, ratio: 0.1}}}",
+            "training.ramps.sequence.samples",
+            "remove one",
+        ),
+        ("{stop: {max_tokens: 100}}", "", ""),
+    ],
+)
+def test_of_a_text(tmp_path: Path, training: str, path: str, fix: str) -> None:
+    found = problems(tmp_path, training, TEXT)
+    assert [(problem.path, problem.fix) for problem in found] == ([(path, fix)] if path else [])
+
+
+def facts(rows: int) -> DataFacts:
+    target = TargetFacts("numbers", {}, 500, 0)
+    file = FileVersion("rows.csv", "0" * 64, 1000, rows)
+    return DataFacts(rows, (), target, (file,), frozenset(), {"train": rows})
+
+
+@pytest.mark.parametrize(
+    ("ramp", "path"),
+    [
+        ("start: 200", ""),
+        ("start: 256", "training.ramps.batch.start"),
+        ("start: 8, samples: 140000", ""),
+        ("start: 8, samples: 140001", "training.ramps.batch.samples"),
+    ],
+)
+def test_what_only_the_data_shows(tmp_path: Path, ramp: str, path: str) -> None:
+    """The effective batch is decided as 256; 70% of 20,000 rows are trained on, ten times."""
+    written = tmp_path / "c.yaml"
+    training = f"training: {{num_epochs: 10, ramps: {{batch: {{{ramp}}}}}}}\n"
+    written.write_text("data: {path: rows.csv, target: y}\nmodel: {kind: mlp}\n" + training)
+    document = read_contract(written)
+    if not path:
+        made = plan(document, facts(20_000), DeviceFacts())
+        assert made.estimate.steps > 10 * made.estimate.steps_per_epoch
+        return
+    with pytest.raises(ContractMistake) as mistake:
+        plan(document, facts(20_000), DeviceFacts())
+    assert [problem.path for problem in mistake.value.problems] == [path]
