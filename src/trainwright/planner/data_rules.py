@@ -17,8 +17,8 @@ from trainwright.contract.mistakes import nearest
 from trainwright.contract.model import Boosting, Linear, Pretrained
 from trainwright.contract.ramp_rules import check_batch_ramp
 from trainwright.contract.rules import positive_needs_classes
-from trainwright.contract.training import EarlyStopping
 from trainwright.contract.section import settled
+from trainwright.contract.training import EarlyStopping
 from trainwright.core.errors import Problem
 from trainwright.data.reading import DataFacts
 from trainwright.planner.estimate import train_rows_of
