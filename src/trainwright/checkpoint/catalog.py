@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import final
 
 from trainwright.checkpoint.commit import discard
 from trainwright.checkpoint.ledger import Ledger, LedgerContent, Line
 from trainwright.checkpoint.manifest import Manifest, read_manifest
-from trainwright.checkpoint.retention import Entry
+from trainwright.checkpoint.retention import Entry, abandoned
 from trainwright.checkpoint.score import NOT_SCORED
 from trainwright.checkpoint.strict_json import Damaged
 from trainwright.core.files import sync_folder
@@ -57,6 +57,23 @@ class Catalog:
     """Lines of the ledger that say nothing any more."""
     has_history: bool
 
+    def left_by(self, step: int) -> tuple[Line, ...]:
+        """What becomes true with a save of `step`: the run leaves the course of later ones."""
+        later = {e.name for e in self.entries.values() if e.step > step and not e.abandoned}
+        lines = [c.line for c in self.candidates if c.name in later]
+        return tuple(line.now("abandoned") for line in lines if isinstance(line, Line))
+
+    def add(self, line: Line, beside: Sequence[Line]) -> None:
+        """Take in a checkpoint that was just committed, and the lines beside it."""
+        self.sequence, self.newest, self.has_history = line.sequence, line.name, True
+        entry = Entry(line.sequence, line.name, line.score, step_of(line.name))
+        self.entries = _with_abandoned([*self.entries.values(), entry])
+        others = [candidate for candidate in self.candidates if candidate.name != line.name]
+        said = {line.name: line for line in beside}
+        others = [replace(c, line=said.get(c.name, c.line)) for c in others]
+        others.sort(key=lambda c: c.name in self.entries and self.entries[c.name].abandoned)
+        self.candidates = [Candidate(line.sequence, line.name, line), *others]
+
 
 def read_catalog(folder: Path, ledger: Ledger) -> Catalog:
     """Compare ledger and disk; a ledger with broken lines is replaced by its sound ones.
@@ -81,7 +98,7 @@ def read_catalog(folder: Path, ledger: Ledger) -> Catalog:
     ] + [
         Candidate(line.sequence, name, line)
         for name, line in lines.items()
-        if name not in on_disk and line.kind == "committed"
+        if name not in on_disk and line.is_kept
     ]
     for candidate in candidates:
         if _is_removed(candidate):
@@ -92,14 +109,17 @@ def read_catalog(folder: Path, ledger: Ledger) -> Catalog:
         + [manifest.sequence for manifest in manifests.values() if isinstance(manifest, Manifest)],
         default=0,
     )
-    # What has no readable manifest and no line is tried first: it must not be passed over unseen.
-    ordered = sorted(live, key=lambda c: (c.sequence < 0, c.sequence, c.name), reverse=True)
+    entries = _entries(live, manifests)
+    left = {name for name, entry in entries.items() if entry.abandoned}
+    if unsaid := left & _committed(lines):
+        # The process died before it had written the lines.
+        ledger.append([lines[name].now("abandoned") for name in sorted(unsaid)])
     return Catalog(
         lineage=lineage,
-        entries={c.name: _entry(c, manifests) for c in live if c.sequence > 0},
-        candidates=ordered,
+        entries=entries,
+        candidates=_in_order(live, left),
         sequence=sequence,
-        newest=max((c for c in live), key=lambda c: c.sequence).name if live else "",
+        newest=max(live, key=lambda c: (c.name not in left, c.sequence)).name if live else "",
         damaged=content.damaged,
         has_history=has_history,
     )
@@ -143,15 +163,45 @@ def _is_removed(candidate: Candidate) -> bool:
 
 
 def _is_gone(candidate: Candidate) -> bool:
-    return isinstance(candidate.line, Line) and candidate.line.kind != "committed"
+    return isinstance(candidate.line, Line) and not candidate.line.is_kept
+
+
+def _committed(lines: Mapping[str, Line]) -> set[str]:
+    return {name for name, line in lines.items() if line.kind == "committed"}
+
+
+def _in_order(live: Sequence[Candidate], left: Collection[str]) -> list[Candidate]:
+    """Newest first, those that the run has left last. What has no readable manifest and no line is
+    tried before all: it must not be passed over unseen."""
+
+    def rank(candidate: Candidate) -> tuple[bool, bool, int, str]:
+        sequence, name = candidate.sequence, candidate.name
+        return (sequence < 0, name not in left, sequence, name)
+
+    return sorted(live, key=rank, reverse=True)
+
+
+def _entries(
+    live: Sequence[Candidate], manifests: Mapping[str, Manifest | Damaged]
+) -> dict[str, Entry]:
+    return _with_abandoned([_entry(c, manifests) for c in live if c.sequence > 0])
+
+
+def _with_abandoned(entries: Sequence[Entry]) -> dict[str, Entry]:
+    """By name; of two with the same name the later one."""
+    by_name = {entry.name: entry for entry in entries}
+    left = abandoned(by_name.values())
+    return {name: replace(entry, abandoned=name in left) for name, entry in by_name.items()}
 
 
 def _entry(candidate: Candidate, manifests: Mapping[str, Manifest | Damaged]) -> Entry:
-    if isinstance(candidate.line, Line):
-        return Entry(candidate.sequence, candidate.name, candidate.line.score)
-    manifest = manifests[candidate.name]
+    line, name = candidate.line, candidate.name
+    if isinstance(line, Line):
+        left = line.kind == "abandoned"
+        return Entry(candidate.sequence, name, line.score, step_of(name), left)
+    manifest = manifests[name]
     score = manifest.score if isinstance(manifest, Manifest) else NOT_SCORED
-    return Entry(candidate.sequence, candidate.name, score)
+    return Entry(candidate.sequence, name, score, step_of(name))
 
 
 def _lineage(content: LedgerContent, manifests: Mapping[str, Manifest | Damaged]) -> str:

@@ -49,6 +49,8 @@ class Draft:
     score: float | NotScored
     parts: Mapping[str, Snapshot]
     inventory: Json
+    beside: tuple[Line, ...] = ()
+    """Lines of the ledger that become true together with this checkpoint."""
 
 
 def commit(folder: Path, ledger: Ledger, draft: Draft, reserve_bytes: int) -> tuple[Line, int]:
@@ -84,7 +86,7 @@ def commit(folder: Path, ledger: Ledger, draft: Draft, reserve_bytes: int) -> tu
             hash_bytes(manifest),
             draft.score,
         )
-        ledger.append([line])
+        ledger.append([line, *draft.beside])
         committed = True
     except OSError as error:
         raise StorageFailed(f"saving {final}: {error.strerror or error}") from error

@@ -1,20 +1,22 @@
-"""`ledger.jsonl`: which checkpoints were committed, removed or set aside, in order."""
+"""`ledger.jsonl`: which checkpoints were committed, abandoned, removed or set aside, in order."""
 
 from __future__ import annotations
 
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, Self, final
+from typing import Literal, Self, final, get_args
 
 from trainwright.checkpoint.score import NotScored, score_from_json, score_to_json
 from trainwright.checkpoint.strict_json import Damaged, read_strict
 from trainwright.core.files import Json, sync_folder, write_atomic
 from trainwright.core.hashing import hash_value
 
-Kind = Literal["committed", "removed", "quarantined"]
+Kind = Literal["committed", "abandoned", "removed", "quarantined"]
+"""What became of a checkpoint. `abandoned`: the run went back to an earlier step after it."""
+
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -28,6 +30,15 @@ class Line:
     name: str
     manifest_sha256: str
     score: float | NotScored
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the checkpoint is to be on the disk."""
+        return self.kind in ("committed", "abandoned")
+
+    def now(self, kind: Kind) -> Self:
+        """A further line about the same checkpoint."""
+        return replace(self, kind=kind)
 
     def to_bytes(self) -> bytes:
         """The line with a hash of its own and its newline."""
@@ -137,7 +148,7 @@ class Ledger:
 
 
 def _kind(value: Json) -> Kind:
-    if value not in ("committed", "removed", "quarantined"):
+    if value not in get_args(Kind):
         raise ValueError(f"{value!r} is no kind of line")
     kind: Kind = value
     return kind

@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, final
+from typing import Literal, Protocol, final
 
 from trainwright.checkpoint.catalog import (
     POINTERS,
@@ -20,9 +20,10 @@ from trainwright.checkpoint.catalog import (
     step_of,
 )
 from trainwright.checkpoint.commit import Draft, commit, discard, tidy
-from trainwright.checkpoint.ledger import Kind, Ledger, Line
+from trainwright.checkpoint.ledger import Ledger, Line
 from trainwright.checkpoint.manifest import read_manifest, read_parts
-from trainwright.checkpoint.retention import Entry, kept, ranked
+from trainwright.checkpoint.pins import nothing_is_removed, read_pins
+from trainwright.checkpoint.retention import Entry, Retention, kept, ranked
 from trainwright.checkpoint.score import NOT_SCORED, NotScored
 from trainwright.checkpoint.state import Snapshot
 from trainwright.checkpoint.strict_json import Damaged
@@ -99,8 +100,11 @@ class Checkpoints:
 
     Args:
         folder: made if it is missing.
-        keep_top_k: how many of the best stay, beside the newest two.
+        keep_top_k: how many of the best stay.
         direction: whether a lower or a higher score is better.
+        keep_last: how many of the newest stay; two are always kept.
+        keep_every_n_steps: the first checkpoint at or after each multiple of so many steps stays
+            for ever.
         reserve_bytes: space of the disk that a save must leave free.
     """
 
@@ -109,11 +113,12 @@ class Checkpoints:
         folder: str | Path,
         keep_top_k: int,
         direction: Direction = "min",
+        keep_last: int = 2,
+        keep_every_n_steps: int | Literal["off"] = "off",
         reserve_bytes: int = _RESERVE_BYTES,
     ) -> None:
         self._folder = Path(folder)
-        self._keep_top_k = keep_top_k
-        self._direction: Direction = direction
+        self._retention = Retention(keep_top_k, keep_last, keep_every_n_steps, direction)
         self._reserve_bytes = reserve_bytes
         self._ledger = Ledger(self._folder / "ledger.jsonl")
         self._pinned: set[str] = set()
@@ -146,16 +151,10 @@ class Checkpoints:
             score=score,
             parts=parts,
             inventory=inventory,
+            beside=catalog.left_by(step),
         )
         line, size_bytes = commit(self._folder, self._ledger, draft, self._reserve_bytes)
-        catalog.sequence = line.sequence
-        catalog.newest = name
-        catalog.has_history = True
-        catalog.entries[name] = Entry(line.sequence, name, score)
-        catalog.candidates = [
-            Candidate(line.sequence, name, line),
-            *(candidate for candidate in catalog.candidates if candidate.name != name),
-        ]
+        catalog.add(line, draft.beside)
         removed, warnings = self._after_commit(catalog)
         seconds = time.monotonic() - began
         return Saved(name, seconds, size_bytes, step, score, removed, warnings)
@@ -205,7 +204,7 @@ class Checkpoints:
         catalog = self._catalog()
         rejected: list[str] = []
         by_name = {candidate.name: candidate for candidate in catalog.candidates}
-        for entry in ranked(list(catalog.entries.values()), self._direction):
+        for entry in ranked(list(catalog.entries.values()), self._retention.direction):
             candidate = by_name[entry.name]
             try:
                 return _with_rejected(self._load(candidate, catalog.lineage), rejected)
@@ -263,7 +262,7 @@ class Checkpoints:
                 where = f" (kept as {aside})"
                 reached("ckpt.aside")
             if isinstance(candidate.line, Line):
-                self._ledger.append([_about(candidate.line, "quarantined")])
+                self._ledger.append([candidate.line.now("quarantined")])
         return f"{candidate.name}: {why}{where}"
 
     def _after_commit(self, catalog: Catalog) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -272,12 +271,14 @@ class Checkpoints:
         try:
             self._write_pointers(catalog)
             reached("ckpt.pointer")
-            history = list(catalog.entries.values())
-            stay = kept(history, self._keep_top_k, self._direction, self._pinned)
-            for entry in history:
-                if entry.name not in stay:
-                    self._remove(entry, catalog)
-                    removed.append(entry.name)
+            with nothing_is_removed(self._folder):
+                history = list(catalog.entries.values())
+                pinned = self._pinned | read_pins(self._folder)
+                stay = kept(history, self._retention, pinned)
+                for entry in history:
+                    if entry.name not in stay:
+                        self._remove(entry, catalog)
+                        removed.append(entry.name)
             reached("ckpt.retain")
         except (OSError, StorageFailed) as error:
             return tuple(removed), (f"the checkpoint is safe, tidying up was not: {error}",)
@@ -293,13 +294,9 @@ class Checkpoints:
             discard(self._folder, entry.name)
 
     def _write_pointers(self, catalog: Catalog) -> None:
-        best = ranked(list(catalog.entries.values()), self._direction)
+        best = ranked(list(catalog.entries.values()), self._retention.direction)
         pointers = {"newest": catalog.newest, "best": best[0].name if best else ""}
         write_json(self._folder / POINTERS, pointers)
-
-
-def _about(line: Line, kind: Kind) -> Line:
-    return Line(kind, line.lineage, line.sequence, line.name, line.manifest_sha256, line.score)
 
 
 def _with_rejected(loaded: Loaded, rejected: list[str]) -> Loaded:

@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 
-from trainwright.checkpoint.retention import Entry, kept, ranked
 from trainwright.checkpoint.score import NOT_SCORED
 from trainwright.checkpoint.state import Snapshot
 from trainwright.checkpoint.store import Checkpoints, Loaded, NoCheckpoint
@@ -149,39 +148,6 @@ def test_no_score_means_no_best(tmp_path: Path) -> None:
 scores = st.one_of(
     st.just(NOT_SCORED), st.floats(), st.sampled_from([0.5, 0.5, math.nan, math.inf])
 )
-
-
-@given(
-    history=st.lists(scores, min_size=1, max_size=30),
-    keep=st.integers(1, 4),
-    direction=st.sampled_from(["min", "max"]),
-    pin=st.integers(0, 29),
-)
-@settings(max_examples=500, deadline=None)
-def test_retention_never_drops_what_must_stay(history, keep, direction, pin) -> None:  # type: ignore[no-untyped-def]
-    entries: list[Entry] = []
-    pinned = f"step-{min(pin, len(history) - 1)}"
-    for sequence, score in enumerate(history):
-        entries.append(Entry(sequence, f"step-{sequence}", score))
-        stay = kept(entries, keep, direction, {pinned})
-        names = [entry.name for entry in entries]
-        assert stay <= set(names)
-        assert {names[-1], *names[-2:-1]} <= stay
-        if pinned in names:
-            assert pinned in stay
-        finite = [
-            entry
-            for entry in entries
-            if isinstance(entry.score, float) and math.isfinite(entry.score)
-        ]
-        order = ranked(entries, direction)
-        assert len(order) == len(finite)
-        if finite:
-            extreme = (min if direction == "min" else max)(entry.score for entry in finite)
-            assert order[0].score == extreme
-            assert order[0].name in stay
-        assert len(stay) <= keep + 3
-        entries = [entry for entry in entries if entry.name in stay]
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), scores), min_size=1, max_size=8), st.booleans())
