@@ -40,6 +40,7 @@ NEEDS_TORCH = frozenset(
         "trainwright.model.residual",
         "trainwright.model.resnet",
         "trainwright.predictor.network",
+        "trainwright.run.checkpointing",
         "trainwright.run.compose",
         "trainwright.run.feeding",
         "trainwright.run.length",

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import final
@@ -12,19 +11,12 @@ from typing import final
 from trainwright.checkpoint.commit import discard
 from trainwright.checkpoint.ledger import Ledger, LedgerContent, Line
 from trainwright.checkpoint.manifest import Manifest, read_manifest
+from trainwright.checkpoint.names import POINTERS, is_checkpoint, step_of
 from trainwright.checkpoint.retention import Entry, abandoned
-from trainwright.checkpoint.score import NOT_SCORED
 from trainwright.checkpoint.strict_json import Damaged
 from trainwright.core.files import sync_folder
 
 QUARANTINE = "quarantine-"
-POINTERS = "pointers.json"
-_STEP = re.compile(r"step-[0-9]{10,}")
-
-
-def step_of(name: str) -> int:
-    """The step that a checkpoint's name says."""
-    return int(name.removeprefix("step-"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +81,7 @@ def read_catalog(folder: Path, ledger: Ledger) -> Catalog:
     if content.damaged or content.torn:
         _mend(folder, ledger, content)
     lines = {line.name: line for line in content.lines}
-    on_disk = {path.name: path for path in folder.iterdir() if _STEP.fullmatch(path.name)}
+    on_disk = {path.name: path for path in folder.iterdir() if is_checkpoint(path.name)}
     manifests = {name: _manifest_of(path) for name, path in on_disk.items()}
     lineage = _lineage(content, manifests)
     candidates = [
@@ -109,7 +101,7 @@ def read_catalog(folder: Path, ledger: Ledger) -> Catalog:
         + [manifest.sequence for manifest in manifests.values() if isinstance(manifest, Manifest)],
         default=0,
     )
-    entries = _entries(live, manifests)
+    entries = _with_abandoned(list(_entries(live, manifests, lineage)))
     left = {name for name, entry in entries.items() if entry.abandoned}
     if unsaid := left & _committed(lines):
         # The process died before it had written the lines.
@@ -151,9 +143,7 @@ def _from_disk(name: str, manifest: Manifest | Damaged, line: Line | NotInLedger
 
 def _is_history(name: str, ledger: Ledger) -> bool:
     return (
-        name in (ledger.path.name, POINTERS)
-        or bool(_STEP.fullmatch(name))
-        or name.startswith(QUARANTINE)
+        name in (ledger.path.name, POINTERS) or is_checkpoint(name) or name.startswith(QUARANTINE)
     )
 
 
@@ -182,9 +172,20 @@ def _in_order(live: Sequence[Candidate], left: Collection[str]) -> list[Candidat
 
 
 def _entries(
-    live: Sequence[Candidate], manifests: Mapping[str, Manifest | Damaged]
-) -> dict[str, Entry]:
-    return _with_abandoned([_entry(c, manifests) for c in live if c.sequence > 0])
+    live: Sequence[Candidate], manifests: Mapping[str, Manifest | Damaged], lineage: str
+) -> Iterator[Entry]:
+    """What counts for retention: what has a line, or a manifest that fits its name and the run."""
+    for candidate in live:
+        line, name = candidate.line, candidate.name
+        manifest = manifests.get(name, Damaged())
+        if isinstance(line, Line):
+            left = line.kind == "abandoned"
+            yield Entry(candidate.sequence, name, line.score, step_of(name), left)
+        elif isinstance(manifest, Manifest) and (manifest.lineage, manifest.step) == (
+            lineage,
+            step_of(name),
+        ):
+            yield Entry(candidate.sequence, name, manifest.score, manifest.step)
 
 
 def _with_abandoned(entries: Sequence[Entry]) -> dict[str, Entry]:
@@ -192,16 +193,6 @@ def _with_abandoned(entries: Sequence[Entry]) -> dict[str, Entry]:
     by_name = {entry.name: entry for entry in entries}
     left = abandoned(by_name.values())
     return {name: replace(entry, abandoned=name in left) for name, entry in by_name.items()}
-
-
-def _entry(candidate: Candidate, manifests: Mapping[str, Manifest | Damaged]) -> Entry:
-    line, name = candidate.line, candidate.name
-    if isinstance(line, Line):
-        left = line.kind == "abandoned"
-        return Entry(candidate.sequence, name, line.score, step_of(name), left)
-    manifest = manifests[name]
-    score = manifest.score if isinstance(manifest, Manifest) else NOT_SCORED
-    return Entry(candidate.sequence, name, score, step_of(name))
 
 
 def _lineage(content: LedgerContent, manifests: Mapping[str, Manifest | Damaged]) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, Self, final, get_args
 
+from trainwright.checkpoint.names import is_checkpoint
 from trainwright.checkpoint.score import NotScored, score_from_json, score_to_json
 from trainwright.checkpoint.strict_json import Damaged, read_strict
 from trainwright.core.files import Json, sync_folder, write_atomic
@@ -58,7 +59,7 @@ class Line:
                 kind=_kind(value["kind"]),
                 lineage=str(value["lineage"]),
                 sequence=int(value["sequence"]),
-                name=str(value["name"]),
+                name=_name(value["name"]),
                 manifest_sha256=str(value["manifest_sha256"]),
                 score=score_from_json(value["score"]),
             )
@@ -145,6 +146,12 @@ class Ledger:
             StorageFailed: the file is as it was.
         """
         write_atomic(self.path, b"".join(line.to_bytes() for line in lines))
+
+
+def _name(value: Json) -> str:
+    if not isinstance(value, str) or not is_checkpoint(value):
+        raise ValueError(f"{value!r:.60} is no name of a checkpoint")
+    return value
 
 
 def _kind(value: Json) -> Kind:

@@ -11,17 +11,16 @@ from pathlib import Path
 from typing import Literal, Protocol, final
 
 from trainwright.checkpoint.catalog import (
-    POINTERS,
     QUARANTINE,
     Candidate,
     Catalog,
     NotInLedger,
     read_catalog,
-    step_of,
 )
 from trainwright.checkpoint.commit import Draft, commit, discard, tidy
 from trainwright.checkpoint.ledger import Ledger, Line
 from trainwright.checkpoint.manifest import read_manifest, read_parts
+from trainwright.checkpoint.names import LEDGER, POINTERS, name_of, step_of
 from trainwright.checkpoint.pins import nothing_is_removed, read_pins
 from trainwright.checkpoint.retention import Entry, Retention, kept, ranked
 from trainwright.checkpoint.score import NOT_SCORED, NotScored
@@ -120,7 +119,7 @@ class Checkpoints:
         self._folder = Path(folder)
         self._retention = Retention(keep_top_k, keep_last, keep_every_n_steps, direction)
         self._reserve_bytes = reserve_bytes
-        self._ledger = Ledger(self._folder / "ledger.jsonl")
+        self._ledger = Ledger(self._folder / LEDGER)
         self._pinned: set[str] = set()
         self._opened: list[Catalog] = []
 
@@ -141,7 +140,7 @@ class Checkpoints:
         """
         began = time.monotonic()
         catalog = self._catalog()
-        name = f"step-{step:010d}"
+        name = name_of(step)
         draft = Draft(
             name=name,
             lineage=catalog.lineage,
@@ -232,7 +231,7 @@ class Checkpoints:
             raise Damaged("its manifest is not the one in the ledger")
         if manifest.lineage != lineage:
             raise Damaged("it belongs to another run")
-        if candidate.name != f"step-{manifest.step:010d}":
+        if candidate.name != name_of(manifest.step):
             raise Damaged(f"its manifest is of step {manifest.step}")
         parts = read_parts(folder, manifest)
         return Loaded(candidate.name, manifest.step, parts, manifest.inventory, manifest.score)

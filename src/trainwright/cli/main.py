@@ -31,6 +31,7 @@ Overrides = Annotated[
 Runs = Annotated[Path, typer.Option("--runs", metavar="FOLDER", help="Where runs are kept.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run's name or folder.")]
+Step = Annotated[int, typer.Argument(metavar="STEP", min=0, help="The step of a checkpoint.")]
 _RUNS = Path("runs")
 
 
@@ -156,6 +157,30 @@ def show_run(run: RunName, runs: Runs = _RUNS, as_json: AsJson = False) -> None:
     from trainwright.cli.showing import show_one_run
 
     show_one_run(run, runs, as_json=as_json)
+
+
+@runs_app.command("checkpoints")
+def list_checkpoints(run: RunName, runs: Runs = _RUNS, as_json: AsJson = False) -> None:
+    """List the checkpoints of a run."""
+    from trainwright.cli.keeping import show_checkpoints
+
+    show_checkpoints(run, runs, as_json=as_json)
+
+
+@runs_app.command("pin")
+def pin(run: RunName, step: Step, runs: Runs = _RUNS) -> None:
+    """Keep a checkpoint of a run for ever, also of one that is at work."""
+    from trainwright.cli.keeping import keep
+
+    keep(run, runs, step)
+
+
+@runs_app.command("unpin")
+def unpin(run: RunName, step: Step, runs: Runs = _RUNS) -> None:
+    """Let a pinned checkpoint go when the others of its age go."""
+    from trainwright.cli.keeping import let_go
+
+    let_go(run, runs, step)
 
 
 @app.callback(invoke_without_command=True)

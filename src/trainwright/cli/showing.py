@@ -146,6 +146,18 @@ def show_runs(runs: Path, *, as_json: bool) -> None:
     console.print(table)
 
 
+def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Rows of texts below their headings; all columns but the last hold numbers."""
+    console = _console()
+    table = Table(box=ROUNDED if console.is_terminal else None, pad_edge=console.is_terminal)
+    for name in columns[:-1]:
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column(columns[-1], overflow="fold")
+    for row in rows:
+        table.add_row(*(escape(text) for text in row))
+    console.print(table)
+
+
 def show_one_run(run: str, runs: Path, *, as_json: bool) -> None:
     """The state, the record and the verdict of one run."""
     folder = find_run(run, runs)

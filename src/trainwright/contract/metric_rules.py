@@ -55,13 +55,13 @@ def check_watched(contract: Contract, _written: frozenset[str]) -> Iterator[Prob
     if stopping != "off":
         name = contract.metric.name if stopping.metric == "auto" else stopping.metric
         if stopping.metric != "auto":
-            yield from _watched_problems(stopping, task_of(contract))
+            path = "training.early_stopping.metric"
+            yield from watched_problems(stopping.metric, path, task_of(contract))
         yield from mode_problems(stopping, name.removeprefix("val_"))
 
 
-def _watched_problems(stopping: EarlyStopping, task: str) -> Iterator[Problem]:
-    path = "training.early_stopping.metric"
-    watched = stopping.metric
+def watched_problems(watched: str, path: str, task: str) -> Iterator[Problem]:
+    """`watched` is the validation loss, or `val_` and a metric of `task`."""
     if watched == "val_loss":
         return
     bare = watched.removeprefix("val_")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 from trainwright.contract.averaging import Average
+from trainwright.contract.checkpointing import Checkpointing
 from trainwright.contract.clipping import GradientClipping
 from trainwright.contract.guard import Guard
 from trainwright.contract.objective import AutoLoss, Loss
@@ -31,19 +32,6 @@ class EarlyStopping(Section):
 
     min_delta: NonNegative = 0.0
     """Gain that counts as one."""
-
-
-class Checkpointing(Section):
-    """What is written so that the run can go on after any interruption."""
-
-    save_every_n_steps: Auto | Count = "auto"
-    """Optimizer steps between checkpoints. `auto`: at each validation."""
-
-    keep_top_k: Count = 3
-    """Best checkpoints (by the watched metric) kept beside the newest one."""
-
-    save_optimizer_state: bool = True
-    """Without it a checkpoint is a third of the size and the run cannot be resumed from it."""
 
 
 class Training(Section):

@@ -71,7 +71,8 @@ class Job:
 
     `state` names everything a checkpoint holds beside the progress; it is restored once, after
     every object is built. `lasting` names those of them that a rollback leaves as they are: what
-    was spent, and what adapts by itself. `inventory` is what must be known of the run beside its
+    was spent, and what adapts by itself. `rank_by` is the validation's value that a checkpoint is
+    ranked by; empty, what patience watches. `inventory` is what must be known of the run beside its
     state (versions, hashes, threads).
     """
 
@@ -87,6 +88,7 @@ class Job:
     validate: Validate = field(default_factory=NoValidation)
     validate_every: Every | At | Never = field(default_factory=Never)
     patience: Patience = field(default_factory=lambda: Patience("val_loss", "min", float("inf")))
+    rank_by: str = ""
     checkpoints: CheckpointStore = field(default_factory=NoCheckpoints)
     checkpoint_every: Every | At | Never = field(default_factory=Never)
     inventory: Json = field(default_factory=dict)

@@ -138,7 +138,10 @@ def _tell(job: Job, event: Event) -> None:
 
 
 def _validate(job: Job, progress: Progress) -> float:
-    """Score the model and tell patience; modes and random numbers are left as found."""
+    """Score the model, tell patience, give what checkpoints are ranked by.
+
+    Modes and random numbers are left as found.
+    """
     reached("eval")
     started = time.perf_counter()
     modes = [(module, module.training) for module in job.model.modules()]
@@ -154,7 +157,7 @@ def _validate(job: Job, progress: Progress) -> float:
     score = values[job.patience.watch]
     improved = job.patience.tell(score, progress.step)
     _tell(job, Validated(progress, values, time.perf_counter() - started, improved))
-    return score
+    return values[job.rank_by or job.patience.watch]
 
 
 def _save(job: Job, progress: Progress, score: float | NotScored) -> int:

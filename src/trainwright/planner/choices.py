@@ -20,6 +20,7 @@ from trainwright.contract.slices import Slice
 from trainwright.contract.training import EarlyStopping, Training
 from trainwright.core.files import Json
 from trainwright.data.reading import DataFacts
+from trainwright.planner.checkpoint_choices import checkpoint_choices
 from trainwright.planner.device import DeviceFacts
 from trainwright.planner.estimate import steps_per_epoch, train_rows_of
 from trainwright.planner.optimizer_choices import learning_rates
@@ -200,12 +201,7 @@ def _training(
     checkpointing = choosing.take(
         training.checkpointing,
         "training.checkpointing",
-        {
-            "save_every_n_steps": (
-                in_epoch * training.validate_every_n_epochs,
-                "one checkpoint at each validation",
-            )
-        },
+        checkpoint_choices(training, contract.metric.name, in_epoch),
     )
     return training.model_copy(
         update={

@@ -19,7 +19,7 @@ from trainwright.contract.training import Training
 from trainwright.core.files import Json
 from trainwright.data.prepared import Prepared
 from trainwright.engine.faults import with_fault_points
-from trainwright.engine.job import At, Every, Job
+from trainwright.engine.job import Job
 from trainwright.engine.stop import Patience, Reserve, StopRequested, TimeLimit
 from trainwright.model.build import build_network
 from trainwright.objective.build import build_loss
@@ -27,6 +27,7 @@ from trainwright.objective.losses import Mixed, Objective, Supervised
 from trainwright.optim.weights import Weights
 from trainwright.planner.plan import Plan
 from trainwright.predictor.network import NetworkScorer
+from trainwright.run.checkpointing import build_checkpoint_every, build_checkpoints
 from trainwright.run.context import RunContext
 from trainwright.run.ending import (
     TimedCheckpoints,
@@ -75,8 +76,7 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
     reserve = Reserve()
     limit = TimeLimit(seconds, f"the budget of {seconds / 3600:g} hours", reserve)
     validate_every = length.validations(training.validate_every_n_epochs)
-    keep = training.checkpointing.keep_top_k
-    checkpoints = Checkpoints(run.folder.checkpoints, keep, patience.direction)
+    checkpoints = build_checkpoints(training, run.folder.checkpoints)
     model_state = ModuleState(model)
     updates = build_updates(training, model, model_state, length)
     rules = build_step_rules(training.stop)
@@ -98,8 +98,9 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
         validate=TimedValidation(updates.validated(validation), reserve),
         validate_every=validate_every,
         patience=patience,
+        rank_by=training.checkpointing.rank_by,
         checkpoints=TimedCheckpoints(checkpoints, reserve),
-        checkpoint_every=_checkpoint_every(plan, validate_every),
+        checkpoint_every=build_checkpoint_every(plan, validate_every),
         inventory=_inventory(plan, prepared),
     )
     job = with_fault_points(job, updates.optimizer)
@@ -122,14 +123,6 @@ def _patience(training: Training) -> Patience:
         return Patience("val_loss", "min", math.inf)
     direction: Direction = settled(stopping.mode)
     return Patience(stopping.metric, direction, stopping.patience, stopping.min_delta)
-
-
-def _checkpoint_every(plan: Plan, validate_every: At) -> Every | At:
-    """As the contract says; if it leaves it open, at the feed's own validations."""
-    path = "training.checkpointing.save_every_n_steps"
-    if any(choice.path == path for choice in plan.choices):
-        return validate_every
-    return Every(settled(plan.contract.training.checkpointing.save_every_n_steps))
 
 
 def _inventory(plan: Plan, prepared: Prepared) -> Json:

@@ -39,10 +39,10 @@ class Validation:
         self._scorer = scorer
         self._loss = loss
         self._section = plan.contract.metric
-        watched = _watched(plan.contract.training).removeprefix("val_")
-        self._names = dict.fromkeys(
-            name for name in (watched, self._section.name) if name in METRICS
-        )
+        training = plan.contract.training
+        watched = (_watched(training), training.checkpointing.rank_by)
+        names = (*(name.removeprefix("val_") for name in watched), self._section.name)
+        self._names = dict.fromkeys(name for name in names if name in METRICS)
 
     def __call__(self) -> Mapping[str, float]:
         """`val_loss`, the watched metric and the contract's, on all validation rows."""

@@ -7,6 +7,7 @@ from typing import final
 
 import torch
 
+from trainwright.checkpoint.names import name_of
 from trainwright.checkpoint.score import NOT_SCORED, NotScored
 from trainwright.checkpoint.state import Snapshot
 from trainwright.checkpoint.store import Loaded, NoCheckpoint, Saved
@@ -28,7 +29,7 @@ class MemoryCheckpoints:
         score: float | NotScored = NOT_SCORED,
     ) -> Saved:
         """Keep it."""
-        name = f"step-{step:010d}"
+        name = name_of(step)
         self.kept.append(Loaded(name, step, dict(parts), inventory, score))
         size_bytes = sum(snapshot.size_bytes for snapshot in parts.values())
         return Saved(name, 0.0, size_bytes, step, score)

@@ -26,6 +26,9 @@ VERBS = [
     ["runs"],
     ["runs", "list"],
     ["runs", "show"],
+    ["runs", "checkpoints"],
+    ["runs", "pin"],
+    ["runs", "unpin"],
 ]
 RESULT = ["baselines", "clauses", "metrics", "report", "run", "slices", "verdict", "warnings"]
 CLAUSE = ["high", "low", "metric", "name", "slice", "status", "target", "value"]

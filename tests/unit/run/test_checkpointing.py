@@ -1,0 +1,98 @@
+"""`training.checkpointing`, from the contract to what stays in the run's folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+
+from command import CONTRACT, command, inside, write_project
+
+pytestmark = pytest.mark.torch
+
+NETWORK = (
+    CONTRACT.replace("kind: boosting", "kind: mlp").replace("max_trees: 5", "hidden: [16, 8]")
+    + "training:\n  num_epochs: 6\n  batch_size: 32\n  early_stopping: {metric: val_loss}\n"
+)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Iterator[Path]:
+    write_project(tmp_path, NETWORK)
+    with inside(tmp_path):
+        yield tmp_path
+
+
+def train(*settings: str) -> str:
+    words = [word for setting in settings for word in ("--set", setting)]
+    ran = command("train", "small.yaml", "--run", "one", *words)
+    assert ran.code in (0, 3), ran.err
+    return ran.err
+
+
+def listed() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(command("runs", "checkpoints", "one", "--json").out)
+    return found
+
+
+def validations() -> dict[int, dict[str, float]]:
+    lines = Path("runs/one/events.jsonl").read_text().splitlines()
+    events = [json.loads(line) for line in lines]
+    return {e["step"]: e["values"] for e in events if e["event"] == "validated"}
+
+
+@pytest.mark.parametrize(("ranked_by", "best"), [("auto", min), ("val_roc_auc", max)])
+def test_the_model_is_the_best_by_what_it_is_ranked_by(
+    ranked_by: str, best: Any, project: Path
+) -> None:
+    said = train(f"training.checkpointing={{rank_by: {ranked_by}, keep_top_k: 1}}")
+    name = "val_loss" if ranked_by == "auto" else ranked_by
+    values = {step: value[name] for step, value in validations().items()}
+    wanted = best(values, key=lambda step: (values[step], -step if best is max else step))
+    assert f"weights of step {wanted:,}" in said
+    (one,) = [one for one in listed() if one["best"]]
+    assert (one["step"], one["score"]) == (wanted, values[wanted])
+
+
+def test_what_the_contract_says_stays(project: Path) -> None:
+    train("training.checkpointing={save_every_n_steps: 5, keep_every_n_steps: 10, keep_last: 4}")
+    steps = [one["step"] for one in listed()]
+    last = max(validations())
+    assert set(range(10, last + 1, 10)) <= set(steps)
+    assert {s for s in range(5, last + 1) if s % 5 == 0 or s in validations()} >= set(steps[1:])
+    shown = command("runs", "checkpoints", "one").out.splitlines()
+    assert shown[0].split() == ["step", "score", "size", "kept", "as"]
+    assert len(shown) == len(steps) + 1
+    assert sum("newest" in line for line in shown) == 1
+
+
+def test_a_pin_from_the_command(project: Path) -> None:
+    train("training.checkpointing.keep_top_k=1")
+    step = listed()[0]["step"]
+    assert command("runs", "pin", "one", str(step)).out == f"step {step} stays\n"
+    assert [one["step"] for one in listed() if one["pinned"]] == [step]
+    absent = command("runs", "pin", "one", "99999")
+    assert absent.code == 2
+    assert "found: step 99999 of run one" in absent.err
+    assert f"expected: a step with a checkpoint: {step}" in absent.err
+    assert command("runs", "unpin", "one", str(step)).code == 0
+    assert command("runs", "unpin", "one", str(step)).code == 2
+
+
+@pytest.mark.parametrize(
+    ("setting", "says"),
+    [
+        ("rank_by: val_rmse", "metric of regression"),
+        ("rank_by: f1", "did you mean val_f1?"),
+        ("keep_last: 1", "keep_last"),
+    ],
+)
+def test_mistakes(setting: str, says: str, project: Path) -> None:
+    ran = command("check", "small.yaml", "--set", f"training.checkpointing={{{setting}}}")
+    assert ran.code == 2
+    assert says in ran.err
