@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import math
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -13,26 +11,17 @@ torch = pytest.importorskip("torch")
 
 from canary import STEPS, Canary, Killed, Setting, differences, everything, start  # noqa: E402
 from command import CONTRACT, write_project  # noqa: E402
+from contract_runs import bits, train  # noqa: E402
 from made_data import make_text  # noqa: E402
-from trainwright.core.flag import StopFlag  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
-from trainwright.data.feed import Feed, StepBatches  # noqa: E402
+from trainwright.data.feed import Feed  # noqa: E402
 from trainwright.data.ramps import Stages  # noqa: E402
-from trainwright.engine.job import At, Job  # noqa: E402
-from trainwright.engine.loop import fit  # noqa: E402
-from trainwright.engine.step import Step  # noqa: E402
+from trainwright.engine.job import At  # noqa: E402
 from trainwright.engine.stop import SampleLimit, StepLimit  # noqa: E402
 from trainwright.optim.batch_rate import BatchRate  # noqa: E402
 from trainwright.optim.build import batch_scale  # noqa: E402
-from trainwright.run.compose import compose  # noqa: E402
-from trainwright.run.context import RunContext  # noqa: E402
-from trainwright.run.ready import Ready, Request, make_ready  # noqa: E402
-from trainwright.run.stages import Stages as Phases  # noqa: E402
-from trainwright.run.stages import StreamScreen  # noqa: E402
 from trainwright.testing.checkpoints import MemoryCheckpoints  # noqa: E402
-from trainwright.tracking.events import Ended, Event, StepKept, StepOutcome  # noqa: E402
-from trainwright.tracking.folder import RunFolder  # noqa: E402
-from trainwright.tracking.signals import read_signals  # noqa: E402
+from trainwright.tracking.events import Event, StepKept  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -100,34 +89,6 @@ def test_the_canary_without_a_ramp_ends_elsewhere(tmp_path: Path) -> None:
     assert plain.fit().progress.step == STEPS != ENDS[-1]
 
 
-@dataclass(frozen=True)
-class Run:
-    """One process of a run from its contract: everything is built anew."""
-
-    ready: Ready
-    folder: RunFolder
-    job: Job
-    ended: Ended
-
-    @property
-    def signals(self) -> dict[str, list[float]]:
-        return read_signals(self.folder.signals)
-
-
-class Dying:
-    """A step, until the process dies at an attempt."""
-
-    def __init__(self, step: Step, at: float) -> None:
-        self._step = step
-        self._left = at
-
-    def __call__(self, work: StepBatches) -> StepOutcome:
-        self._left -= 1
-        if self._left < 0:
-            raise Killed
-        return self._step(work)
-
-
 NETWORK = (
     CONTRACT.replace("kind: boosting", "kind: mlp").replace("max_trees: 5", "hidden: [16, 8]")
     + "training:\n  num_epochs: 4\n  batch_size: 16\n  effective_batch_size: 64\n"
@@ -151,26 +112,6 @@ def text(tmp_path: Path) -> Path:
     make_text(tmp_path / "text.txt")
     (tmp_path / "text.yaml").write_text(TEXT)
     return tmp_path / "text.yaml"
-
-
-def train(contract: Path, name: str, *settings: str, dies_at: float = math.inf) -> Run:
-    runs = contract.parent / "runs"
-    ready = make_ready(Request(contract, settings, runs), Phases(), StreamScreen(io.StringIO()))
-    begun = (runs / name).exists()
-    folder = RunFolder(runs / name) if begun else RunFolder.create(runs, name)
-    context = RunContext(folder, (), StreamScreen(io.StringIO()), StopFlag())
-    job = compose(ready.plan.contract.model, ready.plan, ready.prepared, context).job
-    job = replace(job, step=Dying(job.step, dies_at))
-    return Run(ready, folder, job, fit(job))
-
-
-def bits(run: Run) -> dict[str, bytes]:
-    parts = {name: part.snapshot().tensors for name, part in run.job.state.items()}
-    return {
-        f"{part} {name}": tensor.reshape(-1).view(torch.uint8).numpy().tobytes()
-        for part, tensors in parts.items()
-        for name, tensor in tensors.items()
-    }
 
 
 @pytest.mark.parametrize("growth", ["doubling", "linear"])

@@ -91,5 +91,25 @@ def check_limits(contract: Contract, _written: frozenset[str]) -> Iterator[Probl
         )
 
 
-RAMP_RULES = (check_batch_ramp, check_sequence_ramp, check_ramp_ends, check_limits)
+def check_noise_scale(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+    """The noise is seen between the micro-batches of a step."""
+    windows, accumulation = contract.tracking.windows, contract.training.gradient_accumulation_steps
+    if windows == "off" or windows.noise_scale == "off" or accumulation != 1:
+        return
+    yield Problem(
+        "the gradient noise scale needs two micro-batches in a step",
+        path="tracking.windows.noise_scale",
+        found="one micro-batch a step",
+        expected="training.gradient_accumulation_steps above 1",
+        fix="halve training.batch_size and write gradient_accumulation_steps: 2, or remove it",
+    )
+
+
+RAMP_RULES = (
+    check_batch_ramp,
+    check_sequence_ramp,
+    check_ramp_ends,
+    check_limits,
+    check_noise_scale,
+)
 """All of them, for the list of rules."""

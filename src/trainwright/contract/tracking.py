@@ -17,6 +17,11 @@ class Windows(Section):
     """Applied optimizer steps of a window. One step of each window is measured, which costs a copy
     of the trained weights and four passes over them."""
 
+    noise_scale: Literal["off"] | Count = "off"
+    """Steps from one measurement of the gradient noise scale to the next: how many rows a step
+    should have (McCandlish et al. 2018, arXiv:1812.06162). It needs two micro-batches a step; a
+    measured step costs one norm of the gradient more."""
+
 
 class Tracking(Section):
     """Where a run is recorded beside its own folder, which always holds everything."""

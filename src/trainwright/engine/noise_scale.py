@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, final
 
 import torch
@@ -14,6 +14,7 @@ from trainwright.data.store import Batch
 from trainwright.distributed.strategy import SingleProcess, Strategy
 from trainwright.engine.precision import LossScale, Unscaled
 from trainwright.engine.step import Step
+from trainwright.engine.windows import Window
 from trainwright.objective.losses import LossSum, Objective
 from trainwright.tracking.events import Number, StepOutcome
 
@@ -55,8 +56,8 @@ class NoiseScale:
     the gradient, changes nothing and does not wait for the device; steps in between cost two
     comparisons. S and |G|^2 are running means over the measured steps, by 0.95 each time.
 
-    `objective` and `step` put it around those of a run. Its state is both means and the count of
-    steps.
+    `objective` and `step` put it around those of a run; it is a gauge with `noise_scale`. Its state
+    is both means and the count of steps.
 
     Args:
         parameters: those of the optimizer, on their device.
@@ -91,6 +92,10 @@ class NoiseScale:
         noise, signal = self._sums[0], self._sums[1]
         hidden = torch.where(noise > 0, torch.inf, torch.nan)
         return torch.where(signal > 0, noise / signal, hidden)
+
+    def read(self, window: Window) -> Mapping[str, Number]:  # noqa: ARG002
+        """The noise scale now."""
+        return {"noise_scale": self.rows}
 
     def objective(self, objective: Objective) -> Objective:
         """The objective of a step, watched."""

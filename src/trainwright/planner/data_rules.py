@@ -15,7 +15,7 @@ from trainwright.contract.metric_rules import (
 )
 from trainwright.contract.mistakes import nearest
 from trainwright.contract.model import Boosting, Linear, Pretrained
-from trainwright.contract.ramp_rules import check_batch_ramp
+from trainwright.contract.ramp_rules import check_batch_ramp, check_noise_scale
 from trainwright.contract.rules import positive_needs_classes
 from trainwright.contract.section import settled
 from trainwright.contract.training import EarlyStopping
@@ -41,6 +41,7 @@ def problems_with_data(
         *check_floors(contract, written),
         *positive_needs_classes(contract, written),
         *check_batch_ramp(contract, written),
+        *check_noise_scale(contract, written),
         *_ramps(contract, facts),
         *_two_classes(contract, facts),
         *_positive(contract, facts),

@@ -81,10 +81,12 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
     updates = build_updates(training, model, model_state, length)
     rules = build_step_rules(training.stop)
     trained = Trained(model, objective, updates.optimizer)
-    stepping = build_stepping(training, trained, feed, rules)
+    stepping = build_stepping(training, trained, feed, rules, contract.tracking)
     shown = run.screen.progress(length.most_steps)
     tell = Observers([*run.observers, shown], run.screen.say).observe
-    measured = build_measured(contract.tracking, model, target_unit(prepared), run, tell)
+    measured = build_measured(
+        contract.tracking, model, target_unit(prepared), run, tell, stepping.gauges
+    )
     validation = Validation(prepared, scorer, plan, validation_loss(loss, model, prepared, device))
     job = Job(
         model=model,

@@ -11,14 +11,17 @@ from torch import nn
 
 from trainwright.checkpoint.state import Stateful
 from trainwright.contract.section import settled
+from trainwright.contract.tracking import Tracking
 from trainwright.contract.training import Training
 from trainwright.data.feed import Feed
 from trainwright.engine.caution import Caution
 from trainwright.engine.clipping import build_clipping
 from trainwright.engine.guard import PolicyGuard
-from trainwright.engine.precision import LossScale, build_precision
+from trainwright.engine.noise_scale import NoiseScale
+from trainwright.engine.precision import LossScale, Precision, build_precision
 from trainwright.engine.step import OptimizerStep, Step
 from trainwright.engine.watching import StepRule, WatchedStep
+from trainwright.engine.windows import Gauge
 from trainwright.objective.losses import Objective
 from trainwright.optim.optimizer import Optimizer
 from trainwright.tracking.events import Number
@@ -46,24 +49,31 @@ class Trained:
 @final
 @dataclass(frozen=True, slots=True)
 class Stepping:
-    """The step, the guard that judges it, the knob that the guard turns, and what they remember."""
+    """The step, the guard that judges it, the knob that the guard turns, what they remember, and
+    what has numbers of them."""
 
     step: Step
     guard: PolicyGuard
     caution: Caution
     state: Mapping[str, Stateful]
+    gauges: tuple[Gauge, ...]
 
 
 def build_stepping(
-    training: Training, trained: Trained, feed: Feed, rules: Sequence[StepRule]
+    training: Training,
+    trained: Trained,
+    feed: Feed,
+    rules: Sequence[StepRule],
+    tracking: Tracking,
 ) -> Stepping:
     """Precision, clipping, step and guard of a plan; the step tells `rules` what it gave."""
     device = trained.device
     clipping = build_clipping(training.gradient_clipping)
     precision = build_precision(settled(training.mixed_precision), device)
+    noise = _noise_scale(tracking, trained, precision)
     step: Step = OptimizerStep(
         trained.model,
-        trained.objective,
+        noise[0].objective(trained.objective) if noise else trained.objective,
         trained.optimizer,
         clipping=clipping,
         precision=precision,
@@ -86,11 +96,24 @@ def build_stepping(
     state: dict[str, Stateful] = {"guard": guard, "caution": caution, "clipping": clipping}
     if isinstance(precision.scale, LossScale):
         state["scaler"] = precision.scale
+    for scale in noise:
+        state["noise_scale"] = scale
+        step = scale.step(step)
     if rules:
         watched = WatchedStep(step, rules, window, reader(device))
         state["stop"] = watched
         step = watched
-    return Stepping(step, guard, caution, state)
+    return Stepping(step, guard, caution, state, noise)
+
+
+def _noise_scale(
+    tracking: Tracking, trained: Trained, precision: Precision
+) -> tuple[NoiseScale, ...]:
+    """What measures the gradient noise; nothing where that is off."""
+    if tracking.windows == "off" or tracking.windows.noise_scale == "off":
+        return ()
+    parameters = [p for group in trained.optimizer.param_groups for p in group["params"]]
+    return (NoiseScale(parameters, tracking.windows.noise_scale, scale=precision.scale),)
 
 
 def reader(device: torch.device) -> ReadScalars:

@@ -67,6 +67,32 @@ def test_of_a_text(tmp_path: Path, training: str, path: str, fix: str) -> None:
     assert [(problem.path, problem.fix) for problem in found] == ([(path, fix)] if path else [])
 
 
+@pytest.mark.parametrize(
+    ("tracking", "right"),
+    [
+        ("{}", True),
+        ("{windows: {noise_scale: 5}}", False),
+        ("{windows: off}", True),
+        ("{windows: {noise_scale: 5}}\n# accumulation: 2", True),
+    ],
+)
+def test_the_noise_scale_needs_two_micro_batches(
+    tmp_path: Path, tracking: str, right: bool
+) -> None:
+    accumulation = 2 if "accumulation" in tracking else "auto"
+    written = tmp_path / "c.yaml"
+    written.write_text(
+        f"data: {{path: rows.csv, target: y}}\nmodel: {{kind: mlp}}\n"
+        f"training: {{gradient_accumulation_steps: {accumulation}}}\ntracking: {tracking}\n"
+    )
+    if right:
+        plan(read_contract(written), facts(20_000), DeviceFacts())
+        return
+    with pytest.raises(ContractMistake) as mistake:
+        plan(read_contract(written), facts(20_000), DeviceFacts())
+    assert [one.path for one in mistake.value.problems] == ["tracking.windows.noise_scale"]
+
+
 def facts(rows: int) -> DataFacts:
     target = TargetFacts("numbers", {}, 500, 0)
     file = FileVersion("rows.csv", "0" * 64, 1000, rows)

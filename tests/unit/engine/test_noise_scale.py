@@ -12,7 +12,9 @@ torch = pytest.importorskip("torch")
 
 from torch import Tensor, nn  # noqa: E402
 
-from canary import Canary, Setting, differences, everything, start  # noqa: E402
+from canary import Canary, Killed, Setting, differences, everything, start  # noqa: E402
+from command import CONTRACT, write_project  # noqa: E402
+from contract_runs import train  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
 from trainwright.data.feed import Feed, StepBatches  # noqa: E402
 from trainwright.data.store import Batch  # noqa: E402
@@ -22,6 +24,7 @@ from trainwright.engine.step import OptimizerStep  # noqa: E402
 from trainwright.engine.stop import StopReason  # noqa: E402
 from trainwright.objective.losses import LossSum  # noqa: E402
 from trainwright.testing.checkpoints import MemoryCheckpoints  # noqa: E402
+from trainwright.tracking.windows import read_windows  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -207,3 +210,23 @@ def test_a_step_without_batches_of_its_own_is_left_alone() -> None:
         watched(model, feed.next_step().micro_batches[0])
     assert torch.equal(noise.snapshot().tensors["sums"], before)
     assert isinstance(feed.next_step(), StepBatches)
+
+
+def test_from_a_contract_it_stands_in_the_windows_and_survives_a_death(tmp_path) -> None:
+    settings = (
+        "training={num_epochs: 3, batch_size: 8, effective_batch_size: 32}",
+        "tracking.windows={every_n_steps: 4, noise_scale: 2}",
+    )
+    network = CONTRACT.replace("kind: boosting", "kind: mlp").replace("max_trees: 5", "hidden: [9]")
+    contract = write_project(tmp_path, network)
+    whole = train(contract, "whole", *settings)
+    with pytest.raises(Killed):
+        train(contract, "cut", *settings, dies_at=11)
+    cut = train(contract, "cut", *settings)
+    lines = [read_windows(run.folder.windows) for run in (whole, cut)]
+    found = [[line.numbers["noise_scale"] for line in each] for each in lines]
+    assert found[0] == found[1]
+    assert len(set(found[0])) == len(found[0]) > 3
+    assert not any(math.isnan(value) for value in found[0])
+    plain = train(contract, "plain", *settings[:1])
+    assert plain.signals["loss"] == whole.signals["loss"]
