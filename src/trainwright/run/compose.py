@@ -37,7 +37,7 @@ from trainwright.run.ending import (
 )
 from trainwright.run.feeding import blends, build_feed, class_rows, target_unit
 from trainwright.run.length import length_of, ramped_source
-from trainwright.run.measuring import Measured, build_measured
+from trainwright.run.measuring import Measurable, Measured, build_measured
 from trainwright.run.shapes import shape_of
 from trainwright.run.stepping import WINDOW, Trained, build_stepping, reader
 from trainwright.run.updates import build_updates
@@ -84,9 +84,8 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
     stepping = build_stepping(training, trained, feed, rules, contract.tracking)
     shown = run.screen.progress(length.most_steps)
     tell = Observers([*run.observers, shown], run.screen.say).observe
-    measured = build_measured(
-        contract.tracking, model, target_unit(prepared), run, tell, stepping.gauges
-    )
+    measurable = Measurable(model, settled(training.mixed_precision), target_unit(prepared))
+    measured = build_measured(contract.tracking, measurable, run, tell, stepping.gauges)
     validation = Validation(prepared, scorer, plan, validation_loss(loss, model, prepared, device))
     job = Job(
         model=model,

@@ -14,13 +14,25 @@ from trainwright.contract.tracking import Tracking
 from trainwright.engine.gauges import Memory, Throughput
 from trainwright.engine.layers import LayerNorms
 from trainwright.engine.measuring import MeasuredStep, Probe
+from trainwright.engine.precision import PrecisionChoice
 from trainwright.engine.step import Step
+from trainwright.engine.utilisation import Utilisation
 from trainwright.engine.windows import Gauge, Windows
 from trainwright.run.context import RunContext
 from trainwright.run.stepping import reader
 from trainwright.tracking.events import Noted
 from trainwright.tracking.log import read_events
 from trainwright.tracking.windows import WindowFile
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Measurable:
+    """A model, the number format of its matrix products, and what its targets are called."""
+
+    model: nn.Module
+    precision: PrecisionChoice
+    unit: str
 
 
 @final
@@ -41,27 +53,26 @@ class Measured:
 
 def build_measured(
     section: Tracking,
-    model: nn.Module,
-    unit: str,
+    trained: Measurable,
     run: RunContext,
     tell: Callable[[Noted], None],
     gauges: Sequence[Gauge] = (),
 ) -> Measured:
-    """What the contract wants measured of a model whose targets are called `unit`; `gauges` have
-    numbers beside."""
+    """What the contract wants measured; `gauges` have numbers beside."""
     if section.windows == "off":
         return Measured()
-    device = next(model.parameters()).device
-    layers = LayerNorms(model)
+    device = next(trained.model.parameters()).device
+    layers = LayerNorms(trained.model)
+    utilisation = Utilisation(trained.model, trained.precision, tell)
     windows = Windows(
         section.windows.every_n_steps,
-        [Throughput(unit), Memory(device), layers, *gauges],
+        [Throughput(trained.unit), utilisation, Memory(device), layers, *gauges],
         lines=WindowFile(run.folder.windows),
         tell=tell,
         told=told_of(run.folder.events),
         read=reader(device),
     )
-    return Measured((windows,), (layers,), {"windows": windows})
+    return Measured((windows,), (utilisation, layers), {"windows": windows})
 
 
 def told_of(events: Path) -> set[tuple[str, int]]:

@@ -43,6 +43,7 @@ def test_a_window_has_rates_memory_and_the_norms_of_each_group(project: Path) ->
     for line in lines:
         assert line.numbers["rows_per_second"] > 0
         assert line.numbers["host_memory_bytes"] > 1e6
+        assert 0 < line.numbers["mfu_measured"] < 1
         for what in ("weight_norm", "update_ratio", "gradient_norm"):
             assert line.numbers[f"{what}/body.0"] > 0
 

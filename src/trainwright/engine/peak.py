@@ -1,0 +1,76 @@
+"""How many operations a second a device can do: measured here, and as its maker says."""
+
+from __future__ import annotations
+
+import time
+from typing import Literal
+
+import torch
+
+from trainwright.engine.precision import PrecisionChoice
+
+_SIZES_ON_CPU = (256, 512, 1024, 2048)
+_SIZES_ON_GPU = (2048, 4096, 8192)
+_LONG_SECONDS = 0.015
+_REPEATS = 3
+
+_DENSE_TFLOPS = {
+    "H200": {"bf16": 989.4, "fp16": 989.4, "tf32": 494.7, "fp32": 66.9},
+    "H100 80GB HBM3": {"bf16": 989.4, "fp16": 989.4, "tf32": 494.7, "fp32": 66.9},
+    "H100 PCIe": {"bf16": 756.0, "fp16": 756.0, "tf32": 378.0, "fp32": 51.0},
+    "A100": {"bf16": 312.0, "fp16": 312.0, "tf32": 156.0, "fp32": 19.5},
+    "L4": {"bf16": 121.0, "fp16": 121.0, "tf32": 60.0, "fp32": 30.3},
+    "V100": {"fp16": 125.0, "fp32": 15.7},
+    "T4": {"fp16": 65.0, "fp32": 8.1},
+}
+"""NVIDIA's data sheets, 10^12 operations a second without sparsity."""
+
+
+def vendor_peak(device_name: str, choice: PrecisionChoice) -> float | Literal["unknown"]:
+    """Operations a second by the maker's data sheet, of dense matrix products in the format.
+
+    `device_name` is what torch calls the device, for example `NVIDIA H200`.
+    """
+    words = device_name.replace("-", " ")
+    for name, peaks in _DENSE_TFLOPS.items():
+        if f" {name} " in f" {words} " and choice in peaks:
+            return peaks[choice] * 1e12
+    return "unknown"
+
+
+def measure_peak(device: torch.device, choice: PrecisionChoice) -> float:
+    """Operations a second that square matrix products in the format reach here, the best of a few.
+
+    It takes about a tenth of a second, and on a GPU up to 400 MB for that time. With a device that
+    others use too it is what they leave.
+    """
+    sizes = _SIZES_ON_GPU if device.type == "cuda" else _SIZES_ON_CPU
+    dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(choice, torch.float32)
+    best = 0.0
+    for size in sizes:
+        seconds = _seconds_of_product(size, dtype, device)
+        best = max(best, 2 * size**3 / seconds)
+        if seconds > _LONG_SECONDS:
+            break
+    return best
+
+
+def _seconds_of_product(size: int, dtype: torch.dtype, device: torch.device) -> float:
+    """The shortest time of one product of two [size, size] matrices."""
+    one = torch.full((size, size), 0.5, dtype=dtype, device=device)
+    out = torch.empty_like(one)
+    shortest = float("inf")
+    with torch.no_grad():
+        torch.mm(one, one, out=out)
+        for _ in range(_REPEATS):
+            _wait(device)
+            started = time.perf_counter()
+            torch.mm(one, one, out=out)
+            _wait(device)
+            shortest = min(shortest, time.perf_counter() - started)
+    return shortest
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
