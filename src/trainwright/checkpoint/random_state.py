@@ -14,6 +14,13 @@ _CPU = "torch_cpu"
 _CUDA = "torch_cuda_"
 
 
+def seed_generators(seed: int) -> None:
+    """Set every generator that `RandomState` keeps to its state for this seed (below 2 ** 32)."""
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
+
+
 @final
 class RandomState:
     """The global generators of Python, NumPy and torch: of the CPU and of each CUDA device."""

@@ -57,7 +57,7 @@ def write_atomic(path: Path, data: bytes) -> None:
             write_synced(temporary, data)
             reached("file.replace")
             temporary.replace(path)
-        except OSError:
+        except BaseException:
             temporary.unlink(missing_ok=True)
             raise
         sync_folder(path.parent)

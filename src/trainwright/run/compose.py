@@ -9,7 +9,7 @@ from typing import final
 import torch
 
 from trainwright.checkpoint.module import ModuleState
-from trainwright.checkpoint.random_state import RandomState
+from trainwright.checkpoint.random_state import RandomState, seed_generators
 from trainwright.checkpoint.state import Stateful
 from trainwright.checkpoint.store import Checkpoints
 from trainwright.contract.metric import Direction
@@ -62,7 +62,7 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
     """Wire a network's run. The first weights are drawn here, from the contract's seed."""
     contract, training = plan.contract, plan.contract.training
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    torch.manual_seed(contract.seed)
+    seed_generators(contract.seed)
     shape = shape_of(prepared)
     model = build_network(section, shape).to(device)
     scorer = NetworkScorer(section, shape, prepared.target, model)

@@ -23,7 +23,7 @@ from trainwright.run.ready import Ready, Request
 from trainwright.run.stages import Screen
 from trainwright.run.summary import labelled
 from trainwright.tracking.events import Noted
-from trainwright.tracking.folder import RunFolder, list_runs
+from trainwright.tracking.folder import RunFolder, list_runs, tidy
 from trainwright.tracking.log import EventLog
 from trainwright.tracking.observers import Observer, Observers
 from trainwright.tracking.record import Ending, RunFacts, RunRecord
@@ -65,8 +65,10 @@ def open_run(request: Request, ready: Ready, screen: Screen) -> Iterator[Started
     folder = _to_resume(request, ready) if request.resume else _new(request, ready)
     with folder.lock():
         reached("open")
-        note = _check_same(folder, ready) if request.resume else ""
-        if request.resume and _is_finished(folder):
+        tidy(folder)
+        goes_on = request.resume and not _is_blank(folder)
+        note = _check_same(folder, ready) if goes_on else ""
+        if goes_on and _is_finished(folder):
             yield FinishedRun(folder)
             return
         _write_plan(folder, request, ready)
@@ -116,10 +118,17 @@ def _to_resume(request: Request, ready: Ready) -> RunFolder:
     )
 
 
+def _is_blank(folder: RunFolder) -> bool:
+    """Whether the run died before its plan was written: it begins, and nothing of it is lost."""
+    begun = folder.plan.exists() or folder.record.exists()
+    return not begun and not any(folder.checkpoints.glob("*"))
+
+
 def _is_finished(folder: RunFolder) -> bool:
     """Whether the run came to its verdict and its record says so."""
-    ending = read_json(folder.record).get("ending", {})
-    return folder.evaluation.is_file() and ending.get("state") == "finished"
+    if not (folder.evaluation.is_file() and folder.record.is_file()):
+        return False
+    return bool(read_json(folder.record).get("ending", {}).get("state") == "finished")
 
 
 def _check_same(folder: RunFolder, ready: Ready) -> str:
@@ -195,14 +204,16 @@ def _differences(old: Json, new: Json, path: str) -> Iterator[tuple[str, Json, J
 
 
 def _write_plan(folder: RunFolder, request: Request, ready: Ready) -> None:
-    """What the run is to be: written at its start, and the same again at every resume."""
+    """What the run is to be: written at its start, and the same again at every resume.
+
+    The plan comes last: where there is one, everything else is there.
+    """
     write_text(folder.contract, ready.document.source.text)
     plan = {
         **ready.plan.to_json(),
         "data": ready.prepared.version,
         "overrides": list(request.overrides),
     }
-    write_json(folder.plan, plan)
     facts = ready.raw.facts.to_json()
     manifest = {
         "version": ready.prepared.version,
@@ -211,6 +222,7 @@ def _write_plan(folder: RunFolder, request: Request, ready: Ready) -> None:
     }
     write_json(folder.data / "manifest.json", manifest)
     write_json(folder.data / "split.json", ready.prepared.split.to_json())
+    write_json(folder.plan, plan)
 
 
 def _record(folder: RunFolder, request: Request, ready: Ready) -> RunRecord:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import errno
+import os
 import re
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Self, final
 
 from trainwright.core.errors import Mistake, Problem, StorageFailed
-from trainwright.core.files import Json, read_json
+from trainwright.core.files import Json, read_json, storage_errors
 from trainwright.core.paths import check_name, child_of
 from trainwright.tracking.lock import RunLock, read_holder
 
 RunState = Literal["finished", "interrupted", "failed", "running"]
 
 _NAME_ROOM = 58
+_UNFINISHED = re.compile(r"\.tmp-([0-9]+)-")
 _NOT_WRITABLE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ELOOP})
 
 
@@ -107,7 +110,8 @@ class RunFolder:
 
     @classmethod
     def create(cls, root: Path, name: str) -> Self:
-        """Make the folder of a new run, together with `root` if that is missing.
+        """Make the folder of a new run, together with `root` if that is missing. An empty folder of
+        that name is taken: a process that died in this very place has left it.
 
         Raises:
             Mistake: the name is taken or unsafe, or `root` cannot be written; nothing was written.
@@ -116,7 +120,7 @@ class RunFolder:
         check_name(name, "the run's name")
         _make_root(root)
         path = child_of(root, name, "the run's name")
-        if not _make_folder(path):
+        if not _make_folder(path) and not _is_empty(path):
             raise Mistake(
                 Problem(
                     f"a run named {name} is there already",
@@ -152,7 +156,7 @@ class RunFolder:
         if not path.is_dir():
             raise _no_run(path, "a file" if path.exists() else "nothing", "check the path")
         folder = cls(path)
-        if not (folder.record.is_file() or folder.contract.is_file()):
+        if not _is_run(path):
             raise _no_run(path, "a folder without record.json", "check the path")
         return folder
 
@@ -167,6 +171,29 @@ class RunFolder:
         for part in (folder.data, folder.checkpoints):
             _make_folder(part)
         return folder
+
+
+def tidy(folder: RunFolder) -> None:
+    """Remove unfinished writes that dead processes have left in a run folder that is locked.
+
+    Raises:
+        StorageFailed: the folder cannot be read or changed.
+    """
+    places = (folder.path, folder.data, folder.path / "baselines")
+    with storage_errors(f"tidying {folder.path}"):
+        for path in (path for place in places for path in place.glob(".tmp-*")):
+            match = _UNFINISHED.match(path.name)
+            if match is None or _is_of_another(int(match[1])):
+                continue
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+
+
+def _is_of_another(pid: int) -> bool:
+    """Whether another process of this number is alive: it may be writing just now."""
+    return pid != os.getpid() and Path(f"/proc/{pid}").exists()
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +222,7 @@ def list_runs(root: Path) -> list[RunSummary]:
     runs = [
         _summarise(RunFolder(path))
         for path in root.iterdir()
-        if not path.is_symlink() and (path / "record.json").is_file()
+        if not path.is_symlink() and path.is_dir() and _is_run(path)
     ]
     return sorted(runs, key=lambda run: (run.started, run.name))
 
@@ -222,6 +249,17 @@ def _summarise(folder: RunFolder) -> RunSummary:
     return RunSummary(
         folder.name, state, str(ending.get("verdict", "")), str(record.get("started", ""))
     )
+
+
+def _is_run(path: Path) -> bool:
+    """Whether a run was begun in this folder; one that died at once has written nothing yet."""
+    folder = RunFolder(path)
+    parts = folder.data.is_dir() and folder.checkpoints.is_dir()
+    return parts or folder.record.is_file() or folder.contract.is_file()
+
+
+def _is_empty(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink() and not any(path.iterdir())
 
 
 def _highest_number(root: Path, base: str) -> int:

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from functools import cache
 from importlib.metadata import distributions
 from pathlib import Path
 
@@ -40,17 +41,23 @@ def describe_source(folder: Path) -> Json:
 
 def describe_environment() -> Json:
     """The interpreter and every installed distribution as `name==version`, sorted."""
+    return {
+        "python": platform.python_version(),
+        "implementation": sys.implementation.name,
+        "platform": platform.platform(),
+        "packages": list(list_packages()),
+    }
+
+
+@cache
+def list_packages() -> tuple[str, ...]:
+    """Every installed distribution as `name==version`, sorted; read once in a process."""
     packages = {
         f"{distribution.name.lower()}=={distribution.version}"
         for distribution in distributions()
         if distribution.name
     }
-    return {
-        "python": platform.python_version(),
-        "implementation": sys.implementation.name,
-        "platform": platform.platform(),
-        "packages": sorted(packages),
-    }
+    return tuple(sorted(packages))
 
 
 def describe_hardware(gpus: Sequence[str]) -> Json:

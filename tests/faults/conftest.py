@@ -1,0 +1,55 @@
+"""Processes to break, and what they leave if they are not broken."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from faults.trials import CANARIES, COUNTING, Reference, Trial, read_journal, state_of
+from faults.zygote import Zygote
+
+
+@pytest.fixture(scope="session")
+def zygote() -> Iterator[Zygote]:
+    with Zygote() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def reference(
+    zygote: Zygote, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], Reference]:
+    """The unbroken run of a canary, made once."""
+
+    @cache
+    def make(name: str) -> Reference:
+        folder = tmp_path_factory.mktemp("unbroken") / name
+        points = folder / "points.json"
+        trial = Trial(zygote, CANARIES[name], folder, how={"count_points": str(points)})
+        began = time.monotonic()
+        death = trial.once(COUNTING)
+        seconds = time.monotonic() - began
+        assert death.code in (0, 3), death.output
+        (attempt,) = read_journal(folder / "journal.txt")
+        assert list(attempt.steps) == list(range(1, len(attempt.steps) + 1))
+        return Reference(
+            state_of(trial.run), attempt.steps, json.loads(points.read_text()), seconds
+        )
+
+    return make
+
+
+@pytest.fixture
+def trial(zygote: Zygote, tmp_path: Path) -> Callable[..., Trial]:
+    """A new run of a canary."""
+
+    def lay(name: str, number: int = 0, **given: object) -> Trial:
+        folder = tmp_path / f"{name}-{number}"
+        return Trial(zygote, CANARIES[name], folder, **given)  # type: ignore[arg-type]
+
+    return lay
