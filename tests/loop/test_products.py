@@ -87,6 +87,10 @@ FIELDS: Mapping[str, Mapping[str, Choice]] = {
         "none": (),
         "staged": ("training.freeze={columns: 1}",),
     },
+    "saving": {
+        "in turn": (),
+        "in the background": ("training.checkpointing.asynchronous=true",),
+    },
     "ramp": {
         "none": (),
         "rows": (

@@ -34,7 +34,7 @@ from trainwright.checkpoint.state import Snapshot, Stateful  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints, Loaded  # noqa: E402
 from trainwright.core.errors import StorageFailed  # noqa: E402
 from trainwright.core.faultpoints import FAULT_POINTS  # noqa: E402
-from trainwright.engine import loop  # noqa: E402
+from trainwright.engine import saving  # noqa: E402
 from trainwright.engine.guard import Halt, Judgement, Keep  # noqa: E402
 from trainwright.engine.stop import TimeLimit  # noqa: E402
 from trainwright.testing.checkpoints import MemoryCheckpoints  # noqa: E402
@@ -196,7 +196,7 @@ def test_killed_inside_a_save(
     with monkeypatch.context() as patch:
         patch.setattr(commit, "reached", reached)
         patch.setattr(store, "reached", reached)
-        patch.setattr(loop, "reached", reached)
+        patch.setattr(saving, "reached", reached)
         with pytest.raises(Killed):
             first.fit()
     # Before the first checkpoint there is nothing but the seed to start from.

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Protocol, Self, final
 
-import torch
 from torch import Tensor
 
+from trainwright.checkpoint.memory import copy_of
 from trainwright.checkpoint.strict_json import pack, unpack
 from trainwright.core.files import Json
 
@@ -26,7 +26,7 @@ class Snapshot:
     __slots__ = ("_tensors", "_values")
 
     def __init__(self, *, tensors: Mapping[str, Tensor] = _NO_TENSORS, values: Json = None) -> None:
-        self._tensors = MappingProxyType({name: _copy(tensors[name]) for name in tensors})
+        self._tensors = MappingProxyType({name: copy_of(tensors[name]) for name in tensors})
         self._values = pack(values)
 
     @classmethod
@@ -72,8 +72,3 @@ class Stateful(Protocol):
     def restore(self, snapshot: Snapshot) -> None:
         """Make the state what it was."""
         ...
-
-
-def _copy(tensor: Tensor) -> Tensor:
-    copied = tensor.detach().to("cpu", copy=True, memory_format=torch.contiguous_format)
-    return copied.contiguous()

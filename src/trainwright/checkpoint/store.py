@@ -6,6 +6,7 @@ import contextlib
 import time
 import uuid
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol, final
@@ -33,8 +34,10 @@ from trainwright.core.files import Json, storage_errors, write_json
 
 __all__ = [
     "NOT_SCORED",
+    "Begun",
     "CheckpointStore",
     "Checkpoints",
+    "Kept",
     "Loaded",
     "NoCheckpoint",
     "NotScored",
@@ -58,6 +61,17 @@ class Saved:
 
 
 @dataclass(frozen=True, slots=True)
+class Begun:
+    """A checkpoint is being written."""
+
+    step: int
+
+
+Kept = Saved | Begun
+"""What can be said of a save when the training goes on."""
+
+
+@dataclass(frozen=True, slots=True)
 class Loaded:
     """A checkpoint that verified. `rejected` says what was wrong with each newer one."""
 
@@ -75,7 +89,15 @@ class NoCheckpoint:
 
 
 class CheckpointStore(Protocol):
-    """Keeps checkpoints. Each is whole or absent; one that does not verify is never returned."""
+    """Keeps checkpoints. Each is whole or absent; one that does not verify is never returned.
+
+    One thread calls it. A save that is still being written counts as begun: `newest_valid` waits
+    for it, and its error is raised by the next call, whichever that is.
+    """
+
+    def taking(self) -> AbstractContextManager[None]:
+        """Inside the block the snapshots of the next `save` are made."""
+        ...
 
     def save(
         self,
@@ -83,13 +105,16 @@ class CheckpointStore(Protocol):
         parts: Mapping[str, Snapshot],
         inventory: Json,
         score: float | NotScored = NOT_SCORED,
-    ) -> Saved:
-        """Write a checkpoint; raises `StorageFailed` with the older ones intact."""
+    ) -> Kept:
+        """Write a checkpoint, or begin to; raises `StorageFailed` with the older ones intact."""
+        ...
+
+    def settled(self, *, wait: bool) -> tuple[Kept, ...]:
+        """What has become of the saves that were begun, each told once; `wait` for all of them."""
         ...
 
     def newest_valid(self, up_to: int | None = None) -> Loaded | NoCheckpoint:
-        """The newest that verifies, of those of step `up_to` or before; raises `NoValidCheckpoint`
-        if there were some and none does."""
+        """The newest one that verifies, of those up to a step; names newer ones that do not."""
         ...
 
 
@@ -157,6 +182,14 @@ class Checkpoints:
         removed, warnings = self._after_commit(catalog)
         seconds = time.monotonic() - began
         return Saved(name, seconds, size_bytes, step, score, removed, warnings)
+
+    def taking(self) -> AbstractContextManager[None]:
+        """Nothing to prepare: snapshots are written before `save` returns."""
+        return nullcontext()
+
+    def settled(self, *, wait: bool) -> tuple[Kept, ...]:  # noqa: ARG002
+        """Nothing: a save has succeeded or failed when it returns."""
+        return ()
 
     def newest_valid(self, up_to: int | None = None) -> Loaded | NoCheckpoint:
         """The newest checkpoint that verifies. Newer ones that do not are set aside, never deleted.

@@ -30,5 +30,9 @@ class Checkpointing(Section):
     """Keeps the first checkpoint at or after each multiple of so many steps for ever, for looking
     at a training afterwards."""
 
+    asynchronous: bool = False
+    """Writes checkpoints while the training goes on, which then stands still only while its state
+    is copied. Costs memory for one more copy of the state."""
+
     save_optimizer_state: bool = True
     """Without it a checkpoint is a third of the size and the run cannot be resumed from it."""

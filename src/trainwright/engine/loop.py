@@ -3,8 +3,8 @@ rules between steps. Everything else only watches."""
 
 from __future__ import annotations
 
-import math
 import time
+from functools import partial
 from types import MappingProxyType
 from typing import assert_never
 
@@ -12,21 +12,19 @@ import torch
 
 from trainwright.checkpoint.random_state import RandomState
 from trainwright.checkpoint.score import NOT_SCORED, NotScored
-from trainwright.checkpoint.state import Snapshot
 from trainwright.checkpoint.store import Loaded, NoCheckpoint
 from trainwright.core.faultpoints import reached
 from trainwright.core.progress import Progress
 from trainwright.engine.guard import Drop, Halt, Keep, RollBack
 from trainwright.engine.job import Job
 from trainwright.engine.nothing import Never
+from trainwright.engine.saving import Saves
 from trainwright.engine.stop import StopReason
 from trainwright.tracking.events import (
     Ended,
     Event,
     Resumed,
     RolledBack,
-    Saved,
-    Saving,
     StepDropped,
     StepKept,
     StepOutcome,
@@ -40,45 +38,46 @@ def fit(job: Job) -> Ended:
     There is a checkpoint at step 0 and at every ending. An exception from a step, an observer or
     the storage passes through; the last checkpoint is then what there is.
     """
-    progress = _resume(job)
-    saved_step = progress.step
-    while (reason := _stop_reason(job, progress)) is None:
-        for knob in job.knobs:
-            knob(progress)
-        outcome = job.step(job.feed.next_step())
-        match job.guard.judge(outcome):
-            case Keep():
-                progress = progress.after(outcome)
-            case RollBack() as back:
-                went = _roll_back(job, progress.after_dropped(outcome), back)
-                if isinstance(went, StopReason):
-                    reason = went
+    with Saves(job, partial(_tell, job)) as saves:
+        progress = _resume(job, saves)
+        while (reason := _stop_reason(job, progress)) is None:
+            for knob in job.knobs:
+                knob(progress)
+            outcome = job.step(job.feed.next_step())
+            match job.guard.judge(outcome):
+                case Keep():
+                    progress = progress.after(outcome)
+                case RollBack() as back:
+                    went = _roll_back(job, saves, progress.after_dropped(outcome), back)
+                    if isinstance(went, StopReason):
+                        reason = went
+                        break
+                    progress = went
+                    continue
+                case Halt(why):
+                    reason = StopReason("halted", why)
                     break
-                progress, saved_step = went, went.step
-                continue
-            case Halt(why):
-                reason = StopReason("halted", why)
-                break
-            case Drop() as drop:
-                progress = _drop(job, progress, outcome, drop)
-                continue
-        _tell(job, StepKept(progress, outcome))
-        score: float | NotScored = NOT_SCORED
-        if job.validate_every.due(progress):
-            score = _validate(job, progress)
-        if job.checkpoint_every.due(progress) or score is not NOT_SCORED:
-            saved_step = _save(job, progress, score)
-    return _finish(job, progress, reason, saved_step)
+                case Drop() as drop:
+                    progress = _drop(job, progress, outcome, drop)
+                    continue
+            _tell(job, StepKept(progress, outcome))
+            saves.settle()
+            score: float | NotScored = NOT_SCORED
+            if job.validate_every.due(progress):
+                score = _validate(job, progress)
+            if job.checkpoint_every.due(progress) or score is not NOT_SCORED:
+                saves.begin(progress, score)
+        return _finish(job, saves, progress, reason)
 
 
-def _resume(job: Job) -> Progress:
+def _resume(job: Job, saves: Saves) -> Progress:
     """The progress to start from: that of the newest valid checkpoint, or none with one written."""
     job.model.train()
     loaded = job.checkpoints.newest_valid()
     match loaded:
         case NoCheckpoint():
             progress = Progress()
-            _save(job, progress, NOT_SCORED)
+            saves.save(progress)
         case Loaded():
             for name, stateful in job.state.items():
                 stateful.restore(loaded.parts[name])
@@ -86,13 +85,14 @@ def _resume(job: Job) -> Progress:
             values = loaded.parts["progress"].values
             progress = Progress(**{key: int(values[key]) for key in Progress._fields})
             job.feed.seek(progress.samples)
+            saves.step = progress.step
             _tell(job, Resumed(progress, loaded.name, tuple(loaded.rejected)))
         case _:
             assert_never(loaded)
     return progress
 
 
-def _roll_back(job: Job, progress: Progress, back: RollBack) -> Progress | StopReason:
+def _roll_back(job: Job, saves: Saves, progress: Progress, back: RollBack) -> Progress | StopReason:
     """Put the newest state from before the bad steps back, and save it at once.
 
     The feed stays where it is, so the bad rows are left behind; so does what `job.lasting` names.
@@ -107,7 +107,7 @@ def _roll_back(job: Job, progress: Progress, back: RollBack) -> Progress | StopR
             stateful.restore(loaded.parts[name])
     reached("rollback")
     rewound = progress._replace(step=loaded.step)
-    _save(job, rewound, loaded.score)
+    saves.save(rewound, loaded.score)
     _tell(job, RolledBack(rewound, progress.step, back.why))
     return rewound
 
@@ -160,28 +160,16 @@ def _validate(job: Job, progress: Progress) -> float:
     return values[job.rank_by or job.patience.watch]
 
 
-def _save(job: Job, progress: Progress, score: float | NotScored) -> int:
-    """Write a checkpoint; the step it is of."""
-    _tell(job, Saving(progress))
-    parts = {name: stateful.snapshot() for name, stateful in job.state.items()}
-    parts["progress"] = Snapshot(values=progress._asdict())
-    reached("ckpt.snapshot")
-    saved = job.checkpoints.save(progress.step, parts, job.inventory, score)
-    if saved.name:
-        number = math.nan if isinstance(score, NotScored) else score
-        _tell(job, Saved(progress, saved.name, saved.seconds, saved.size_bytes, number))
-    return progress.step
-
-
-def _finish(job: Job, progress: Progress, reason: StopReason, saved_step: int) -> Ended:
+def _finish(job: Job, saves: Saves, progress: Progress, reason: StopReason) -> Ended:
     """The ending: a last validation if the run is done and has none here, and a checkpoint."""
     score: float | NotScored = NOT_SCORED
     done = reason.kind in ("finished", "early", "budget")
     validates = not isinstance(job.validate_every, Never)
     if done and validates and progress.step and not job.validate_every.due(progress):
         score = _validate(job, progress)
-    if saved_step != progress.step or score is not NOT_SCORED:
-        _save(job, progress, score)
+    if saves.step != progress.step or score is not NOT_SCORED:
+        saves.begin(progress, score)
+    saves.wait()
     ended = Ended(progress, reason.kind, reason.text)
     _tell(job, ended)
     return ended

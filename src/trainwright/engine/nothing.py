@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import final
 
 from trainwright.checkpoint.score import NOT_SCORED, NotScored
 from trainwright.checkpoint.state import Snapshot
-from trainwright.checkpoint.store import Loaded, NoCheckpoint, Saved
+from trainwright.checkpoint.store import Kept, Loaded, NoCheckpoint, Saved
 from trainwright.core.files import Json
 from trainwright.core.progress import Progress
 
@@ -43,6 +44,14 @@ class NoCheckpoints:
     ) -> Saved:
         """Write nothing; the empty name says so."""
         return Saved("", 0.0, 0, step, score)
+
+    def settled(self, *, wait: bool) -> tuple[Kept, ...]:  # noqa: ARG002
+        """Nothing was begun."""
+        return ()
+
+    def taking(self) -> AbstractContextManager[None]:
+        """Nothing to prepare."""
+        return nullcontext()
 
     def newest_valid(self, up_to: int | None = None) -> Loaded | NoCheckpoint:  # noqa: ARG002
         """Nothing was ever written."""

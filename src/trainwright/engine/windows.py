@@ -18,6 +18,7 @@ from trainwright.tracking.events import (
     RareEvent,
     Resumed,
     RolledBack,
+    SaveBegun,
     Saved,
     Saving,
     StepDropped,
@@ -199,8 +200,11 @@ class Windows:
             case Saving():
                 self._paused_at = time.perf_counter()
                 self._lines.sync()
-            case Saved():
-                self._paused += time.perf_counter() - self._paused_at
+            case SaveBegun() | Saved():
+                # One that was written in the background stands for no pause of its own.
+                if not math.isnan(self._paused_at):
+                    self._paused += time.perf_counter() - self._paused_at
+                self._paused_at = math.nan
             case Ended():
                 self._lines.sync()
             case Noted():

@@ -3,13 +3,28 @@ torch."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import final
 
-from trainwright.checkpoint.store import Checkpoints
+from trainwright.checkpoint.background import BackgroundCheckpoints
+from trainwright.checkpoint.score import NOT_SCORED, NotScored
+from trainwright.checkpoint.state import Snapshot
+from trainwright.checkpoint.store import (
+    Checkpoints,
+    CheckpointStore,
+    Kept,
+    Loaded,
+    NoCheckpoint,
+)
+from trainwright.contract.checkpointing import Checkpointing
 from trainwright.contract.metric import METRICS, Direction
 from trainwright.contract.section import settled
 from trainwright.contract.training import Training
+from trainwright.core.files import Json
 from trainwright.engine.job import At, Every
+from trainwright.engine.stop import Reserve
 from trainwright.planner.plan import Plan
 
 
@@ -23,6 +38,14 @@ def build_checkpoints(training: Training, folder: Path) -> Checkpoints:
         section.keep_last,
         section.keep_every_n_steps,
     )
+
+
+def build_saving(
+    section: Checkpointing, checkpoints: Checkpoints, reserve: Reserve
+) -> CheckpointStore:
+    """What a run saves into: its checkpoints, in the background if the contract says so."""
+    timed = TimedCheckpoints(checkpoints, reserve)
+    return BackgroundCheckpoints(timed) if section.asynchronous else timed
 
 
 def build_checkpoint_every(plan: Plan, validate_every: At) -> Every | At:
@@ -40,3 +63,35 @@ def _direction(training: Training) -> Direction:
         return settled(stopping.mode)
     fact = METRICS.get(ranked_by.removeprefix("val_"))
     return "min" if fact is None else fact.direction
+
+
+@final
+class TimedCheckpoints:
+    """A store that says how long a save takes."""
+
+    def __init__(self, store: CheckpointStore, reserve: Reserve) -> None:
+        self._store = store
+        self._reserve = reserve
+
+    def taking(self) -> AbstractContextManager[None]:
+        """As the store does it."""
+        return self._store.taking()
+
+    def save(
+        self,
+        step: int,
+        parts: Mapping[str, Snapshot],
+        inventory: Json,
+        score: float | NotScored = NOT_SCORED,
+    ) -> Kept:
+        """Save, measured."""
+        with self._reserve.measuring("save"):
+            return self._store.save(step, parts, inventory, score)
+
+    def settled(self, *, wait: bool) -> tuple[Kept, ...]:
+        """What the store says."""
+        return self._store.settled(wait=wait)
+
+    def newest_valid(self, up_to: int | None = None) -> Loaded | NoCheckpoint:
+        """What the store has."""
+        return self._store.newest_valid(up_to)

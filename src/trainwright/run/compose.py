@@ -27,10 +27,9 @@ from trainwright.objective.losses import Mixed, Objective, Supervised
 from trainwright.optim.weights import Weights
 from trainwright.planner.plan import Plan
 from trainwright.predictor.network import NetworkScorer
-from trainwright.run.checkpointing import build_checkpoint_every, build_checkpoints
+from trainwright.run.checkpointing import build_checkpoint_every, build_checkpoints, build_saving
 from trainwright.run.context import RunContext
 from trainwright.run.ending import (
-    TimedCheckpoints,
     TimedValidation,
     build_step_rules,
     build_target,
@@ -100,7 +99,7 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
         validate_every=validate_every,
         patience=patience,
         rank_by=training.checkpointing.rank_by,
-        checkpoints=TimedCheckpoints(checkpoints, reserve),
+        checkpoints=build_saving(training.checkpointing, checkpoints, reserve),
         checkpoint_every=build_checkpoint_every(plan, validate_every),
         inventory=_inventory(plan, prepared),
     )

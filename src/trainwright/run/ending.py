@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import final
 
-from trainwright.checkpoint.score import NOT_SCORED, NotScored
-from trainwright.checkpoint.state import Snapshot
-from trainwright.checkpoint.store import CheckpointStore, Loaded, NoCheckpoint, Saved
 from trainwright.contract.stop import Stop
-from trainwright.core.files import Json
 from trainwright.engine.job import Validate
 from trainwright.engine.stop import Patience, Reserve, StopRule, TargetReached
 from trainwright.engine.watching import GradientNormBelow, LossPlateau, StepRule
@@ -44,27 +40,3 @@ class TimedValidation:
         """Its values."""
         with self._reserve.measuring("validation"):
             return self._validate()
-
-
-@final
-class TimedCheckpoints:
-    """A store that says how long a save takes."""
-
-    def __init__(self, store: CheckpointStore, reserve: Reserve) -> None:
-        self._store = store
-        self._reserve = reserve
-
-    def save(
-        self,
-        step: int,
-        parts: Mapping[str, Snapshot],
-        inventory: Json,
-        score: float | NotScored = NOT_SCORED,
-    ) -> Saved:
-        """Save, measured."""
-        with self._reserve.measuring("save"):
-            return self._store.save(step, parts, inventory, score)
-
-    def newest_valid(self, up_to: int | None = None) -> Loaded | NoCheckpoint:
-        """What the store has."""
-        return self._store.newest_valid(up_to)

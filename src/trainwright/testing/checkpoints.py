@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import final
 
 import torch
@@ -10,7 +11,7 @@ import torch
 from trainwright.checkpoint.names import name_of
 from trainwright.checkpoint.score import NOT_SCORED, NotScored
 from trainwright.checkpoint.state import Snapshot
-from trainwright.checkpoint.store import Loaded, NoCheckpoint, Saved
+from trainwright.checkpoint.store import Kept, Loaded, NoCheckpoint, Saved
 from trainwright.core.files import Json
 
 
@@ -33,6 +34,14 @@ class MemoryCheckpoints:
         self.kept.append(Loaded(name, step, dict(parts), inventory, score))
         size_bytes = sum(snapshot.size_bytes for snapshot in parts.values())
         return Saved(name, 0.0, size_bytes, step, score)
+
+    def settled(self, *, wait: bool) -> tuple[Kept, ...]:  # noqa: ARG002
+        """Nothing is pending."""
+        return ()
+
+    def taking(self) -> AbstractContextManager[None]:
+        """Nothing to prepare."""
+        return nullcontext()
 
     def newest_valid(self, up_to: int | None = None) -> Loaded | NoCheckpoint:
         """The one that was kept last, of those up to a step."""

@@ -14,6 +14,7 @@ from trainwright.tracking.events import (
     RareEvent,
     Resumed,
     RolledBack,
+    SaveBegun,
     Saved,
     Saving,
     StepDropped,
@@ -202,7 +203,7 @@ class ConsoleProgress:
                 self._screen.close()
                 if self._validated:
                     self._say("validated", self._validated)
-            case Saving() | Saved():
+            case Saving() | SaveBegun() | Saved():
                 pass
 
 

@@ -116,14 +116,29 @@ class Saving:
 
 
 @dataclass(frozen=True, slots=True)
+class SaveBegun:
+    """The state is copied and being written, and the training goes on."""
+
+    progress: Progress
+
+    def to_json(self) -> Json:
+        """Strict JSON."""
+        return {"event": "save_begun", **_progress(self.progress)}
+
+
+@dataclass(frozen=True, slots=True)
 class Saved:
-    """A checkpoint is on the disk. `score` is `NaN` where the state was not scored."""
+    """A checkpoint is on the disk. `score` is `NaN` where the state was not scored.
+
+    `seconds` is what writing it took, `stall_seconds` how long the training stood still for it.
+    """
 
     progress: Progress
     checkpoint: str
     seconds: float
     size_bytes: int
     score: float
+    stall_seconds: float = 0.0
 
     def to_json(self) -> Json:
         """Strict JSON."""
@@ -134,6 +149,7 @@ class Saved:
             "seconds": number_to_json(self.seconds),
             "size_bytes": self.size_bytes,
             "score": number_to_json(self.score),
+            "stall_seconds": number_to_json(self.stall_seconds),
         }
 
 
@@ -209,7 +225,9 @@ class Noted:
         }
 
 
-RareEvent = StepDropped | Validated | Saving | Saved | Resumed | RolledBack | Ended | Noted
+RareEvent = (
+    StepDropped | Validated | Saving | SaveBegun | Saved | Resumed | RolledBack | Ended | Noted
+)
 Event = StepKept | RareEvent
 
 _NONFINITE: Mapping[str, float] = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}

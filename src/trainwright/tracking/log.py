@@ -9,7 +9,7 @@ from typing import final
 from trainwright.core.errors import StorageFailed
 from trainwright.core.files import Json
 from trainwright.tracking.clock import Clock, SystemClock, show_time
-from trainwright.tracking.events import Event, Saving, StepKept
+from trainwright.tracking.events import Event, SaveBegun, Saving, StepKept
 from trainwright.tracking.lines import LineFile, whole_lines
 
 
@@ -39,7 +39,7 @@ class EventLog:
         Raises:
             StorageFailed: the event waits in memory for the next one.
         """
-        if isinstance(event, StepKept | Saving):
+        if isinstance(event, StepKept | Saving | SaveBegun):
             return
         if not self._opened:
             self._go_on()

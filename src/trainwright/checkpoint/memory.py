@@ -1,0 +1,86 @@
+"""Where the copies of a snapshot are made: in fresh memory, or in memory that is used again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Final, Protocol, final
+
+import torch
+from torch import Tensor
+
+
+class Memory(Protocol):
+    """Gives copies of tensors, on the CPU and contiguous, that nobody else writes to."""
+
+    def copy(self, tensor: Tensor) -> Tensor:
+        """A copy; it is complete when the block that the memory is used in has ended."""
+        ...
+
+
+@final
+class FreshMemory:
+    """A copy of its own for each tensor."""
+
+    def copy(self, tensor: Tensor) -> Tensor:
+        """A copy that is complete at once."""
+        copied = tensor.detach().to("cpu", copy=True, memory_format=torch.contiguous_format)
+        return copied.contiguous()
+
+
+@final
+class ReusedMemory:
+    """Lends the memory of one snapshot, and takes it back for the next.
+
+    Memory is pinned for tensors of a GPU, so that all copies are under way at the same time and the
+    device is waited for once. What the latest snapshot has not used is given up, so there is never
+    more than one state of the run in it.
+    """
+
+    def __init__(self) -> None:
+        self._free: dict[_Key, list[Tensor]] = {}
+        self._lent: list[tuple[_Key, Tensor]] = []
+
+    @contextmanager
+    def used(self) -> Iterator[None]:
+        """Inside the block the copies of snapshots are made here."""
+        token = _MEMORY.set(self)
+        try:
+            yield
+            if any(pinned for (_, _, pinned), _ in self._lent):
+                torch.cuda.current_stream().synchronize()
+        except BaseException:
+            self.take_back()
+            raise
+        finally:
+            _MEMORY.reset(token)
+
+    def copy(self, tensor: Tensor) -> Tensor:
+        """A copy in memory that is lent until `take_back`."""
+        key = (tensor.dtype, tensor.shape, tensor.is_cuda)
+        same = self._free.get(key)
+        if same:
+            buffer = same.pop()
+        else:
+            buffer = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=tensor.is_cuda)
+        buffer.copy_(tensor.detach(), non_blocking=tensor.is_cuda)
+        self._lent.append((key, buffer))
+        return buffer
+
+    def take_back(self) -> None:
+        """Nobody reads what was lent any more."""
+        self._free.clear()
+        for key, buffer in self._lent:
+            self._free.setdefault(key, []).append(buffer)
+        self._lent.clear()
+
+
+_Key = tuple[torch.dtype, torch.Size, bool]
+_FRESH: Final = FreshMemory()
+_MEMORY: ContextVar[Memory] = ContextVar("memory of snapshots", default=_FRESH)
+
+
+def copy_of(tensor: Tensor) -> Tensor:
+    """A copy in the memory that is in use."""
+    return _MEMORY.get().copy(tensor)

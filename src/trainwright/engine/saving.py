@@ -1,0 +1,105 @@
+"""The saves of a run: begun between two steps, and told when they are on the disk."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self, assert_never, final
+
+from trainwright.checkpoint.score import NOT_SCORED, NotScored
+from trainwright.checkpoint.state import Snapshot
+from trainwright.checkpoint.store import Begun, Kept
+from trainwright.checkpoint.store import Saved as OnDisk
+from trainwright.core.errors import StorageFailed
+from trainwright.core.faultpoints import reached
+from trainwright.core.progress import Progress
+from trainwright.engine.job import Job
+from trainwright.tracking.events import Event, SaveBegun, Saved, Saving
+
+
+@final
+class Saves:
+    """The saves of a job, and what became of them.
+
+    `step` is that of the newest one; -1 before the first. As a context it ends only when nothing is
+    being written any more, whatever ends the block.
+    """
+
+    def __init__(self, job: Job, tell: Callable[[Event], None]) -> None:
+        self._job = job
+        self._tell = tell
+        self._open: deque[tuple[Progress, float]] = deque()
+        self.step = -1
+
+    def begin(self, progress: Progress, score: float | NotScored = NOT_SCORED) -> None:
+        """Write a checkpoint, or begin to, as the store does it.
+
+        The signals of its steps reach their file first: those steps are never made again.
+        """
+        started = time.perf_counter()
+        self._tell(Saving(progress))
+        job = self._job
+        with job.checkpoints.taking():
+            parts = {name: stateful.snapshot() for name, stateful in job.state.items()}
+            parts["progress"] = Snapshot(values=progress._asdict())
+        reached("ckpt.snapshot")
+        self.step = progress.step
+        kept = job.checkpoints.save(progress.step, parts, job.inventory, score)
+        self._open.append((progress, time.perf_counter() - started))
+        self._take(kept)
+
+    def settle(self) -> None:
+        """Tell of those that are finished by now.
+
+        Raises:
+            StorageFailed: one of them failed.
+        """
+        if self._open:
+            for kept in self._job.checkpoints.settled(wait=False):
+                self._take(kept)
+
+    def wait(self) -> None:
+        """Tell of all of them.
+
+        Raises:
+            StorageFailed: one of them failed.
+        """
+        for kept in self._job.checkpoints.settled(wait=True):
+            self._take(kept)
+
+    def save(self, progress: Progress, score: float | NotScored = NOT_SCORED) -> None:
+        """Write a checkpoint and wait until it is on the disk."""
+        self.begin(progress, score)
+        self.wait()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            self.wait()
+        except StorageFailed as failed:
+            if error is None:
+                raise
+            error.add_note(f"The checkpoint that was being written is lost too: {failed}")
+
+    def _take(self, kept: Kept) -> None:
+        match kept:
+            case Begun():
+                self._tell(SaveBegun(self._open[-1][0]))
+            case OnDisk():
+                progress, stall = self._open.popleft()
+                score = math.nan if isinstance(kept.score, NotScored) else kept.score
+                if kept.name:
+                    told = Saved(progress, kept.name, kept.seconds, kept.size_bytes, score, stall)
+                    self._tell(told)
+            case _:
+                assert_never(kept)
