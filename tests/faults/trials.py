@@ -22,6 +22,7 @@ from made_data import make_images, make_text
 from trainwright.checkpoint.manifest import read_manifest, read_parts
 from trainwright.core.faultpoints import FAULT_POINTS
 from trainwright.core.files import read_json
+from trainwright.doctor.verify import verify_run
 from trainwright.tracking.folder import RunFolder
 from trainwright.tracking.log import read_events
 from trainwright.tracking.signals import read_signals
@@ -159,6 +160,8 @@ class Trial:
         other = different(state_of(self.run), reference.state)  # O1
         assert not other, other
         check_steps(self.attempts(), reference.steps)  # O2, O3
+        wrong = [one for one in verify_run(self.run) if one.status != "whole"]  # O4
+        assert not wrong, wrong
         left = left_behind(self.folder)  # O5
         assert not left, left
 

@@ -159,6 +159,14 @@ def show_run(run: RunName, runs: Runs = _RUNS, as_json: AsJson = False) -> None:
     show_one_run(run, runs, as_json=as_json)
 
 
+@runs_app.command("verify")
+def verify(run: RunName, runs: Runs = _RUNS, as_json: AsJson = False) -> None:
+    """Check every file of a run against what was written, changing nothing."""
+    from trainwright.cli.verifying import show_verified
+
+    raise typer.Exit(show_verified(run, runs, as_json=as_json))
+
+
 @runs_app.command("checkpoints")
 def list_checkpoints(run: RunName, runs: Runs = _RUNS, as_json: AsJson = False) -> None:
     """List the checkpoints of a run."""

@@ -1,0 +1,186 @@
+"""Whether each checkpoint of a folder is whole, and ledger, pointers and disk say the same."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from trainwright.core.files import Json, read_json
+from trainwright.core.hashing import hash_bytes, hash_value
+from trainwright.doctor.checked import Checked, broken, note, whole
+
+_STEP = re.compile(r"step-([0-9]{10,18})")
+_WRONG_SHAPE = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
+_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1}
+_BYTES |= {"U8": 1, "BOOL": 1}
+_WORDS = {"F64": "<f8", "F32": "<f4", "F16": "<f2"}
+
+
+class _Broken(ValueError):
+    """A checkpoint is not what was written."""
+
+
+def verify_checkpoints(folder: Path) -> Iterator[Checked]:
+    """Every checkpoint, the ledger, the pointers, and what else lies there."""
+    if not folder.is_dir() or not any(folder.iterdir()):
+        return
+    lines, damaged = _ledger(folder)
+    yield from damaged
+    names = sorted(path.name for path in folder.iterdir() if _STEP.fullmatch(path.name))
+    valid: list[str] = []
+    for name in names:
+        for checked in _checkpoint(folder, name, lines):
+            yield checked
+            if checked.status == "whole":
+                valid.append(name)
+    for name, line in lines.items():
+        if line["kind"] in ("committed", "abandoned") and name not in names:
+            yield broken(name, "it is in the ledger and not on the disk")
+    if (lines or names) and not valid:
+        yield broken("checkpoints", "none verifies")
+    yield from _pointers(folder, valid, lines)
+    yield from _others(folder, names)
+
+
+def newest_step(folder: Path) -> int:
+    """The step that the newest checkpoint's name says, of those that the ledger has; 0 without."""
+    lines, _ = _ledger(folder)
+    kept = [line for line in lines.values() if line["kind"] == "committed"]
+    newest = max(kept, key=lambda line: int(line["sequence"]), default={"name": "step-0"})
+    return int(str(newest["name"]).removeprefix("step-"))
+
+
+def _ledger(folder: Path) -> tuple[dict[str, dict[str, Json]], list[Checked]]:
+    """The last line about each checkpoint, and what is wrong with the file."""
+    path = folder / "ledger.jsonl"
+    if not path.exists():
+        return {}, [note("ledger", "there is none: the manifests vouch for themselves")]
+    *texts, rest = path.read_bytes().split(b"\n")
+    lines: dict[str, dict[str, Json]] = {}
+    found = [note("ledger", "its last line was being written")] if rest else []
+    for number, text in enumerate(texts, start=1):
+        try:
+            line = json.loads(text)
+            check = line.pop("check")
+            if hash_value(line) != check:
+                raise _Broken("its hash is not the one in it")
+            lines[line["name"]] = line
+        except _WRONG_SHAPE as error:
+            found.append(broken("ledger", f"line {number}: {error}"))
+    return lines, found
+
+
+def _checkpoint(
+    folder: Path, name: str, lines: Mapping[str, Mapping[str, Json]]
+) -> Iterator[Checked]:
+    line = lines.get(name, {"kind": "unknown"})
+    if line["kind"] == "removed":
+        yield note(name, "its removal was cut short: the next start finishes it")
+        return
+    try:
+        manifest, sha256 = _manifest(folder / name)
+        if line["kind"] == "unknown" or manifest["sequence"] > line["sequence"]:
+            yield note(name, "the ledger has no line of it yet")
+        elif sha256 != line["manifest_sha256"]:
+            raise _Broken("its manifest is not the one in the ledger")
+        if f"step-{manifest['step']:010d}" != name:
+            raise _Broken(f"its manifest is of step {manifest['step']}")
+        size = _files(folder / name, manifest)
+    except _WRONG_SHAPE as error:
+        yield broken(name, str(error) or repr(error))
+        return
+    yield whole(name, f"{len(manifest['files'])} files, {size:,} bytes")
+
+
+def _manifest(folder: Path) -> tuple[dict[str, Json], str]:
+    data = (folder / "manifest.json").read_bytes()
+    outer = json.loads(data)
+    content = outer["content"]
+    if hash_value(content) != outer["sha256"]:
+        raise _Broken("manifest.json: its hash is not the one in it")
+    return content, hash_bytes(data)
+
+
+def _files(folder: Path, manifest: Mapping[str, Json]) -> int:
+    """Check every file; their bytes together."""
+    listed = {file["name"]: file for file in manifest["files"]}
+    there = {path.name for path in folder.iterdir()} - {"manifest.json"}
+    if there != set(listed):
+        raise _Broken(f"other files than the manifest names: {sorted(there ^ set(listed))}")
+    for name, file in listed.items():
+        path = folder / name
+        if path.is_symlink():
+            raise _Broken(f"{name}: a link")
+        data = path.read_bytes()
+        if len(data) != file["size_bytes"] or hash_bytes(data) != file["sha256"]:
+            raise _Broken(f"{name}: not the bytes that were written")
+        part = name.removesuffix(".safetensors")
+        if part != name:
+            _check_tensors(name, data, manifest["parts"][part])
+    return sum(file["size_bytes"] for file in listed.values())
+
+
+def _check_tensors(name: str, data: bytes, layout: Mapping[str, Json]) -> None:
+    """Names, dtypes and shapes as in the manifest, no gap between tensors, and no NaN in them."""
+    length = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + length])
+    header.pop("__metadata__", None)
+    said = {key: {"dtype": one["dtype"], "shape": one["shape"]} for key, one in header.items()}
+    if said != layout:
+        raise _Broken(f"{name}: other tensors than the manifest names")
+    body = data[8 + length :]
+    place = 0
+    for key, one in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
+        start, stop = one["data_offsets"]
+        count = int(np.prod(one["shape"], dtype=np.int64))
+        if start != place or stop - start != count * _BYTES[one["dtype"]]:
+            raise _Broken(f"{name}: {key} does not lie where its header says")
+        if _has_nan(body[start:stop], one["dtype"]):
+            raise _Broken(f"{name}: {key} holds a number that is not one")
+        place = stop
+    if place != len(body):
+        raise _Broken(f"{name}: {len(body) - place} bytes belong to no tensor")
+
+
+def _has_nan(data: bytes, dtype: str) -> bool:
+    if dtype == "BF16":
+        # The upper half of an fp32: exponent all ones, and a fraction.
+        words = np.frombuffer(data, "<u2") & 0x7FFF
+        return bool((words > 0x7F80).any())
+    return dtype in _WORDS and bool(np.isnan(np.frombuffer(data, _WORDS[dtype])).any())
+
+
+def _pointers(
+    folder: Path, valid: list[str], lines: Mapping[str, Mapping[str, Json]]
+) -> Iterator[Checked]:
+    path = folder / "pointers.json"
+    if not path.exists():
+        yield note("pointers", "there are none: the next start writes them")
+        return
+    for what, name in read_json(path).items():
+        if name and name not in valid:
+            yield broken("pointers", f"{what} names {name}, which does not verify")
+    committed = [line for line in lines.values() if line["kind"] == "committed"]
+    newest = max(committed, key=lambda line: int(line["sequence"]), default={"name": ""})["name"]
+    if newest and read_json(path).get("newest") != newest:
+        yield note("pointers", f"newest is {newest} by the ledger: the next start says so too")
+
+
+def _others(folder: Path, names: list[str]) -> Iterator[Checked]:
+    for path in sorted(folder.iterdir()):
+        name = path.name
+        if name in (*names, "ledger.jsonl", "pointers.json") or name.startswith(".tmp-"):
+            continue
+        if name.startswith("pinned-"):
+            if name.removeprefix("pinned-") not in names:
+                yield broken(name, "what is pinned is not there")
+        elif name.startswith("quarantine-"):
+            yield note(name, "it did not verify and was set aside")
+        elif name.startswith("replaced-"):
+            yield note(name, "a save was cut short: the next start puts it back or removes it")
+        else:
+            yield note(name, "no part of a run's checkpoints")
