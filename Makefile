@@ -5,11 +5,12 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 STAMP := .venv/installed.stamp
+PEERS := .venv-peers
 CONTRACT := examples/income/contract.yaml
 export NO_MKDOCS_2_WARNING := 1
 SOURCES := src tests benchmarks docs examples
 
-.PHONY: help env train test check format docs bench parity gpu clean
+.PHONY: help env train test check format docs bench peers parity gpu clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
@@ -48,8 +49,16 @@ format: env ## format the code and mend what ruff can mend
 docs: env ## serve the docs at http://127.0.0.1:8000
 	$(BIN)/mkdocs serve
 
-bench: env ## time of our step over that of a hand-written loop
-	$(BIN)/python benchmarks/loop.py
+bench: env ## time of our step over that of a hand-written loop, and of others after `make peers`
+	@python=$(BIN)/python; test -e $(PEERS)/installed.stamp && python=$(PEERS)/bin/python; \
+	$$python benchmarks/loop.py
+
+peers: $(PEERS)/installed.stamp ## make .venv-peers with what the loop is compared with
+
+$(PEERS)/installed.stamp: pyproject.toml constraints.txt benchmarks/peers.txt
+	test -x $(PEERS)/bin/python || "$(PYTHON)" -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch==2.13.0 -r benchmarks/peers.txt -e '.[torch]'
+	@touch $@
 
 parity: env ## our numbers against independent implementations
 	$(BIN)/python -m pytest -n 2 tests/parity
@@ -58,5 +67,5 @@ gpu: env ## run the tests that need a CUDA device
 	$(BIN)/python -m pytest tests/gpu
 
 clean: ## remove the environment and everything that is built
-	rm -rf .venv site build dist .benchmarks .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf .venv $(PEERS) site build dist .benchmarks .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find src tests benchmarks docs -name __pycache__ -type d -prune -exec rm -rf {} +
