@@ -1,65 +1,137 @@
-"""The benchmark measures what it says: both loops train, and its numbers come out."""
+"""The benchmark measures what it says: all loops make the same updates, ours with all its parts."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
+import loop  # noqa: E402
+from loops import measure, plain  # noqa: E402
+from loops.gate import Gate  # noqa: E402
+from loops.measure import Contender  # noqa: E402
+from loops.workloads import WORKLOADS, Setting, make  # noqa: E402
+
 pytestmark = pytest.mark.torch
 
-FILE = Path(__file__).resolve().parents[2] / "benchmarks" / "loop.py"
+FP32 = Setting("fp32", 1)
+HAND_MADE = [one for one in measure.OWN if one.name != "plain again"]
 
 
-@pytest.fixture
-def bench(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("benchmark_of_the_loop", FILE)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, spec.name, module)
-    spec.loader.exec_module(module)
-    monkeypatch.setattr(module, "tiny_mlp", shortened(module.tiny_mlp))
-    monkeypatch.setattr(module, "gpt_1m", shortened(module.gpt_1m))
-    return module
+@pytest.fixture(autouse=True)
+def short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    short = replace(WORKLOADS["tiny_mlp"], steps=2)
+    monkeypatch.setitem(WORKLOADS, "tiny_mlp", short)
 
 
-def shortened(build: object) -> object:
-    return lambda: replace(build(), steps=2, turns=1)
+def test_the_json_has_a_ratio_of_each_loop(capsys: pytest.CaptureFixture[str]) -> None:
+    given = "--json --rounds 2 --only tiny_mlp --precision fp32 --accumulate 1 --peers"
+    loop.main(given.split(" "))
+    (found,) = json.loads(capsys.readouterr().out).values()
+    assert found["tiny_mlp"].keys() == {one.name for one in measure.OWN}
+    problems = {name: row["problem"] for name, row in found["tiny_mlp"].items() if "problem" in row}
+    assert problems == {"nanoGPT's manner, clipping": "is for tokens"}
+    ratios = [row["ratio"] for row in found["tiny_mlp"].values() if "ratio" in row]
+    assert len(ratios) == len(measure.OWN) - 1
+    assert all(ratio > 0 for ratio in ratios)
 
 
-def test_the_json_has_a_ratio_of_each_workload(
-    bench: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_all_hand_made_loops_make_the_same_updates() -> None:
+    found = measure.check("gpt_1m", FP32, HAND_MADE)
+    assert found == {one.name: "" for one in HAND_MADE}
+
+
+def test_they_do_in_bf16_with_accumulation_too() -> None:
+    others = [one for one in HAND_MADE if not one.only_tokens]
+    found = measure.check("tiny_mlp", Setting("bf16", 4), others)
+    assert found == {one.name: "" for one in others}
+
+
+def test_ours_makes_the_updates_of_the_plain_loop_of_images() -> None:
+    plain_and_ours = [one for one in HAND_MADE if one.name in ("plain", "ours")]
+    found = measure.check("resnet", FP32, plain_and_ours)
+    assert found == {"plain": "", "ours": ""}
+
+
+class Replaced:
+    """A gate that shows another thing to a loop than to who waits for it."""
+
+    def __init__(self, gate: Gate, seen: Callable[[torch.nn.Module], object]) -> None:
+        self.passed, self.folder, self._gate, self._seen = gate.passed, gate.folder, gate, seen
+
+    def watch(self, model: torch.nn.Module, applied: Callable[[], int]) -> None:
+        self._seen(model)
+        self._gate.watch(model, applied)
+
+
+def other_weights(work: str, setting: Setting, gate: Gate) -> None:
+    def shift(model: torch.nn.Module) -> None:
+        with torch.no_grad():
+            next(model.parameters()).add_(1e-3)
+
+    plain.plain(work, setting, Replaced(gate, shift))
+
+
+def half_the_batches(work: str, setting: Setting, gate: Gate) -> None:
+    class Hurried(Replaced):
+        def __init__(self) -> None:
+            super().__init__(gate, lambda model: None)
+            self.passed = lambda count: [gate.passed(count) for _ in range(2)]
+
+    plain.plain(work, setting, Hurried())
+
+
+def breaks(work: str, setting: Setting, gate: Gate) -> None:
+    make(work, setting, False).start(gate)
+    gate.passed()
+    raise ValueError("its own mistake")
+
+
+def ends(work: str, setting: Setting, gate: Gate) -> None:
+    make(work, setting, False).start(gate)
+
+
+@pytest.mark.parametrize(
+    ("contender", "problem"),
+    [
+        (Contender("other", other_weights), "of the way apart after"),
+        (Contender("other", half_the_batches), "steps where 4 were to be checked"),
+        (Contender("other", breaks), "ValueError: its own mistake"),
+        (Contender("other", ends), "ended by itself"),
+        (Contender("other", plain.plain, "not_there"), "not_there is not installed"),
+        (Contender("other", plain.plain, only_tokens=True), "is for tokens"),
+    ],
+)
+def test_a_loop_that_cannot_be_compared_says_why(contender: Contender, problem: str) -> None:
+    rows = measure.measure("tiny_mlp", FP32, [Contender("plain", plain.plain), contender], 1)
+    assert [row.contender for row in rows] == ["plain", "other"]
+    assert rows[0].seconds
+    assert not rows[0].problem
+    assert problem in rows[1].problem
+    assert not rows[1].seconds
+    table = loop.table({"tiny_mlp": rows})
+    assert rows[1].problem in table
+
+
+@pytest.mark.parametrize(
+    ("name", "least", "most"), [("gpt_1m", 1e6, 1.1e6), ("gpt_10m", 1e7, 1.1e7)]
+)
+def test_the_models_are_as_large_as_they_are_called(
+    tmp_path: Path, name: str, least: float, most: float
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["loop.py", "--json", "--rounds", "1"])
-    bench.main()
-    ratios = json.loads(capsys.readouterr().out)["ratios"]
-    assert set(ratios) == {"tiny_mlp", "gpt_1m"}
-    assert all(ratio > 0 for ratio in ratios.values())
+    folder = tmp_path / "loop"
+    folder.mkdir()
+    model, _ = make(name, FP32, False).start(Gate(folder))
+    assert least < sum(parameter.numel() for parameter in model.parameters()) < most
 
 
-def test_the_models_are_as_large_as_they_are_called(bench: ModuleType) -> None:
-    def count(model: torch.nn.Module) -> int:
-        return sum(parameter.numel() for parameter in model.parameters())
-
-    assert count(bench.tiny_mlp().build()) == 16 * 64 + 64 + 64 + 1
-    assert 0.9e6 < count(bench.gpt_1m().build()) < 1.1e6
-
-
-@pytest.mark.parametrize("name", ["tiny_mlp", "gpt_1m"])
-def test_both_loops_have_the_same_loss(bench: ModuleType, name: str) -> None:
-    work = getattr(bench, name)()
-    torch.manual_seed(0)
-    model = work.build()
-    batch = tuple(tensor[: work.batch] for tensor in work.tensors)
-    summed = work.objective(model, batch)
-    assert summed.targets == work.count_targets(batch)
-    mean = work.mean_loss(model, batch).item()
-    assert summed.sum.item() / summed.targets == pytest.approx(mean, rel=1e-5)
+def test_the_loops_have_the_schedule_of_the_contract() -> None:
+    made = make("tiny_mlp", FP32, False)
+    assert made.factor_at(0) == 1 / made.warmup_steps
+    assert made.factor_at(made.warmup_steps) == 1
+    assert made.factor_at(made.total_steps - 1) == pytest.approx(made.floor)

@@ -1,0 +1,78 @@
+"""`fit` with everything that `compose` makes of a contract."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import final
+
+from loops.gate import Gate
+from loops.workloads import Setting, make
+from trainwright.core.flag import StopFlag
+from trainwright.data.feed import StepBatches
+from trainwright.engine.job import Every, Job, Source
+from trainwright.engine.loop import fit
+from trainwright.engine.nothing import NoCheckpoints
+from trainwright.run.compose import compose
+from trainwright.run.context import RunContext
+from trainwright.run.stages import StreamScreen
+from trainwright.tracking.folder import RunFolder
+from trainwright.tracking.log import EventLog
+from trainwright.tracking.observers import Observers
+
+NEVER = Every(10**12)
+NOWHERE = Path(os.devnull).open("w")  # noqa: SIM115  as a stream of the process, never closed
+
+
+def ours(work: str, setting: Setting, gate: Gate) -> None:
+    """Without clipping; the gradient norm is computed all the same, because it is a signal."""
+    fit(our_job(work, setting, gate, clips=False))
+
+
+def ours_clipping(work: str, setting: Setting, gate: Gate) -> None:
+    """With clipping by norm, which is our default."""
+    fit(our_job(work, setting, gate, clips=True))
+
+
+@final
+@dataclass(frozen=True)
+class GatedFeed:
+    """A feed that passes the gate before each step."""
+
+    feed: Source
+    gate: Gate
+    accumulate: int
+
+    def next_step(self) -> StepBatches:
+        """The next step, once the gate is open."""
+        self.gate.passed(self.accumulate)
+        return self.feed.next_step()
+
+    def seek(self, samples: int) -> None:
+        """As the feed does."""
+        self.feed.seek(samples)
+
+
+def our_job(work: str, setting: Setting, gate: Gate, *, clips: bool) -> Job:
+    """The job of a run, but for its checkpoints and validations: they fall on no measured step."""
+    plan, prepared = _planned(work, setting, clips)
+    screen = StreamScreen(NOWHERE)
+    folder = RunFolder(gate.folder)
+    # The one observer that is not made by `compose`: `open_run` makes it with the folder.
+    events = Observers([EventLog(folder.events)], screen.say)
+    run = RunContext(folder, (events,), screen, StopFlag())
+    job = compose(plan.contract.model, plan, prepared, run).job
+    gate.watch(job.model, lambda: gate.micro_batches // setting.accumulate)
+    return replace(
+        job,
+        feed=GatedFeed(job.feed, gate, setting.accumulate),
+        checkpoints=NoCheckpoints(),
+        checkpoint_every=NEVER,
+        validate_every=NEVER,
+    )
+
+
+def _planned(work, setting, clips):
+    ready = make(work, setting, clips).ready
+    return ready.plan, ready.prepared
