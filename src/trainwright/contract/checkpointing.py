@@ -6,14 +6,30 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from trainwright.contract.section import Auto, Count, Section
+from trainwright.contract.section import Auto, Count, Positive, Section
 
 
 class Checkpointing(Section):
-    """What is written so that the run can go on after any interruption, and what of it is kept."""
+    """What is written so that the run can go on after any interruption, and what of it is kept.
+
+    Saves fall on steps, and with `save_every_minutes` on the clock too. `measured` spaces them so
+    that the least time is lost to saving and to failures together: with d the seconds that the
+    training stands still for a save and M the mean seconds between failures, about sqrt(2 d M)
+    apart (Young 1974, Comm. ACM 17, 530; the formula used is that of Daly 2006, Future Generation
+    Computer Systems 22, 303).
+    """
 
     save_every_n_steps: Auto | Count = "auto"
     """Optimizer steps between checkpoints. `auto`: at each validation."""
+
+    save_every_minutes: Auto | Literal["off", "measured"] | Positive = "auto"
+    """Minutes after which a checkpoint is due, whatever the step; `measured`: from what a save
+    costs, see above. `auto`: `measured` if `expected_hours_between_failures` is given, else
+    `off`."""
+
+    expected_hours_between_failures: Literal["off"] | Positive = "off"
+    """How long the machine lasts on average, for example 6 for a spot machine that is often
+    taken back. Only `save_every_minutes: measured` looks at it."""
 
     keep_top_k: Count = 3
     """Best checkpoints kept."""

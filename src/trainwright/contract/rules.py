@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
-from trainwright.contract.checkpoint_rules import check_ranking
+from trainwright.contract.checkpoint_rules import check_ranking, check_spacing
 from trainwright.contract.data import (
     AutoSplit,
     ColumnSplit,
@@ -351,6 +351,7 @@ RULES: tuple[Rule, ...] = (
     check_target,
     check_watched,
     check_ranking,
+    check_spacing,
     check_floors,
     slices_are_named,
     cost_has_a_price,

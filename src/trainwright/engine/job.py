@@ -14,6 +14,7 @@ from trainwright.core.files import Json
 from trainwright.core.progress import Progress
 from trainwright.data.feed import StepBatches
 from trainwright.engine.guard import Guard, HaltOnNonFinite
+from trainwright.engine.interval import Due
 from trainwright.engine.nothing import Never, NoCheckpoints, NoValidation
 from trainwright.engine.step import Step
 from trainwright.engine.stop import Patience, StopRule
@@ -90,5 +91,5 @@ class Job:
     patience: Patience = field(default_factory=lambda: Patience("val_loss", "min", float("inf")))
     rank_by: str = ""
     checkpoints: CheckpointStore = field(default_factory=NoCheckpoints)
-    checkpoint_every: Every | At | Never = field(default_factory=Never)
+    checkpoint_every: Due = field(default_factory=Never)
     inventory: Json = field(default_factory=dict)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from trainwright.contract.checkpointing import Checkpointing
 from trainwright.contract.training import Training
 from trainwright.core.files import Json
 
@@ -15,8 +16,16 @@ def checkpoint_choices(training: Training, metric: str, steps_per_epoch: int) ->
             steps_per_epoch * training.validate_every_n_epochs,
             "one checkpoint at each validation",
         ),
+        "save_every_minutes": _spacing(training.checkpointing),
         "rank_by": _ranking(training, metric),
     }
+
+
+def _spacing(section: Checkpointing) -> tuple[str, str]:
+    hours = section.expected_hours_between_failures
+    if hours == "off":
+        return "off", "nothing is known of failures"
+    return "measured", f"the machine lasts {hours:g} hours on average"
 
 
 def _ranking(training: Training, metric: str) -> tuple[str, str]:

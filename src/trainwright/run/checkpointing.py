@@ -3,8 +3,9 @@ torch."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
@@ -17,15 +18,25 @@ from trainwright.checkpoint.store import (
     Kept,
     Loaded,
     NoCheckpoint,
+    Saved,
 )
 from trainwright.contract.checkpointing import Checkpointing
 from trainwright.contract.metric import METRICS, Direction
 from trainwright.contract.section import settled
 from trainwright.contract.training import Training
 from trainwright.core.files import Json
+from trainwright.engine.interval import (
+    BestSpacing,
+    ByClock,
+    Due,
+    FirstOf,
+    FixedSpacing,
+    Spacing,
+)
 from trainwright.engine.job import At, Every
 from trainwright.engine.stop import Reserve
 from trainwright.planner.plan import Plan
+from trainwright.tracking.clock import Clock, SystemClock
 
 
 def build_checkpoints(training: Training, folder: Path) -> Checkpoints:
@@ -40,16 +51,45 @@ def build_checkpoints(training: Training, folder: Path) -> Checkpoints:
     )
 
 
+@final
+@dataclass(frozen=True, slots=True)
+class Saving:
+    """What a run saves into, and when."""
+
+    store: CheckpointStore
+    due: Due
+
+
 def build_saving(
-    section: Checkpointing, checkpoints: Checkpoints, reserve: Reserve
-) -> CheckpointStore:
-    """What a run saves into: its checkpoints, in the background if the contract says so."""
-    timed = TimedCheckpoints(checkpoints, reserve)
-    return BackgroundCheckpoints(timed) if section.asynchronous else timed
+    plan: Plan, checkpoints: Checkpoints, reserve: Reserve, validate_every: At
+) -> Saving:
+    """As the contract says: in the background or not, by steps and by the clock."""
+    section = plan.contract.training.checkpointing
+    store: CheckpointStore = TimedCheckpoints(checkpoints, reserve)
+    if section.asynchronous:
+        store = BackgroundCheckpoints(store)
+    by_step = _by_step(plan, validate_every)
+    if section.save_every_minutes == "off":
+        return Saving(store, by_step)
+    clock = SystemClock()
+    by_clock = ByClock(_spacing(section), clock)
+    return Saving(PacedCheckpoints(store, by_clock, clock), FirstOf([by_step, by_clock]))
 
 
-def build_checkpoint_every(plan: Plan, validate_every: At) -> Every | At:
-    """As the contract says; if it leaves it open, at the feed's own validations."""
+def _spacing(section: Checkpointing) -> Spacing:
+    match section.save_every_minutes:
+        case "auto" | "off":
+            raise AssertionError("decided by the plan, and on")
+        case "measured":
+            hours = section.expected_hours_between_failures
+            assert hours != "off", "a rule of the contract asks for it"
+            return BestSpacing(3600 * hours)
+        case minutes:
+            return FixedSpacing(60 * minutes)
+
+
+def _by_step(plan: Plan, validate_every: At) -> Every | At:
+    """If the contract leaves it open, at the feed's own validations."""
     path = "training.checkpointing.save_every_n_steps"
     if any(choice.path == path for choice in plan.choices):
         return validate_every
@@ -95,3 +135,51 @@ class TimedCheckpoints:
     def newest_valid(self, up_to: int | None = None) -> Loaded | NoCheckpoint:
         """What the store has."""
         return self._store.newest_valid(up_to)
+
+
+@final
+class PacedCheckpoints:
+    """A store that tells the clock of saves what each one costs."""
+
+    def __init__(self, store: CheckpointStore, pace: ByClock, clock: Clock) -> None:
+        self._store = store
+        self._pace = pace
+        self._clock = clock
+        self._stalled = 0.0
+
+    @contextmanager
+    def taking(self) -> Iterator[None]:
+        """As the store does it, measured."""
+        started = self._clock.monotonic_seconds()
+        with self._store.taking():
+            yield
+        self._stalled = self._clock.monotonic_seconds() - started
+
+    def save(
+        self,
+        step: int,
+        parts: Mapping[str, Snapshot],
+        inventory: Json,
+        score: float | NotScored = NOT_SCORED,
+    ) -> Kept:
+        """Save, measured."""
+        started = self._clock.monotonic_seconds()
+        kept = self._store.save(step, parts, inventory, score)
+        self._pace.stalled(self._stalled + self._clock.monotonic_seconds() - started)
+        self._hear(kept)
+        return kept
+
+    def settled(self, *, wait: bool) -> tuple[Kept, ...]:
+        """What the store says."""
+        all_kept = self._store.settled(wait=wait)
+        for kept in all_kept:
+            self._hear(kept)
+        return all_kept
+
+    def newest_valid(self, up_to: int | None = None) -> Loaded | NoCheckpoint:
+        """What the store has."""
+        return self._store.newest_valid(up_to)
+
+    def _hear(self, kept: Kept) -> None:
+        if isinstance(kept, Saved):
+            self._pace.wrote(kept.seconds)

@@ -27,7 +27,7 @@ from trainwright.objective.losses import Mixed, Objective, Supervised
 from trainwright.optim.weights import Weights
 from trainwright.planner.plan import Plan
 from trainwright.predictor.network import NetworkScorer
-from trainwright.run.checkpointing import build_checkpoint_every, build_checkpoints, build_saving
+from trainwright.run.checkpointing import build_checkpoints, build_saving
 from trainwright.run.context import RunContext
 from trainwright.run.ending import (
     TimedValidation,
@@ -76,6 +76,7 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
     limit = TimeLimit(seconds, f"the budget of {seconds / 3600:g} hours", reserve)
     validate_every = length.validations(training.validate_every_n_epochs)
     checkpoints = build_checkpoints(training, run.folder.checkpoints)
+    saving = build_saving(plan, checkpoints, reserve, validate_every)
     model_state = ModuleState(model)
     updates = build_updates(training, model, model_state, length)
     rules = build_step_rules(training.stop)
@@ -99,8 +100,8 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
         validate_every=validate_every,
         patience=patience,
         rank_by=training.checkpointing.rank_by,
-        checkpoints=build_saving(training.checkpointing, checkpoints, reserve),
-        checkpoint_every=build_checkpoint_every(plan, validate_every),
+        checkpoints=saving.store,
+        checkpoint_every=saving.due,
         inventory=_inventory(plan, prepared),
     )
     job = with_fault_points(job, updates.optimizer)

@@ -119,7 +119,7 @@ def test_what_is_written_stays(tmp_path: Path) -> None:
         "training.batch_size=10",
         "training.mixed_precision=bf16",
         "training.optimizer.learning_rate=0.5",
-        "training.checkpointing={save_every_n_steps: 7, rank_by: val_loss}",
+        "training.checkpointing={save_every_n_steps: 7, rank_by: val_loss, save_every_minutes: 3}",
         "training.early_stopping={metric: val_loss}",
         "training.gradient_accumulation_steps=2",
     ]

@@ -90,9 +90,29 @@ def test_a_pin_from_the_command(project: Path) -> None:
         ("rank_by: val_rmse", "metric of regression"),
         ("rank_by: f1", "did you mean val_f1?"),
         ("keep_last: 1", "keep_last"),
+        ("save_every_minutes: measured", "add for example expected_hours_between_failures: 24"),
+        ("save_every_minutes: 5, expected_hours_between_failures: 6", "has no effect"),
     ],
 )
 def test_mistakes(setting: str, says: str, project: Path) -> None:
-    ran = command("check", "small.yaml", "--set", f"training.checkpointing={{{setting}}}")
+    ran = command(
+        "check", "small.yaml", "--set", f"training.checkpointing={{{setting.strip('{}')}}}"
+    )
     assert ran.code == 2
     assert says in ran.err
+
+
+def test_saves_by_the_clock(project: Path) -> None:
+    train("training.checkpointing={save_every_minutes: 1e-9, keep_last: 50}")
+    steps = [one["step"] for one in listed()]
+    assert len(steps) > len(validations()) + 5
+
+
+def test_saves_as_often_as_is_best_between_failures(project: Path) -> None:
+    train("training.checkpointing={expected_hours_between_failures: 6}")
+    choices = json.loads(Path("runs/one/plan.json").read_text())["choices"]
+    (choice,) = [c for c in choices if c["path"].endswith("save_every_minutes")]
+    assert (choice["value"], choice["reason"]) == (
+        "measured",
+        "the machine lasts 6 hours on average",
+    )
