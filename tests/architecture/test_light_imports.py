@@ -41,6 +41,7 @@ NEEDS_TORCH = frozenset(
         "trainwright.model.resnet",
         "trainwright.predictor.network",
         "trainwright.run.checkpointing",
+        "trainwright.run.averaging",
         "trainwright.run.compose",
         "trainwright.run.feeding",
         "trainwright.run.length",

@@ -63,6 +63,7 @@ FIELDS: Mapping[str, Mapping[str, Choice]] = {
     "average": {
         "off": (),
         "ema": ("training.average={kind: ema, decay: 0.8}",),
+        "swa": ("training.average={kind: swa, start_ratio: 0.3, every_n_steps: 2}",),
     },
     "clipping": {
         "norm": (),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, Tag
 
-from trainwright.contract.section import Section
+from trainwright.contract.section import Count, Fraction, Positive, Section, tagged_by
 
 
 class Ema(Section):
@@ -21,4 +21,71 @@ class Ema(Section):
     """d: the mean looks back over about 1 / (1 - d) steps."""
 
 
-Average = Literal["off"] | Ema
+class ConstantRate(Section):
+    """One learning rate from the start of the mean on, which keeps the weights on the move around
+    their optimum (Izmailov et al. 2018, arXiv:1803.05407, section 3.2)."""
+
+    kind: Literal["constant"] = "constant"
+
+    ratio: Positive = 0.2
+    """The rate, as a share of the peak."""
+
+    anneal_ratio: Fraction = 0.05
+    """Share of all optimizer steps over which the rate moves there from the schedule's, in half a
+    cosine."""
+
+
+class CyclicRate(Section):
+    """In each cycle the learning rate falls in a straight line, and its last weights are taken
+    (Izmailov et al. 2018, arXiv:1803.05407, section 3.1): rate i of c is (1 - i / c) high +
+    i / c low. A cycle is what `every_n_steps` says."""
+
+    kind: Literal["cyclic"]
+
+    high_ratio: Positive = 0.5
+    """Where a cycle comes from, as a share of the peak."""
+
+    low_ratio: Positive = 0.01
+    """The rate of its last step, as a share of the peak."""
+
+
+SwaRate = Annotated[
+    Annotated[ConstantRate, Tag("constant")] | Annotated[CyclicRate, Tag("cyclic")],
+    tagged_by("kind", default="constant"),
+]
+
+
+class Swa(Section):
+    """Stochastic weight averaging: the equal mean of the weights at several steps late in the run,
+    m <- (n m + w) / (n + 1) (Izmailov et al. 2018, arXiv:1803.05407, algorithm 1). Once the first
+    weights are taken, validations, the best checkpoint and the bundle have m; before that, w.
+    Running statistics of norms are those of no weights that were trained: they are computed anew
+    for m, over training rows."""
+
+    kind: Literal["swa"]
+
+    start_ratio: Fraction = 0.75
+    """Share of all optimizer steps that are made before."""
+
+    start_epoch: Annotated[int, Field(ge=0)] = 0
+    """Epochs that are trained before, in place of `start_ratio`."""
+
+    every_n_steps: Literal["epoch"] | Count = "epoch"
+    """Optimizer steps from one taking of the weights to the next; `epoch`: at the end of each."""
+
+    learning_rate: Literal["schedule"] | SwaRate = ConstantRate()
+    """The learning rate from the start on. `schedule`: as before; the mean is then of weights that
+    hardly move any more, if the rate has fallen."""
+
+    batch_norm_rows: Count = 10_000
+    """Training rows over which running statistics are computed anew, each time that m has changed
+    and is evaluated. Without batch norm nothing is computed."""
+
+
+Average = (
+    Literal["off"]
+    | Annotated[
+        Annotated[Ema, Tag("ema")] | Annotated[Swa, Tag("swa")],
+        tagged_by("kind", default="missing"),
+    ]
+)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
+from trainwright.contract.average_rules import AVERAGE_RULES
 from trainwright.contract.checkpoint_rules import check_ranking, check_spacing
 from trainwright.contract.data import (
     AutoSplit,
@@ -346,6 +347,7 @@ RULES: tuple[Rule, ...] = (
     check_stretches,
     check_plateau,
     *RAMP_RULES,
+    *AVERAGE_RULES,
     rollback_has_the_optimizer,
     check_metric,
     check_target,

@@ -9,7 +9,7 @@ the last step of one may be short, and its loss is divided by the targets it rea
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple, final
 
@@ -126,6 +126,14 @@ class Feed:
         """The row numbers that samples `start` to `stop` (of one epoch) were: for messages."""
         epoch, first = divmod(start, self.rows)
         return self.order.at(epoch, first, first + stop - start)
+
+    def from_start(self, rows: int) -> Iterator[Batch]:
+        """Micro-batches over the first rows of the first epoch, whole ones if there are any. The
+        next call gives the same; the cursor stays where it is."""
+        whole = max(1, min(rows, self.rows) // self._batch)
+        for start in range(0, whole * self._batch, self._batch):
+            stop = min(start + self._batch, self.rows)
+            yield self._store.take(0, self.order.at(0, start, stop))
 
     def _gather(self) -> None:
         """Fetch the rows of the coming steps, up to the end of the epoch, in one go a tensor."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from trainwright.contract.averaging import Swa
 from trainwright.contract.data import ColumnSplit, GroupSplit, TableData, TimeSplit
 from trainwright.contract.document import Contract
 from trainwright.contract.metric import METRICS
@@ -21,7 +22,8 @@ from trainwright.contract.section import settled
 from trainwright.contract.training import EarlyStopping
 from trainwright.core.errors import Problem
 from trainwright.data.reading import DataFacts
-from trainwright.planner.estimate import train_rows_of
+from trainwright.optim.taking import taking_of
+from trainwright.planner.estimate import epoch_ends, train_rows_of
 
 _MOST_NAMED = 12
 
@@ -43,6 +45,7 @@ def problems_with_data(
         *check_batch_ramp(contract, written),
         *check_noise_scale(contract, written),
         *_ramps(contract, facts),
+        *_mean(contract, facts),
         *_two_classes(contract, facts),
         *_positive(contract, facts),
         *_labels(contract, facts),
@@ -176,6 +179,23 @@ def _ramps(contract: Contract, facts: DataFacts) -> Iterator[Problem]:
                 expected=f"at most {rows:,}, which all epochs have",
                 fix=f"change it to {max(1, rows // 10)}",
             )
+
+
+def _mean(contract: Contract, facts: DataFacts) -> Iterator[Problem]:
+    """A mean of weights has at least two to take."""
+    average = contract.training.average
+    if isinstance(contract.model, Boosting | Linear | Pretrained) or not isinstance(average, Swa):
+        return
+    ends = epoch_ends(contract, train_rows_of(contract, facts))
+    taken = len(taking_of(average, ends, ends[-1]).steps)
+    if taken < 2:
+        yield Problem(
+            "there is nothing to take a mean of",
+            path="training.average.every_n_steps",
+            found=f"weights taken {taken} times in {ends[-1]:,} steps of {len(ends):,} epochs",
+            expected="at least 2 times behind the start",
+            fix=f"write every_n_steps: {max(1, ends[-1] // 50)}, or an earlier start",
+        )
 
 
 def _labels(contract: Contract, facts: DataFacts) -> Iterator[Problem]:

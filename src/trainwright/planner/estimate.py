@@ -117,6 +117,14 @@ def steps_per_epoch(train_rows: int, effective_batch_size: int) -> int:
     return math.ceil(train_rows / effective_batch_size)
 
 
+def epoch_ends(contract: Contract, train_rows: int) -> tuple[int, ...]:
+    """Optimizer steps made at the end of each epoch, ramps counted in."""
+    training, epochs = contract.training, settled(contract.training.num_epochs)
+    full = settled(training.effective_batch_size)
+    ramp = step_rows(training.ramps.batch, full, train_rows * epochs)
+    return steps_at_epoch_ends(ramp, train_rows, epochs)
+
+
 def estimate_run(contract: Contract, facts: DataFacts) -> Estimate:
     """The estimate for a contract in which every auto is decided."""
     rows = train_rows_of(contract, facts)
@@ -143,10 +151,8 @@ def estimate_run(contract: Contract, facts: DataFacts) -> Estimate:
     if isinstance(contract.model, Boosting | Linear | Pretrained):
         return Estimate(rows, 0, 0, held)
     training = contract.training
-    full, epochs = settled(training.effective_batch_size), settled(training.num_epochs)
-    ramp = step_rows(training.ramps.batch, full, rows * epochs)
-    steps = steps_at_epoch_ends(ramp, rows, epochs)[-1]
-    return Estimate(rows, steps_per_epoch(rows, full), steps, held)
+    in_epoch = steps_per_epoch(rows, settled(training.effective_batch_size))
+    return Estimate(rows, in_epoch, epoch_ends(contract, rows)[-1], held)
 
 
 def count_parameters(section: Network, shape: Shape) -> int:

@@ -27,6 +27,7 @@ from trainwright.objective.losses import Mixed, Objective, Supervised
 from trainwright.optim.weights import Weights
 from trainwright.planner.plan import Plan
 from trainwright.predictor.network import NetworkScorer
+from trainwright.run.averaging import Learning
 from trainwright.run.checkpointing import build_checkpoints, build_saving
 from trainwright.run.context import RunContext
 from trainwright.run.ending import (
@@ -78,7 +79,7 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
     checkpoints = build_checkpoints(training, run.folder.checkpoints)
     saving = build_saving(plan, checkpoints, reserve, validate_every)
     model_state = ModuleState(model)
-    updates = build_updates(training, model, model_state, length)
+    updates = build_updates(training, Learning(model, objective, feed), model_state, length)
     rules = build_step_rules(training.stop)
     trained = Trained(model, objective, updates.optimizer)
     stepping = build_stepping(training, trained, feed, rules, contract.tracking)

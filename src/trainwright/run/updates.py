@@ -8,9 +8,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import final
 
-from torch import nn
-
-from trainwright.checkpoint.averaging import MeanState
 from trainwright.checkpoint.evaluated import evaluated_state
 from trainwright.checkpoint.module import ModuleState
 from trainwright.checkpoint.optimizer import OptimizerState
@@ -18,10 +15,9 @@ from trainwright.checkpoint.plateau import PlateauState
 from trainwright.checkpoint.state import Stateful
 from trainwright.contract.section import settled
 from trainwright.contract.training import Training
-from trainwright.engine.averaging import AveragedStep
+from trainwright.engine.averaging import AveragedStep, Mean
 from trainwright.engine.job import Validate
 from trainwright.engine.step import Step
-from trainwright.optim.averaging import ExponentialMean
 from trainwright.optim.batch_rate import BatchRate
 from trainwright.optim.build import batch_scale, build_optimizer, build_weights
 from trainwright.optim.freezing import Unfreezing, freeze
@@ -30,6 +26,7 @@ from trainwright.optim.optimizer import Optimizer
 from trainwright.optim.plateau import Plateau, Telling
 from trainwright.optim.schedule import Schedule, build_schedule
 from trainwright.optim.weights import Evaluating, Weights
+from trainwright.run.averaging import Learning, build_averaged
 from trainwright.run.length import Length
 
 
@@ -45,7 +42,7 @@ class Updates:
     schedule: Schedule | Plateau
     knobs: tuple[Knob, ...]
     state: Mapping[str, Stateful]
-    means: tuple[ExponentialMean, ...]
+    means: tuple[Mean, ...]
 
     def averaged(self, step: Step) -> Step:
         """A step after which each mean takes the weights in."""
@@ -62,30 +59,30 @@ class Updates:
 
 
 def build_updates(
-    training: Training, model: nn.Module, model_state: ModuleState, length: Length
+    training: Training, learning: Learning, model_state: ModuleState, length: Length
 ) -> Updates:
     """Wire the updates of a model over a run of this length."""
+    model = learning.model
     freeze(model, training.freeze)
     optimizer = build_optimizer(training.optimizer, model, settled(training.effective_batch_size))
+    averaged = build_averaged(training.average, learning, optimizer, length)
     weights = build_weights(training.optimizer, optimizer)
-    means: tuple[ExponentialMean, ...] = ()
-    if training.average != "off":
-        weights = mean = ExponentialMean(model, training.average.decay)
-        means = (mean,)
+    for mean in averaged.means:
+        weights = mean
     schedule = build_schedule(training.scheduler, length.scheduled_steps)
     state: dict[str, Stateful] = {"model": model_state, **evaluated_state(weights, model_state)}
-    for mean in means:
-        state["mean"] = MeanState(mean)
+    state.update(averaged.state)
     if isinstance(schedule, Plateau):
         state["plateau"] = PlateauState(schedule)
     if training.checkpointing.save_optimizer_state:
         state["optimizer"] = OptimizerState(optimizer, model.named_parameters())
     knobs = (
         LearningRate(optimizer, schedule),
+        *averaged.knobs,
         *_batch_rate(training, optimizer, length),
         Unfreezing(model, training.freeze),
     )
-    return Updates(optimizer, weights, schedule, knobs, state, means)
+    return Updates(optimizer, weights, schedule, knobs, state, averaged.means)
 
 
 def _batch_rate(training: Training, optimizer: Optimizer, length: Length) -> tuple[Knob, ...]:

@@ -42,6 +42,20 @@ def problems(folder: Path, training: str, head: str = TABLE) -> Sequence[Problem
         ("{stop: {max_samples: 100}}", ""),
         ("{stop: {max_samples: 100, schedule_spans: limits}}", ""),
         ("{stop: {schedule_spans: limits}}", "training.stop.schedule_spans"),
+        ("{average: {kind: swa}}", ""),
+        (
+            "{average: {kind: swa, start_ratio: 0.5, start_epoch: 3}}",
+            "training.average.start_epoch",
+        ),
+        (
+            "{average: {kind: swa, every_n_steps: 1, learning_rate: {kind: cyclic}}}",
+            "training.average.every_n_steps",
+        ),
+        (
+            "{average: {kind: swa, learning_rate: {ratio: 0.0}}}",
+            "training.average.learning_rate.ratio",
+        ),
+        ("{average: {decay: 0.9}}", "training.average.kind"),
     ],
 )
 def test_of_a_table(tmp_path: Path, training: str, path: str) -> None:
@@ -121,3 +135,27 @@ def test_what_only_the_data_shows(tmp_path: Path, ramp: str, path: str) -> None:
     with pytest.raises(ContractMistake) as mistake:
         plan(document, facts(20_000), DeviceFacts())
     assert [problem.path for problem in mistake.value.problems] == [path]
+
+
+@pytest.mark.parametrize(
+    ("average", "right"),
+    [
+        ("start_ratio: 0.75", True),
+        ("start_ratio: 0.95", False),
+        ("start_epoch: 9", False),
+        ("start_epoch: 9, every_n_steps: 20", True),
+    ],
+)
+def test_a_mean_has_two_to_take(tmp_path: Path, average: str, right: bool) -> None:
+    """Ten epochs of 55 steps."""
+    written = tmp_path / "c.yaml"
+    training = f"training: {{num_epochs: 10, average: {{kind: swa, {average}}}}}\n"
+    written.write_text("data: {path: rows.csv, target: y}\nmodel: {kind: mlp}\n" + training)
+    if right:
+        plan(read_contract(written), facts(20_000), DeviceFacts())
+        return
+    with pytest.raises(ContractMistake) as mistake:
+        plan(read_contract(written), facts(20_000), DeviceFacts())
+    (problem,) = mistake.value.problems
+    assert problem.path == "training.average.every_n_steps"
+    assert "weights taken 1 times in 550 steps of 10 epochs" in problem.found
