@@ -34,6 +34,14 @@ class Source(Protocol):
         ...
 
 
+class Due(Protocol):
+    """When something falls due; a pure function of the progress."""
+
+    def due(self, progress: Progress) -> bool:
+        """Whether it is on this step."""
+        ...
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class Every:
@@ -62,7 +70,7 @@ Validate = Callable[[], Mapping[str, float]]
 """Scores the model on rows that steer the training. Called in evaluation mode without gradients."""
 
 
-LASTING = frozenset({"guard", "caution", "clock", "random", "scaler", "windows"})
+LASTING = frozenset({"guard", "caution", "clock", "memory", "random", "scaler", "windows"})
 
 
 @final

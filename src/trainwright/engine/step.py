@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from trainwright.core.errors import Mistake, Problem
 from trainwright.data.feed import StepBatches
 from trainwright.distributed.strategy import SingleProcess, Strategy
+from trainwright.engine.allocation import BackwardOutOfMemory, is_out_of_memory
 from trainwright.engine.buffers import MovingBuffers
 from trainwright.engine.clipping import Clipping, NormLimit
 from trainwright.engine.precision import Full, LossScale, Precision, Unscaled
@@ -25,7 +26,8 @@ class Step(Protocol):
     """Turns the batches of one step into one update of the weights.
 
     A non-finite loss or gradient must not reach the weights nor the optimizer's moments; the
-    outcome says that the update was dropped.
+    outcome says that the update was dropped. A step that runs out of memory before it has changed
+    anything raises `BackwardOutOfMemory`.
     """
 
     def __call__(self, work: StepBatches) -> StepOutcome:
@@ -134,20 +136,32 @@ class OptimizerStep:
         targets = work.targets
         counted = 0
         total: Tensor | None = None
-        for batch in work.micro_batches:
-            with self._forward():
-                loss_sum, count = self._objective(self._model, batch)
-            root = self._root(targets, loss_sum)
-            if not isinstance(self._scale, Unscaled):
-                root = (root * self._scale.on(root.device)).to(loss_sum.dtype)
-            loss_sum.backward(root)  # type: ignore[no-untyped-call]
-            counted += count
-            loss_sum = loss_sum.detach()
-            total = loss_sum if total is None else total + loss_sum
+        try:
+            for batch in work.micro_batches:
+                with self._forward():
+                    loss_sum, count = self._objective(self._model, batch)
+                root = self._root(targets, loss_sum)
+                if not isinstance(self._scale, Unscaled):
+                    root = (root * self._scale.on(root.device)).to(loss_sum.dtype)
+                loss_sum.backward(root)  # type: ignore[no-untyped-call]
+                counted += count
+                loss_sum = loss_sum.detach()
+                total = loss_sum if total is None else total + loss_sum
+        except (RuntimeError, MemoryError) as error:
+            if is_out_of_memory(error):
+                raise self._undone(error) from error
+            raise
         assert total is not None, "a step has at least one micro-batch"
         if counted != targets:
             raise _wrong_count(counted, targets)
         return total.item() / targets if total.device.type == "cpu" else total / targets
+
+    def _undone(self, error: Exception) -> BackwardOutOfMemory:
+        """Put back what the passes of this step have changed; what to raise."""
+        for parameter in self._parameters:
+            parameter.grad = None
+        self._buffers.put_back()
+        return BackwardOutOfMemory(str(error).partition("\n")[0] or type(error).__name__)
 
     def _root(self, targets: int, loss_sum: Tensor) -> Tensor:
         """Where the backward pass starts: 1 / targets, kept for the next step of the same size."""

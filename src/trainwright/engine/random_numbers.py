@@ -1,0 +1,68 @@
+"""The random numbers of a step, to be drawn once more."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any, NamedTuple, final
+
+import numpy as np
+import torch
+
+
+class _Generator(NamedTuple):
+    """How the state of a generator is read and written, and when two states are the same."""
+
+    read: Callable[[], Any]
+    write: Callable[[Any], object]
+    same: Callable[[Any, Any], bool]
+
+
+@final
+class StepNumbers:
+    """The generators that a step draws from, put back where they were before it.
+
+    Which ones it draws from is seen in the first step; one that stands still in it costs nothing
+    after it. Of Python, NumPy and torch: the CPU and each CUDA device.
+    """
+
+    def __init__(self) -> None:
+        self._drawn = _generators()
+        self._before: list[Any] = []
+        self.settled = False
+
+    def keep(self) -> None:
+        """Remember them, before a step."""
+        self._before = [generator.read() for generator in self._drawn]
+
+    def put_back(self) -> None:
+        """Make them what they were before the step."""
+        for generator, before in zip(self._drawn, self._before, strict=True):
+            generator.write(before)
+
+    def settle(self) -> None:
+        """Behind the first step: go on with those that it drew from."""
+        pairs = zip(self._drawn, self._before, strict=True)
+        self._drawn = [one for one, before in pairs if not one.same(one.read(), before)]
+        self.settled = True
+
+
+def _generators() -> list[_Generator]:
+    generators = [
+        _Generator(torch.get_rng_state, torch.set_rng_state, torch.equal),
+        _Generator(random.getstate, random.setstate, lambda one, other: one == other),
+        _Generator(np.random.get_state, np.random.set_state, _same_numpy),
+    ]
+    if torch.cuda.is_available():
+        generators.append(
+            _Generator(
+                torch.cuda.get_rng_state_all,
+                torch.cuda.set_rng_state_all,
+                lambda one, other: all(map(torch.equal, one, other)),
+            )
+        )
+    return generators
+
+
+def _same_numpy(one: Any, other: Any) -> bool:
+    return one[0] == other[0] and np.array_equal(one[1], other[1]) and one[2:] == other[2:]
