@@ -46,6 +46,7 @@ NEEDS_TORCH = frozenset(
         "trainwright.run.feeding",
         "trainwright.run.length",
         "trainwright.run.measuring",
+        "trainwright.run.memory",
         "trainwright.run.network",
         "trainwright.run.updates",
         "trainwright.run.ending",

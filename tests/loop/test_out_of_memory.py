@@ -149,12 +149,12 @@ def test_a_split_changes_no_update(most: int, accumulate: int, rows: int) -> Non
 
 def tight(canary: Canary, fails: Callable[[int, int], bool], **how: object) -> SplittingStep:
     """Give the canary a machine with too little memory, and the step that copes with it. Its steps
-    are of two micro-batches of four rows, the third of an epoch of three and three; as it has a batch
-    norm, two rows are the fewest."""
+    are of two micro-batches of four rows, the third of an epoch of three and three; as there is a
+    batch norm, two rows are the fewest."""
     inner = canary.job.step
     assert isinstance(inner, OptimizerStep)
     inner._objective = SmallMemory(inner._objective, fails, **how)
-    step = SplittingStep(inner, observers=[canary], mixes_rows=True)
+    step = SplittingStep(inner, tell=canary.observe, mixes_rows=True)
     canary.feed = Feed(data(), 4, 2, seed=11)
     canary.change(
         step=step,

@@ -12,7 +12,8 @@ GuardEvent = Literal["non_finite", "spike"]
 
 
 class Guard(Section):
-    """What becomes of a run at a number that is not finite, and at a loss that leaps up and stays.
+    """What becomes of a run at a number that is not finite, at a loss that leaps up and stays, and
+    when memory runs out.
 
     `raise` ends the run with exit code 14, `skip` leaves the step out, `rollback` puts the last
     good checkpoint back and goes on behind the bad rows, `ignore` goes on. Whatever is chosen here,
@@ -34,6 +35,13 @@ class Guard(Section):
     spike_z: Annotated[float, Field(gt=1)] = 6.0
     """Robust z-score of the log-loss from which a step is suspicious, in deviations (1.4826 times
     the median absolute deviation) from the median of the last 64 steps."""
+
+    out_of_memory: Literal["split", "raise"] = "split"
+    """When memory runs out in a forward or backward pass. `split` makes the step again with
+    micro-batches of half as many rows, for the rest of the run; `raise` ends the run with exit code
+    14 and a checkpoint, and so does `split` at micro-batches of one row. The default is `split`,
+    because the rows of a step and its update stay the same up to rounding (batch norm apart), and
+    the size of a micro-batch is a matter of the machine, not of the experiment."""
 
     rollbacks: Annotated[int, Field(ge=0)] = 3
     """Rollbacks of one run; the next one ends it."""

@@ -9,7 +9,7 @@
     ├── DataChanged             11   the data is not the data of the run that is resumed
     ├── NoValidCheckpoint       12   the run has a history, but no checkpoint of it verifies
     ├── StorageFailed           13   a write did not reach the disk
-    ├── NonFinite               14   the loss or a gradient is not a finite number
+    ├── NonFinite               14   halted: a number is not finite, a loss leapt, memory ran out
     ├── RunLocked               15   another process owns the run folder
     └── Interrupted             75   stopped before its end; can be resumed
 
@@ -123,7 +123,8 @@ class StorageFailed(TrainwrightError):
 
 
 class NonFinite(TrainwrightError):
-    """The loss or a gradient is not a finite number and the contract says to stop."""
+    """The guard halted the run: the loss or a gradient is not a finite number, the loss leapt up,
+    or memory does not suffice, and the contract says to stop."""
 
     exit_code = 14
 

@@ -34,14 +34,6 @@ class Source(Protocol):
         ...
 
 
-class Due(Protocol):
-    """When something falls due; a pure function of the progress."""
-
-    def due(self, progress: Progress) -> bool:
-        """Whether it is on this step."""
-        ...
-
-
 @final
 @dataclass(frozen=True, slots=True)
 class Every:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Literal, final
 
 import torch
@@ -15,11 +15,10 @@ from trainwright.data.feed import StepBatches
 from trainwright.data.store import Batch
 from trainwright.engine.allocation import BackwardOutOfMemory, give_back_memory
 from trainwright.engine.guard import Guard, Halt, Judgement
-from trainwright.engine.job import Due
+from trainwright.engine.interval import Due
 from trainwright.engine.random_numbers import StepNumbers
 from trainwright.engine.step import Step
-from trainwright.tracking.events import Noted, StepOutcome
-from trainwright.tracking.observers import Observer
+from trainwright.tracking.events import Event, Noted, StepOutcome
 
 _ROWS_ARE_MIXED = "; batch norm sees fewer rows at once, so the update is another one"
 
@@ -38,7 +37,7 @@ class SplittingStep:
     Args:
         step: raises `BackwardOutOfMemory` with nothing changed.
         policy: whether to halve.
-        observers: are told of each halving.
+        tell: is told of each halving.
         mixes_rows: whether the model looks at other rows of a micro-batch, see `rows_are_mixed`.
             Then two rows are the fewest, and smaller micro-batches do change the update.
     """
@@ -47,12 +46,12 @@ class SplittingStep:
         self,
         step: Step,
         policy: Literal["split", "raise"] = "split",
-        observers: Sequence[Observer] = (),
+        tell: Callable[[Event], object] = lambda _: None,
         mixes_rows: bool = False,
     ) -> None:
         self._step = step
         self._splits = policy == "split"
-        self._observers = tuple(observers)
+        self._tell = tell
         self._fewest_rows = 2 if mixes_rows else 1
         self._most_rows = math.inf
         self._numbers = StepNumbers()
@@ -116,8 +115,7 @@ class SplittingStep:
             f"on, and a step has the same rows as before{note}",
             {"samples": cut.samples, "rows_before": rows, "rows": half},
         )
-        for observer in self._observers:
-            observer.observe(noted)
+        self._tell(noted)
         return True
 
 

@@ -82,9 +82,9 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
     updates = build_updates(training, Learning(model, objective, feed), model_state, length)
     rules = build_step_rules(training.stop)
     trained = Trained(model, objective, updates.optimizer)
-    stepping = build_stepping(training, trained, feed, rules, contract.tracking)
     shown = run.screen.progress(length.most_steps)
     tell = Observers([*run.observers, shown], run.screen.say).observe
+    stepping = build_stepping(training, trained, feed, rules, contract.tracking, tell)
     measurable = Measurable(model, settled(training.mixed_precision), target_unit(prepared))
     measured = build_measured(contract.tracking, measurable, run, tell, stepping.gauges)
     validation = Validation(prepared, scorer, plan, validation_loss(loss, model, prepared, device))
@@ -102,7 +102,7 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
         patience=patience,
         rank_by=training.checkpointing.rank_by,
         checkpoints=saving.store,
-        checkpoint_every=saving.due,
+        checkpoint_every=stepping.saved(saving.due),
         inventory=_inventory(plan, prepared),
     )
     job = with_fault_points(job, updates.optimizer)

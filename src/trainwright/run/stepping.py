@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -16,15 +16,18 @@ from trainwright.contract.training import Training
 from trainwright.data.feed import Feed
 from trainwright.engine.caution import Caution
 from trainwright.engine.clipping import build_clipping
-from trainwright.engine.guard import PolicyGuard
+from trainwright.engine.guard import Guard, PolicyGuard
+from trainwright.engine.interval import Due
 from trainwright.engine.noise_scale import NoiseScale
+from trainwright.engine.out_of_memory import AlsoAfterSplit, MemoryGuard, SplittingStep
 from trainwright.engine.precision import LossScale, Precision, build_precision
 from trainwright.engine.step import OptimizerStep, Step
 from trainwright.engine.watching import StepRule, WatchedStep
 from trainwright.engine.windows import Gauge
 from trainwright.objective.losses import Objective
 from trainwright.optim.optimizer import Optimizer
-from trainwright.tracking.events import Number
+from trainwright.run.memory import build_splitting
+from trainwright.tracking.events import Event, Number
 from trainwright.tracking.signals import ReadScalars, read_each
 
 WINDOW = 50
@@ -53,10 +56,15 @@ class Stepping:
     what has numbers of them."""
 
     step: Step
-    guard: PolicyGuard
+    guard: Guard
     caution: Caution
     state: Mapping[str, Stateful]
     gauges: tuple[Gauge, ...]
+    splitting: SplittingStep
+
+    def saved(self, every: Due) -> Due:
+        """When a checkpoint is due, if not for these steps it is `every` so often."""
+        return AlsoAfterSplit(every, self.splitting)
 
 
 def build_stepping(
@@ -65,45 +73,61 @@ def build_stepping(
     feed: Feed,
     rules: Sequence[StepRule],
     tracking: Tracking,
+    tell: Callable[[Event], object],
 ) -> Stepping:
-    """Precision, clipping, step and guard of a plan; the step tells `rules` what it gave."""
+    """Precision, clipping, step and guard of a plan; the step tells `rules` what it gave, and
+    `tell` when memory runs out."""
     device = trained.device
     clipping = build_clipping(training.gradient_clipping)
     precision = build_precision(settled(training.mixed_precision), device)
     noise = _noise_scale(tracking, trained, precision)
-    step: Step = OptimizerStep(
+    whole = OptimizerStep(
         trained.model,
         noise[0].objective(trained.objective) if noise else trained.objective,
         trained.optimizer,
         clipping=clipping,
         precision=precision,
     )
-    section = training.guard
+    splitting = build_splitting(whole, training.guard, trained.model, tell)
+    guard, caution = _build_guard(training, trained, feed, isinstance(precision.scale, LossScale))
+    state: dict[str, Stateful] = {
+        "guard": guard,
+        "caution": caution,
+        "clipping": clipping,
+        "memory": splitting,
+    }
+    if isinstance(precision.scale, LossScale):
+        state["scaler"] = precision.scale
+    step: Step = splitting
+    for scale in noise:
+        state["noise_scale"] = scale
+        step = scale.step(step)
+    if rules:
+        watched = WatchedStep(step, rules, _window(device), reader(device))
+        state["stop"] = watched
+        step = watched
+    return Stepping(step, MemoryGuard(guard, splitting), caution, state, noise, splitting)
+
+
+def _build_guard(
+    training: Training, trained: Trained, feed: Feed, scaled: bool
+) -> tuple[PolicyGuard, Caution]:
+    """The guard of a plan, and what lowers the learning rate after a rollback."""
+    section, device = training.guard, trained.device
     if section.spike == "rollback" and not training.checkpointing.save_optimizer_state:
         # The default then; where it is written, a rule of the contract refuses it.
         section = section.model_copy(update={"spike": "ignore"})
-    window = 1 if device.type == "cpu" else WINDOW
     factor, steps = section.learning_rate_factor, section.learning_rate_steps
     caution = Caution(trained.optimizer, factor, steps)
     guard = PolicyGuard(
         section,
         caution,
         feed.rows_between,
-        window=window,
+        window=_window(device),
         read=reader(device),
-        scaled=isinstance(precision.scale, LossScale),
+        scaled=scaled,
     )
-    state: dict[str, Stateful] = {"guard": guard, "caution": caution, "clipping": clipping}
-    if isinstance(precision.scale, LossScale):
-        state["scaler"] = precision.scale
-    for scale in noise:
-        state["noise_scale"] = scale
-        step = scale.step(step)
-    if rules:
-        watched = WatchedStep(step, rules, window, reader(device))
-        state["stop"] = watched
-        step = watched
-    return Stepping(step, guard, caution, state, noise)
+    return guard, caution
 
 
 def _noise_scale(
@@ -114,6 +138,11 @@ def _noise_scale(
         return ()
     parameters = [p for group in trained.optimizer.param_groups for p in group["params"]]
     return (NoiseScale(parameters, tracking.windows.noise_scale, scale=precision.scale),)
+
+
+def _window(device: torch.device) -> int:
+    """Steps whose numbers are judged together: where reading is free, each by itself."""
+    return 1 if device.type == "cpu" else WINDOW
 
 
 def reader(device: torch.device) -> ReadScalars:
