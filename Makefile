@@ -10,7 +10,7 @@ CONTRACT := examples/income/contract.yaml
 export NO_MKDOCS_2_WARNING := 1
 SOURCES := src tests benchmarks docs examples
 
-.PHONY: help env train test check format docs bench peers parity gpu clean
+.PHONY: help env train test check format docs bench peers parity gpu faults clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
@@ -65,6 +65,9 @@ parity: env ## our numbers against independent implementations
 
 gpu: env ## run the tests that need a CUDA device
 	$(BIN)/python -m pytest tests/gpu
+
+faults: env ## the whole fault matrix, and its page docs/reliability.md
+	$(BIN)/python benchmarks/reliability.py --write
 
 clean: ## remove the environment and everything that is built
 	rm -rf .venv $(PEERS) site build dist .benchmarks .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from collections.abc import Callable
 
+import pytest
 from hypothesis import settings
 
 # One thread a worker: results are the same bits on every machine, and two workers share two cores.
@@ -14,6 +16,25 @@ os.environ["MPLBACKEND"] = "Agg"
 # No test asserts a time, and a run that fails must fail again.
 settings.register_profile("project", deadline=None, derandomize=True)
 settings.load_profile("project")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Write into the results which rows of the fault matrix a test stands for."""
+    rows = {row for mark in item.iter_markers("row") for row in mark.args}
+    item.user_properties.extend(("row", row) for row in sorted(rows))
+
+
+@pytest.fixture
+def figure(record_property: Callable[[str, object], None]) -> Callable[..., None]:
+    """Say what was counted: `figure(kills=20, most_steps_lost=5)`. Over the tests of a row counts
+    are added up, and of those that begin with `most_` the largest stands."""
+
+    def record(**counts: float) -> None:
+        for name, count in counts.items():
+            record_property("figure", f"{name}={count}")
+
+    return record
+
 
 SHAPED = ["trainwright.model.network"]
 """The modules whose signatures give the shapes of arrays; in tests every call is checked."""

@@ -87,11 +87,13 @@ class Zygote:
         write_bytes: int = 0,
         count_points: str = "",
         reports: bool = False,
+        poison: int = 0,
     ) -> Child:
         """Run `trainwright words...` in `folder`. Steps go to the file `journal`; with
         `write_bytes` a checkpoint is written in blocks of so many; how often each armed point was
         reached goes to the file `count_points`. The page for people is drawn only with `reports`:
-        it takes longer than all the rest."""
+        it takes longer than all the rest. The step that begins at the cursor `poison` gives no
+        numbers."""
         log = folder / "output.txt"
         asked = {
             "words": list(words),
@@ -103,6 +105,7 @@ class Zygote:
             "write_bytes": write_bytes,
             "count_points": count_points,
             "reports": reports,
+            "poison": poison,
         }
         return Child(int(self._ask({"start": asked})), log)
 
@@ -259,6 +262,8 @@ def _arrange(asked: dict[str, object]) -> None:
         api.write_report = lambda folder: folder.report  # type: ignore[assignment]
     if asked["write_bytes"]:
         commit._CHUNK_BYTES = asked["write_bytes"]  # type: ignore[assignment]
+    if asked["poison"]:
+        _poison(asked["poison"])
     if asked["journal"]:
         from journal import Journal
 
@@ -266,6 +271,23 @@ def _arrange(asked: dict[str, object]) -> None:
         fit = network.fit
         network.fit = lambda job: fit(replace(job, observers=(*job.observers, journal)))
         journal.watch_the_feed()
+
+
+def _poison(cursor: object) -> None:
+    """The training rows of one step become numbers that are none."""
+    from trainwright.data.feed import Feed
+
+    give = Feed.next_step
+
+    def poisoned(feed: Feed) -> object:
+        begins = feed.samples
+        step = give(feed)
+        if begins == cursor:
+            for batch in step.micro_batches:
+                batch[0].fill_(float("nan"))
+        return step
+
+    Feed.next_step = poisoned  # type: ignore[assignment,method-assign]
 
 
 def _count_points(path: str) -> None:
