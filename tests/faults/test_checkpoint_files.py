@@ -13,12 +13,13 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import torch
 
+from faults.tiers import times
 from trainwright.checkpoint.state import Snapshot
 from trainwright.checkpoint.store import Checkpoints, Loaded, NoCheckpoint
 from trainwright.core.errors import NoValidCheckpoint, StorageFailed
@@ -63,11 +64,15 @@ def three(tmp_path: Path) -> Path:
     return write_three(tmp_path / "three")
 
 
-def test_every_bit_flip_is_detected_and_survived(tmp_path: Path) -> None:
+@pytest.mark.row("F-20")
+def test_every_bit_flip_is_detected_and_survived(
+    tmp_path: Path, figure: Callable[..., None]
+) -> None:
     pristine = write_three(tmp_path / "pristine")
     files = [*sorted((pristine / LAST).iterdir()), pristine / "ledger.jsonl"]
     choose = random.Random(1)
-    for trial in range(200):
+    flips = times(200, 1000)
+    for trial in range(flips):
         folder = tmp_path / f"flip-{trial}"
         shutil.copytree(pristine, folder)
         path = folder / choose.choice(files).relative_to(pristine)
@@ -88,8 +93,10 @@ def test_every_bit_flip_is_detected_and_survived(tmp_path: Path) -> None:
         again = load(folder)
         assert (again.step, again.rejected) == (found.step, ())
         shutil.rmtree(folder)
+    figure(bits_flipped=flips, bits_unseen=0)
 
 
+@pytest.mark.row("F-21")
 @pytest.mark.parametrize("name", ["manifest.json", "values.json", "model.safetensors"])
 @pytest.mark.parametrize("keep", [0, 1, 20, -1])
 def test_truncated_files(three: Path, name: str, keep: int) -> None:
@@ -101,6 +108,7 @@ def test_truncated_files(three: Path, name: str, keep: int) -> None:
     assert name in found.rejected[0]
 
 
+@pytest.mark.row("F-22")
 @pytest.mark.parametrize("name", ["manifest.json", "values.json", "model.safetensors"])
 def test_missing_files(three: Path, name: str) -> None:
     (three / LAST / name).unlink()
@@ -109,6 +117,7 @@ def test_missing_files(three: Path, name: str) -> None:
     assert name in found.rejected[0]
 
 
+@pytest.mark.row("F-21")
 def test_a_zero_filled_tail(three: Path) -> None:
     path = three / LAST / "optimizer.safetensors"
     data = path.read_bytes()
@@ -116,12 +125,14 @@ def test_a_zero_filled_tail(three: Path) -> None:
     assert load(three).step == 2
 
 
+@pytest.mark.row("F-21")
 @pytest.mark.parametrize("name", ["manifest.json", "values.json", "model.safetensors"])
 def test_a_file_of_another_checkpoint(three: Path, name: str) -> None:
     shutil.copy(three / "step-0000000002" / name, three / LAST / name)
     assert load(three).step == 2
 
 
+@pytest.mark.row("F-21")
 def test_two_swapped_checkpoints(three: Path) -> None:
     (three / LAST).rename(three / "aside")
     (three / "step-0000000002").rename(three / LAST)
@@ -131,6 +142,7 @@ def test_two_swapped_checkpoints(three: Path) -> None:
     assert len(found.rejected) == 2
 
 
+@pytest.mark.row("F-21")
 def test_a_checkpoint_of_another_run(three: Path, tmp_path: Path) -> None:
     other = write_three(tmp_path / "other")
     Checkpoints(other, 3).save(9, parts_of(9), {})
@@ -140,6 +152,7 @@ def test_a_checkpoint_of_another_run(three: Path, tmp_path: Path) -> None:
     assert "another run" in found.rejected[0]
 
 
+@pytest.mark.row("F-22")
 def test_a_lost_checkpoint_is_named(three: Path) -> None:
     shutil.rmtree(three / LAST)
     found = load(three)
@@ -159,6 +172,7 @@ def test_a_manifest_that_only_the_ledger_contradicts(three: Path) -> None:
     assert "not the one in the ledger" in found.rejected[0]
 
 
+@pytest.mark.row("F-22")
 def test_without_ledger_the_manifest_still_vouches_for_itself(three: Path) -> None:
     (three / "ledger.jsonl").unlink()
     path = three / LAST / "manifest.json"
@@ -184,6 +198,7 @@ def test_a_removal_that_was_cut_short_is_finished(
     assert not (three / "step-0000000001").exists()
 
 
+@pytest.mark.row("F-22")
 def test_a_torn_last_line_of_the_ledger(three: Path) -> None:
     ledger = three / "ledger.jsonl"
     ledger.write_bytes(ledger.read_bytes()[:-30])
@@ -192,6 +207,7 @@ def test_a_torn_last_line_of_the_ledger(three: Path) -> None:
     assert len(ledger.read_bytes().splitlines()) == 3
 
 
+@pytest.mark.row("F-22")
 def test_ledger_and_pointers_are_rebuilt(three: Path) -> None:
     (three / "ledger.jsonl").unlink()
     (three / "pointers.json").unlink()
@@ -201,6 +217,7 @@ def test_ledger_and_pointers_are_rebuilt(three: Path) -> None:
     assert load(three).step == 4
 
 
+@pytest.mark.row("F-22")
 def test_without_ledger_a_damaged_newest_is_still_named(three: Path) -> None:
     (three / "ledger.jsonl").unlink()
     (three / LAST / "manifest.json").write_bytes(b"{}")
@@ -209,6 +226,7 @@ def test_without_ledger_a_damaged_newest_is_still_named(three: Path) -> None:
     assert LAST in found.rejected[0]
 
 
+@pytest.mark.row("F-23")
 def test_all_damaged_stops_and_never_starts_from_scratch(three: Path) -> None:
     for folder in three.glob("step-*"):
         (folder / "values.json").write_bytes(b"")
@@ -224,6 +242,7 @@ def test_all_damaged_stops_and_never_starts_from_scratch(three: Path) -> None:
         Checkpoints(three, 3).newest_valid()
 
 
+@pytest.mark.row("F-23")
 def test_only_an_emptied_ledger_is_history_too(three: Path) -> None:
     for path in three.glob("step-*"):
         shutil.rmtree(path)
@@ -247,6 +266,7 @@ POINTS = [
 ]
 
 
+@pytest.mark.row("F-01")
 @pytest.mark.parametrize("same_step", [False, True])
 @pytest.mark.parametrize("point", POINTS)
 def test_death_at_any_point_of_a_save(
@@ -291,6 +311,7 @@ for step in range(1, 10**6):
 """
 
 
+@pytest.mark.row("F-03")
 def test_killed_while_saving_without_a_pause(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", SAVE_FOR_EVER, str(tmp_path)], stdout=subprocess.PIPE, text=True
@@ -331,6 +352,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(folder)], check=True)
 
 
+@pytest.mark.row("F-16")
 @pytest.mark.root
 def test_a_full_disk(small_disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     checkpoints = Checkpoints(small_disk, 2)
@@ -352,6 +374,7 @@ def test_a_full_disk(small_disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert checkpoints.newest_valid().step == 3  # type: ignore[union-attr]
 
 
+@pytest.mark.row("F-16")
 def test_a_limit_on_the_size_of_files(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path, 2)
     checkpoints.save(1, big(1, 1), {})
@@ -367,6 +390,7 @@ def test_a_limit_on_the_size_of_files(tmp_path: Path) -> None:
     assert Checkpoints(tmp_path, 2).newest_valid().step == 3  # type: ignore[union-attr]
 
 
+@pytest.mark.row("F-16")
 @pytest.mark.parametrize("point", POINTS[: POINTS.index("ckpt.ledger")])
 @pytest.mark.parametrize("step", [3, 4])
 def test_an_error_at_any_point_leaves_what_was_there(
@@ -389,6 +413,7 @@ def test_an_error_at_any_point_leaves_what_was_there(
     assert load(three).inventory == {"seed": 2}
 
 
+@pytest.mark.row("F-19")
 def test_the_folder_was_deleted(three: Path) -> None:
     checkpoints = Checkpoints(three, 3)
     checkpoints.newest_valid()
@@ -466,6 +491,7 @@ HOSTILE_VALUES = {
 }
 
 
+@pytest.mark.row("F-45")
 @pytest.mark.parametrize("kind", HOSTILE_TENSORS)
 def test_hostile_tensors(
     three: Path, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -476,6 +502,7 @@ def test_hostile_tensors(
     assert not (tmp_path / "canary").exists()
 
 
+@pytest.mark.row("F-45")
 @pytest.mark.parametrize("kind", HOSTILE_VALUES)
 def test_hostile_values(
     three: Path, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -486,6 +513,7 @@ def test_hostile_values(
     assert not (tmp_path / "canary").exists()
 
 
+@pytest.mark.row("F-45")
 @pytest.mark.parametrize("kind", HOSTILE_VALUES)
 def test_hostile_manifest_and_ledger(three: Path, kind: str) -> None:
     (three / LAST / "manifest.json").write_bytes(HOSTILE_VALUES[kind])
@@ -493,6 +521,7 @@ def test_hostile_manifest_and_ledger(three: Path, kind: str) -> None:
     assert load(three).step == 2
 
 
+@pytest.mark.row("F-45")
 @pytest.mark.parametrize("name", ["../three/x", "/etc/passwd", "a/b", "..", "a\0b", ".tmp-x", ""])
 def test_a_manifest_with_names_that_lead_elsewhere(three: Path, name: str) -> None:
     path = three / LAST / "manifest.json"
@@ -504,6 +533,7 @@ def test_a_manifest_with_names_that_lead_elsewhere(three: Path, name: str) -> No
     assert "safe name" in found.rejected[0]
 
 
+@pytest.mark.row("F-45")
 @pytest.mark.parametrize("name", ["model.safetensors", "values.json", "manifest.json"])
 def test_links_are_not_followed(three: Path, tmp_path: Path, name: str) -> None:
     path = three / LAST / name
@@ -513,6 +543,7 @@ def test_links_are_not_followed(three: Path, tmp_path: Path, name: str) -> None:
     assert (tmp_path / name).exists()
 
 
+@pytest.mark.row("F-45")
 def test_a_linked_checkpoint_is_not_followed(three: Path, tmp_path: Path) -> None:
     (three / LAST).rename(tmp_path / "elsewhere")
     (three / LAST).symlink_to(tmp_path / "elsewhere")
@@ -520,6 +551,7 @@ def test_a_linked_checkpoint_is_not_followed(three: Path, tmp_path: Path) -> Non
     assert (tmp_path / "elsewhere" / "manifest.json").exists()
 
 
+@pytest.mark.row("F-45")
 def test_a_pipe_does_not_hang(three: Path) -> None:
     path = three / LAST / "values.json"
     path.unlink()

@@ -278,6 +278,7 @@ def project(tmp_path: Path) -> Iterator[Path]:
         yield tmp_path
 
 
+@pytest.mark.row("F-34")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 @pytest.mark.parametrize("verb", ["train", "check"])
 def test_a_mistake(project: Path, case: Case, verb: str) -> None:
@@ -351,6 +352,7 @@ def test_a_folder_for_runs_below_a_file(project: Path) -> None:
         assert said in ran.err
 
 
+@pytest.mark.row("F-18")
 def test_a_folder_for_runs_that_may_not_be_written(project: Path) -> None:
     # Root may write everywhere, unless it gives up that right.
     plain = ["setpriv", "--bounding-set", "-dac_override"] if os.geteuid() == 0 else []
@@ -373,11 +375,13 @@ def test_an_existing_name_is_refused(project: Path) -> None:
     assert "--resume" in ran.err
 
 
+@pytest.mark.row("F-47")
 def test_an_unsafe_name_is_refused(project: Path) -> None:
     ran = mistaken("train", "small.yaml", "--run", "../first")
     assert "not a safe name" in ran.err
 
 
+@pytest.mark.row("F-41")
 def test_a_run_in_use(project: Path) -> None:
     assert command("train", "small.yaml", "--run", "busy").code in (0, 3)
     with RunFolder.open(project / "runs" / "busy").lock():
@@ -416,6 +420,7 @@ def assert_nothing_half_written(run: Path) -> None:
     assert not [path for path in run.rglob("*") if path.name.startswith(".tmp-")]
 
 
+@pytest.mark.row("F-16")
 @pytest.mark.root
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
 @pytest.mark.parametrize("kib", [8, 32, 64, 120])
@@ -429,6 +434,7 @@ def test_a_full_disk(project: Path, kib: int) -> None:
         assert_nothing_half_written(disk)
 
 
+@pytest.mark.row("F-16")
 @pytest.mark.parametrize("kib", [1, 8])
 def test_a_limit_on_the_size_of_files(project: Path, kib: int) -> None:
     script = (

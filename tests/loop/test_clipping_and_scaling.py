@@ -88,6 +88,7 @@ CASES = {
 }
 
 
+@pytest.mark.row("F-29")
 @pytest.mark.parametrize("cut", [2, 3, 4, 5, 9])
 @pytest.mark.parametrize("case", CASES)
 def test_a_cut_run_ends_with_the_same_bits(case: str, cut: int, tmp_path: Path) -> None:
@@ -194,6 +195,7 @@ def test_a_scaled_step_on_a_device_is_that_of_the_host(tmp_path: Path) -> None:
         assert torch.allclose(models[0].weight, models[1].weight, rtol=0, atol=1e-7)
 
 
+@pytest.mark.row("F-28")
 def test_an_overflow_skips_the_step_halves_the_factor_and_holds_the_schedule(
     tmp_path: Path,
 ) -> None:
@@ -213,6 +215,7 @@ def test_an_overflow_skips_the_step_halves_the_factor_and_holds_the_schedule(
     assert max(seen) > 2048.0
 
 
+@pytest.mark.row("F-28")
 def test_overflows_without_end_halt(tmp_path: Path) -> None:
     canary = changed(start(tmp_path, MemoryCheckpoints()), fp16=True, bad_samples=range(10**6))
     ended = canary.fit()

@@ -108,6 +108,7 @@ def poisoned(folder: Path, steps: tuple[int, ...], value: float = math.nan, **po
     return canary
 
 
+@pytest.mark.row("F-27")
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_raise_names_the_rows(value: float, tmp_path: Path) -> None:
     canary = poisoned(tmp_path, (4,), value)
@@ -118,6 +119,7 @@ def test_raise_names_the_rows(value: float, tmp_path: Path) -> None:
     assert_finite(tmp_path / "ckpt")
 
 
+@pytest.mark.row("F-27")
 def test_skip_leaves_the_step_out_and_says_which_rows(tmp_path: Path) -> None:
     canary = poisoned(tmp_path, (3, 4), non_finite="skip")
     ended = canary.fit()
@@ -140,6 +142,7 @@ def test_the_schedule_does_not_count_a_skipped_step(tmp_path: Path) -> None:
     assert rates == [0.05 * schedule(step) for step in range(STEPS)]
 
 
+@pytest.mark.row("F-27")
 def test_as_many_in_a_row_as_allowed_roll_back(tmp_path: Path) -> None:
     canary = poisoned(tmp_path, (3, 4, 5), non_finite="skip")
     ended = canary.fit()
@@ -213,6 +216,7 @@ def test_a_run_without_any_update_ends_under_ignore() -> None:
     assert "100 steps in a row" in ended.reason
 
 
+@pytest.mark.row("F-29")
 @pytest.mark.parametrize("step", range(3, 9))
 @pytest.mark.parametrize("policy", ["skip", "rollback"])
 def test_a_kill_around_a_bad_step_changes_nothing(policy: str, step: int, tmp_path: Path) -> None:
@@ -243,6 +247,7 @@ def test_a_kill_around_a_bad_step_changes_nothing(policy: str, step: int, tmp_pa
     assert of_kind(resumed, Resumed)
 
 
+@pytest.mark.row("F-29")
 def test_a_kill_while_a_rollback_is_saved_changes_nothing(tmp_path: Path) -> None:
     """Before the saved state stands the bad rows are met again; after it they are not."""
     whole = poisoned(tmp_path / "whole", (5,), non_finite="rollback")
@@ -387,6 +392,7 @@ def test_a_stretch_without_end_spends_the_budget_and_halts() -> None:
     assert len([event for event in events if isinstance(event, RolledBack)]) == 3
 
 
+@pytest.mark.row("F-27")
 def test_an_exploding_learning_rate_never_ends_in_weights_that_are_not_finite() -> None:
     def explode(step: int) -> float:
         return 1.0 if step < 100 else 400.0 * (step - 99)

@@ -108,6 +108,7 @@ def test_the_unbroken_runs_are_what_the_cuts_are_made_of() -> None:
     assert sorted(steps) == list(range(1, EARLY_STEP + 1))
 
 
+@pytest.mark.row("F-11")
 @pytest.mark.parametrize("step", range(STEPS + 1))
 def test_stopped_in_order_at_every_step(step: int, tmp_path: Path) -> None:
     first = start(tmp_path, Checkpoints(tmp_path / "ckpt", 2), FULL)
@@ -119,6 +120,7 @@ def test_stopped_in_order_at_every_step(step: int, tmp_path: Path) -> None:
     assert set(journal(first)).isdisjoint(journal(second))
 
 
+@pytest.mark.row("F-11")
 @pytest.mark.parametrize("step", range(1, EARLY_STEP + 1))
 def test_stopped_at_every_step_of_a_run_that_ends_early(step: int, tmp_path: Path) -> None:
     first = start(tmp_path, Checkpoints(tmp_path / "ckpt", 1), EARLY)
@@ -132,6 +134,7 @@ KILLS += [(kind, step) for kind in (Saving, Saved, Validated) for step in (5, 10
 KILLS += [(kind, step) for kind in (Saving, Saved) for step in (4, 8)]
 
 
+@pytest.mark.row("F-11")
 @pytest.mark.parametrize(("kind", "step"), KILLS)
 def test_killed_at_every_step(kind: type, step: int, tmp_path: Path) -> None:
     first = start(tmp_path, Checkpoints(tmp_path / "ckpt", 2), SPARSE)
@@ -142,6 +145,7 @@ def test_killed_at_every_step(kind: type, step: int, tmp_path: Path) -> None:
     assert step - resumed_from(second) <= SPARSE.checkpoint_every
 
 
+@pytest.mark.row("F-11")
 @pytest.mark.parametrize("step", [5, 10, 12])
 def test_killed_in_a_validation(step: int, tmp_path: Path) -> None:
     first = start(tmp_path, Checkpoints(tmp_path / "ckpt", 2), SPARSE)
@@ -158,6 +162,7 @@ def test_killed_in_a_validation(step: int, tmp_path: Path) -> None:
     assert_resumes(tmp_path, Checkpoints(tmp_path / "ckpt", 2), SPARSE, first)
 
 
+@pytest.mark.row("F-11")
 @pytest.mark.parametrize("forward", range(1, 2 * STEPS - 1, 3))
 def test_killed_inside_a_step(forward: int, tmp_path: Path) -> None:
     first = start(tmp_path, Checkpoints(tmp_path / "ckpt", 2), SPARSE)
@@ -180,6 +185,7 @@ SAVE_POINTS = [
 ]
 
 
+@pytest.mark.row("F-01")
 @pytest.mark.parametrize("save", [1, 2, 3, 4])
 @pytest.mark.parametrize("point", SAVE_POINTS)
 def test_killed_inside_a_save(
@@ -204,6 +210,7 @@ def test_killed_inside_a_save(
     assert_resumes(tmp_path, Checkpoints(tmp_path / "ckpt", 1), SPARSE, first, process=process)
 
 
+@pytest.mark.row("F-05")
 def test_killed_five_times_in_one_epoch(tmp_path: Path) -> None:
     dead = []
     for process in range(5):
@@ -216,6 +223,7 @@ def test_killed_five_times_in_one_epoch(tmp_path: Path) -> None:
     assert_resumes(tmp_path, Checkpoints(tmp_path / "ckpt", 1), FULL, *dead)
 
 
+@pytest.mark.row("F-05")
 def test_killed_while_it_resumes(tmp_path: Path) -> None:
     first = start(tmp_path, Checkpoints(tmp_path / "ckpt", 1), FULL)
     die_at(first, StepKept, 7)
@@ -241,6 +249,7 @@ class DiesAtRestore:
         raise Killed
 
 
+@pytest.mark.row("F-12")
 @pytest.mark.parametrize("setting", [FULL, EARLY, SPARSE])
 def test_a_run_that_ended_stays_as_it_is(setting: Setting, tmp_path: Path) -> None:
     start(tmp_path, Checkpoints(tmp_path / "ckpt", 1), setting).fit()
@@ -249,6 +258,7 @@ def test_a_run_that_ended_stays_as_it_is(setting: Setting, tmp_path: Path) -> No
         assert journal(again) == {}
 
 
+@pytest.mark.row("F-12")
 def test_a_longer_run_goes_on_from_the_end_of_a_shorter(tmp_path: Path) -> None:
     short = replace(FULL, steps=STEPS_PER_EPOCH)
     first = start(tmp_path, Checkpoints(tmp_path / "ckpt", 1), short)
@@ -396,6 +406,7 @@ def ends_alike(mutate: Mutant, setting: Setting, cut: int, folder: Path) -> bool
     return not differences(everything(second, ended), unbroken(setting)[0])
 
 
+@pytest.mark.row("F-13")
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_resume_that_restores_one_thing_wrongly_is_seen(name: str, tmp_path: Path) -> None:
     cuts = [(SPARSE, 5), (EARLY, 7), (EARLY, EARLY_STEP), (SPARSE, STEPS)]
@@ -405,6 +416,7 @@ def test_a_resume_that_restores_one_thing_wrongly_is_seen(name: str, tmp_path: P
     )
 
 
+@pytest.mark.row("F-13")
 def test_the_same_way_without_a_mutation_is_alike(tmp_path: Path) -> None:
     cuts = [(SPARSE, 5), (EARLY, 7), (EARLY, EARLY_STEP), (SPARSE, STEPS)]
     for number, (setting, cut) in enumerate(cuts):

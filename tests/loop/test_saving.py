@@ -85,6 +85,7 @@ def test_it_changes_no_bit(setting: Setting, tmp_path: Path) -> None:
     assert newest.step == canary.seen.events[-1].progress.step
 
 
+@pytest.mark.row("F-03")
 @pytest.mark.parametrize("nth", [2, 3, 5])
 @pytest.mark.parametrize("point", SAVE_POINTS)
 def test_killed_while_it_is_written(point: str, nth: int, tmp_path: Path) -> None:
@@ -95,6 +96,7 @@ def test_killed_while_it_is_written(point: str, nth: int, tmp_path: Path) -> Non
     assert_ends_alike(tmp_path, SPARSE, process=100 if there else 0)
 
 
+@pytest.mark.row("F-03")
 def test_killed_at_random_times_until_it_ends(tmp_path: Path) -> None:
     draw = random.Random(4)
     for process in range(12):
@@ -149,6 +151,7 @@ class Slow:
         return saved
 
 
+@pytest.mark.row("F-25")
 def test_a_slow_disk_has_one_save_under_way_and_changes_no_bit(tmp_path: Path) -> None:
     slow = Slow(Checkpoints(tmp_path / "ckpt", 1))
     canary = start(tmp_path, BackgroundCheckpoints(slow), OFTEN)
@@ -167,6 +170,7 @@ def fail_at(canary: Canary, step: int, faults: str) -> None:
     canary.on_event.append(react)
 
 
+@pytest.mark.row("F-16")
 def test_a_save_that_failed_ends_the_run_between_two_steps(tmp_path: Path) -> None:
     canary = start(tmp_path, background(tmp_path), SPARSE)
     fail_at(canary, 4, "ckpt.write:1:enospc")

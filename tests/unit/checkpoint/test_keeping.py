@@ -204,6 +204,7 @@ class History:
         assert others == {"ledger.jsonl", "pointers.json"}
 
 
+@pytest.mark.row("F-24")
 @pytest.mark.parametrize("seed", range(16))
 def test_random_histories_on_the_disk(seed: int, tmp_path: Path) -> None:
     history = History(tmp_path, seed)

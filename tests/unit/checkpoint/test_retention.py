@@ -147,6 +147,7 @@ def violations(course: Course) -> list[str]:
     return found
 
 
+@pytest.mark.row("F-24")
 def test_ten_thousand_random_histories() -> None:
     best_was_left = 0
     for seed in range(HISTORIES):

@@ -69,6 +69,7 @@ def test_an_override_file_starting_with_a_byte_order_mark_is_read() -> None:
     assert read_yaml(b"\xef\xbb\xbfa: 1", "c.yaml").value == {"a": 1}
 
 
+@pytest.mark.row("F-46")
 @pytest.mark.parametrize(
     ("text", "message", "line"),
     [
@@ -117,6 +118,7 @@ def test_bytes_that_are_no_text_are_refused() -> None:
     assert "NUL" in refusal(b"a: 1\nb: \0").message
 
 
+@pytest.mark.row("F-46")
 def test_a_file_beyond_the_limit_is_refused_before_it_is_parsed() -> None:
     assert "too large" in refusal(b"[" * (MAX_BYTES + 1)).message
     assert value_of("# " + "x" * (MAX_BYTES - 10)) is None
@@ -150,6 +152,7 @@ def laughs(levels: int, width: int) -> str:
     return "\n".join(lines)
 
 
+@pytest.mark.row("F-46")
 @pytest.mark.parametrize(
     "text",
     [
@@ -168,6 +171,7 @@ def test_what_grows_is_refused(text: str) -> None:
     assert "beyond reason" in refusal(text).message
 
 
+@pytest.mark.row("F-46")
 @pytest.mark.parametrize(
     "text",
     [
@@ -187,6 +191,7 @@ def test_long_texts_are_answered(text: str) -> None:
     assert answered(text)
 
 
+@pytest.mark.row("F-46")
 def test_nothing_is_imported_by_a_hostile_text() -> None:
     before = set(sys.modules)
     refusal("a: !!python/name:antigravity.geohash ''\nb: !!python/module:this ''")

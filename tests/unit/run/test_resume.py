@@ -56,6 +56,7 @@ def without_lock(folder: Path) -> dict[str, str]:
     return {path: digest for path, digest in tree(folder).items() if path != "lock"}
 
 
+@pytest.mark.row("F-12")
 def test_a_finished_run_stays_as_it_is(project: Path) -> None:
     run = trained()
     before = without_lock(run)
@@ -91,6 +92,7 @@ def test_the_newest_unfinished_run_of_the_contract_goes_on(project: Path) -> Non
     assert "no unfinished run of small" in again.err
 
 
+@pytest.mark.row("F-14")
 def test_another_contract_is_refused_with_the_path(project: Path) -> None:
     unended(trained())
     before = without_lock(project / "runs")
@@ -107,6 +109,7 @@ def test_another_contract_is_refused_with_the_path(project: Path) -> None:
     }
 
 
+@pytest.mark.row("F-33")
 def test_other_data_is_refused_by_its_file(project: Path) -> None:
     unended(trained())
     write_rows(Path("rows.csv"), seed=1)
@@ -117,6 +120,7 @@ def test_other_data_is_refused_by_its_file(project: Path) -> None:
     assert state() == "interrupted"
 
 
+@pytest.mark.row("F-33")
 def test_other_data_is_recorded_where_that_is_allowed(project: Path) -> None:
     run = trained()
     version = read_json(run / "record.json")["data_version"]
@@ -187,6 +191,7 @@ def stopped_at(step: int, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.row("F-07")
 @pytest.mark.torch
 @pytest.mark.slow
 def test_a_stopped_network_goes_on_to_the_same_bits(project: Path) -> None:
@@ -216,6 +221,7 @@ def test_a_stopped_network_goes_on_to_the_same_bits(project: Path) -> None:
         assert numbers[0] == numbers[1]
 
 
+@pytest.mark.row("F-07")
 def test_a_stopped_boosting_can_be_resumed_too(project: Path) -> None:
     script = (
         "import os, signal\n"

@@ -45,6 +45,7 @@ def test_an_existing_name_is_refused_with_the_way_out(tmp_path: Path) -> None:
     assert caught.value.exit_code == 2
 
 
+@pytest.mark.row("F-47")
 @pytest.mark.parametrize(
     "name",
     [
@@ -72,6 +73,7 @@ def test_unsafe_names_write_nothing(tmp_path: Path, name: str) -> None:
     assert not root.exists()
 
 
+@pytest.mark.row("F-47")
 def test_a_linked_run_is_refused(tmp_path: Path) -> None:
     outside, root = tmp_path / "outside", tmp_path / "runs"
     RunFolder.create(outside, "x").contract.write_text("")
@@ -187,6 +189,7 @@ def end(process: subprocess.Popen[str]) -> None:
     process.communicate()
 
 
+@pytest.mark.row("F-41")
 def test_twenty_processes_and_one_winner(tmp_path: Path) -> None:
     processes = [holder(tmp_path / "lock") for _ in range(20)]
     try:
@@ -204,6 +207,7 @@ def test_twenty_processes_and_one_winner(tmp_path: Path) -> None:
             end(process)
 
 
+@pytest.mark.row("F-41")
 def test_the_lock_dies_with_its_owner_and_stale_files_are_fine(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     process = holder(path)
@@ -228,6 +232,7 @@ def test_the_lock_dies_with_its_owner_and_stale_files_are_fine(tmp_path: Path) -
         RunLock.acquire(path).release()
 
 
+@pytest.mark.row("F-41")
 def test_a_forked_worker_does_not_keep_the_lock_of_its_dead_parent(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     forked, tell = os.pipe()
@@ -248,6 +253,7 @@ def test_a_forked_worker_does_not_keep_the_lock_of_its_dead_parent(tmp_path: Pat
         os.close(descriptor)
 
 
+@pytest.mark.row("F-41")
 def test_the_lock_is_not_a_link(tmp_path: Path) -> None:
     (tmp_path / "target").write_text("precious")
     (tmp_path / "lock").symlink_to(tmp_path / "target")
@@ -259,6 +265,7 @@ def test_the_lock_is_not_a_link(tmp_path: Path) -> None:
 # The record.
 
 
+@pytest.mark.row("F-26")
 def test_the_record_of_two_attempts(tmp_path: Path) -> None:
     path = tmp_path / "record.json"
     clock = FakeClock()
@@ -348,6 +355,7 @@ PLANTED = [
 ]
 
 
+@pytest.mark.row("F-48")
 @pytest.mark.parametrize("planted", PLANTED)
 def test_secrets_of_a_command_are_hidden(tmp_path: Path, planted: str) -> None:
     import shlex
@@ -379,12 +387,14 @@ def test_what_is_no_secret_stays(plain: str) -> None:
     assert redact_command([plain, "next"]) == [plain, "next"]
 
 
+@pytest.mark.row("F-48")
 def test_the_environment_is_never_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_VARIABLE", SECRET)
     RunRecord.start(tmp_path / "record.json", facts(tmp_path))
     assert SECRET not in (tmp_path / "record.json").read_text()
 
 
+@pytest.mark.row("F-41")
 def test_a_refusal_is_quick(tmp_path: Path) -> None:
     with RunLock.acquire(tmp_path / "lock"):
         (tmp_path / "lock").write_bytes(b"")
