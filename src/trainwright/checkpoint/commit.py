@@ -94,7 +94,6 @@ def commit(folder: Path, ledger: Ledger, draft: Draft, reserve_bytes: int) -> tu
         if not committed:
             _undo(temporary, final, replaced, placed=placed)
     shutil.rmtree(replaced, ignore_errors=True)
-    reached("ckpt.ledger")
     return line, size + len(manifest)
 
 

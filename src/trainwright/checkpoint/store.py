@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 import time
 import uuid
 from collections.abc import Mapping
@@ -39,6 +41,7 @@ __all__ = [
     "Checkpoints",
     "Kept",
     "Loaded",
+    "Missed",
     "NoCheckpoint",
     "NotScored",
     "Saved",
@@ -67,7 +70,15 @@ class Begun:
     step: int
 
 
-Kept = Saved | Begun
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """A checkpoint could not be written, and the run is to go on."""
+
+    step: int
+    error: StorageFailed
+
+
+Kept = Saved | Begun | Missed
 """What can be said of a save when the training goes on."""
 
 
@@ -252,6 +263,7 @@ class Checkpoints:
         if not self._opened:
             with storage_errors(f"opening {self._folder}"):
                 self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                _check_writable(self._folder)
                 tidy(self._folder)
                 self._opened.append(read_catalog(self._folder, self._ledger))
         return self._opened[0]
@@ -301,6 +313,7 @@ class Checkpoints:
         """Pointers, then retention. The checkpoint is safe already: failures are only warnings."""
         removed: list[str] = []
         try:
+            reached("ckpt.ledger")
             self._write_pointers(catalog)
             reached("ckpt.pointer")
             with nothing_is_removed(self._folder):
@@ -329,6 +342,12 @@ class Checkpoints:
         best = ranked(list(catalog.entries.values()), self._retention.direction)
         pointers = {"newest": catalog.newest, "best": best[0].name if best else ""}
         write_json(self._folder / POINTERS, pointers)
+
+
+def _check_writable(folder: Path) -> None:
+    """Say before the first step what the first save would say after many."""
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, "this folder cannot be written to")
 
 
 def _with_rejected(loaded: Loaded, rejected: list[str]) -> Loaded:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Final
 
 import torch
@@ -61,6 +62,17 @@ def blocks(tensors: Mapping[str, Tensor]) -> Iterator[bytes | memoryview]:
     for name in order:
         if tensors[name].numel():
             yield tensors[name].reshape(-1).view(torch.uint8).numpy().data
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Write a safetensors file of contiguous CPU tensors; the caller syncs it.
+
+    Raises:
+        OSError: it is not whole. The safetensors package raises an error of its own on a full disk.
+    """
+    with path.open("wb") as stream:
+        for block in blocks(tensors):
+            stream.write(block)
 
 
 def read_tensors(data: bytes, layout: Json) -> dict[str, Tensor]:

@@ -50,5 +50,10 @@ class Checkpointing(Section):
     """Writes checkpoints while the training goes on, which then stands still only while its state
     is copied. Costs memory for one more copy of the state."""
 
+    on_failure: Literal["stop", "continue"] = "stop"
+    """When a checkpoint cannot be written, as on a full disk: `stop` ends the run with exit code
+    13, `continue` says so, counts it and tries again when the next one is due. Without a checkpoint
+    before the first step, or at an interruption, a run stops either way."""
+
     save_optimizer_state: bool = True
     """Without it a checkpoint is a third of the size and the run cannot be resumed from it."""

@@ -77,7 +77,7 @@ def _resume(job: Job, saves: Saves) -> Progress:
     match loaded:
         case NoCheckpoint():
             progress = Progress()
-            saves.save(progress)
+            saves.save(progress, must=True)
         case Loaded():
             for name, stateful in job.state.items():
                 stateful.restore(loaded.parts[name])
@@ -161,15 +161,16 @@ def _validate(job: Job, progress: Progress) -> float:
 
 
 def _finish(job: Job, saves: Saves, progress: Progress, reason: StopReason) -> Ended:
-    """The ending: a last validation if the run is done and has none here, and a checkpoint."""
+    """The ending: a last validation if the run is done and has none here, and a checkpoint, without
+    which a run that is not done must not say that it can go on."""
     score: float | NotScored = NOT_SCORED
     done = reason.kind in ("finished", "early", "budget")
     validates = not isinstance(job.validate_every, Never)
     if done and validates and progress.step and not job.validate_every.due(progress):
         score = _validate(job, progress)
-    if saves.step != progress.step or score is not NOT_SCORED:
-        saves.begin(progress, score)
     saves.wait()
+    if saves.step != progress.step or score is not NOT_SCORED:
+        saves.save(progress, score, must=not done)
     ended = Ended(progress, reason.kind, reason.text)
     _tell(job, ended)
     return ended

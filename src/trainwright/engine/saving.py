@@ -11,27 +11,28 @@ from typing import Self, assert_never, final
 
 from trainwright.checkpoint.score import NOT_SCORED, NotScored
 from trainwright.checkpoint.state import Snapshot
-from trainwright.checkpoint.store import Begun, Kept
+from trainwright.checkpoint.store import Begun, Kept, Missed
 from trainwright.checkpoint.store import Saved as OnDisk
 from trainwright.core.errors import StorageFailed
 from trainwright.core.faultpoints import reached
 from trainwright.core.progress import Progress
 from trainwright.engine.job import Job
-from trainwright.tracking.events import Event, SaveBegun, Saved, Saving
+from trainwright.tracking.events import Event, Noted, SaveBegun, Saved, SaveMissed, Saving
 
 
 @final
 class Saves:
     """The saves of a job, and what became of them.
 
-    `step` is that of the newest one; -1 before the first. As a context it ends only when nothing is
-    being written any more, whatever ends the block.
+    `step` is that of the newest one; -1 before the first, and where that one is missed. As a
+    context it ends only when nothing is being written any more, whatever ends the block.
     """
 
     def __init__(self, job: Job, tell: Callable[[Event], None]) -> None:
         self._job = job
         self._tell = tell
         self._open: deque[tuple[Progress, float]] = deque()
+        self._missed: list[StorageFailed] = []
         self.step = -1
 
     def begin(self, progress: Progress, score: float | NotScored = NOT_SCORED) -> None:
@@ -70,10 +71,18 @@ class Saves:
         for kept in self._job.checkpoints.settled(wait=True):
             self._take(kept)
 
-    def save(self, progress: Progress, score: float | NotScored = NOT_SCORED) -> None:
-        """Write a checkpoint and wait until it is on the disk."""
+    def save(
+        self, progress: Progress, score: float | NotScored = NOT_SCORED, *, must: bool = False
+    ) -> None:
+        """Write a checkpoint and wait for it.
+
+        Raises:
+            StorageFailed: it failed, and the run is not to go on, or this one `must` be there.
+        """
         self.begin(progress, score)
         self.wait()
+        if must and self.step != progress.step:
+            raise self._missed[-1]
 
     def __enter__(self) -> Self:
         return self
@@ -101,5 +110,13 @@ class Saves:
                 if kept.name:
                     told = Saved(progress, kept.name, kept.seconds, kept.size_bytes, score, stall)
                     self._tell(told)
+                for warning in kept.warnings:
+                    self._tell(Noted("checkpoint", warning))
+            case Missed(error=error):
+                progress, _ = self._open.popleft()
+                self._missed.append(error)
+                if self.step == progress.step:
+                    self.step = -1
+                self._tell(SaveMissed(progress, str(error), len(self._missed)))
             case _:
                 assert_never(kept)

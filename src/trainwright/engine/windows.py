@@ -20,6 +20,7 @@ from trainwright.tracking.events import (
     RolledBack,
     SaveBegun,
     Saved,
+    SaveMissed,
     Saving,
     StepDropped,
     StepKept,
@@ -200,7 +201,7 @@ class Windows:
             case Saving():
                 self._paused_at = time.perf_counter()
                 self._lines.sync()
-            case SaveBegun() | Saved():
+            case SaveBegun() | Saved() | SaveMissed():
                 # One that was written in the background stands for no pause of its own.
                 if not math.isnan(self._paused_at):
                     self._paused += time.perf_counter() - self._paused_at

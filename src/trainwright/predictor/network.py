@@ -10,10 +10,11 @@ from typing import Annotated, assert_never, final
 import numpy as np
 import torch
 from pydantic import Field, TypeAdapter
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn import functional
 
+from trainwright.checkpoint.tensor_file import write_tensors
 from trainwright.contract.model import Gpt, Network
 from trainwright.core.files import read_json, write_json
 from trainwright.data.table import Floats, ImageInputs, Inputs, TableInputs, TokenInputs
@@ -67,7 +68,7 @@ class NetworkScorer:
             name: tensor.detach().cpu().contiguous()
             for name, tensor in self._model.state_dict().items()
         }
-        save_file(tensors, folder / _WEIGHTS)
+        write_tensors(folder / _WEIGHTS, tensors)
         write_json(
             folder / _ARCHITECTURE,
             {

@@ -20,6 +20,7 @@ from trainwright.checkpoint.store import (
     NoCheckpoint,
     Saved,
 )
+from trainwright.checkpoint.tolerant import TolerantCheckpoints
 from trainwright.contract.checkpointing import Checkpointing
 from trainwright.contract.metric import METRICS, Direction
 from trainwright.contract.section import settled
@@ -66,6 +67,8 @@ def build_saving(
     """As the contract says: in the background or not, by steps and by the clock."""
     section = plan.contract.training.checkpointing
     store: CheckpointStore = TimedCheckpoints(checkpoints, reserve)
+    if section.on_failure == "continue":
+        store = TolerantCheckpoints(store)
     if section.asynchronous:
         store = BackgroundCheckpoints(store)
     by_step = _by_step(plan, validate_every)

@@ -16,6 +16,7 @@ from trainwright.tracking.events import (
     RolledBack,
     SaveBegun,
     Saved,
+    SaveMissed,
     Saving,
     StepDropped,
     StepKept,
@@ -203,6 +204,9 @@ class ConsoleProgress:
                 self._screen.close()
                 if self._validated:
                     self._say("validated", self._validated)
+            case SaveMissed():
+                where = f"step {event.progress.step:,} is not saved"
+                self._say("storage", f"{where} ({event.missed} missed so far): {event.why}")
             case Saving() | SaveBegun() | Saved():
                 pass
 

@@ -154,6 +154,25 @@ class Saved:
 
 
 @dataclass(frozen=True, slots=True)
+class SaveMissed:
+    """A checkpoint could not be written, and the contract lets the run go on; `missed` so far in
+    this process, this one included."""
+
+    progress: Progress
+    why: str
+    missed: int
+
+    def to_json(self) -> Json:
+        """Strict JSON."""
+        return {
+            "event": "save_missed",
+            **_progress(self.progress),
+            "why": self.why,
+            "missed": self.missed,
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class Resumed:
     """The run goes on from a checkpoint; `rejected` says which newer ones did not verify."""
 
@@ -226,7 +245,16 @@ class Noted:
 
 
 RareEvent = (
-    StepDropped | Validated | Saving | SaveBegun | Saved | Resumed | RolledBack | Ended | Noted
+    StepDropped
+    | Validated
+    | Saving
+    | SaveBegun
+    | Saved
+    | SaveMissed
+    | Resumed
+    | RolledBack
+    | Ended
+    | Noted
 )
 Event = StepKept | RareEvent
 

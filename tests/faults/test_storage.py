@@ -1,0 +1,376 @@
+"""Rows F-16, F-18 and F-19: disks that are full, cannot be written to, or are gone.
+
+`stop` ends with a typed error and exit code 13, `continue` goes on, counts and tries again; in both
+the checkpoints that were there stay, nothing half-written is left, and not a bit of the result
+differs from the run that had no such day.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import trainwright  # noqa: E402
+from canary import Canary, Setting, differences, everything, resumed_from, start  # noqa: E402
+from command import CONTRACT, command, inside, tree, write_project  # noqa: E402
+from trainwright.checkpoint.background import BackgroundCheckpoints  # noqa: E402
+from trainwright.checkpoint.store import Checkpoints, CheckpointStore, Loaded  # noqa: E402
+from trainwright.checkpoint.tolerant import TolerantCheckpoints  # noqa: E402
+from trainwright.core.errors import StorageFailed  # noqa: E402
+from trainwright.core.faultpoints import arm  # noqa: E402
+from trainwright.predictor.bundle import write_bundle  # noqa: E402
+from trainwright.testing.checkpoints import MemoryCheckpoints  # noqa: E402
+from trainwright.tracking.events import Ended, Event, Saved, SaveMissed, Saving  # noqa: E402
+from trainwright.tracking.observers import Observers  # noqa: E402
+
+pytestmark = pytest.mark.torch
+
+SETTING = Setting(checkpoint_every=2, validate_every=5)
+COMMIT = (
+    "ckpt.open",
+    "ckpt.write",
+    "ckpt.fsync",
+    "ckpt.manifest",
+    "ckpt.pre_rename",
+    "ckpt.post_rename",
+)
+AFTER = ("ckpt.ledger", "ckpt.pointer", "ckpt.retain")
+
+Build = Callable[[CheckpointStore], CheckpointStore]
+STOP: dict[str, Build] = {
+    "in turn": lambda store: store,
+    "in the background": BackgroundCheckpoints,
+}
+CONTINUE: dict[str, Build] = {
+    "in turn": TolerantCheckpoints,
+    "in the background": lambda store: BackgroundCheckpoints(TolerantCheckpoints(store)),
+}
+
+
+@pytest.fixture(autouse=True)
+def no_fault_is_left() -> Iterator[None]:
+    yield
+    arm("")
+
+
+@cache
+def unbroken() -> dict[str, object]:
+    with TemporaryDirectory() as folder:
+        canary = start(Path(folder), MemoryCheckpoints(), SETTING)
+        return everything(canary, canary.fit())
+
+
+def begin(folder: Path, build: Build, process: int = 0) -> Canary:
+    return start(folder, build(Checkpoints(folder / "ckpt", 2)), SETTING, process)
+
+
+def at_save(canary: Canary, step: int, strike: Callable[[], object]) -> None:
+    """Let something happen when the save of a step begins, and none is being written: once."""
+    struck: list[int] = []
+
+    def react(event: Event) -> None:
+        if isinstance(event, Saving) and event.progress.step == step and not struck:
+            struck.append(step)
+            store = canary.job.checkpoints
+            for thread in store._writing if isinstance(store, BackgroundCheckpoints) else ():
+                thread.join()
+            strike()
+
+    canary.on_event.append(react)
+
+
+def missed(canary: Canary) -> list[SaveMissed]:
+    return [event for event in canary.seen.events if isinstance(event, SaveMissed)]
+
+
+def assert_goes_on(folder: Path, at_least: int) -> None:
+    """In a new process, from a checkpoint of that step or a later one, to the same bits."""
+    arm("")
+    canary = begin(folder, STOP["in turn"], process=100)
+    ended = canary.fit()
+    assert resumed_from(canary) >= at_least
+    assert differences(everything(canary, ended), unbroken()) == []
+
+
+def assert_clean(folder: Path) -> None:
+    assert not list(folder.rglob(".tmp-*"))
+    assert not list(folder.rglob("replaced-*"))
+
+
+@pytest.mark.parametrize("kind", STOP)
+@pytest.mark.parametrize("point", COMMIT)
+def test_stop_ends_at_a_full_disk_with_what_was_there(
+    point: str, kind: str, tmp_path: Path
+) -> None:
+    canary = begin(tmp_path, STOP[kind])
+    at_save(canary, 6, lambda: arm(f"{point}:1:enospc"))
+    with pytest.raises(StorageFailed, match="No space left") as caught:
+        canary.fit()
+    assert caught.value.exit_code == 13
+    assert_clean(tmp_path)
+    newest = Checkpoints(tmp_path / "ckpt", 2).newest_valid()
+    assert isinstance(newest, Loaded)
+    assert (newest.step, newest.rejected) == (5, ())
+    assert_goes_on(tmp_path, at_least=5)
+
+
+@pytest.mark.parametrize("kind", CONTINUE)
+@pytest.mark.parametrize("point", COMMIT)
+def test_continue_counts_and_tries_again(point: str, kind: str, tmp_path: Path) -> None:
+    canary = begin(tmp_path, CONTINUE[kind])
+    at_save(canary, 6, lambda: arm(f"{point}:1:enospc"))
+    ended = canary.fit()
+    assert differences(everything(canary, ended), unbroken()) == []
+    (miss,) = missed(canary)
+    assert (miss.progress.step, miss.missed) == (6, 1)
+    assert "No space left" in miss.why
+    saved = [e.progress.step for e in canary.seen.events if isinstance(e, Saved)]
+    assert 6 not in saved
+    assert 8 in saved
+    assert_clean(tmp_path)
+    assert_goes_on(tmp_path, at_least=12)
+
+
+@pytest.mark.parametrize("kind", STOP)
+@pytest.mark.parametrize("point", AFTER)
+def test_a_disk_that_fills_up_after_the_commit_is_told_and_ends_nothing(
+    point: str, kind: str, tmp_path: Path
+) -> None:
+    canary = begin(tmp_path, STOP[kind])
+    at_save(canary, 6, lambda: arm(f"{point}:1:enospc"))
+    ended = canary.fit()
+    assert differences(everything(canary, ended), unbroken()) == []
+    (note,) = [e for e in canary.seen.events if getattr(e, "kind", "") == "checkpoint"]
+    assert "the checkpoint is safe" in note.message
+    assert_goes_on(tmp_path, at_least=12)
+
+
+@pytest.mark.parametrize("kind", CONTINUE)
+def test_continue_ends_well_without_another_checkpoint(kind: str, tmp_path: Path) -> None:
+    canary = begin(tmp_path, CONTINUE[kind])
+    at_save(canary, 6, lambda: arm("ckpt.write:*:enospc"))
+    ended = canary.fit()
+    assert (ended.kind, ended.progress) == ("finished", unbroken()["progress"])
+    assert [miss.missed for miss in missed(canary)] == [1, 2, 3, 4, 5]
+    assert_goes_on(tmp_path, at_least=5)
+
+
+@pytest.mark.parametrize("kind", CONTINUE)
+def test_continue_does_not_say_that_a_run_can_go_on_when_its_last_steps_are_lost(
+    kind: str, tmp_path: Path
+) -> None:
+    canary = begin(tmp_path, CONTINUE[kind])
+
+    def full_and_told_to_stop() -> None:
+        arm("ckpt.write:*:enospc")
+        canary.flag.raise_flag("SIGTERM")
+
+    at_save(canary, 6, full_and_told_to_stop)
+    with pytest.raises(StorageFailed, match="No space left"):
+        canary.fit()
+    assert not [event for event in canary.seen.events if isinstance(event, Ended)]
+    assert_goes_on(tmp_path, at_least=5)
+
+
+@pytest.mark.parametrize("kind", CONTINUE)
+def test_continue_does_not_begin_without_a_checkpoint(kind: str, tmp_path: Path) -> None:
+    canary = begin(tmp_path, CONTINUE[kind])
+    arm("ckpt.write:*:enospc")
+    with pytest.raises(StorageFailed):
+        canary.fit()
+    assert canary.feed.samples == 0
+
+
+@pytest.mark.parametrize("away", ["removed", "renamed"])
+@pytest.mark.parametrize("kind", STOP)
+def test_stop_ends_when_the_folder_is_gone_and_makes_no_other(
+    kind: str, away: str, tmp_path: Path
+) -> None:
+    canary = begin(tmp_path / "run", STOP[kind])
+
+    def strike() -> None:
+        if away == "removed":
+            shutil.rmtree(tmp_path / "run")
+        else:
+            (tmp_path / "run").rename(tmp_path / "elsewhere")
+
+    at_save(canary, 6, strike)
+    with pytest.raises(StorageFailed):
+        canary.fit()
+    assert {path.name for path in tmp_path.iterdir()} <= {"elsewhere"}
+    if away == "renamed":
+        (tmp_path / "elsewhere").rename(tmp_path / "run")
+        assert_goes_on(tmp_path / "run", at_least=5)
+
+
+def test_continue_writes_nowhere_else_when_the_folder_is_gone(tmp_path: Path) -> None:
+    canary = begin(tmp_path / "run", CONTINUE["in turn"])
+    canary.change(observers=(Observers(canary.job.observers, lambda _: None),))
+    at_save(canary, 6, lambda: shutil.rmtree(tmp_path / "run"))
+    assert canary.fit().kind == "finished"
+    assert len(missed(canary)) == 5
+    assert not list(tmp_path.iterdir())
+
+
+# The command, on a real small disk.
+
+NETWORK = (
+    CONTRACT.replace("kind: boosting", "kind: mlp").replace("max_trees: 5", "hidden: [32, 16]")
+    + "training:\n  num_epochs: 3\n  batch_size: 32\n  checkpointing: {save_every_n_steps: 1"
+)
+KEEPS_ALL = NETWORK + ", keep_every_n_steps: 1}\n"
+
+
+@contextmanager
+def small_disk(folder: Path, kib: int) -> Iterator[Path]:
+    """A file system of `kib` KiB."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount a small disk")
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={kib}k", "tmpfs", str(folder)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("this machine does not let root mount a tmpfs")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+def remount(folder: Path, how: str) -> None:
+    subprocess.run(["mount", "-o", f"remount,{how}", str(folder)], check=True)
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run that is left alone."""
+    folder = tmp_path_factory.mktemp("alone")
+    write_project(folder, KEEPS_ALL)
+    with inside(folder):
+        ran = command("train", "small.yaml", "--run", "one")
+        assert ran.code in (0, 3), ran.err
+    return folder
+
+
+@pytest.fixture
+def weights(alone: Path) -> bytes:
+    return (alone / "runs/one/bundle/network.safetensors").read_bytes()
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Iterator[Path]:
+    write_project(tmp_path, KEEPS_ALL)
+    with inside(tmp_path):
+        yield tmp_path
+
+
+@pytest.mark.root
+def test_a_disk_that_fills_up_in_the_training_and_is_made_larger(
+    project: Path, weights: bytes
+) -> None:
+    with small_disk(project / "disk", 1600) as disk:
+        ran = command("train", "small.yaml", "--run", "one", "--runs", disk)
+        assert ran.code == 13, ran.err
+        assert "are free and" in ran.err or "No space left" in ran.err
+        assert "Traceback" not in ran.err
+        assert_clean(disk)
+        assert json.loads((disk / "one" / "record.json").read_text())["ending"]["exit_code"] == 13
+        remount(disk, "size=64m")
+        ran = command("train", "small.yaml", "--run", "one", "--runs", disk, "--resume")
+        assert ran.code in (0, 3), ran.err
+        assert "resumed" in ran.err
+        assert (disk / "one" / "bundle" / "network.safetensors").read_bytes() == weights
+
+
+def test_continue_from_the_contract_finishes_and_says_so(project: Path, weights: bytes) -> None:
+    arm("ckpt.open:4:enospc")
+    setting = "training.checkpointing.on_failure=continue"
+    ran = command("train", "small.yaml", "--run", "one", "--set", setting)
+    assert ran.code in (0, 3), ran.err
+    assert "step 3 is not saved (1 missed so far)" in ran.err
+    assert Path("runs/one/bundle/network.safetensors").read_bytes() == weights
+    events = [json.loads(line) for line in Path("runs/one/events.jsonl").read_text().splitlines()]
+    assert [event["missed"] for event in events if event["event"] == "save_missed"] == [1]
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("verb", ["begin", "resume"])
+def test_a_disk_that_cannot_be_written_to_is_refused_before_the_training(
+    project: Path, verb: str
+) -> None:
+    with small_disk(project / "disk", 65536) as disk:
+        words = ["train", "small.yaml", "--runs", disk, "--run", "one"]
+        if verb == "resume":
+            arm("step.done:5:raise")
+            with pytest.raises(Exception, match=r"step\.done"):
+                command(*words)
+            arm("")
+            words.append("--resume")
+        remount(disk, "ro")
+        before = tree(disk)
+        ran = command(*words)
+        assert ran.code in (2, 13), ran.err
+        assert "Read-only file system" in ran.err
+        assert "Traceback" not in ran.err
+        assert tree(disk) == before
+        remount(disk, "rw")
+
+
+@pytest.mark.root
+def test_a_disk_that_can_no_longer_be_written_to(project: Path, weights: bytes) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount a folder")
+    folder = Path("runs/one/checkpoints")
+
+    def make_read_only(*_: object) -> None:
+        subprocess.run(["mount", "--bind", str(folder), str(folder)], check=True)
+        subprocess.run(["mount", "-o", "remount,bind,ro", str(folder)], check=True)
+
+    arm("ckpt.snapshot:6:usr1")
+    before = signal.signal(signal.SIGUSR1, make_read_only)
+    try:
+        ran = command("train", "small.yaml", "--run", "one")
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+        subprocess.run(["umount", str(folder)], check=True)
+        arm("")
+    assert ran.code == 13, ran.err
+    assert "Read-only file system" in ran.err
+    ran = command("train", "small.yaml", "--run", "one", "--resume")
+    assert ran.code in (0, 3), ran.err
+    assert Path("runs/one/bundle/network.safetensors").read_bytes() == weights
+
+
+def test_a_model_that_the_disk_does_not_take_is_a_storage_error(
+    alone: Path, tmp_path: Path
+) -> None:
+    """torch and safetensors have errors of their own for a full disk; they must not pass."""
+    predictor = trainwright.load(alone / "runs" / "one" / "bundle")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8 * 1024, before[1]))
+    try:
+        with pytest.raises(StorageFailed, match="File too large"):
+            write_bundle(predictor, tmp_path / "bundle", {})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_of_checkpoints_that_cannot_be_written_to(project: Path) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("root may write everywhere")
+    (project / "ckpt").mkdir(mode=0o555)
+    with pytest.raises(StorageFailed, match="cannot be written"):
+        Checkpoints(project / "ckpt", 1).newest_valid()
