@@ -14,6 +14,7 @@ from trainwright.core.files import Json
 from trainwright.data.table import Floats
 from trainwright.report.contents import Contents, Trees
 from trainwright.report.figures import MUTED, SERIES, Figure, Key, Panel, draw_svg
+from trainwright.report.reaching import view_reaching
 from trainwright.report.wording import clean, show_value, show_when
 from trainwright.tracking.events import number_from_json
 
@@ -55,6 +56,7 @@ def view_training(contents: Contents) -> TrainingView:
     figures: list[Figure] = []
     if len(steps):
         figures.append(_loss(steps, signals["loss"], resumed))
+    figures += view_reaching(contents)
     figures += _validations(contents.events, resumed)
     if len(steps):
         figures.append(_plain("rate", "Learning rate", steps, signals["learning_rate"], resumed))
