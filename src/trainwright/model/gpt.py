@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from trainwright.contract.model import Gpt
+from trainwright.model.attention import attend
 from trainwright.model.shape import TokenShape
 
 _DEVIATION = 0.02
@@ -82,16 +83,11 @@ class _Block(nn.Module):
     def _attend(self, x: Tensor, turn: tuple[Tensor, Tensor]) -> Tensor:
         rows, length, width = x.shape
         split = self.queries_keys_values(x).view(rows, length, 3, self.heads, width // self.heads)
-        queries, keys, values = split.permute(2, 0, 3, 1, 4).unbind(0)
-        if self.turned:
-            queries, keys = _turned(queries, turn), _turned(keys, turn)
-        mixed = functional.scaled_dot_product_attention(
-            queries,
-            keys,
-            values,
-            is_causal=True,
-            dropout_p=self.dropout if self.training else 0.0,
-        )
+        parts = split.permute(2, 0, 3, 1, 4)
+        both, values = parts[:2], parts[2]
+        # Queries and keys at once: half the passes over them.
+        queries, keys = (_turned(both, turn) if self.turned else both).unbind(0)
+        mixed = attend(queries, keys, values, self.dropout if self.training else 0.0)
         return mixed.transpose(1, 2).reshape(rows, length, width)
 
 
@@ -105,7 +101,7 @@ def _angles(section: Gpt) -> tuple[Tensor, Tensor]:
 
 
 def _turned(x: Tensor, turn: tuple[Tensor, Tensor]) -> Tensor:
-    """Each pair (i, i + head / 2) of [B, heads, L, head] turned by the angle of its position."""
+    """Each pair (i, i + head / 2) of [..., L, head] turned by the angle of its position."""
     cosines, sines = (part.to(x.dtype) for part in turn)
     first, second = x.chunk(2, dim=-1)
     return torch.cat([first * cosines - second * sines, first * sines + second * cosines], dim=-1)
