@@ -14,8 +14,10 @@ from trainwright.contract.section import settled
 from trainwright.optim.factors import rate_factors
 from trainwright.optim.groups import Group, divide, group_parameters
 from trainwright.optim.hidden import hidden_matrices
+from trainwright.optim.joint import JointOptimizer
+from trainwright.optim.marks import leave_compiler_out
 from trainwright.optim.needed import need_optimizer
-from trainwright.optim.optimizer import JointOptimizer, Optimizer
+from trainwright.optim.optimizer import Optimizer
 from trainwright.optim.weights import ScheduleFreeWeights, TrainedWeights, Weights
 
 
@@ -32,6 +34,7 @@ def build_optimizer(
         ContractMistake: of a module that the model does not have.
     """
     need_optimizer(section)
+    leave_compiler_out()
     scale = batch_scale(section.batch_scaling, rows_per_step / section.base_batch_size)
     factors = rate_factors(model, section.layer_decay, section.learning_rate_factors)
     groups = group_parameters(model, factors)

@@ -1,13 +1,11 @@
-"""What the loop needs of an optimizer, and several optimizers as one."""
+"""What the loop needs of an optimizer."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import MutableMapping
-from typing import Any, Protocol, final
+from typing import Any, Protocol
 
 import torch
-from torch import Tensor
 
 
 class Optimizer(Protocol):
@@ -30,32 +28,6 @@ class Optimizer(Protocol):
     def step(self) -> object:
         """One update from the gradients that the parameters hold."""
         ...
-
-
-@final
-class JointOptimizer:
-    """Several optimizers, each over parameters of its own, stepped together.
-
-    Their groups stand one after the other, and they share one mapping of states, so that whoever
-    reads, saves or sets groups and states sees a single optimizer.
-    """
-
-    def __init__(self, *members: torch.optim.Optimizer) -> None:
-        self._members = members
-        self.param_groups: list[dict[str, Any]] = [
-            group for member in members for group in member.param_groups
-        ]
-        parameters = [p for group in self.param_groups for p in group["params"]]
-        assert len(set(parameters)) == len(parameters), "each parameter has one optimizer"
-        self.state: defaultdict[Tensor, Any] = defaultdict(dict)
-        for member in members:
-            self.state.update(member.state)
-            member.state = self.state
-
-    def step(self) -> None:
-        """Step each."""
-        for member in self._members:
-            member.step()
 
 
 def drops_on_device(optimizer: Optimizer) -> bool:

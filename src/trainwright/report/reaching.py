@@ -96,9 +96,7 @@ def time_validations(events: Events, metric: str) -> list[Scored]:
 
 
 def _figure(wish: Wish, scored: Sequence[Scored]) -> Figure:
-    size, unit = next(
-        (size, unit) for least, size, unit in _UNITS if scored[-1].seconds >= least
-    )
+    size, unit = next((size, unit) for least, size, unit in _UNITS if scored[-1].seconds >= least)
     reached = next((one for one in scored if wish.is_met_by(one.value)), None)
 
     def draw(axes: Axes) -> None:

@@ -74,9 +74,10 @@ def _deterministic() -> Iterator[None]:
 
     On a GPU some operations have no such algorithm, and a run must not fail for that.
     """
-    before = torch.are_deterministic_algorithms_enabled()
-    torch.use_deterministic_algorithms(before or not torch.cuda.is_available())
+    # Not `use_deterministic_algorithms`: it imports the compiler, which takes longer than torch.
+    before = torch.get_deterministic_debug_mode()
+    torch.set_deterministic_debug_mode(before if torch.cuda.is_available() else "error")
     try:
         yield
     finally:
-        torch.use_deterministic_algorithms(before)
+        torch.set_deterministic_debug_mode(before)

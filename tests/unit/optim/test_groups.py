@@ -15,8 +15,9 @@ from trainwright.optim.factors import block_depths, rate_factors  # noqa: E402
 from trainwright.optim.freezing import Unfreezing, freeze  # noqa: E402
 from trainwright.optim.groups import group_parameters  # noqa: E402
 from trainwright.optim.hidden import hidden_matrices  # noqa: E402
+from trainwright.optim.joint import JointOptimizer  # noqa: E402
 from trainwright.optim.knob import LearningRate  # noqa: E402
-from trainwright.optim.optimizer import JointOptimizer, drops_on_device  # noqa: E402
+from trainwright.optim.optimizer import drops_on_device  # noqa: E402
 
 
 class Tied(nn.Module):
