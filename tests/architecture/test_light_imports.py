@@ -34,6 +34,7 @@ NEEDS_TORCH = frozenset(
         "trainwright.data.feed",
         "trainwright.data.short_windows",
         "trainwright.data.store",
+        "trainwright.model.attention",
         "trainwright.model.build",
         "trainwright.model.gpt",
         "trainwright.model.network",
