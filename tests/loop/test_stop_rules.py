@@ -12,6 +12,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from canary import STEPS, Canary, Setting, differences, everything, start  # noqa: E402
+from command import CONTRACT, write_project  # noqa: E402
+from contract_runs import train  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
 from trainwright.engine.stop import Patience, Reserve, TargetReached, TimeLimit  # noqa: E402
@@ -141,3 +143,16 @@ def test_the_longest_of_each_part_counts(monkeypatch: pytest.MonkeyPatch) -> Non
         with reserve.measuring(part):
             now[0] += seconds
     assert reserve.seconds == 6.0
+
+
+@pytest.mark.parametrize(
+    ("budget", "reason"),
+    [
+        ("{cost: 1.0e-6, price_per_hour: 2.0}", "the budget of 1e-06 at 2 an hour"),
+        ("{cost: 5.0, price_per_hour: 1.0, hours: 1.0e-7}", "the budget of 1e-07 hours"),
+    ],
+)
+def test_the_limit_that_binds_is_named(budget: str, reason: str, tmp_path: Path) -> None:
+    network = CONTRACT.replace("kind: boosting", "kind: mlp").replace("max_trees: 5", "hidden: [8]")
+    run = train(write_project(tmp_path, network), "one", f"budget={budget}")
+    assert (run.ended.kind, run.ended.reason) == ("budget", reason)

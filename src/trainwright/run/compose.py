@@ -34,6 +34,7 @@ from trainwright.run.ending import (
     TimedValidation,
     build_step_rules,
     build_target,
+    name_budget,
 )
 from trainwright.run.feeding import blends, build_feed, class_rows, target_unit
 from trainwright.run.length import length_of, ramped_source
@@ -72,9 +73,8 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
     length = length_of(contract, feed)
     patience = _patience(training)
     limits = (*length.limits, *build_target(training.stop, patience))
-    seconds = contract.budget.seconds()
     reserve = Reserve()
-    limit = TimeLimit(seconds, f"the budget of {seconds / 3600:g} hours", reserve)
+    limit = TimeLimit(contract.budget.seconds(), name_budget(contract.budget), reserve)
     validate_every = length.validations(training.validate_every_n_epochs)
     checkpoints = build_checkpoints(training, run.folder.checkpoints)
     saving = build_saving(plan, checkpoints, reserve, validate_every)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import final
 
+from trainwright.contract.budget import Budget
 from trainwright.contract.stop import Stop
 from trainwright.engine.job import Validate
 from trainwright.engine.stop import Patience, Reserve, StopRule, TargetReached
@@ -26,6 +27,14 @@ def build_target(section: Stop, patience: Patience) -> tuple[StopRule, ...]:
     if section.target_reached == "off":
         return ()
     return (TargetReached(patience, section.target_reached),)
+
+
+def name_budget(section: Budget) -> str:
+    """The limit that binds, of time or of money."""
+    hours = section.seconds() / 3600
+    if section.cost != "unlimited" and section.cost / section.price_per_hour <= hours:
+        return f"the budget of {section.cost:g} at {section.price_per_hour:g} an hour"
+    return f"the budget of {hours:g} hours"
 
 
 @final
