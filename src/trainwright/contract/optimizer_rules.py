@@ -9,7 +9,6 @@ from trainwright.contract.document import Contract
 from trainwright.contract.optimizer import ScheduleFreeAdamW, Sgd
 from trainwright.contract.scheduler import (
     Constant,
-    CosineWithWarmup,
     ReduceOnPlateau,
     StepDecay,
     WarmupStableDecay,
@@ -74,7 +73,7 @@ def check_warmup(contract: Contract, written: frozenset[str]) -> Iterator[Proble
     """A warmup is given in steps or as a share, not both."""
     both = {f"{_SCHEDULER}.warmup_steps", f"{_SCHEDULER}.warmup_ratio"}
     scheduler = contract.training.scheduler
-    if both <= written and not isinstance(scheduler, CosineWithWarmup) and scheduler.warmup_steps:
+    if both <= written and scheduler.warmup_steps:
         yield Problem(
             "the warmup is given twice",
             path=f"{_SCHEDULER}.warmup_steps",

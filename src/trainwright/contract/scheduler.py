@@ -56,7 +56,7 @@ class CosineDecay(_Warmed):
     """The floor at the end of each cycle, as a share of the peak."""
 
 
-class CosineWithWarmup(Section):
+class CosineWithWarmup(_Warmed):
     """Linear from 0 to the peak over the warmup, then half a cosine down to the floor."""
 
     name: Literal["cosine_with_warmup"] = "cosine_with_warmup"

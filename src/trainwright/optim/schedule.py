@@ -33,9 +33,8 @@ def build_schedule(section: contract.AnyScheduler, total_steps: int) -> Schedule
             return falling(total, _warmup(section, total), power_of(section.power), floor)
         case contract.CosineDecay(cycles=cycles, cycle_growth=growth, min_lr_ratio=floor):
             return cosine(total, _warmup(section, total), floor, cycles, growth)
-        case contract.CosineWithWarmup():
-            warmup = math.ceil(section.warmup_ratio * total)
-            return cosine_with_warmup(total, warmup, section.min_lr_ratio)
+        case contract.CosineWithWarmup(min_lr_ratio=floor):
+            return cosine_with_warmup(total, _warmup(section, total), floor)
         case contract.StepDecay():
             steps = [_part(share, total) for share in section.milestones]
             falls = stepwise(steps, section.factor, section.min_lr_ratio)

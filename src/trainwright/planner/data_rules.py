@@ -46,6 +46,7 @@ def problems_with_data(
         *check_noise_scale(contract, written),
         *_ramps(contract, facts),
         *_mean(contract, facts),
+        *_warmup(contract, facts),
         *_two_classes(contract, facts),
         *_positive(contract, facts),
         *_labels(contract, facts),
@@ -179,6 +180,22 @@ def _ramps(contract: Contract, facts: DataFacts) -> Iterator[Problem]:
                 expected=f"at most {rows:,}, which all epochs have",
                 fix=f"change it to {max(1, rows // 10)}",
             )
+
+
+def _warmup(contract: Contract, facts: DataFacts) -> Iterator[Problem]:
+    """The learning rate reaches its peak within the run."""
+    if isinstance(contract.model, Boosting | Linear | Pretrained):
+        return
+    steps = epoch_ends(contract, train_rows_of(contract, facts))[-1]
+    warmup = contract.training.scheduler.warmup_steps
+    if warmup > steps:
+        yield Problem(
+            "the warmup is longer than the run",
+            path="training.scheduler.warmup_steps",
+            found=f"{warmup:,}",
+            expected=f"at most {steps:,}, the steps of all epochs",
+            fix=f"change it to {max(1, steps // 20)}",
+        )
 
 
 def _mean(contract: Contract, facts: DataFacts) -> Iterator[Problem]:

@@ -41,6 +41,8 @@ def problems(folder: Path, training: str) -> Sequence[Problem]:
             "training.scheduler.warmup_steps",
         ),
         ("{scheduler: {name: linear, warmup_steps: 9}}", ""),
+        ("{scheduler: {warmup_steps: 9}}", ""),
+        ("{scheduler: {warmup_steps: 9, warmup_ratio: 0.1}}", "training.scheduler.warmup_steps"),
         (
             "{scheduler: {name: warmup_stable_decay, warmup_ratio: 0.3, decay_ratio: 0.8}}",
             "training.scheduler.decay_ratio",

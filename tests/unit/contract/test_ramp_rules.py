@@ -159,3 +159,17 @@ def test_a_mean_has_two_to_take(tmp_path: Path, average: str, right: bool) -> No
     (problem,) = mistake.value.problems
     assert problem.path == "training.average.every_n_steps"
     assert "weights taken 1 times in 550 steps of 10 epochs" in problem.found
+
+
+@pytest.mark.parametrize(("steps", "right"), [(550, True), (551, False)])
+def test_a_warmup_ends_within_the_run(tmp_path: Path, steps: int, right: bool) -> None:
+    """Ten epochs of 55 steps."""
+    written = tmp_path / "c.yaml"
+    training = f"training: {{num_epochs: 10, scheduler: {{warmup_steps: {steps}}}}}\n"
+    written.write_text("data: {path: rows.csv, target: y}\nmodel: {kind: mlp}\n" + training)
+    if right:
+        plan(read_contract(written), facts(20_000), DeviceFacts())
+        return
+    with pytest.raises(ContractMistake) as mistake:
+        plan(read_contract(written), facts(20_000), DeviceFacts())
+    assert [one.path for one in mistake.value.problems] == ["training.scheduler.warmup_steps"]

@@ -8,6 +8,13 @@ from trainwright.contract.scheduler import Constant, CosineWithWarmup
 from trainwright.optim.schedule import build_schedule
 
 
+def test_the_warmup_of_the_usual_schedule_may_be_in_steps() -> None:
+    factor = build_schedule(CosineWithWarmup(warmup_steps=7), 50)
+    assert [factor(step) for step in range(7)] == [(step + 1) / 7 for step in range(7)]
+    assert factor(7) == 1.0
+    assert factor(49) == pytest.approx(0.01)
+
+
 def test_cosine_with_warmup_at_its_corners() -> None:
     section = CosineWithWarmup(warmup_ratio=0.1, min_lr_ratio=0.01)
     factor = build_schedule(section, 100)
