@@ -28,6 +28,8 @@ _ARCHITECTURE = "network.json"
 _TABLE_ROWS = 8192
 _IMAGES = 512
 _LOGITS = 2**22
+_TOKENS = 2**13
+"""Most tokens in one pass over a text: what lies between the layers should stay in the caches."""
 _SECTION: TypeAdapter[Network] = TypeAdapter(Annotated[Network, Field(discriminator="kind")])
 
 
@@ -112,7 +114,8 @@ class NetworkScorer:
         assert isinstance(self._section, Gpt)
         device = next(self._model.parameters()).device
         scores = np.zeros(len(inputs))
-        most = max(1, _LOGITS // (self._section.context * self._shape.outputs))
+        tokens = min(_TOKENS, _LOGITS // self._shape.outputs)
+        most = max(1, tokens // self._section.context)
         for windows in cut_windows(inputs, self._section.context):
             for start in range(0, len(windows.starts), most):
                 part = windows.between(start, start + most)
