@@ -124,14 +124,14 @@ def _figure(wish: Wish, scored: Sequence[Scored]) -> Figure:
 def _caption(wish: Wish, scored: Sequence[Scored], reached: Scored | None) -> str:
     if reached is not None:
         return (
-            f"The target {wish.target:g} was first reached on the validation rows after "
+            f"The target {wish.target:g} (dashed) was first reached on the validation rows after "
             f"{show_seconds(reached.seconds)} of training, at step {reached.step:,}."
         )
     best = wish.best(scored)
     told = f"best {show_value(best.value)} after {show_seconds(best.seconds)} of training."
     if wish.target == "baseline":
         return f"{told[0].upper()}{told[1:]}"
-    return f"The target {wish.target:g} was not reached on the validation rows; {told}"
+    return f"The target {wish.target:g} (dashed) was not reached on the validation rows; {told}"
 
 
 def _wishes(plan: Mapping[str, Json]) -> list[Wish]:

@@ -83,8 +83,14 @@ def test_events_that_are_not_as_written_are_left_out() -> None:
 @pytest.mark.parametrize(
     ("target", "words"),
     [
-        (0.9, "The target 0.9 was first reached on the validation rows after 20s of training"),
-        (0.95, "The target 0.95 was not reached on the validation rows; best 0.9100 after 20s"),
+        (
+            0.9,
+            "The target 0.9 (dashed) was first reached on the validation rows after 20s",
+        ),
+        (
+            0.95,
+            "The target 0.95 (dashed) was not reached on the validation rows; best 0.9100",
+        ),
         ("baseline", "Best 0.9100 after 20s of training."),
     ],
 )
