@@ -228,7 +228,7 @@ def test_continue_writes_nowhere_else_when_the_folder_is_gone(tmp_path: Path) ->
 # The command, on a real small disk.
 
 NETWORK = (
-    CONTRACT.replace("kind: boosting", "kind: mlp").replace("max_trees: 5", "hidden: [32, 16]")
+    CONTRACT.replace("kind: boosting", "kind: mlp").replace("max_trees: 5", "hidden: [96, 64]")
     + "training:\n  num_epochs: 3\n  batch_size: 32\n  checkpointing: {save_every_n_steps: 1"
 )
 KEEPS_ALL = NETWORK + ", keep_every_n_steps: 1}\n"
@@ -357,9 +357,13 @@ def test_a_model_that_the_disk_does_not_take_is_a_storage_error(
     alone: Path, tmp_path: Path
 ) -> None:
     """torch and safetensors have errors of their own for a full disk; they must not pass."""
-    predictor = trainwright.load(alone / "runs" / "one" / "bundle")
+    bundle = alone / "runs" / "one" / "bundle"
+    predictor = trainwright.load(bundle)
+    sizes = {path.name: path.stat().st_size for path in bundle.iterdir()}
+    limit = sizes.pop("network.safetensors") - 1
+    assert max(sizes.values()) < limit, "only the weights are too large"
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (8 * 1024, before[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
     try:
         with pytest.raises(StorageFailed, match="File too large"):
             write_bundle(predictor, tmp_path / "bundle", {})
