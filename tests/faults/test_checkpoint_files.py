@@ -188,7 +188,7 @@ def test_a_removal_that_was_cut_short_is_finished(
         raise OSError(5, "Input/output error")
 
     checkpoints = Checkpoints(three, 1)
-    monkeypatch.setattr("trainwright.checkpoint.store.discard", fail)
+    monkeypatch.setattr("trainwright.checkpoint.local.discard", fail)
     saved = checkpoints.save(4, parts_of(4), {})
     assert "Input/output error" in saved.warnings[0]
     assert (three / "step-0000000001").exists()
@@ -281,9 +281,9 @@ def test_death_at_any_point_of_a_save(
     child = os.fork()
     if child == 0:
         # Both modules hold the function by its name.
-        from trainwright.checkpoint import commit, store
+        from trainwright.checkpoint import commit, local, store
 
-        commit.reached = store.reached = die  # type: ignore[assignment]
+        commit.reached = local.reached = store.reached = die  # type: ignore[assignment]
         Checkpoints(three, 3).save(step, parts_of(step), {"seed": 1})
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9

@@ -29,7 +29,7 @@ from canary import (  # noqa: E402
     resumed_from,
     start,
 )
-from trainwright.checkpoint import commit, store  # noqa: E402
+from trainwright.checkpoint import commit, local, store  # noqa: E402
 from trainwright.checkpoint.state import Snapshot, Stateful  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints, Loaded  # noqa: E402
 from trainwright.core.errors import StorageFailed  # noqa: E402
@@ -202,6 +202,7 @@ def test_killed_inside_a_save(
     with monkeypatch.context() as patch:
         patch.setattr(commit, "reached", reached)
         patch.setattr(store, "reached", reached)
+        patch.setattr(local, "reached", reached)
         patch.setattr(saving, "reached", reached)
         with pytest.raises(Killed):
             first.fit()

@@ -1,31 +1,20 @@
-"""Writes a checkpoint so that it is whole or absent, whatever happens and whenever."""
+"""Writes a checkpoint into a folder so that it is whole or absent, whatever happens, and when."""
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import shutil
 import uuid
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path
 
 from trainwright.checkpoint.ledger import Ledger, Line
-from trainwright.checkpoint.manifest import (
-    MANIFEST,
-    VALUES,
-    FileEntry,
-    Manifest,
-    tensor_file_of,
-)
-from trainwright.checkpoint.score import NotScored
-from trainwright.checkpoint.state import Snapshot
-from trainwright.checkpoint.strict_json import write_canonical
-from trainwright.checkpoint.tensor_file import blocks, describe
+from trainwright.checkpoint.manifest import MANIFEST
+from trainwright.checkpoint.storage import Block, FileSet
 from trainwright.core.errors import StorageFailed
 from trainwright.core.faultpoints import reached
-from trainwright.core.files import Json, sync_folder
+from trainwright.core.files import sync_folder
 from trainwright.core.hashing import hash_bytes
 from trainwright.core.paths import check_name
 from trainwright.core.units import show_bytes
@@ -33,44 +22,23 @@ from trainwright.core.units import show_bytes
 TEMPORARY = ".tmp-"
 REPLACED = "replaced-"
 _ROOM = 1.2
-_CHUNK_BYTES = 1024 * 1024
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """A checkpoint that is to be written."""
-
-    name: str
-    lineage: str
-    sequence: int
-    step: int
-    parent: str
-    score: float | NotScored
-    parts: Mapping[str, Snapshot]
-    inventory: Json
-    beside: tuple[Line, ...] = ()
-    """Lines of the ledger that become true together with this checkpoint."""
-
-
-def commit(folder: Path, ledger: Ledger, draft: Draft, reserve_bytes: int) -> tuple[Line, int]:
-    """Write a checkpoint and its line in the ledger; returns the line and the bytes written.
+def commit(folder: Path, ledger: Ledger, files: FileSet, reserve_bytes: int) -> Line:
+    """Write a checkpoint and its line in the ledger.
 
     A checkpoint of the same name is replaced; it comes back if this one fails.
 
     Raises:
         StorageFailed: the folder is as it was.
     """
-    for part in draft.parts:
-        check_name(part, "a part of a checkpoint")
-    values = write_canonical({part: shot.packed_values for part, shot in draft.parts.items()})
-    size = len(values) + sum(shot.size_bytes for shot in draft.parts.values())
     temporary = folder / f"{TEMPORARY}{uuid.uuid4().hex}"
-    final, replaced = folder / draft.name, folder / f"{REPLACED}{draft.name}"
+    final, replaced = folder / files.name, folder / f"{REPLACED}{files.name}"
     placed = committed = False
     try:
-        _check_room(folder, size, reserve_bytes)
-        manifest = _write_files(temporary, draft, values)
+        _check_room(folder, files.size_bytes, reserve_bytes)
+        line = files.line(_write_files(temporary, files))
         reached("ckpt.pre_rename")
         if final.exists():
             final.rename(replaced)
@@ -78,15 +46,7 @@ def commit(folder: Path, ledger: Ledger, draft: Draft, reserve_bytes: int) -> tu
         placed = True
         sync_folder(folder)
         reached("ckpt.post_rename")
-        line = Line(
-            "committed",
-            draft.lineage,
-            draft.sequence,
-            draft.name,
-            hash_bytes(manifest),
-            draft.score,
-        )
-        ledger.append([line, *draft.beside])
+        ledger.append([line, *files.beside])
         committed = True
     except OSError as error:
         raise StorageFailed(f"saving {final}: {error.strerror or error}") from error
@@ -94,7 +54,7 @@ def commit(folder: Path, ledger: Ledger, draft: Draft, reserve_bytes: int) -> tu
         if not committed:
             _undo(temporary, final, replaced, placed=placed)
     shutil.rmtree(replaced, ignore_errors=True)
-    return line, size + len(manifest)
+    return line
 
 
 def discard(folder: Path, name: str) -> None:
@@ -136,56 +96,37 @@ def _check_room(folder: Path, size: int, reserve_bytes: int) -> None:
         )
 
 
-def _write_files(temporary: Path, draft: Draft, values: bytes) -> bytes:
-    """Write every file and the manifest last; returns the manifest's bytes."""
+def _write_files(temporary: Path, files: FileSet) -> str:
+    """Write every file, the manifest when the others are on the disk; the manifest's SHA-256."""
     temporary.mkdir(mode=0o700)
     reached("ckpt.open")
-    layouts = {part: describe(snapshot.tensors) for part, snapshot in draft.parts.items()}
+    manifest = b""
     with contextlib.ExitStack() as open_files:
-        files = [_write(temporary / VALUES, [values], open_files)]
-        for part, snapshot in draft.parts.items():
-            if snapshot.tensors:
-                path = temporary / tensor_file_of(part)
-                files.append(_write(path, blocks(snapshot.tensors), open_files))
-    manifest = Manifest(
-        lineage=draft.lineage,
-        sequence=draft.sequence,
-        step=draft.step,
-        parent=draft.parent,
-        score=draft.score,
-        layouts=layouts,
-        inventory=draft.inventory,
-        files=tuple(files),
-    ).to_bytes()
-    with contextlib.ExitStack() as open_files:
-        _write(temporary / MANIFEST, [manifest], open_files)
+        for name, blocks in files.files:
+            check_name(name, "a file of a checkpoint")
+            if name == MANIFEST:
+                open_files.close()
+                manifest = b"".join(blocks)
+                blocks = (manifest,)
+            _write(temporary / name, blocks, open_files)
+    assert manifest, "the manifest comes last"
     reached("ckpt.manifest")
     sync_folder(temporary)
-    return manifest
+    return hash_bytes(manifest)
 
 
-def _write(
-    path: Path, data: Iterable[bytes | memoryview], open_files: contextlib.ExitStack
-) -> FileEntry:
-    """Write and hash a new file; it is synced and closed when `open_files` ends."""
+def _write(path: Path, blocks: Iterable[Block], open_files: contextlib.ExitStack) -> None:
+    """Write a new file; it is synced and closed when `open_files` ends."""
     descriptor = os.open(path, _NEW, 0o600)
     open_files.callback(os.close, descriptor)
     # Synced together at the end: after the first, the others cost little.
     open_files.callback(os.fsync, descriptor)
     open_files.callback(reached, "ckpt.fsync")
-    digest = hashlib.sha256()
-    size = 0
-    for block in data:
+    for block in blocks:
         rest = memoryview(block)
-        size += len(rest)
         while rest:
-            # Small enough that what was just written is still in the processor's cache.
-            chunk = rest[:_CHUNK_BYTES]
-            written = os.write(descriptor, chunk)
-            digest.update(chunk[:written])
-            rest = rest[written:]
+            rest = rest[os.write(descriptor, rest) :]
             reached("ckpt.write")
-    return FileEntry(path.name, size, digest.hexdigest())
 
 
 def _undo(temporary: Path, final: Path, replaced: Path, *, placed: bool) -> None:

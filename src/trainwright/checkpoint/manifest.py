@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
-import os
-import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Self
 
 from trainwright.checkpoint.score import NotScored, score_from_json, score_to_json
@@ -21,7 +17,7 @@ from trainwright.checkpoint.strict_json import (
     write_canonical,
 )
 from trainwright.checkpoint.tensor_file import read_tensors
-from trainwright.core.errors import Mistake, StorageFailed
+from trainwright.core.errors import Mistake
 from trainwright.core.files import Json
 from trainwright.core.hashing import hash_bytes, hash_value
 from trainwright.core.paths import check_name
@@ -30,7 +26,12 @@ FORMAT = 1
 MANIFEST = "manifest.json"
 VALUES = "values.json"
 _MAX_MANIFEST_BYTES = 64 * 1024 * 1024
-_BAD_FILE = frozenset({errno.ENOENT, errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.EIO})
+
+Bytes = bytes | bytearray
+
+ReadFile = Callable[[str, int], Bytes]
+"""Reads a file of one checkpoint by its name, of at most so many bytes; raises `Damaged` where it
+is lost or larger, `StorageFailed` where it cannot be read just now."""
 
 
 def tensor_file_of(part: str) -> str:
@@ -111,29 +112,27 @@ class Manifest:
             raise Damaged(f"not the manifest of a checkpoint: {error}") from None
 
 
-def read_manifest(folder: Path) -> tuple[Manifest, str]:
+def read_manifest(read: ReadFile) -> tuple[Manifest, str]:
     """The manifest of a checkpoint and the SHA-256 of its bytes.
 
     Raises:
         Damaged: missing or not what was written. StorageFailed: it cannot be read just now.
     """
-    data = _read_file(folder, MANIFEST, _MAX_MANIFEST_BYTES)
+    data = bytes(read(MANIFEST, _MAX_MANIFEST_BYTES))
     try:
         return Manifest.from_bytes(data), hash_bytes(data)
     except Damaged as error:
         raise Damaged(f"{MANIFEST}: {error}") from None
 
 
-def read_parts(folder: Path, manifest: Manifest) -> dict[str, Snapshot]:
+def read_parts(read: ReadFile, manifest: Manifest) -> dict[str, Snapshot]:
     """Every part, each file checked against the manifest.
 
     Raises:
         Damaged: a file is missing or not what was written. StorageFailed: as `read_manifest`.
     """
-    checked: dict[str, bytes] = {}
     files = {file.name: file for file in manifest.files}
-    _verify(folder, files, VALUES, checked)
-    values = read_canonical(checked.pop(VALUES))
+    values = read_canonical(bytes(_verified(read, files, VALUES)))
     if not isinstance(values, dict) or set(values) != set(manifest.layouts):
         raise Damaged(f"{VALUES}: other parts than the manifest names")
     parts: dict[str, Snapshot] = {}
@@ -141,50 +140,34 @@ def read_parts(folder: Path, manifest: Manifest) -> dict[str, Snapshot]:
         tensors = {}
         if layout:
             name = tensor_file_of(part)
-            _verify(folder, files, name, checked)
+            data = _verified(read, files, name)
             try:
-                tensors = read_tensors(checked.pop(name), layout)
+                tensors = read_tensors(data, layout)
             except Damaged as error:
                 raise Damaged(f"{name}: {error}") from None
         parts[part] = Snapshot.owning(tensors, unpack(values[part]))
     return parts
 
 
-def _verify(
-    folder: Path, files: Mapping[str, FileEntry], name: str, checked: dict[str, bytes]
-) -> None:
+def read_verified(read: ReadFile, file: FileEntry) -> Bytes:
+    """The bytes of a file that are those of the manifest.
+
+    Raises:
+        Damaged: they are not. StorageFailed: as `read_manifest`.
+    """
+    data = read(file.name, file.size_bytes)
+    if len(data) != file.size_bytes:
+        raise Damaged(f"{file.name}: {len(data)} bytes instead of {file.size_bytes}")
+    if hashlib.sha256(data).hexdigest() != file.sha256:
+        raise Damaged(f"{file.name}: its hash is not that of the manifest")
+    return data
+
+
+def _verified(read: ReadFile, files: Mapping[str, FileEntry], name: str) -> Bytes:
     entry = files.get(name)
     if entry is None:
         raise Damaged(f"{name}: not in the manifest")
-    data = _read_file(folder, name, entry.size_bytes)
-    if len(data) != entry.size_bytes:
-        raise Damaged(f"{name}: {len(data)} bytes instead of {entry.size_bytes}")
-    if hashlib.sha256(data).hexdigest() != entry.sha256:
-        raise Damaged(f"{name}: its hash is not that of the manifest")
-    checked[name] = data
-
-
-def _read_file(folder: Path, name: str, limit: int) -> bytes:
-    """The bytes of a regular file directly in `folder`; links are not followed."""
-    try:
-        root = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
-            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-            descriptor = os.open(name, flags, dir_fd=root)
-        finally:
-            os.close(root)
-        with os.fdopen(descriptor, "rb") as stream:
-            found = os.fstat(descriptor)
-            if not stat.S_ISREG(found.st_mode):
-                raise Damaged(f"{name}: not a regular file")
-            if found.st_size > limit:
-                raise Damaged(f"{name}: {found.st_size} bytes are more than {limit}")
-            return stream.read(limit + 1)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        if error.errno in _BAD_FILE:
-            raise Damaged(f"{name}: {reason}") from error
-        raise StorageFailed(f"reading {folder / name}: {reason}") from error
+    return read_verified(read, entry)
 
 
 def _file_entry(value: Json) -> FileEntry:

@@ -3,36 +3,29 @@
 from __future__ import annotations
 
 import contextlib
-import errno
-import os
 import time
-import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal, Protocol, final
 
-from trainwright.checkpoint.catalog import (
-    QUARANTINE,
-    Candidate,
-    Catalog,
-    NotInLedger,
-    read_catalog,
-)
-from trainwright.checkpoint.commit import Draft, commit, discard, tidy
-from trainwright.checkpoint.ledger import Ledger, Line
+from trainwright.checkpoint.catalog import Candidate, Catalog
+from trainwright.checkpoint.draft import Draft, files_of, stored_files
+from trainwright.checkpoint.ledger import Line
+from trainwright.checkpoint.local import LocalStorage
 from trainwright.checkpoint.manifest import read_manifest, read_parts
-from trainwright.checkpoint.names import LEDGER, POINTERS, name_of, step_of
-from trainwright.checkpoint.pins import nothing_is_removed, read_pins
-from trainwright.checkpoint.retention import Entry, Retention, kept, ranked
+from trainwright.checkpoint.names import name_of, step_of
+from trainwright.checkpoint.retention import Retention, kept, ranked
 from trainwright.checkpoint.score import NOT_SCORED, NotScored
 from trainwright.checkpoint.state import Snapshot
+from trainwright.checkpoint.storage import CheckpointStorage, FileSet
 from trainwright.checkpoint.strict_json import Damaged
 from trainwright.contract.metric import Direction
 from trainwright.core.errors import NoValidCheckpoint, StorageFailed
 from trainwright.core.faultpoints import reached
-from trainwright.core.files import Json, storage_errors, write_json
+from trainwright.core.files import Json
 
 __all__ = [
     "NOT_SCORED",
@@ -46,8 +39,6 @@ __all__ = [
     "NotScored",
     "Saved",
 ]
-
-_RESERVE_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,31 +122,29 @@ class CheckpointStore(Protocol):
 
 @final
 class Checkpoints:
-    """The checkpoints in one folder, which one process owns (see `RunFolder.lock`).
+    """The checkpoints in one place, which one process owns (see `RunFolder.lock`).
 
     Args:
-        folder: made if it is missing.
+        where: a folder, made if it is missing, or any `CheckpointStorage`.
         keep_top_k: how many of the best stay.
         direction: whether a lower or a higher score is better.
         keep_last: how many of the newest stay; two are always kept.
         keep_every_n_steps: the first checkpoint at or after each multiple of so many steps stays
             for ever.
-        reserve_bytes: space of the disk that a save must leave free.
     """
 
     def __init__(
         self,
-        folder: str | Path,
+        where: str | Path | CheckpointStorage,
         keep_top_k: int,
         direction: Direction = "min",
         keep_last: int = 2,
         keep_every_n_steps: int | Literal["off"] = "off",
-        reserve_bytes: int = _RESERVE_BYTES,
     ) -> None:
-        self._folder = Path(folder)
+        self._storage: CheckpointStorage = (
+            LocalStorage(Path(where)) if isinstance(where, str | Path) else where
+        )
         self._retention = Retention(keep_top_k, keep_last, keep_every_n_steps, direction)
-        self._reserve_bytes = reserve_bytes
-        self._ledger = Ledger(self._folder / LEDGER)
         self._pinned: set[str] = set()
         self._opened: list[Catalog] = []
 
@@ -176,9 +165,7 @@ class Checkpoints:
         """
         began = time.monotonic()
         catalog = self._catalog()
-        name = name_of(step)
         draft = Draft(
-            name=name,
             lineage=catalog.lineage,
             sequence=catalog.sequence + 1,
             step=step,
@@ -186,13 +173,32 @@ class Checkpoints:
             score=score,
             parts=parts,
             inventory=inventory,
-            beside=catalog.left_by(step),
         )
-        line, size_bytes = commit(self._folder, self._ledger, draft, self._reserve_bytes)
-        catalog.add(line, draft.beside)
-        removed, warnings = self._after_commit(catalog)
-        seconds = time.monotonic() - began
-        return Saved(name, seconds, size_bytes, step, score, removed, warnings)
+        return self._commit(files_of(draft, catalog.left_by(step)), catalog, began)
+
+    def copy_from(self, storage: CheckpointStorage, name: str) -> Saved:
+        """Take in a checkpoint that lies in another storage, byte for byte, verified on the way.
+
+        Raises:
+            Damaged: it does not verify, or is of another run. StorageFailed: not readable, or not
+                writable here. Nothing has changed.
+        """
+        began = time.monotonic()
+        catalog = self._catalog()
+        files = stored_files(storage, name, catalog.left_by(step_of(name)))
+        if not catalog.candidates:
+            catalog.lineage = files.lineage
+        if files.lineage != catalog.lineage:
+            raise Damaged(f"{name}: it belongs to another run")
+        return self._commit(files, catalog, began)
+
+    def names(self) -> list[str]:
+        """The checkpoints that are there, the one to be tried first at the front."""
+        return [candidate.name for candidate in self._catalog().candidates]
+
+    def pin(self, names: Collection[str]) -> None:
+        """Keep these for as long as this object saves."""
+        self._pinned |= set(names)
 
     def taking(self) -> AbstractContextManager[None]:
         """Nothing to prepare: snapshots are written before `save` returns."""
@@ -206,7 +212,7 @@ class Checkpoints:
         """The newest checkpoint that verifies. Newer ones that do not are set aside, never deleted.
 
         With `up_to` only those of that step or before: none if all that are left are later.
-        What is loaded stays on the disk for as long as this object saves.
+        What is loaded stays for as long as this object saves.
 
         Raises:
             NoValidCheckpoint: there were some and none verifies. StorageFailed: not readable.
@@ -221,19 +227,19 @@ class Checkpoints:
             except Damaged as error:
                 rejected.append(self._set_aside(candidate, str(error), catalog))
                 continue
-            self._adopt(candidate, catalog)
             self._pinned.add(loaded.name)
             catalog.newest = loaded.name
-            with contextlib.suppress(StorageFailed, OSError):
-                self._write_pointers(catalog)
-            return _with_rejected(loaded, rejected)
+            with contextlib.suppress(StorageFailed):
+                for _ in self._storage.retain(self._pointers(catalog), lambda _: ()):
+                    pass
+            return replace(loaded, rejected=tuple(rejected))
         if up_to is not None and catalog.candidates:
             return NoCheckpoint()
         if catalog.has_history:
-            tried = "".join(f"\n    {text}" for text in rejected) or "\n    the folder is empty"
+            tried = "".join(f"\n    {text}" for text in rejected) or "\n    it is empty"
             raise NoValidCheckpoint(
-                f"no checkpoint in {self._folder} can be used, and nothing is started from scratch "
-                f"in its place. Tried:{tried}"
+                f"no checkpoint in {self._storage} can be used, and nothing is started from "
+                f"scratch in its place. Tried:{tried}"
             )
         return NoCheckpoint()
 
@@ -247,10 +253,10 @@ class Checkpoints:
         catalog = self._catalog()
         rejected: list[str] = []
         by_name = {candidate.name: candidate for candidate in catalog.candidates}
-        for entry in ranked(list(catalog.entries.values()), self._retention.direction):
-            candidate = by_name[entry.name]
+        for name in self._ranked(catalog):
+            candidate = by_name[name]
             try:
-                return _with_rejected(self._load(candidate, catalog.lineage), rejected)
+                return replace(self._load(candidate, catalog.lineage), rejected=tuple(rejected))
             except Damaged as error:
                 rejected.append(self._set_aside(candidate, str(error), catalog))
         if rejected:
@@ -259,103 +265,65 @@ class Checkpoints:
             )
         return NoCheckpoint()
 
+    def best_names(self) -> list[str]:
+        """Those with a score, best first."""
+        return self._ranked(self._catalog())
+
     def _catalog(self) -> Catalog:
         if not self._opened:
-            with storage_errors(f"opening {self._folder}"):
-                self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                _check_writable(self._folder)
-                tidy(self._folder)
-                self._opened.append(read_catalog(self._folder, self._ledger))
+            self._opened.append(self._storage.open())
         return self._opened[0]
+
+    def _commit(self, files: FileSet, catalog: Catalog, began: float) -> Saved:
+        line = self._storage.commit(files)
+        catalog.add(line, files.beside)
+        removed, warnings = self._after_commit(catalog)
+        seconds = time.monotonic() - began
+        step = step_of(line.name)
+        return Saved(line.name, seconds, files.size_bytes, step, line.score, removed, warnings)
 
     def _load(self, candidate: Candidate, lineage: str) -> Loaded:
         reached("ckpt.load")
-        folder = self._folder / candidate.name
-        manifest, sha256 = read_manifest(folder)
+        read = partial(self._storage.read, candidate.name)
+        manifest, sha256 = read_manifest(read)
         if isinstance(candidate.line, Line) and candidate.line.manifest_sha256 != sha256:
             raise Damaged("its manifest is not the one in the ledger")
         if manifest.lineage != lineage:
             raise Damaged("it belongs to another run")
         if candidate.name != name_of(manifest.step):
             raise Damaged(f"its manifest is of step {manifest.step}")
-        parts = read_parts(folder, manifest)
+        parts = read_parts(read, manifest)
         return Loaded(candidate.name, manifest.step, parts, manifest.inventory, manifest.score)
 
-    def _adopt(self, candidate: Candidate, catalog: Catalog) -> None:
-        """Give a checkpoint that verified by itself its line in the ledger."""
-        if not isinstance(candidate.line, NotInLedger):
-            return
-        manifest, sha256 = read_manifest(self._folder / candidate.name)
-        line = Line(
-            "committed", catalog.lineage, manifest.sequence, candidate.name, sha256, manifest.score
-        )
-        # Without the line the manifest vouches for it again at the next start.
-        with contextlib.suppress(OSError):
-            self._ledger.append([line])
-
     def _set_aside(self, candidate: Candidate, why: str, catalog: Catalog) -> str:
-        """Rename a checkpoint that does not verify; says what was wrong and where it is now."""
-        catalog.candidates = [c for c in catalog.candidates if c.name != candidate.name]
-        catalog.entries.pop(candidate.name, None)
-        aside = f"{QUARANTINE}{uuid.uuid4().hex[:8]}-{candidate.name}"
-        path = self._folder / candidate.name
-        where = ""
-        with contextlib.suppress(OSError):
-            if path.exists() or path.is_symlink():
-                path.rename(self._folder / aside)
-                where = f" (kept as {aside})"
-                reached("ckpt.aside")
-            if isinstance(candidate.line, Line):
-                self._ledger.append([candidate.line.now("quarantined")])
-        return f"{candidate.name}: {why}{where}"
+        """Says what was wrong with a checkpoint and where it is now."""
+        catalog.remove(candidate.name)
+        where = self._storage.set_aside(candidate)
+        return f"{candidate.name}: {why}" + (f" (kept as {where})" if where else "")
 
     def _after_commit(self, catalog: Catalog) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Pointers, then retention. The checkpoint is safe already: failures are only warnings."""
         removed: list[str] = []
+
+        def leaving(pinned: Collection[str]) -> list[Line]:
+            history = list(catalog.entries.values())
+            stay = kept(history, self._retention, self._pinned | set(pinned))
+            lines = (candidate.line for candidate in catalog.candidates)
+            known = {line.name: line for line in lines if isinstance(line, Line)}
+            return [known[entry.name] for entry in history if entry.name not in stay]
+
         try:
             reached("ckpt.ledger")
-            self._write_pointers(catalog)
-            reached("ckpt.pointer")
-            with nothing_is_removed(self._folder):
-                history = list(catalog.entries.values())
-                pinned = self._pinned | read_pins(self._folder)
-                stay = kept(history, self._retention, pinned)
-                for entry in history:
-                    if entry.name not in stay:
-                        self._remove(entry, catalog)
-                        removed.append(entry.name)
-            reached("ckpt.retain")
+            for line in self._storage.retain(self._pointers(catalog), leaving):
+                catalog.remove(line.name)
+                removed.append(line.name)
         except (OSError, StorageFailed) as error:
             return tuple(removed), (f"the checkpoint is safe, tidying up was not: {error}",)
         return tuple(removed), ()
 
-    def _remove(self, entry: Entry, catalog: Catalog) -> None:
-        """The ledger first: a removal that is cut short is no loss to be reported."""
-        line = Line("removed", catalog.lineage, entry.sequence, entry.name, "", entry.score)
-        self._ledger.append([line])
-        del catalog.entries[entry.name]
-        catalog.candidates = [c for c in catalog.candidates if c.name != entry.name]
-        if (self._folder / entry.name).exists():
-            discard(self._folder, entry.name)
+    def _ranked(self, catalog: Catalog) -> list[str]:
+        order = ranked(list(catalog.entries.values()), self._retention.direction)
+        return [entry.name for entry in order]
 
-    def _write_pointers(self, catalog: Catalog) -> None:
-        best = ranked(list(catalog.entries.values()), self._retention.direction)
-        pointers = {"newest": catalog.newest, "best": best[0].name if best else ""}
-        write_json(self._folder / POINTERS, pointers)
-
-
-def _check_writable(folder: Path) -> None:
-    """Say before the first step what the first save would say after many."""
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise PermissionError(errno.EACCES, "this folder cannot be written to")
-
-
-def _with_rejected(loaded: Loaded, rejected: list[str]) -> Loaded:
-    return Loaded(
-        loaded.name,
-        loaded.step,
-        loaded.parts,
-        loaded.inventory,
-        loaded.score,
-        tuple(rejected),
-    )
+    def _pointers(self, catalog: Catalog) -> dict[str, str]:
+        return {"newest": catalog.newest, "best": (*self._ranked(catalog), "")[0]}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import torch
 from torch import Tensor
@@ -25,7 +26,8 @@ _NAMES: Final[Mapping[torch.dtype, str]] = {
     torch.uint8: "U8",
     torch.bool: "BOOL",
 }
-_MAX_HEADER_BYTES = 64 * 1024 * 1024
+_BY_NAME: Final[Mapping[str, torch.dtype]] = {name: dtype for dtype, name in _NAMES.items()}
+_MAX_SIDE = 2**48
 _LENGTH_BYTES = 8
 
 
@@ -43,23 +45,9 @@ def describe(tensors: Mapping[str, Tensor]) -> Json:
 
 def blocks(tensors: Mapping[str, Tensor]) -> Iterator[bytes | memoryview]:
     """The bytes of a safetensors file that holds contiguous CPU tensors."""
-    # Widest first keeps every tensor aligned to its own item size.
-    order = sorted(tensors, key=lambda name: (-tensors[name].element_size(), name))
-    layout: dict[str, Json] = {}
-    offset = 0
-    for name in order:
-        tensor = tensors[name]
-        end = offset + tensor.nbytes
-        layout[name] = {
-            "dtype": _dtype_name(name, tensor),
-            "shape": list(tensor.shape),
-            "data_offsets": [offset, end],
-        }
-        offset = end
-    header = json.dumps(layout, separators=(",", ":")).encode()
-    header += b" " * (-len(header) % _LENGTH_BYTES)
-    yield len(header).to_bytes(_LENGTH_BYTES, "little") + header
-    for name in order:
+    places, header = _places(describe(tensors))
+    yield header
+    for name in places:
         if tensors[name].numel():
             yield tensors[name].reshape(-1).view(torch.uint8).numpy().data
 
@@ -75,26 +63,71 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
             stream.write(block)
 
 
-def read_tensors(data: bytes, layout: Json) -> dict[str, Tensor]:
+def read_tensors(data: bytes | bytearray, layout: Json) -> dict[str, Tensor]:
     """The tensors of a file's bytes, which must be those of `layout` (see `describe`).
+
+    They share the memory of `data`, which belongs to them from now on. A file is spelt in one way:
+    its header must be the one that `blocks` writes for the layout, and nothing may follow.
 
     Raises:
         Damaged: not such a safetensors file.
     """
-    from safetensors import SafetensorError
-    from safetensors.torch import load
-
-    length = int.from_bytes(data[:_LENGTH_BYTES], "little")
-    if len(data) < _LENGTH_BYTES or length > min(_MAX_HEADER_BYTES, len(data) - _LENGTH_BYTES):
-        raise Damaged("a header longer than the file or the limit")
     try:
-        tensors = load(data)
-        found = describe(tensors)
-    except (SafetensorError, KeyError, ValueError, TypeError, RuntimeError) as error:
-        raise Damaged(f"not a safetensors file: {error}") from None
-    if found != layout:
-        raise Damaged("other tensors than the manifest names")
-    return tensors
+        places, header = _places(layout)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise Damaged(f"the manifest names tensors that cannot be: {error}") from None
+    if not data.startswith(header):
+        raise Damaged("not the safetensors file of the tensors that the manifest names")
+    size = len(header) + sum(place.size_bytes for place in places.values())
+    if len(data) != size:
+        raise Damaged(f"{len(data)} bytes, and its tensors have {size}")
+    # Somebody writes into what is restored; bytes must not change.
+    buffer = data if isinstance(data, bytearray) else bytearray(data)
+    return {
+        name: _tensor(buffer, len(header) + place.offset, place) for name, place in places.items()
+    }
+
+
+class _Place(NamedTuple):
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+    offset: int
+
+    @property
+    def size_bytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+def _places(layout: Json) -> tuple[dict[str, _Place], bytes]:
+    """Where each tensor of a layout lies behind the header, in the file's order; the header."""
+    kinds = {name: _BY_NAME[str(fact["dtype"])] for name, fact in layout.items()}
+    # Widest first keeps every tensor aligned to its own item size.
+    order = sorted(kinds, key=lambda name: (-kinds[name].itemsize, name))
+    places: dict[str, _Place] = {}
+    written: dict[str, Json] = {}
+    offset = 0
+    for name in order:
+        shape = tuple(layout[name]["shape"])
+        if not all(type(side) is int and 0 <= side < _MAX_SIDE for side in shape):
+            raise ValueError(f"{name} of the shape {shape}")
+        places[name] = _Place(kinds[name], shape, offset)
+        end = offset + places[name].size_bytes
+        written[name] = {
+            "dtype": _NAMES[kinds[name]],
+            "shape": list(shape),
+            "data_offsets": [offset, end],
+        }
+        offset = end
+    header = json.dumps(written, separators=(",", ":")).encode()
+    header += b" " * (-len(header) % _LENGTH_BYTES)
+    return places, len(header).to_bytes(_LENGTH_BYTES, "little") + header
+
+
+def _tensor(buffer: bytearray, at: int, place: _Place) -> Tensor:
+    if not place.size_bytes:
+        return torch.empty(place.shape, dtype=place.dtype)
+    count = math.prod(place.shape)
+    return torch.frombuffer(buffer, dtype=place.dtype, count=count, offset=at).view(place.shape)
 
 
 def _dtype_name(name: str, tensor: Tensor) -> str:
