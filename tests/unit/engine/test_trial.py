@@ -1,0 +1,124 @@
+"""Ways to compute, measured against each other."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+
+from trainwright.engine.precision import Autocast, Full  # noqa: E402
+from trainwright.engine.trial import TURNS, Trials, Way, product_error  # noqa: E402
+from trainwright.objective.losses import LossSum  # noqa: E402
+
+pytestmark = pytest.mark.torch
+
+CPU = torch.device("cpu")
+CALLS: list[str] = []
+
+
+def network() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Linear(16, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Dropout(0.5), nn.Linear(32, 4)
+    )
+
+
+def batch() -> tuple[torch.Tensor, ...]:
+    draw = torch.Generator().manual_seed(1)
+    return torch.randn(24, 16, generator=draw), torch.randn(24, 4, generator=draw)
+
+
+def squared(model: nn.Module, batch: tuple[torch.Tensor, ...]) -> LossSum:
+    random.random()
+    np.random.rand()
+    return LossSum((model(batch[0]) - batch[1]).square().sum(), batch[1].numel())
+
+
+def broken(model: nn.Module, batch: tuple[torch.Tensor, ...]) -> LossSum:
+    raise RuntimeError("no kernel for this\nand more")
+
+
+@contextmanager
+def entered() -> Iterator[None]:
+    CALLS.append("in")
+    yield
+    CALLS.append("out")
+
+
+def way(objective: object = squared, precision: object = None) -> Way:
+    return Way(objective, precision or Full(), entered, lambda: CALLS.append("prepared"))
+
+
+def test_weights_random_numbers_and_mode_are_left_as_found() -> None:
+    model = network().eval()
+    weights = [p.clone() for p in model.parameters()]
+    numbers = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist()
+    Trials(model, batch()).compare([way(), way(precision=Autocast(CPU))])
+    assert all(torch.equal(a, b) for a, b in zip(weights, model.parameters(), strict=True))
+    assert all(p.grad is None for p in model.parameters())
+    assert not model.training
+    assert torch.equal(torch.get_rng_state(), numbers[0])
+    assert random.getstate() == numbers[1]
+    assert np.random.get_state()[1].tolist() == numbers[2]
+
+
+def test_numbers_are_those_of_the_same_weights_without_dropout() -> None:
+    model = network()
+    first, second, lower = Trials(model, batch()).compare(
+        [way(), way(), way(precision=Autocast(CPU))]
+    )
+    assert (first.loss, first.norm) == (second.loss, second.norm)
+    assert first.loss != lower.loss
+    assert lower.loss == pytest.approx(first.loss, rel=0.01)
+    assert lower.norm == pytest.approx(first.norm, rel=0.05)
+    fresh = network().eval()
+    loss = squared(fresh, batch())
+    (loss.sum / loss.targets).backward()
+    assert first.loss == pytest.approx(loss.sum.item() / loss.targets, rel=1e-6)
+    norm = torch.nn.utils.get_total_norm([p.grad for p in fresh.parameters()])
+    assert first.norm == pytest.approx(float(norm), rel=1e-5)
+    assert all(0 < one.seconds.used < 10 for one in (first, second, lower))
+
+
+def test_a_way_that_fails_says_why_and_stops_nobody() -> None:
+    fails, works = Trials(network(), batch()).compare([way(broken), way()])
+    assert fails.failure == "no kernel for this"
+    assert works.failure == ""
+    assert works.seconds.used > 0
+
+
+def test_each_turn_is_prepared_and_inside_its_kernels() -> None:
+    CALLS.clear()
+    Trials(network(), batch()).compare([way()])
+    assert CALLS == ["prepared", "in", "out"] * (1 + TURNS)
+
+
+def test_products_of_onednn_have_an_error_that_is_found() -> None:
+    found = torch.get_float32_matmul_precision()
+    error = product_error(nn.Sequential(nn.Linear(300, 200), nn.Linear(200, 10)))
+    # fp32 or, on a CPU that rounds, bf16.
+    assert 1e-8 < error < 1e-2
+    assert product_error(nn.Conv2d(3, 4, 3)) == 0.0
+    assert torch.get_float32_matmul_precision() == found
+
+
+def test_the_first_pass_is_told_from_those_after_it() -> None:
+    calls: list[int] = []
+
+    def slow_at_first(model: nn.Module, batch: tuple[torch.Tensor, ...]) -> LossSum:
+        calls.append(1)
+        if len(calls) == 1:
+            time.sleep(0.2)
+        return squared(model, batch)
+
+    first, tried = Trials(network(), batch()).first_and_next(way(slow_at_first))
+    assert first >= 0.2
+    assert tried.seconds.passed < first
