@@ -28,6 +28,8 @@ def check_contract(contract: Path, overrides: Sequence[str], runs: Path, *, as_j
         return
     for number, choice in enumerate(ready.plan.choices):
         say("" if number else "decided", f"{choice.path} = {choice.value} ({choice.reason})")
+    for path in ready.plan.open_paths:
+        say("", f"{path} = auto (measured when a run starts)")
     for finding in findings:
         say(finding.status, f"{finding.check} · {finding.message}")
     say_whole("next", shlex.join(["trainwright", "train", str(contract), *_again(request)]))

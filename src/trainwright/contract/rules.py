@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from trainwright.contract.average_rules import AVERAGE_RULES
 from trainwright.contract.checkpoint_rules import check_ranking, check_spacing
+from trainwright.contract.compute_rules import check_matrix_products, check_memory_format
 from trainwright.contract.data import (
     AutoSplit,
     ColumnSplit,
@@ -348,6 +349,8 @@ RULES: tuple[Rule, ...] = (
     check_plateau,
     *RAMP_RULES,
     *AVERAGE_RULES,
+    check_memory_format,
+    check_matrix_products,
     rollback_has_the_optimizer,
     check_metric,
     check_target,

@@ -8,6 +8,7 @@ from typing import Literal
 from trainwright.contract.averaging import Average
 from trainwright.contract.checkpointing import Checkpointing
 from trainwright.contract.clipping import GradientClipping
+from trainwright.contract.compute import Compute
 from trainwright.contract.guard import Guard
 from trainwright.contract.objective import AutoLoss, Loss
 from trainwright.contract.optimizer import AdamW, Optimizer
@@ -68,10 +69,14 @@ class Training(Section):
     early_stopping: Literal["off"] | EarlyStopping = EarlyStopping()
     """When to stop before the last epoch; `off` never does."""
 
-    mixed_precision: Auto | Literal["fp32", "tf32", "bf16", "fp16"] = "auto"
+    mixed_precision: Auto | Literal["fp32", "tf32", "bf16", "fp16", "fp8"] = "auto"
     """Number format of the forward and backward pass; weights stay fp32. `auto`: bf16 where a GPU
-    has it, else fp32. `fp16` scales the loss by a factor that adapts; `tf32` rounds fp32 matrix
-    products on a GPU and changes nothing on a CPU."""
+    has it, and on a CPU where a measurement at the start shows that it pays; else fp32. `fp16`
+    scales the loss by a factor that adapts; `tf32` rounds fp32 matrix products on a GPU and changes
+    nothing on a CPU; `fp8` needs a GPU that computes in it."""
+
+    compute: Compute = Compute()
+    """With which kernels, and over which layout of memory, a step computes."""
 
     gradient_clipping: GradientClipping = 1.0
     """What is done to a gradient that is too large: `off`, a largest L2 norm of the whole gradient,

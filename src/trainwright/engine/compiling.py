@@ -9,6 +9,7 @@ from typing import Literal, final
 import torch
 from torch import nn
 
+from trainwright.data.feed import StepBatches
 from trainwright.data.store import Batch
 from trainwright.objective.losses import LossSum, Objective
 
@@ -24,17 +25,32 @@ class CompiledObjective:
     kernels for shapes that vary would be made at the second shape and used from then on, so that a
     run resumed between the two would compute other bits. The model is not wrapped, so its
     parameters keep their names, and its validation is computed by the usual kernels.
+
+    It is also a probe: the step that is measured at the end of a window is computed by the usual
+    kernels, as nobody can look into the others. Which steps those are depends on their number
+    alone, so a resumed run computes them alike.
     """
 
     def __init__(self, objective: Objective) -> None:
         def compute(model: nn.Module, batch: Batch) -> LossSum:
             return objective(model, batch)
 
-        self._compute = torch.compile(compute, dynamic=False)
+        self._compiled = torch.compile(compute, dynamic=False)
+        self._usual = objective
+        self._is_measured = False
 
     def __call__(self, model: nn.Module, batch: Batch) -> LossSum:
         """The summed loss of a micro-batch."""
-        return self._compute(model, batch)
+        return (self._usual if self._is_measured else self._compiled)(model, batch)
+
+    @contextmanager
+    def measuring(self, work: StepBatches) -> Iterator[None]:  # noqa: ARG002
+        """Inside, everything is computed by the usual kernels."""
+        self._is_measured = True
+        try:
+            yield
+        finally:
+            self._is_measured = False
 
 
 @contextmanager

@@ -15,11 +15,11 @@ _LONG_SECONDS = 0.015
 _REPEATS = 3
 
 _DENSE_TFLOPS = {
-    "H200": {"bf16": 989.4, "fp16": 989.4, "tf32": 494.7, "fp32": 66.9},
-    "H100 80GB HBM3": {"bf16": 989.4, "fp16": 989.4, "tf32": 494.7, "fp32": 66.9},
-    "H100 PCIe": {"bf16": 756.0, "fp16": 756.0, "tf32": 378.0, "fp32": 51.0},
+    "H200": {"fp8": 1978.9, "bf16": 989.4, "fp16": 989.4, "tf32": 494.7, "fp32": 66.9},
+    "H100 80GB HBM3": {"fp8": 1978.9, "bf16": 989.4, "fp16": 989.4, "tf32": 494.7, "fp32": 66.9},
+    "H100 PCIe": {"fp8": 1513.0, "bf16": 756.0, "fp16": 756.0, "tf32": 378.0, "fp32": 51.0},
     "A100": {"bf16": 312.0, "fp16": 312.0, "tf32": 156.0, "fp32": 19.5},
-    "L4": {"bf16": 121.0, "fp16": 121.0, "tf32": 60.0, "fp32": 30.3},
+    "L4": {"fp8": 242.5, "bf16": 121.0, "fp16": 121.0, "tf32": 60.0, "fp32": 30.3},
     "V100": {"fp16": 125.0, "fp32": 15.7},
     "T4": {"fp16": 65.0, "fp32": 8.1},
 }
@@ -41,11 +41,13 @@ def vendor_peak(device_name: str, choice: PrecisionChoice) -> float | Literal["u
 def measure_peak(device: torch.device, choice: PrecisionChoice) -> float:
     """Operations a second that square matrix products in the format reach here, the best of a few.
 
-    It takes about a tenth of a second, and on a GPU up to 400 MB for that time. With a device that
-    others use too it is what they leave.
+    For fp8 they are those of bf16, in which everything around its products is computed. It takes
+    about a tenth of a second, and on a GPU up to 400 MB for that time. With a device that others
+    use too it is what they leave.
     """
     sizes = _SIZES_ON_GPU if device.type == "cuda" else _SIZES_ON_CPU
-    dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(choice, torch.float32)
+    formats = {"bf16": torch.bfloat16, "fp8": torch.bfloat16, "fp16": torch.float16}
+    dtype = formats.get(choice, torch.float32)
     best = 0.0
     for size in sizes:
         seconds = _seconds_of_product(size, dtype, device)

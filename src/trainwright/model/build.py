@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import assert_never
+from typing import Literal, assert_never
 
+import torch
 from torch import nn
 
 from trainwright.contract.model import Gpt, Mlp, Network, ResNet, TabularResNet
 from trainwright.model.gpt import GptNetwork
 from trainwright.model.network import build_table_network
-from trainwright.model.resnet import build_resnet
+from trainwright.model.resnet import ImageNetwork, build_resnet
 from trainwright.model.shape import ImageShape, Shape, TableShape, TokenShape
 
 
@@ -28,3 +29,10 @@ def build_network(section: Network, shape: Shape) -> nn.Module:
             return GptNetwork(section, shape)
         case _:
             assert_never(section)
+
+
+def lay_out(model: nn.Module, memory_format: Literal["contiguous", "channels_last"]) -> None:
+    """Let a network with convolutions compute over this layout; others have one layout only."""
+    if isinstance(model, ImageNetwork):
+        is_last = memory_format == "channels_last"
+        model.lay_out(torch.channels_last if is_last else torch.contiguous_format)

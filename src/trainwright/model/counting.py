@@ -1,11 +1,21 @@
-"""Trained numbers of networks, by arithmetic: a plan needs them before torch is there."""
+"""Trained numbers of networks and the products of a forward pass, by arithmetic: a plan needs them
+before torch is there."""
 
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import assert_never
 
-from trainwright.contract.model import Gpt, ResNet
-from trainwright.model.shape import ImageShape, TokenShape
+from trainwright.contract.model import Gpt, Mlp, Network, ResNet, TableModel, TabularResNet
+from trainwright.model.shape import (
+    PERIODIC_FREQUENCIES,
+    PERIODIC_WIDTH,
+    ImageShape,
+    Shape,
+    TableShape,
+    TokenShape,
+    embedding_width,
+)
 
 
 def count_resnet(section: ResNet, shape: ImageShape) -> int:
@@ -25,3 +35,58 @@ def count_gpt(section: Gpt, shape: TokenShape) -> int:
     width = section.width
     places = section.context * width if section.positions == "learned" else 0
     return shape.outputs * width + places + section.layers * (12 * width**2 + 2 * width) + width
+
+
+def count_products(section: Network, shape: Shape) -> int:
+    """Multiplications with an addition in the matrix products and convolutions of the forward pass
+    of one row; of a text for a window of the whole context. Training takes three times as many."""
+    match section:
+        case ResNet():
+            assert isinstance(shape, ImageShape)
+            return _resnet_products(section, shape)
+        case Gpt(layers=layers, width=width, context=context):
+            assert isinstance(shape, TokenShape)
+            of_a_token = layers * (12 * width**2 + 2 * context * width) + shape.outputs * width
+            return context * of_a_token
+        case Mlp() | TabularResNet():
+            assert isinstance(shape, TableShape)
+            return _table_products(section, shape)
+        case _:
+            assert_never(section)
+
+
+def _resnet_products(section: ResNet, shape: ImageShape) -> int:
+    widths: list[int] = [section.width * 2**stage for stage in range(len(section.blocks))]
+    channels, height, width = shape.size
+    kernel, stride = (16, 2) if section.stem == "half" else (9, 1)
+    height, width = height // stride, width // stride
+    total = height * width * channels * widths[0] * kernel
+    for stage, count in enumerate(section.blocks):
+        outer = widths[stage]
+        if stage:
+            inner, height, width = widths[stage - 1], -(-height // 2), -(-width // 2)
+            total += height * width * (9 * inner * outer + 9 * outer * outer + inner * outer)
+        total += height * width * count * 2 * 9 * outer * outer
+    return total + widths[-1] * shape.outputs
+
+
+def _table_products(section: TableModel, shape: TableShape) -> int:
+    width = shape.numeric + sum(
+        embedding_width(size) if section.embedding_dim == "auto" else section.embedding_dim
+        for size in shape.cardinalities
+    )
+    total = 0
+    if section.numeric_embedding == "periodic":
+        width += shape.numeric * PERIODIC_WIDTH
+        total = shape.numeric * 2 * PERIODIC_FREQUENCIES * PERIODIC_WIDTH
+    match section:
+        case Mlp():
+            layers = (width, *section.hidden, shape.outputs)
+            return total + sum(inner * outer for inner, outer in pairwise(layers))
+        case TabularResNet():
+            inner = section.width
+            hidden = round(inner * section.hidden_factor)
+            total += width * inner + section.blocks * 2 * inner * hidden
+            return total + inner * shape.outputs
+        case _:
+            assert_never(section)

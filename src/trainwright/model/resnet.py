@@ -16,8 +16,8 @@ _CHANNELS_OF_A_GROUP = 8
 
 
 def build_resnet(section: ResNet, shape: ImageShape) -> ImageNetwork:
-    """The network of a contract; its weights lie channels last, which convolutions are fastest
-    with, on a CPU and on a GPU."""
+    """The network of a contract. Its weights lie channels last, which convolutions are mostly
+    fastest with, on a CPU and on a GPU; `ImageNetwork.lay_out` changes that."""
     widths = [section.width * 2**stage for stage in range(len(section.blocks))]
     skipped = skip_chances(sum(section.blocks), section.stochastic_depth)
     layers: list[nn.Module] = [_stem(section, shape.size[0])]
@@ -38,7 +38,7 @@ def build_resnet(section: ResNet, shape: ImageShape) -> ImageNetwork:
     body = nn.Sequential(*layers, *head)
     _start(body)
     network = ImageNetwork(shape, body)
-    network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    network.lay_out(torch.channels_last)
     return network
 
 
@@ -55,13 +55,19 @@ class ImageNetwork(nn.Module):
         self.register_buffer("mean", mean.view(1, -1, 1, 1).float())
         self.register_buffer("factor", (1 / deviation).view(1, -1, 1, 1).float())
         self.body = body
+        self._memory_format = torch.contiguous_format
+
+    def lay_out(self, memory_format: torch.memory_format) -> None:
+        """Compute over this layout of images and convolutions from now on."""
+        self._memory_format = memory_format
+        self.to(memory_format=memory_format)  # type: ignore[call-overload]
 
     def forward(
         self, pixels: UInt8[Tensor, "B C H W"] | Float[Tensor, "B C H W"]
     ) -> Float[Tensor, "B outputs"]:
         """Logits."""
         scaled = (pixels.to(self.mean.dtype) - self.mean) * self.factor
-        out: Tensor = self.body(scaled.contiguous(memory_format=torch.channels_last))
+        out: Tensor = self.body(scaled.contiguous(memory_format=self._memory_format))
         return out
 
 

@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TypeVar, final
-
-from pydantic import BaseModel
 
 from trainwright.contract.data import AutoSplit, Data, RandomSplit, StratifiedSplit, TableData
 from trainwright.contract.document import Contract
@@ -21,6 +16,7 @@ from trainwright.contract.training import EarlyStopping, Training
 from trainwright.core.files import Json
 from trainwright.data.reading import DataFacts
 from trainwright.planner.checkpoint_choices import checkpoint_choices
+from trainwright.planner.choosing import Choice, Choosing
 from trainwright.planner.device import DeviceFacts
 from trainwright.planner.estimate import steps_per_epoch, train_rows_of
 from trainwright.planner.optimizer_choices import learning_rates
@@ -30,37 +26,6 @@ _FEWEST_EPOCHS, _MOST_EPOCHS = 10, 100
 _BATCH, _SMALLEST_BATCH = 256, 16
 _FEW_ROWS = 10_000
 
-S = TypeVar("S", bound=BaseModel)
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """What a plan decided where the contract says `auto`, and why."""
-
-    path: str
-    value: Json
-    reason: str
-
-    def to_json(self) -> Json:
-        """The fields by name."""
-        return {"path": self.path, "value": self.value, "reason": self.reason}
-
-
-@final
-@dataclass(slots=True)
-class _Choosing:
-    """The choices made so far. `take` changes one section by its `auto` fields only."""
-
-    made: list[Choice] = field(default_factory=list)
-
-    def take(self, section: S, prefix: str, chosen: Mapping[str, tuple[Json, str]]) -> S:
-        """`section` with each field that is `auto` set as chosen: name -> (value, reason)."""
-        open_fields = {key: chosen[key] for key in chosen if getattr(section, key) == "auto"}
-        for key, (value, reason) in open_fields.items():
-            self.made.append(Choice(f"{prefix}.{key}" if prefix else key, value, reason))
-        return section.model_copy(update={key: value for key, (value, _) in open_fields.items()})
-
 
 def decide(
     contract: Contract, facts: DataFacts, device: DeviceFacts
@@ -68,9 +33,10 @@ def decide(
     """The contract without any `auto` that is not a rule of its own, and what was chosen.
 
     The width of embeddings stays `auto`: it is a rule for each column. So do the kinds of columns,
-    which stand in the data's facts, and `data.positive` where there are not two classes.
+    which stand in the data's facts, and `data.positive` where there are not two classes. Number
+    format and kernels of a network follow once its size is known: `decide_compute`.
     """
-    choosing = _Choosing()
+    choosing = Choosing()
     contract = _task(contract, facts, choosing)
     contract = contract.model_copy(
         update={
@@ -89,12 +55,12 @@ def decide(
     ]
     contract = contract.model_copy(update={"slices": tuple(slices)})
     if not isinstance(contract.model, Boosting | Linear):
-        training = _training(contract, facts, device, choosing)
+        training = _training(contract, facts, choosing)
         contract = contract.model_copy(update={"training": training})
     return contract, tuple(choosing.made)
 
 
-def _task(contract: Contract, facts: DataFacts, choosing: _Choosing) -> Contract:
+def _task(contract: Contract, facts: DataFacts, choosing: Choosing) -> Contract:
     target = facts.target
     if target.kind == "numbers":
         chosen = ("regression", f"the target is a number with {target.distinct:,} different values")
@@ -105,7 +71,7 @@ def _task(contract: Contract, facts: DataFacts, choosing: _Choosing) -> Contract
     return choosing.take(contract, "", {"task": chosen})
 
 
-def _metric(contract: Contract, facts: DataFacts, choosing: _Choosing) -> Metric:
+def _metric(contract: Contract, facts: DataFacts, choosing: Choosing) -> Metric:
     if contract.task == "regression":
         chosen = ("rmse", "the target is a number")
     elif contract.task == "generation":
@@ -119,11 +85,11 @@ def _metric(contract: Contract, facts: DataFacts, choosing: _Choosing) -> Metric
     return choosing.take(contract.metric, "metric", {"name": chosen})
 
 
-def _slice(part: Slice, at: int, metric: Metric, choosing: _Choosing) -> Slice:
+def _slice(part: Slice, at: int, metric: Metric, choosing: Choosing) -> Slice:
     return choosing.take(part, f"slices.{at}", {"metric": (metric.name, "the contract's metric")})
 
 
-def _data(contract: Contract, facts: DataFacts, device: DeviceFacts, choosing: _Choosing) -> Data:
+def _data(contract: Contract, facts: DataFacts, device: DeviceFacts, choosing: Choosing) -> Data:
     on_gpu = device.kind == "cuda"
     data = choosing.take(
         contract.data,
@@ -138,7 +104,7 @@ def _data(contract: Contract, facts: DataFacts, device: DeviceFacts, choosing: _
     return _table(contract, data, facts, choosing)
 
 
-def _table(contract: Contract, data: TableData, facts: DataFacts, choosing: _Choosing) -> TableData:
+def _table(contract: Contract, data: TableData, facts: DataFacts, choosing: Choosing) -> TableData:
     if contract.task == "classification" and len(facts.target.classes) == 2:
         rarer = min(facts.target.classes, key=lambda name: (facts.target.classes[name], name))
         share = facts.target.classes[rarer] / max(1, sum(facts.target.classes.values()))
@@ -170,30 +136,22 @@ def _features(model: Model) -> dict[str, tuple[Json, str]]:
     return {"numeric": numeric, "impute": ("median", "the model cannot read a missing number")}
 
 
-def _model(model: Model, facts: DataFacts, choosing: _Choosing) -> Model:
+def _model(model: Model, facts: DataFacts, choosing: Choosing) -> Model:
     if isinstance(model, Pretrained):
         labels = max(1, len(facts.target.classes))
         return choosing.take(model, "model", {"num_labels": (labels, "as many as the data has")})
     return model
 
 
-def _training(
-    contract: Contract, facts: DataFacts, device: DeviceFacts, choosing: _Choosing
-) -> Training:
+def _training(contract: Contract, facts: DataFacts, choosing: Choosing) -> Training:
     rows = train_rows_of(contract, facts)
     training = _batches(contract, rows, choosing)
     in_epoch = steps_per_epoch(rows, settled(training.effective_batch_size))
     epochs = min(_MOST_EPOCHS, max(_FEWEST_EPOCHS, math.ceil(_STEPS_WANTED / in_epoch)))
-    bf16 = device.kind == "cuda" and device.has_bf16
     training = choosing.take(
         training,
         "training",
-        {
-            "num_epochs": (epochs, f"about {epochs * in_epoch:,} steps of {in_epoch:,} an epoch"),
-            "mixed_precision": ("bf16", "the GPU computes in bf16")
-            if bf16
-            else ("fp32", "no GPU that computes in bf16"),
-        },
+        {"num_epochs": (epochs, f"about {epochs * in_epoch:,} steps of {in_epoch:,} an epoch")},
     )
     optimizer = choosing.take(
         training.optimizer, "training.optimizer", learning_rates(training.optimizer)
@@ -213,7 +171,7 @@ def _training(
     )
 
 
-def _loss(contract: Contract, choosing: _Choosing) -> Loss:
+def _loss(contract: Contract, choosing: Choosing) -> Loss:
     loss = contract.training.loss
     if not isinstance(loss, AutoLoss):
         return loss
@@ -227,7 +185,7 @@ def _loss(contract: Contract, choosing: _Choosing) -> Loss:
     return chosen
 
 
-def _early_stopping(training: Training, metric: Metric, choosing: _Choosing) -> Json:
+def _early_stopping(training: Training, metric: Metric, choosing: Choosing) -> Json:
     stopping = training.early_stopping
     if not isinstance(stopping, EarlyStopping):
         return stopping
@@ -242,7 +200,7 @@ def _early_stopping(training: Training, metric: Metric, choosing: _Choosing) -> 
     return choosing.take(stopping, path, {"mode": (direction, f"{better} {watched} is better")})
 
 
-def _batches(contract: Contract, rows: int, choosing: _Choosing) -> Training:
+def _batches(contract: Contract, rows: int, choosing: Choosing) -> Training:
     """The three sizes whose product must be right; the rules have checked those that are given."""
     training = contract.training
     devices = settled(contract.distributed.num_gpus)

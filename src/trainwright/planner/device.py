@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import os
+import shutil
 from dataclasses import dataclass
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Literal, final
 
 from trainwright.core.files import Json
+
+_FP8_CAPABILITY = (8, 9)
+_BF16_FLAGS = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
+"""What Linux calls instructions that multiply bf16 numbers, on x86 and on ARM."""
 
 
 @final
@@ -15,11 +21,14 @@ from trainwright.core.files import Json
 class DeviceFacts:
     """The device that a network would be trained on. `memory_bytes` is the GPU's, and 0 on a CPU;
     `cores` are those this process may use, `threads` those that torch computes with: the bits of a
-    result depend on them."""
+    result depend on them. `can_compile`: there is what torch.compile needs, a C++ compiler for a
+    CPU or Triton for a GPU."""
 
     kind: Literal["cpu", "cuda"] = "cpu"
     name: str = "CPU"
     has_bf16: bool = False
+    has_fp8: bool = False
+    can_compile: bool = False
     memory_bytes: int = 0
     cores: int = 1
     threads: int = 1
@@ -30,6 +39,8 @@ class DeviceFacts:
             "kind": self.kind,
             "name": self.name,
             "has_bf16": self.has_bf16,
+            "has_fp8": self.has_fp8,
+            "can_compile": self.can_compile,
             "memory_bytes": self.memory_bytes,
             "cores": self.cores,
             "threads": self.threads,
@@ -48,13 +59,34 @@ def read_device(for_network: bool) -> DeviceFacts:
 
     threads = torch.get_num_threads()
     if not torch.cuda.is_available():
-        return DeviceFacts(cores=cores, threads=threads)
+        return DeviceFacts(
+            has_bf16=_cpu_has_bf16(),
+            can_compile=_has_cpp_compiler(),
+            cores=cores,
+            threads=threads,
+        )
     properties = torch.cuda.get_device_properties(0)
     return DeviceFacts(
         kind="cuda",
         name=properties.name,
         has_bf16=torch.cuda.is_bf16_supported(),
+        has_fp8=(properties.major, properties.minor) >= _FP8_CAPABILITY,
+        can_compile=find_spec("triton") is not None,
         memory_bytes=properties.total_memory,
         cores=cores,
         threads=threads,
     )
+
+
+def _cpu_has_bf16() -> bool:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(errors="replace").splitlines()
+    except OSError:
+        return False
+    flags = (line for line in lines if line.startswith(("flags", "Features")))
+    return bool(_BF16_FLAGS & set(next(flags, "").split()))
+
+
+def _has_cpp_compiler() -> bool:
+    named = (os.environ.get("CXX", ""), "g++", "clang++")
+    return any(shutil.which(name) for name in named if name)

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import final
 
 from trainwright.contract.document import Contract
 from trainwright.contract.model import Boosting, Linear, Pretrained
 from trainwright.contract.reading import Document, placed
+from trainwright.contract.training import Training
 from trainwright.core.errors import ContractMistake
 from trainwright.core.files import Json
 from trainwright.core.hashing import hash_value
 from trainwright.data.reading import DataFacts
+from trainwright.model.counting import count_products
 from trainwright.model.shape import Shape
-from trainwright.planner.choices import Choice, decide
+from trainwright.planner.choices import decide
+from trainwright.planner.choosing import Choice, Choosing
+from trainwright.planner.compute_choices import decide_compute, open_paths, work_of
 from trainwright.planner.data_rules import problems_with_data
 from trainwright.planner.device import DeviceFacts
+from trainwright.planner.device_rules import problems_with_device
 from trainwright.planner.estimate import Estimate, estimate_run
 
 
@@ -24,21 +30,52 @@ from trainwright.planner.estimate import Estimate, estimate_run
 class Plan:
     """A contract with every `auto` decided, why, and what it will take.
 
-    `hash` is a SHA-256 over the decided contract and the content of its data files: runs of equal
-    hashes are the same experiment.
+    What only a measurement on the machine can tell is `auto` until the run starts. `files` are the
+    SHA-256 of the data files.
     """
 
     contract: Contract
     choices: tuple[Choice, ...]
     estimate: Estimate
-    hash: str
+    files: tuple[str, ...]
 
-    def with_shape(self, shape: Shape) -> Plan:
-        """The plan once the data is encoded: a network's parameters are known then."""
+    @property
+    def hash(self) -> str:
+        """A SHA-256 over the decided contract and the content of its data files: runs of equal
+        hashes are the same experiment."""
+        contract = self.contract.model_dump(mode="json")
+        return hash_value({"contract": contract, "files": list(self.files)})
+
+    @property
+    def open_paths(self) -> tuple[str, ...]:
+        """What is still `auto`, as only a measurement can decide it."""
+        is_network = not isinstance(self.contract.model, Boosting | Linear | Pretrained)
+        return open_paths(self.contract.training) if is_network else ()
+
+    @property
+    def steps(self) -> int:
+        """Most optimizer steps of a network's run."""
+        most = self.contract.training.stop.max_steps
+        return self.estimate.steps if most == "off" else min(most, self.estimate.steps)
+
+    def with_shape(self, shape: Shape, device: DeviceFacts) -> Plan:
+        """The plan once the data is encoded: the size of a network is known then, and what follows
+        from it is decided."""
         model = self.contract.model
         if isinstance(model, Boosting | Linear | Pretrained):
             return self
-        return replace(self, estimate=self.estimate.with_parameters(model, shape))
+        choosing = Choosing()
+        work = work_of(self.contract.training, count_products(model, shape), self.steps)
+        training = decide_compute(self.contract, work, device, choosing)
+        return replace(
+            self.with_training(training, choosing.made),
+            estimate=self.estimate.with_parameters(model, shape),
+        )
+
+    def with_training(self, training: Training, choices: Iterable[Choice]) -> Plan:
+        """The plan with more of its training section decided."""
+        contract = self.contract.model_copy(update={"training": training})
+        return replace(self, contract=contract, choices=(*self.choices, *choices))
 
     def to_json(self) -> Json:
         """Everything, as JSON."""
@@ -54,7 +91,7 @@ def plan(document: Document, facts: DataFacts, device: DeviceFacts) -> Plan:
     """Decide everything that the contract leaves open, for this data on this device.
 
     Raises:
-        ContractMistake: every problem of the contract that only its data could show.
+        ContractMistake: every problem of the contract that only its data or the device could show.
     """
     contract, choices = decide(document.contract, facts, device)
     # A value that was decided only repeats the one it follows from, which has its own problem.
@@ -64,16 +101,12 @@ def plan(document: Document, facts: DataFacts, device: DeviceFacts) -> Plan:
         for problem in problems_with_data(contract, facts, document.written)
         if problem.path not in decided
     ]
+    problems += problems_with_device(contract, device)
     if problems:
         raise ContractMistake(placed(problems, document.source))
     return Plan(
         contract=contract,
         choices=choices,
         estimate=estimate_run(contract, facts),
-        hash=hash_value(
-            {
-                "contract": contract.model_dump(mode="json"),
-                "files": [file.sha256 for file in facts.files],
-            }
-        ),
+        files=tuple(file.sha256 for file in facts.files),
     )

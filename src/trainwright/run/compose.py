@@ -21,9 +21,8 @@ from trainwright.data.prepared import Prepared
 from trainwright.engine.faults import with_fault_points
 from trainwright.engine.job import Job
 from trainwright.engine.stop import Patience, Reserve, StopRequested, TimeLimit
-from trainwright.model.build import build_network
+from trainwright.model.build import build_network, lay_out
 from trainwright.objective.build import build_loss
-from trainwright.objective.losses import Mixed, Objective, Supervised
 from trainwright.optim.weights import Weights
 from trainwright.planner.plan import Plan
 from trainwright.predictor.network import NetworkScorer
@@ -36,7 +35,7 @@ from trainwright.run.ending import (
     build_target,
     name_budget,
 )
-from trainwright.run.feeding import blends, build_feed, class_rows, target_unit
+from trainwright.run.feeding import build_feed, build_objective, class_rows, target_unit
 from trainwright.run.length import length_of, ramped_source
 from trainwright.run.measuring import Measurable, Measured, build_measured
 from trainwright.run.shapes import shape_of
@@ -66,9 +65,10 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
     seed_generators(contract.seed)
     shape = shape_of(prepared)
     model = build_network(section, shape).to(device)
+    lay_out(model, settled(training.compute.memory_format))
     scorer = NetworkScorer(section, shape, prepared.target, model)
     loss = build_loss(training.loss, class_rows(prepared), device)
-    objective: Objective = Mixed(loss) if blends(contract) else Supervised(loss)
+    objective = build_objective(contract, loss)
     feed = build_feed(contract, prepared, device)
     length = length_of(contract, feed)
     patience = _patience(training)
@@ -86,7 +86,8 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
     tell = Observers([*run.observers, shown], run.screen.say).observe
     stepping = build_stepping(training, trained, feed, rules, contract.tracking, tell)
     measurable = Measurable(model, settled(training.mixed_precision), target_unit(prepared))
-    measured = build_measured(contract.tracking, measurable, run, tell, stepping.gauges)
+    watching = (stepping.gauges, stepping.probes)
+    measured = build_measured(contract.tracking, measurable, run, tell, *watching)
     validation = Validation(prepared, scorer, plan, validation_loss(loss, model, prepared, device))
     job = Job(
         model=model,

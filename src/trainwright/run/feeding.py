@@ -19,6 +19,7 @@ from trainwright.data.store import Batch, Store, TensorStore, WindowStore
 from trainwright.data.table import ImageInputs, Integers, Part, TableInputs, TokenInputs
 from trainwright.data.target import Classes, Numbers
 from trainwright.data.vocabulary import TextVocabulary
+from trainwright.objective.losses import Mixed, Objective, Supervised, TargetLoss
 
 
 def build_feed(contract: Contract, prepared: Prepared, device: torch.device) -> Feed:
@@ -41,6 +42,11 @@ def blends(contract: Contract) -> bool:
     """Whether training images are blended, so that a row has two labels."""
     augment = contract.data.augment if isinstance(contract.data, ImageData) else Augment()
     return bool(augment.mixup or augment.cutmix)
+
+
+def build_objective(contract: Contract, loss: TargetLoss) -> Objective:
+    """What a step makes small: the loss of rows, blended or not."""
+    return Mixed(loss) if blends(contract) else Supervised(loss)
 
 
 def class_rows(prepared: Prepared) -> Integers:

@@ -62,7 +62,7 @@ def open_run(request: Request, ready: Ready, screen: Screen) -> Iterator[Started
         Mistake: the name is taken, or the run to resume is another one; nothing was written.
         DataChanged: the data is not the data the run was started on. RunLocked: it is in use.
     """
-    folder = _to_resume(request, ready) if request.resume else _new(request, ready)
+    folder = find_resumed(request, ready) if request.resume else _new(request, ready)
     with folder.lock():
         reached("open")
         tidy(folder)
@@ -101,7 +101,12 @@ def _new(request: Request, ready: Ready) -> RunFolder:
     return RunFolder.create_next(request.runs, ready.plan.contract.name)
 
 
-def _to_resume(request: Request, ready: Ready) -> RunFolder:
+def find_resumed(request: Request, ready: Ready) -> RunFolder:
+    """The run to go on with.
+
+    Raises:
+        Mistake: there is none.
+    """
     if request.name:
         return RunFolder.find(request.runs, request.name)
     contract_name = ready.plan.contract.name
@@ -136,7 +141,7 @@ def _check_same(folder: RunFolder, ready: Ready) -> str:
 
     How a run is resumed may differ. Returns what is to be noted of changed data.
     """
-    before = _read_started(folder)
+    before = read_started(folder)
     after = ready.plan.to_json()
     compared = [{**one["contract"], "resume": ""} for one in (before, after)]
     changed = list(_differences(compared[0], compared[1], ""))
@@ -167,7 +172,7 @@ def _check_same(folder: RunFolder, ready: Ready) -> str:
     return f"the data has changed since the run was started: {what}"
 
 
-def _read_started(folder: RunFolder) -> Json:
+def read_started(folder: RunFolder) -> Json:
     """The plan that the run was started with.
 
     Raises:

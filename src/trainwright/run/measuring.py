@@ -57,8 +57,9 @@ def build_measured(
     run: RunContext,
     tell: Callable[[Noted], None],
     gauges: Sequence[Gauge] = (),
+    probes: Sequence[Probe] = (),
 ) -> Measured:
-    """What the contract wants measured; `gauges` have numbers beside."""
+    """What the contract wants measured; `gauges` have numbers beside, `probes` are there too."""
     if section.windows == "off":
         return Measured()
     device = next(trained.model.parameters()).device
@@ -72,7 +73,7 @@ def build_measured(
         told=told_of(run.folder.events),
         read=reader(device),
     )
-    return Measured((windows,), (utilisation, layers), {"windows": windows})
+    return Measured((windows,), (*probes, utilisation, layers), {"windows": windows})
 
 
 def told_of(events: Path) -> set[tuple[str, int]]:

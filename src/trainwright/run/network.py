@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import final
-
-import torch
 
 from trainwright.checkpoint.evaluated import evaluated_part
 from trainwright.checkpoint.store import Loaded
@@ -14,12 +10,12 @@ from trainwright.contract.model import Network
 from trainwright.core.errors import Mistake, Problem
 from trainwright.data.prepared import Prepared
 from trainwright.engine.loop import fit
-from trainwright.engine.precision import matrix_products
 from trainwright.planner.plan import Plan
 from trainwright.predictor.predictor import Predictor
 from trainwright.run.compose import Composed, compose
 from trainwright.run.context import RunContext
 from trainwright.run.fitted import Fitted
+from trainwright.run.kernels import kernels
 
 
 @final
@@ -32,8 +28,7 @@ class NetworkLearner:
 
     def fit(self, prepared: Prepared, run: RunContext) -> Fitted:
         """Train, going on from the newest checkpoint of the run if it has one."""
-        choice = self._plan.contract.training.mixed_precision
-        with _deterministic(), matrix_products(choice):
+        with kernels(self._plan.contract.training):
             composed = compose(self._section, self._plan, prepared, run)
             self._check_resumable(composed, run)
             ended = fit(composed.job)
@@ -66,18 +61,3 @@ class NetworkLearner:
                     fix="start a new run without --resume",
                 )
             )
-
-
-@contextmanager
-def _deterministic() -> Iterator[None]:
-    """On a CPU only algorithms that give the same bits every time; the caller's setting comes back.
-
-    On a GPU some operations have no such algorithm, and a run must not fail for that.
-    """
-    # Not `use_deterministic_algorithms`: it imports the compiler, which takes longer than torch.
-    before = torch.get_deterministic_debug_mode()
-    torch.set_deterministic_debug_mode(before if torch.cuda.is_available() else "error")
-    try:
-        yield
-    finally:
-        torch.set_deterministic_debug_mode(before)

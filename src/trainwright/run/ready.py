@@ -77,7 +77,7 @@ def make_ready(request: Request, stages: Stages, screen: Screen) -> Ready:
         prepared = prepare(raw, decided.contract.data, task, contract.seed)
         # Asked again when the model is judged: a mistake in a condition is told before training.
         find_slices(contract.slices, prepared.train.frame)
-    decided = decided.with_shape(shape_of(prepared))
+    decided = decided.with_shape(shape_of(prepared), device)
     notes = (labelled("note", note) for note in document.notes)
     for line in (*notes, *describe_data(raw, prepared), describe_plan(decided)):
         screen.say(line)

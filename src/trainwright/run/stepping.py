@@ -16,8 +16,10 @@ from trainwright.contract.training import Training
 from trainwright.data.feed import Feed
 from trainwright.engine.caution import Caution
 from trainwright.engine.clipping import build_clipping
+from trainwright.engine.compiling import CompiledObjective
 from trainwright.engine.guard import Guard, PolicyGuard
 from trainwright.engine.interval import Due
+from trainwright.engine.measuring import Probe
 from trainwright.engine.noise_scale import NoiseScale
 from trainwright.engine.out_of_memory import AlsoAfterSplit, MemoryGuard, SplittingStep
 from trainwright.engine.precision import LossScale, Precision, build_precision
@@ -60,6 +62,7 @@ class Stepping:
     caution: Caution
     state: Mapping[str, Stateful]
     gauges: tuple[Gauge, ...]
+    probes: tuple[Probe, ...]
     splitting: SplittingStep
 
     def saved(self, every: Due) -> Due:
@@ -79,11 +82,16 @@ def build_stepping(
     `tell` when memory runs out."""
     device = trained.device
     clipping = build_clipping(training.gradient_clipping)
-    precision = build_precision(settled(training.mixed_precision), device)
+    precision = build_precision(settled(training.mixed_precision), trained.model, device)
+    objective = trained.objective
+    probes: tuple[Probe, ...] = ()
+    if training.compute.compile == "on":
+        objective = compiled = CompiledObjective(objective)
+        probes = (compiled,)
     noise = _noise_scale(tracking, trained, precision)
     whole = OptimizerStep(
         trained.model,
-        noise[0].objective(trained.objective) if noise else trained.objective,
+        noise[0].objective(objective) if noise else objective,
         trained.optimizer,
         clipping=clipping,
         precision=precision,
@@ -106,7 +114,7 @@ def build_stepping(
         watched = WatchedStep(step, rules, _window(device), reader(device))
         state["stop"] = watched
         step = watched
-    return Stepping(step, MemoryGuard(guard, splitting), caution, state, noise, splitting)
+    return Stepping(step, MemoryGuard(guard, splitting), caution, state, noise, probes, splitting)
 
 
 def _build_guard(

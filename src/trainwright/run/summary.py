@@ -16,6 +16,7 @@ from trainwright.data.reading import RawTable
 from trainwright.data.target import NextToken, Numbers
 from trainwright.data.vocabulary import TextVocabulary
 from trainwright.data.wording import some
+from trainwright.planner.choosing import Choice
 from trainwright.planner.estimate import Estimate
 from trainwright.planner.plan import Plan
 from trainwright.tracking.console import LABEL_WIDTH
@@ -85,10 +86,12 @@ def describe_plan(decided: Plan) -> str:
             parts.append(f"penalty {model.penalty:g}")
         case Mlp() | TabularResNet() | ResNet() | Gpt():
             training = contract.training
+            form = training.mixed_precision
             parts.append(
                 f"at most {training.num_epochs} epochs of {estimate.steps_per_epoch:,} steps, "
                 f"{_growing(estimate, settled(training.num_epochs))}"
-                f"{training.effective_batch_size} rows a step, {training.mixed_precision}"
+                f"{training.effective_batch_size} rows a step, "
+                f"{'number format to be measured' if form == 'auto' else form}"
             )
         case Pretrained():
             parts.append(model.architecture)
@@ -101,6 +104,12 @@ def _growing(estimate: Estimate, epochs: int) -> str:
     if estimate.steps == epochs * estimate.steps_per_epoch:
         return ""
     return f"{estimate.steps:,} in all, "
+
+
+def describe_choice(choice: Choice) -> str:
+    """What was measured, in a line."""
+    name = choice.path.rpartition(".")[2].replace("_", " ")
+    return labelled("measured", f"{name} {choice.value}: {choice.reason}")
 
 
 def _target(prepared: Prepared) -> str:

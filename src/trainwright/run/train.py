@@ -21,6 +21,7 @@ from trainwright.run.judged import read_judged, write_judged
 from trainwright.run.learners import build_learner
 from trainwright.run.ready import Ready, Request, make_ready
 from trainwright.run.result import Result
+from trainwright.run.settling import settle
 from trainwright.run.stages import Screen, Stages
 from trainwright.run.summary import labelled
 
@@ -34,7 +35,7 @@ def train(request: Request, screen: Screen) -> Result:
     """
     reached("start")
     stages = Stages()
-    ready = make_ready(request, stages, screen)
+    ready = settle(request, make_ready(request, stages, screen), stages, screen)
     reached("ready")
     with open_run(request, ready, screen) as started:
         if isinstance(started, FinishedRun):

@@ -221,9 +221,9 @@ def test_missing_sections_are_named_together_with_examples(tmp_path: Path) -> No
             "",
         ),
         (
-            "training: {mixed_precision: fp8}",
+            "training: {mixed_precision: int8}",
             "training.mixed_precision",
-            "one of: auto, fp32, tf32, bf16, fp16",
+            "one of: auto, fp32, tf32, bf16, fp16, fp8",
             "",
         ),
         ("training: {checkpointing: {save_optimizer_state: yes}}",

@@ -14,6 +14,7 @@ from trainwright.data.prepare import prepare_table
 from trainwright.data.reading import DataFacts, read_table
 from trainwright.data.sources import FileVersion
 from trainwright.data.target_column import TargetFacts
+from trainwright.model.shape import TableShape
 from trainwright.planner.device import DeviceFacts
 from trainwright.planner.plan import Plan, plan
 
@@ -57,7 +58,8 @@ def document(folder: Path, *overrides: str) -> Document:
 def planned(
     folder: Path, *overrides: str, data: DataFacts | None = None, device: DeviceFacts = CPU
 ) -> Plan:
-    return plan(document(folder, *overrides), facts() if data is None else data, device)
+    made = plan(document(folder, *overrides), facts() if data is None else data, device)
+    return made.with_shape(TableShape(4, (9,), 2), device)
 
 
 def problems(folder: Path, *overrides: str, data: DataFacts | None = None) -> Sequence[Problem]:
@@ -118,6 +120,7 @@ def test_what_is_written_stays(tmp_path: Path) -> None:
         "training.num_epochs=3",
         "training.batch_size=10",
         "training.mixed_precision=bf16",
+        "training.compute={matrix_products: exact, memory_format: contiguous, compile: off}",
         "training.optimizer.learning_rate=0.5",
         "training.checkpointing={save_every_n_steps: 7, rank_by: val_loss, save_every_minutes: 3}",
         "training.early_stopping={metric: val_loss}",

@@ -1,0 +1,45 @@
+"""What a plan decided, and how it takes its choices down."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar, final
+
+from pydantic import BaseModel
+
+from trainwright.core.files import Json
+
+S = TypeVar("S", bound=BaseModel)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a plan decided where the contract says `auto`, and why. `measured` are the numbers of a
+    choice by measurement."""
+
+    path: str
+    value: Json
+    reason: str
+    measured: Mapping[str, Json] = field(default_factory=dict)
+
+    def to_json(self) -> Json:
+        """The fields by name; `measured` where something was."""
+        numbers = {"measured": dict(self.measured)} if self.measured else {}
+        return {"path": self.path, "value": self.value, "reason": self.reason, **numbers}
+
+
+@final
+@dataclass(slots=True)
+class Choosing:
+    """The choices made so far. `take` changes one section by its `auto` fields only."""
+
+    made: list[Choice] = field(default_factory=list)
+
+    def take(self, section: S, prefix: str, chosen: Mapping[str, tuple[Json, str]]) -> S:
+        """`section` with each field that is `auto` set as chosen: name -> (value, reason)."""
+        open_fields = {key: chosen[key] for key in chosen if getattr(section, key) == "auto"}
+        for key, (value, reason) in open_fields.items():
+            self.made.append(Choice(f"{prefix}.{key}" if prefix else key, value, reason))
+        return section.model_copy(update={key: value for key, (value, _) in open_fields.items()})

@@ -1,0 +1,43 @@
+"""What a contract asks for and the device cannot do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainwright.contract.document import Contract
+from trainwright.contract.model import Boosting, Linear, Pretrained
+from trainwright.core.errors import Problem
+from trainwright.planner.compute_choices import COMPILE, FORMAT, PRODUCTS
+from trainwright.planner.device import DeviceFacts
+
+
+def problems_with_device(contract: Contract, device: DeviceFacts) -> Iterator[Problem]:
+    """Each with its path, without places."""
+    if isinstance(contract.model, Boosting | Linear | Pretrained):
+        return
+    training = contract.training
+    if training.mixed_precision == "fp8" and not device.has_fp8:
+        yield Problem(
+            f"{device.name} does not compute in fp8",
+            path=FORMAT,
+            found="fp8",
+            expected="a GPU of compute capability 8.9 or above",
+            fix="write bf16, or train on such a GPU",
+        )
+    if training.compute.matrix_products == "onednn" and device.kind != "cpu":
+        yield Problem(
+            f"oneDNN does not compute on {device.name}",
+            path=PRODUCTS,
+            found="onednn",
+            expected="a CPU",
+            fix="write exact, or mixed_precision: tf32 for faster products on a GPU",
+        )
+    if training.compute.compile == "on" and not device.can_compile:
+        needed = "Triton" if device.kind == "cuda" else "a C++ compiler, g++ or clang++"
+        yield Problem(
+            "what torch.compile needs is not installed",
+            path=COMPILE,
+            found="on",
+            expected=needed,
+            fix=f"install {needed}, or write off",
+        )

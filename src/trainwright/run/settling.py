@@ -1,0 +1,65 @@
+"""What only the machine can tell of a plan: measured at the start of a run, and kept when it goes
+on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from trainwright.contract.model import Boosting, Linear, Pretrained
+from trainwright.contract.training import Training
+from trainwright.core.files import Json
+from trainwright.planner.choosing import Choice
+from trainwright.planner.compute_choices import open_paths
+from trainwright.planner.compute_trials import measure_compute, take_choices
+from trainwright.planner.plan import Plan
+from trainwright.run.folders import find_resumed, read_started
+from trainwright.run.ready import Ready, Request
+from trainwright.run.stages import Screen, Stages
+from trainwright.run.summary import describe_choice
+
+
+def settle(request: Request, ready: Ready, stages: Stages, screen: Screen) -> Ready:
+    """The same with nothing left open in its plan. Writes nothing.
+
+    A run that goes on computes as its first start chose, and nothing is measured: another choice
+    would give other bits.
+
+    Raises:
+        Mistake: there is no run to go on with.
+    """
+    if isinstance(ready.plan.contract.model, Boosting | Linear | Pretrained):
+        return ready
+    if request.resume:
+        started = read_started(find_resumed(request, ready))
+        return replace(
+            ready, plan=_as_started(ready.plan, ready.document.contract.training, started)
+        )
+    if not ready.plan.open_paths:
+        return ready
+    with stages("measure"):
+        # Imported here: only networks need torch.
+        from trainwright.run.trial import build_trial
+
+        settled = measure_compute(ready.plan, build_trial(ready.plan, ready.prepared))
+    for choice in settled.choices[len(ready.plan.choices) :]:
+        screen.say(describe_choice(choice))
+    return replace(ready, plan=settled)
+
+
+def _as_started(plan: Plan, written: Training, started: Json) -> Plan:
+    """The plan with what its first start chose where the contract says `auto`."""
+    recorded = {choice["path"]: choice for choice in started["choices"]}
+    kept = [
+        Choice(path, recorded[path]["value"], recorded[path]["reason"], _numbers(recorded[path]))
+        for path in open_paths(written)
+        if path in recorded
+    ]
+    paths = {choice.path for choice in kept}
+    others = tuple(choice for choice in plan.choices if choice.path not in paths)
+    training = take_choices(plan.contract.training, kept)
+    return replace(plan, choices=others).with_training(training, kept)
+
+
+def _numbers(choice: Json) -> dict[str, Json]:
+    numbers: dict[str, Json] = choice.get("measured", {})
+    return numbers

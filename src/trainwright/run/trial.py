@@ -1,0 +1,97 @@
+"""The ways in which a plan's model could be computed, measured with its own batches.
+
+Needs torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import final
+
+import torch
+from torch import nn
+
+from trainwright.checkpoint.random_state import RandomState
+from trainwright.contract.model import Boosting, Linear, Pretrained
+from trainwright.data.prepared import Prepared
+from trainwright.data.store import Batch
+from trainwright.engine.compiling import CompiledObjective, compiling
+from trainwright.engine.kernels import MatrixProducts, deterministic, matrix_products
+from trainwright.engine.precision import build_precision
+from trainwright.engine.trial import Trials, Tried, Way, product_error
+from trainwright.model.build import build_network, lay_out
+from trainwright.objective.build import build_loss
+from trainwright.objective.losses import Objective
+from trainwright.planner.compute_trials import CompiledTiming, Failed, Setting, Timing
+from trainwright.planner.plan import Plan
+from trainwright.run.feeding import build_feed, build_objective, class_rows
+from trainwright.run.shapes import shape_of
+
+
+@final
+class ModelTrial:
+    """A model and a batch of its training, tried in several settings."""
+
+    def __init__(self, model: nn.Module, objective: Objective, batch: Batch) -> None:
+        self._model = model
+        self._objective = objective
+        self._device = next(model.parameters()).device
+        self._trials = Trials(model, batch)
+
+    def product_error(self) -> float:
+        """Of oneDNN, on matrices like the model's."""
+        return product_error(self._model)
+
+    def time(self, settings: Sequence[Setting]) -> Mapping[Setting, Timing | Failed]:
+        """Each setting, in turns."""
+        tried = self._trials.compare([self._way(setting) for setting in settings])
+        return {setting: _timing(one) for setting, one in zip(settings, tried, strict=True)}
+
+    def compile(self, setting: Setting) -> CompiledTiming | Failed:
+        """The setting in compiled kernels."""
+        with compiling("on"), deterministic(compiled=True):
+            way = self._way(setting, CompiledObjective(self._objective))
+            first, tried = self._trials.first_and_next(way)
+        if tried.failure:
+            return Failed(tried.failure)
+        return CompiledTiming(tried.seconds.passed, first)
+
+    def _way(self, setting: Setting, objective: Objective | None = None) -> Way:
+        return Way(
+            objective or self._objective,
+            build_precision(setting.precision, self._model, self._device),
+            partial(_kernels, setting),
+            partial(lay_out, self._model, setting.memory_format),
+        )
+
+
+def build_trial(plan: Plan, prepared: Prepared) -> ModelTrial:
+    """The trial of a plan: its network with the first weights, and the first micro-batch of its
+    training. Random numbers are left as they are found."""
+    contract = plan.contract
+    section = contract.model
+    assert not isinstance(section, Boosting | Linear | Pretrained), "only networks have steps"
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    numbers = RandomState().snapshot()
+    torch.manual_seed(contract.seed)
+    model = build_network(section, shape_of(prepared)).to(device)
+    RandomState().restore(numbers)
+    feed = build_feed(contract, prepared, device)
+    loss = build_loss(contract.training.loss, class_rows(prepared), device)
+    objective = build_objective(contract, loss)
+    return ModelTrial(model, objective, feed.next_step().micro_batches[0])
+
+
+@contextmanager
+def _kernels(setting: Setting) -> Iterator[None]:
+    products: MatrixProducts = "tf32" if setting.precision == "tf32" else setting.matrix_products
+    with deterministic(), matrix_products(products):
+        yield
+
+
+def _timing(tried: Tried) -> Timing | Failed:
+    if tried.failure:
+        return Failed(tried.failure)
+    return Timing(tried.seconds.used, tried.seconds.passed, tried.loss, tried.norm)
