@@ -35,6 +35,7 @@ from trainwright.contract.optimizer_rules import (
     check_warmup,
 )
 from trainwright.contract.ramp_rules import RAMP_RULES
+from trainwright.contract.tracking_rules import check_inspect
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.paths import check_name
 
@@ -352,6 +353,7 @@ RULES: tuple[Rule, ...] = (
     check_memory_format,
     check_matrix_products,
     rollback_has_the_optimizer,
+    check_inspect,
     check_metric,
     check_target,
     check_watched,

@@ -14,6 +14,7 @@ from trainwright.engine.windows import Window
 from trainwright.tracking.events import Number
 
 _DEPTH = 2
+_TINY = torch.finfo(torch.float32).tiny
 
 
 def group_of(parameter: str) -> str:
@@ -40,10 +41,10 @@ class LayerNorms:
 
     def __init__(self, model: nn.Module) -> None:
         self._named = list(model.named_parameters())
-        self._groups: list[str] = []
-        self._members = torch.zeros(0, 0)
         self._trained: list[str] = []
-        self._measured = torch.zeros(0, 3)
+        self._groups: list[str] = []
+        self._squares = torch.zeros(3, 0)
+        self._members = torch.zeros(0, 0)
 
     @contextmanager
     def measuring(self, work: StepBatches) -> Iterator[None]:  # noqa: ARG002
@@ -55,27 +56,27 @@ class LayerNorms:
         torch._foreach_sub_(changes, weights)
         absent = torch.zeros((), device=weights[0].device)
         gradients = [absent if p.grad is None else p.grad for _, p in trained]
-        norms = [torch._foreach_norm(each) for each in (weights, changes, gradients)]
-        columns = torch.stack([torch.stack(column) for column in norms], dim=1).double()
-        self._assign([name for name, _ in trained], columns.device)
+        norms = [*torch._foreach_norm(weights), *torch._foreach_norm(changes)]
+        norms += torch._foreach_norm(gradients)
+        self._assign([name for name, _ in trained], absent.device)
         # Double precision: in fp32 the products could be rounded to TensorFloat-32.
-        self._measured = (self._members @ columns.square()).sqrt()
+        squares = torch.stack(norms).double().square()
+        self._squares = squares.view(3, len(trained)) @ self._members
 
     def read(self, window: Window) -> Mapping[str, Number]:
         """The norms of the measured step, by group."""
-        weights, updates, gradients = self._measured.unbind(dim=1)
-        tiny = torch.finfo(torch.float32).tiny
-        total = torch.linalg.vector_norm(gradients).clamp_min(tiny)
-        before_clipping = gradients / total * window.steps[-1].gradient_norm
-        named = {
+        before_clipping = window.steps[-1].gradient_norm
+        weights, updates, gradients = self._squares.sqrt()
+        whole = self._squares[2].sum().sqrt().clamp_min(_TINY)
+        columns = {
             "weight_norm": weights,
-            "update_ratio": updates / weights.clamp_min(tiny),
-            "gradient_norm": before_clipping,
+            "update_ratio": updates / weights.clamp_min(_TINY),
+            "gradient_norm": gradients * (before_clipping / whole),
         }
         return {
             f"{what}/{group}": value
-            for what, values in named.items()
-            for group, value in zip(self._groups, values.unbind(), strict=True)
+            for what, values in columns.items()
+            for group, value in zip(self._groups, _scalars(values), strict=True)
         }
 
     def _assign(self, trained: Sequence[str], device: torch.device) -> None:
@@ -85,8 +86,10 @@ class LayerNorms:
         self._trained = list(trained)
         groups = [group_of(name) for name in trained]
         self._groups = list(dict.fromkeys(groups))
-        rows: list[Tensor] = [
-            torch.tensor([float(group == one) for one in groups], dtype=torch.float64)
-            for group in self._groups
-        ]
-        self._members = torch.stack(rows).to(device)
+        rows = [[float(one == group) for group in self._groups] for one in groups]
+        self._members = torch.tensor(rows, dtype=torch.float64, device=device)
+
+
+def _scalars(values: Tensor) -> Sequence[Number]:
+    """The numbers of a vector: as they are on a device, read where that is free."""
+    return values.tolist() if values.device.type == "cpu" else values.unbind()

@@ -26,12 +26,28 @@ class Probe(Protocol):
 
 @final
 class MeasuredStep:
-    """A step of which the last one of each window is measured; the others cost one comparison."""
+    """A step of which the last one of each window is measured; the others cost one comparison.
 
-    def __init__(self, step: Step, windows: Windows, probes: Sequence[Probe]) -> None:
+    Args:
+        step: what is measured.
+        windows: says when.
+        probes: measure the last step of each window.
+        inspections: measure that of every `every`-th window only.
+    """
+
+    def __init__(
+        self,
+        step: Step,
+        windows: Windows,
+        probes: Sequence[Probe],
+        inspections: Sequence[Probe] = (),
+        every: int = 1,
+    ) -> None:
         self._step = step
         self._windows = windows
         self._probes = tuple(probes)
+        self._inspections = tuple(inspections)
+        self._every = every
 
     def __call__(self, work: StepBatches) -> StepOutcome:
         """The step, measured if it is its turn."""
@@ -40,4 +56,7 @@ class MeasuredStep:
         with ExitStack() as measuring:
             for probe in self._probes:
                 measuring.enter_context(probe.measuring(work))
+            if self._windows.number % self._every == 0:
+                for probe in self._inspections:
+                    measuring.enter_context(probe.measuring(work))
             return self._step(work)

@@ -163,7 +163,7 @@ class Windows:
             if self._left <= 1:
                 self.closes_next = True
                 if not self._left:
-                    self._align(0)
+                    self._align(event.progress.step)
                     self._close(event.progress)
         elif not isinstance(event, StepKept):
             self._take(event)
@@ -222,9 +222,11 @@ class Windows:
         self._lines.cut(step)
 
     def _align(self, step: int) -> None:
+        self.number = step // self._steps + 1
+        """Which window of the run is open, from 1 on."""
         self._left = self._steps - step % self._steps
         self.closes_next = self._left == 1
-        """Whether the next applied step is the last of a window: the one that is measured."""
+        """Whether the next applied step is the last of its window: the one that is measured."""
 
     def _open(self, first: StepKept) -> None:
         if math.isnan(self._opened_at):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import final
 
 import torch
@@ -57,6 +58,23 @@ class GptNetwork(nn.Module):
             x = block(x, turn)
         return functional.linear(self.norm(x), self.embedding.weight)
 
+    @property
+    def projections(self) -> Mapping[str, nn.Module]:
+        """By the path of each block, the layer that makes its queries, keys and values."""
+        return {
+            f"blocks.{number}": block.get_submodule("queries_keys_values")
+            for number, block in enumerate(self.blocks)
+        }
+
+    def split(
+        self, block: str, projected: Float[Tensor, "B L D"]
+    ) -> Sequence[Float[Tensor, "B H L d"]]:
+        """The queries, keys and values that attention gets of what a projection gives."""
+        length = projected.shape[1]
+        module = self.get_submodule(block)
+        assert isinstance(module, _Block)
+        return module.split(projected, (self.cosines[:length], self.sines[:length]))
+
 
 @final
 class _Block(nn.Module):
@@ -71,24 +89,29 @@ class _Block(nn.Module):
         self.attended = nn.Linear(width, width, bias=False)
         self.before_forward = nn.LayerNorm(width, bias=False)
         self.wide = nn.Linear(width, 4 * width, bias=False)
+        self.active = nn.GELU()
         self.narrow = nn.Linear(4 * width, width, bias=False)
         self.drop = nn.Dropout(section.dropout)
 
     def forward(self, x: Tensor, turn: tuple[Tensor, Tensor]) -> Tensor:
         x = x + self.drop(self.attended(self._attend(self.before_attention(x), turn)))
-        inner = functional.gelu(self.wide(self.before_forward(x)))
+        inner = self.active(self.wide(self.before_forward(x)))
         out: Tensor = x + self.drop(self.narrow(inner))
         return out
 
-    def _attend(self, x: Tensor, turn: tuple[Tensor, Tensor]) -> Tensor:
-        rows, length, width = x.shape
-        split = self.queries_keys_values(x).view(rows, length, 3, self.heads, width // self.heads)
+    def split(self, projected: Tensor, turn: tuple[Tensor, Tensor]) -> tuple[Tensor, ...]:
+        rows, length, width = projected.shape[0], projected.shape[1], projected.shape[2] // 3
+        split = projected.view(rows, length, 3, self.heads, width // self.heads)
         parts = split.permute(2, 0, 3, 1, 4)
         both, values = parts[:2], parts[2]
         # Queries and keys at once: half the passes over them.
         queries, keys = (_turned(both, turn) if self.turned else both).unbind(0)
+        return queries, keys, values
+
+    def _attend(self, x: Tensor, turn: tuple[Tensor, Tensor]) -> Tensor:
+        queries, keys, values = self.split(self.queries_keys_values(x), turn)
         mixed = attend(queries, keys, values, self.dropout if self.training else 0.0)
-        return mixed.transpose(1, 2).reshape(rows, length, width)
+        return mixed.transpose(1, 2).reshape(x.shape)
 
 
 def _angles(section: Gpt) -> tuple[Tensor, Tensor]:

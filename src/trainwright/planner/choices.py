@@ -12,6 +12,7 @@ from trainwright.contract.model import Boosting, Linear, Model, Pretrained
 from trainwright.contract.objective import AutoLoss, CrossEntropy, Loss, SquaredError
 from trainwright.contract.section import settled
 from trainwright.contract.slices import Slice
+from trainwright.contract.tracking import Tracking
 from trainwright.contract.training import EarlyStopping, Training
 from trainwright.core.files import Json
 from trainwright.data.reading import DataFacts
@@ -20,6 +21,7 @@ from trainwright.planner.choosing import Choice, Choosing
 from trainwright.planner.device import DeviceFacts
 from trainwright.planner.estimate import steps_per_epoch, train_rows_of
 from trainwright.planner.optimizer_choices import learning_rates
+from trainwright.planner.tracking_choices import window_steps
 
 _STEPS_WANTED = 4000
 _FEWEST_EPOCHS, _MOST_EPOCHS = 10, 100
@@ -56,7 +58,8 @@ def decide(
     contract = contract.model_copy(update={"slices": tuple(slices)})
     if not isinstance(contract.model, Boosting | Linear):
         training = _training(contract, facts, choosing)
-        contract = contract.model_copy(update={"training": training})
+        tracking = _tracking(contract, choosing)
+        contract = contract.model_copy(update={"training": training, "tracking": tracking})
     return contract, tuple(choosing.made)
 
 
@@ -169,6 +172,15 @@ def _training(contract: Contract, facts: DataFacts, choosing: Choosing) -> Train
             "early_stopping": _early_stopping(training, contract.metric, choosing),
         }
     )
+
+
+def _tracking(contract: Contract, choosing: Choosing) -> Tracking:
+    tracking = contract.tracking
+    if tracking.windows == "off":
+        return tracking
+    chosen = window_steps(contract.model)
+    windows = choosing.take(tracking.windows, "tracking.windows", chosen)
+    return tracking.model_copy(update={"windows": windows})
 
 
 def _loss(contract: Contract, choosing: Choosing) -> Loss:

@@ -5,24 +5,34 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import final
+from typing import Literal, Protocol, assert_never, final
 
 from torch import nn
 
 from trainwright.checkpoint.state import Stateful
-from trainwright.contract.tracking import Tracking
+from trainwright.contract.section import settled
+from trainwright.contract.tracking import Inspect, Tracking
+from trainwright.engine.attention import AttentionEntropy
 from trainwright.engine.gauges import Memory, Throughput
+from trainwright.engine.inspection import Activations, GradientSizes, SilentUnits
 from trainwright.engine.layers import LayerNorms
 from trainwright.engine.measuring import MeasuredStep, Probe
 from trainwright.engine.precision import PrecisionChoice
 from trainwright.engine.step import Step
+from trainwright.engine.trouble import EarlyTrouble
+from trainwright.engine.units import DeadUnits
 from trainwright.engine.utilisation import Utilisation
 from trainwright.engine.windows import Gauge, Windows
+from trainwright.model.gpt import GptNetwork
 from trainwright.run.context import RunContext
 from trainwright.run.stepping import reader
 from trainwright.tracking.events import Noted
 from trainwright.tracking.log import read_events
 from trainwright.tracking.windows import WindowFile
+
+
+class Inspection(Probe, Gauge, Protocol):
+    """Looks at a step, and has the numbers of it."""
 
 
 @final
@@ -42,12 +52,14 @@ class Measured:
 
     windows: tuple[Windows, ...] = ()
     probes: tuple[Probe, ...] = ()
+    inspections: tuple[Inspection, ...] = ()
+    every: int = 1
     state: Mapping[str, Stateful] = field(default_factory=dict)
 
     def step(self, step: Step) -> Step:
         """The step, with one of each window measured."""
         for windows in self.windows:
-            step = MeasuredStep(step, windows, self.probes)
+            step = MeasuredStep(step, windows, self.probes, self.inspections, self.every)
         return step
 
 
@@ -62,18 +74,53 @@ def build_measured(
     """What the contract wants measured; `gauges` have numbers beside, `probes` are there too."""
     if section.windows == "off":
         return Measured()
-    device = next(trained.model.parameters()).device
-    layers = LayerNorms(trained.model)
-    utilisation = Utilisation(trained.model, trained.precision, tell)
+    model = trained.model
+    device = next(model.parameters()).device
+    utilisation = Utilisation(model, trained.precision, tell)
+    layers, units = LayerNorms(model), DeadUnits(model)
+    inspections = build_inspections(section.inspect, model)
     windows = Windows(
-        section.windows.every_n_steps,
-        [Throughput(trained.unit), utilisation, Memory(device), layers, *gauges],
+        settled(section.windows.every_n_steps),
+        [
+            *(Throughput(trained.unit), utilisation, Memory(device), layers, units),
+            *gauges,
+            *inspections,
+        ],
+        [EarlyTrouble()],
         lines=WindowFile(run.folder.windows),
         tell=tell,
         told=told_of(run.folder.events),
         read=reader(device),
     )
-    return Measured((windows,), (*probes, utilisation, layers), {"windows": windows})
+    return Measured(
+        (windows,),
+        (*probes, utilisation, layers, units),
+        inspections,
+        1 if section.inspect == "off" else section.inspect.every_n_windows,
+        {"windows": windows, "dead_units": units},
+    )
+
+
+def build_inspections(
+    section: Literal["off"] | Inspect, model: nn.Module
+) -> tuple[Inspection, ...]:
+    """What looks into the network; attention only where there is some."""
+    if section == "off":
+        return ()
+    found: list[Inspection] = []
+    for which in section.which:
+        match which:
+            case "activations":
+                found.append(Activations(model))
+            case "silent_units":
+                found.append(SilentUnits(model))
+            case "gradient_sizes":
+                found.append(GradientSizes(model))
+            case "attention":
+                found += [AttentionEntropy(model)] if isinstance(model, GptNetwork) else []
+            case _:
+                assert_never(which)
+    return tuple(found)
 
 
 def told_of(events: Path) -> set[tuple[str, int]]:

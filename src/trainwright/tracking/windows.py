@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,8 @@ from trainwright.core.errors import Mistake, Place, Problem, StorageFailed
 from trainwright.core.files import Json
 from trainwright.tracking.events import number_from_json, number_to_json, numbers_to_json
 from trainwright.tracking.lines import LineFile, size_up_to, whole_lines
+
+_SECONDS = 1.0
 
 
 @final
@@ -62,31 +65,34 @@ class WindowLines(Protocol):
 
 @final
 class WindowFile:
-    """The lines of `windows.jsonl`."""
+    """The lines of `windows.jsonl`, written at most once a second: opening a file costs more than
+    measuring a small network."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._file = LineFile(path)
+        self._waiting: list[str] = []
+        self._due = 0.0
         self._unsynced = False
 
     def append(self, line: WindowLine) -> None:
-        """Append a window.
+        """Take a window, and write those that wait if it is time.
 
         Raises:
-            StorageFailed: the line waits in memory for the next one.
+            StorageFailed: the lines wait in memory for the next one.
         """
-        self._unsynced = True
-        self._file.append(json.dumps(line.to_json(), allow_nan=False) + "\n", sync=False)
+        self._waiting.append(json.dumps(line.to_json(), allow_nan=False) + "\n")
+        if time.monotonic() >= self._due:
+            self._write(sync=False)
 
     def sync(self) -> None:
-        """Wait until every line is on the disk.
+        """Write what waits, and come back when every line is on the disk.
 
         Raises:
             StorageFailed: not all of them are.
         """
-        if self._unsynced:
-            self._file.append("", sync=True)
-            self._unsynced = False
+        if self._unsynced or self._waiting:
+            self._write(sync=True)
 
     def cut(self, step: int) -> None:
         """Keep the windows up to and with `step`.
@@ -94,7 +100,16 @@ class WindowFile:
         Raises:
             StorageFailed: the file is as it was.
         """
+        self._write(sync=False)
         self._file.cut(size_up_to(self._path, step))
+
+    def _write(self, *, sync: bool) -> None:
+        self._due = time.monotonic() + _SECONDS
+        text = "".join(self._waiting)
+        self._waiting.clear()
+        self._unsynced = True
+        self._file.append(text, sync=sync)
+        self._unsynced = not sync
 
 
 @final

@@ -145,6 +145,7 @@ def test_what_is_written_stays(tmp_path: Path) -> None:
         "training.effective_batch_size",
         "training.early_stopping.mode",
         "training.loss.name",
+        "tracking.windows.every_n_steps",
     }
 
 

@@ -57,3 +57,46 @@ def test_off_writes_nothing_and_trains_the_same(project: Path) -> None:
     plain = Path("runs/one/signals.jsonl").read_text().splitlines()
     losses = [[json.loads(line)["loss"] for line in lines] for lines in (measured, plain)]
     assert losses[0] == losses[1]
+
+
+def test_trouble_is_told_on_the_screen_and_in_the_events(project: Path) -> None:
+    settings = (
+        "training.num_epochs=45",
+        "training.early_stopping=off",
+        "training.optimizer.learning_rate=1e-9",
+        "training.scheduler={name: constant}",
+        "tracking.windows.every_n_steps=25",
+    )
+    words = [word for setting in settings for word in ("--set", setting)]
+    ran = command("train", "small.yaml", "--run", "one", *words)
+    assert ran.code in (0, 3), ran.err
+    events = [json.loads(line) for line in Path("runs/one/events.jsonl").read_text().splitlines()]
+    (low,) = [event for event in events if event.get("kind") == "learning_rate_low"]
+    assert low["message"] in ran.err
+    assert low["numbers"]["update_ratio"] < 1e-5
+    assert low["numbers"]["step"] <= 225
+
+
+def test_what_is_inspected_stands_in_every_nth_window(project: Path) -> None:
+    lines = train(
+        "tracking.windows.every_n_steps=4",
+        "tracking.inspect.every_n_windows=3",
+        "tracking.inspect.which=[activations, silent_units, gradient_sizes]",
+    )
+    inspected = [line.step for line in lines if "silent_share/body.1" in line.numbers]
+    assert inspected == [line.step for line in lines if line.step % 12 == 0]
+    assert inspected
+    assert {name.partition("/")[0] for name in lines[2].numbers} >= {
+        "activation_mean",
+        "activation_zeros",
+        "silent_share",
+        "gradient_sizes",
+    }
+
+
+def test_windows_of_tables_are_longer_by_themselves(project: Path) -> None:
+    train()
+    plan = json.loads(Path("runs/one/plan.json").read_text())
+    assert plan["contract"]["tracking"]["windows"]["every_n_steps"] == 200
+    (choice,) = [one for one in plan["choices"] if one["path"] == "tracking.windows.every_n_steps"]
+    assert choice["reason"] == "a step over a table is short"
