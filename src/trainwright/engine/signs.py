@@ -180,8 +180,9 @@ def learning_rate_high(course: Course, numbers: Mapping[str, float]) -> Evidence
 
 def lost_updates(course: Course, numbers: Mapping[str, float]) -> Evidence | None:
     """A layer group that is trained moves by less than 1e-7 of its weights at a learning rate near
-    its peak: fp32 holds 6e-8, so most of the update is rounded away."""
-    if not _is_at_peak(course) or course.worth < 100:
+    its peak, while the middle one moves: fp32 holds 6e-8, so most of the update is rounded away."""
+    moves = _middle_ratio(numbers) >= 1e-5
+    if not (moves and _is_at_peak(course) and course.worth >= 100):
         return None
     ratios = {group: numbers[f"update_ratio/{group}"] for group in _layers(numbers)}
     still = [group for group, ratio in ratios.items() if ratio < 1e-7]
