@@ -13,6 +13,7 @@ from trainwright.evaluation.verdict import Verdict
 from trainwright.tracking.folder import RunFolder
 from trainwright.tracking.log import read_events
 from trainwright.tracking.signals import read_signals
+from trainwright.tracking.windows import WindowLine, read_windows
 
 T = TypeVar("T")
 
@@ -52,6 +53,7 @@ class Contents:
     manifest: Mapping[str, Json] = field(default_factory=dict)
     split: Mapping[str, Json] = field(default_factory=dict)
     signals: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    windows: Sequence[WindowLine] = ()
     events: Sequence[Mapping[str, Json]] = ()
     trees: tuple[Trees, ...] = ()
     contract_text: str = ""
@@ -72,6 +74,7 @@ def read_contents(folder: RunFolder) -> Contents:
         manifest=reading.take_mapping("data/manifest.json", lambda: read_json(manifest)),
         split=reading.take_mapping("data/split.json", lambda: read_json(split)),
         signals=reading.take_mapping("signals.jsonl", lambda: read_signals(folder.signals)),
+        windows=reading.take("windows.jsonl", lambda: tuple(read_windows(folder.windows))),
         events=reading.take("events.jsonl", lambda: tuple(read_events(folder.events))),
         trees=reading.take("bundle/boosting.json", lambda: (_trees(read_json(trees)),)),
         contract_text=reading.take_text("contract.yaml", lambda: folder.contract.read_bytes()),

@@ -15,6 +15,7 @@ from trainwright.data.table import Floats
 from trainwright.report.contents import Contents, Trees
 from trainwright.report.figures import MUTED, SERIES, Figure, Key, Panel, draw_svg
 from trainwright.report.reaching import view_reaching
+from trainwright.report.window_figures import draw_windows
 from trainwright.report.wording import clean, show_value, show_when
 from trainwright.tracking.events import number_from_json
 
@@ -61,6 +62,7 @@ def view_training(contents: Contents) -> TrainingView:
     if len(steps):
         figures.append(_plain("rate", "Learning rate", steps, signals["learning_rate"], resumed))
         figures.append(_plain("norm", "Gradient norm", steps, signals["gradient_norm"], resumed))
+    figures += draw_windows(contents.windows)
     figures += [_trees(trees) for trees in contents.trees if trees.curve]
     dropped = sum(event.get("event") == "step_dropped" for event in contents.events)
     return TrainingView(tuple(figures), _happenings(contents.events), dropped)
@@ -210,10 +212,17 @@ def _svg(name: str, draw: Callable[[Axes], None]) -> Markup:
 def _happenings(events: Sequence[Mapping[str, Json]]) -> tuple[Happening, ...]:
     told = [(event, _told(event)) for event in events]
     return tuple(
-        Happening(str(event.get("step", "")), words, show_when(str(event.get("time", ""))))
+        Happening(_shown_step(event), words, show_when(str(event.get("time", ""))))
         for event, words in told
         if words
     )
+
+
+def _shown_step(event: Mapping[str, Json]) -> str:
+    """The step of an event; of a note, that among its numbers."""
+    numbers = event.get("numbers")
+    step = event.get("step", numbers.get("step", "") if isinstance(numbers, dict) else "")
+    return f"{step:.0f}" if isinstance(step, float) else str(step)
 
 
 def _told(event: Mapping[str, Json]) -> str:
