@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple, final
 
@@ -39,8 +40,9 @@ class StepBatches(NamedTuple):
     wait_seconds: float
 
 
-def _rows_of(batch: Batch) -> int:
-    return batch[0].shape[0]
+def rows_of(batch: Batch) -> int:
+    """Rows of a micro-batch, which are its targets but for a text."""
+    return len(batch[0])
 
 
 @final
@@ -70,7 +72,7 @@ class Feed:
         *,
         seed: int = 0,
         shuffle: bool = True,
-        count_targets: Callable[[Batch], int] = _rows_of,
+        count_targets: Callable[[Batch], int] = rows_of,
         ramp: Stages | None = None,
     ) -> None:
         store = TensorStore(tensors) if isinstance(tensors, Sequence) else tensors
@@ -150,7 +152,7 @@ class Feed:
         for rows in steps:
             batches = list(islice(micro, -(-rows // self._batch)))
             base += rows
-            targets = sum(map(self._count, batches))
+            targets = rows if self._count is rows_of else sum(map(self._count, batches))
             self._ready.append(StepBatches(batches, targets, rows, base, epoch, 0.0))
         waited = time.perf_counter() - started
         self._ready[0] = self._ready[0]._replace(wait_seconds=waited)
@@ -169,9 +171,10 @@ class Feed:
         return steps
 
 
-def _cut(rows: int, most: int) -> list[int]:
+@lru_cache
+def _cut(rows: int, most: int) -> tuple[int, ...]:
     """As few pieces of at most `most` rows as there can be, as even as there can be: a norm over
     the rows of a micro-batch cannot do with a rest of one."""
     pieces = -(-rows // most)
     least, larger = divmod(rows, pieces)
-    return [least + 1] * larger + [least] * (pieces - larger)
+    return (least + 1,) * larger + (least,) * (pieces - larger)

@@ -12,7 +12,7 @@ from trainwright.contract.images import Augment, ImageData
 from trainwright.contract.model import Gpt
 from trainwright.contract.section import settled
 from trainwright.data.augment import ImageStore
-from trainwright.data.feed import Feed
+from trainwright.data.feed import Feed, rows_of
 from trainwright.data.prepared import Prepared
 from trainwright.data.ramps import step_rows
 from trainwright.data.store import Batch, Store, TensorStore, WindowStore
@@ -33,7 +33,7 @@ def build_feed(contract: Contract, prepared: Prepared, device: torch.device) -> 
         settled(training.gradient_accumulation_steps),
         seed=contract.seed,
         shuffle=contract.data.shuffle,
-        count_targets=_tokens_of if isinstance(prepared.features, TextVocabulary) else len_of,
+        count_targets=_tokens_of if isinstance(prepared.features, TextVocabulary) else rows_of,
         ramp=step_rows(training.ramps.batch, settled(training.effective_batch_size), samples),
     )
 
@@ -96,8 +96,3 @@ def target_unit(prepared: Prepared) -> str:
 
 def _tokens_of(batch: Batch) -> int:
     return batch[1].numel()
-
-
-def len_of(batch: Batch) -> int:
-    """Rows of a micro-batch, which are its targets but for a text."""
-    return len(batch[0])
