@@ -13,6 +13,7 @@ it is wall time.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import statistics
@@ -24,6 +25,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch
 
+from loops import budget as budget_module
+from loops.budget import Costs, budget
+from loops.budget import table as budget_table
 from loops.measure import OWN, PEERS, Contender, Row, measure, ratios
 from loops.workloads import DEVICE, WORKLOADS, Precision, Setting
 from page import write_section
@@ -75,6 +79,17 @@ def section(tables: Mapping[Setting, Measured], rounds: int) -> str:
     return "\n\n".join(parts)
 
 
+def budget_text(costs: Costs) -> str:
+    """The text of the page."""
+    about = " ".join((budget_module.__doc__ or "").splitlines()[2:]).strip()
+    what = (
+        f"`tiny_mlp` ({WORKLOADS['tiny_mlp'].what}) in fp32 with clipping, one thread. Called by "
+        "themselves parts find their code in the caches, which they do not within a step: that is "
+        "what is left."
+    )
+    return f"{about}\n\n{budget_table(costs)}\n\n{what}"
+
+
 def _title(setting: Setting) -> str:
     return f"{setting.precision}, accumulation {setting.accumulate}, {DEVICE}"
 
@@ -106,6 +121,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--json", action="store_true", help="print ratios and seconds as JSON")
     parser.add_argument("--write", action="store_true", help="write its section of the page")
     parser.add_argument("--rounds", type=int, default=16, help="rounds that are counted")
+    parser.add_argument("--budget", action="store_true", help="take our tiny step apart instead")
     parser.add_argument("--only", nargs="+", choices=list(WORKLOADS), default=list(WORKLOADS))
     parser.add_argument("--peers", nargs="*", choices=PACKAGES, default=PACKAGES)
     parser.add_argument(
@@ -119,22 +135,35 @@ def main(arguments: Sequence[str]) -> None:
     """Measure, print, and write if asked to."""
     given = parse(arguments)
     torch.set_num_threads(1)
+    if given.budget:
+        _take_apart(given)
+    else:
+        _compare(given)
+
+
+def _take_apart(given: argparse.Namespace) -> None:
+    costs = budget("tiny_mlp", given.rounds)
+    print(json.dumps(dict(costs)) if given.json else budget_table(costs))
+    if given.write:
+        write_section("budget", "Where the microseconds of a step go", budget_text(costs))
+
+
+def _compare(given: argparse.Namespace) -> None:
     tables: dict[Setting, dict[str, list[Row]]] = {}
-    for precision in given.precision:
-        for accumulate in given.accumulate:
-            setting = Setting(cast(Precision, precision), accumulate)
-            tables[setting] = {
-                name: measure(name, setting, contenders(given.peers), given.rounds)
-                for name in given.only
-            }
-            if not given.json:
-                print(f"\n{_title(setting)}\n\n{table(tables[setting])}", flush=True)
+    for precision, accumulate in itertools.product(given.precision, given.accumulate):
+        setting = Setting(cast(Precision, precision), accumulate)
+        tables[setting] = {
+            name: measure(name, setting, contenders(given.peers), given.rounds)
+            for name in given.only
+        }
+        if not given.json:
+            print(f"\n{_title(setting)}\n\n{table(tables[setting])}", flush=True)
     if given.json:
         print(json.dumps(as_json(tables)))
     if given.write:
         gpus = [torch.cuda.get_device_name()] if DEVICE == "cuda" else []
-        name = "loop" if DEVICE == "cpu" else "loop_cuda"
-        title = "The loop" if DEVICE == "cpu" else "The loop on a GPU"
+        name = "loop_cuda" if gpus else "loop"
+        title = "The loop on a GPU" if gpus else "The loop"
         write_section(name, title, section(tables, given.rounds), ("torch", *PACKAGES), gpus)
 
 

@@ -9,7 +9,7 @@ import os
 import random
 import statistics
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -83,27 +83,21 @@ class Row:
 
 
 def measure(work: str, setting: Setting, contenders: Sequence[Contender], rounds: int) -> list[Row]:
-    """All loops in turns, the first of `contenders` being the one that all are compared with; two
-    rounds warm up and are not counted."""
+    """All loops that can be compared with the first of `contenders`, in turns."""
     with quiet():
         problems = {one.name: one.why_not(work, setting) for one in contenders}
         able = [one for one in contenders if not problems[one.name]]
-        problems.update(check(work, setting, able))
+        problems |= check(work, setting, able)
         able = [one for one in able if not problems[one.name]]
-        seconds = _in_turns(work, setting, able, rounds, problems)
-    return [
-        Row(one.name, tuple(seconds.get(one.name, ())), problems[one.name]) for one in contenders
-    ]
+    measured = {row.contender: row for row in in_turns(work, setting, able, rounds)}
+    return [measured.get(one.name, Row(one.name, problem=problems[one.name])) for one in contenders]
 
 
-def _in_turns(
-    work: str,
-    setting: Setting,
-    contenders: Sequence[Contender],
-    rounds: int,
-    problems: dict[str, str],
-) -> dict[str, list[float]]:
-    with started(work, setting, contenders) as lanes:
+def in_turns(
+    work: str, setting: Setting, contenders: Sequence[Contender], rounds: int
+) -> list[Row]:
+    """All loops in turns, in a new order each round; two rounds warm up and are not counted."""
+    with quiet(), started(work, setting, contenders) as lanes:
         gc.collect()
         gc.freeze()
         steps = max(1, WORKLOADS[work].steps // setting.accumulate)
@@ -118,13 +112,18 @@ def _in_turns(
                 spent = lane.turn(steps * setting.accumulate)
                 if number > 1:
                     seconds[lane.name].append(spent / steps)
-        for lane in lanes:
-            made = 0 if lane.problem else lane.watched.applied() - first[lane.name]
-            problems[lane.name] = lane.problem or (
-                "" if made == rounds * steps else f"made {made} steps in {rounds * steps}"
-            )
         gc.unfreeze()
-    return {name: values for name, values in seconds.items() if not problems[name]}
+        return [_row(lane, seconds[lane.name], first, rounds * steps) for lane in lanes]
+
+
+def _row(lane: Lane, seconds: Sequence[float], first: Mapping[str, int], steps: int) -> Row:
+    """What a loop is found to have done."""
+    if lane.problem:
+        return Row(lane.name, problem=lane.problem)
+    made = lane.watched.applied() - first[lane.name]
+    if made != steps:
+        return Row(lane.name, problem=f"made {made} steps in {steps}")
+    return Row(lane.name, tuple(seconds))
 
 
 def check(work: str, setting: Setting, contenders: Sequence[Contender]) -> dict[str, str]:

@@ -10,7 +10,9 @@ from typing import final
 from loops.gate import Gate
 from loops.workloads import Setting, make
 from trainwright.core.flag import StopFlag
+from trainwright.core.progress import Progress
 from trainwright.data.feed import StepBatches
+from trainwright.engine.interval import Due
 from trainwright.engine.job import Every, Job, Source
 from trainwright.engine.loop import fit
 from trainwright.engine.nothing import NoCheckpoints
@@ -37,6 +39,19 @@ def ours_clipping(work: str, setting: Setting, gate: Gate) -> None:
 
 @final
 @dataclass(frozen=True)
+class NotNow:
+    """Asks what a run asks after each step, and then does nothing."""
+
+    asked: Due
+
+    def due(self, progress: Progress) -> bool:
+        """False."""
+        self.asked.due(progress)
+        return False
+
+
+@final
+@dataclass(frozen=True)
 class GatedFeed:
     """A feed that passes the gate before each step."""
 
@@ -54,25 +69,22 @@ class GatedFeed:
         self.feed.seek(samples)
 
 
-def our_job(work: str, setting: Setting, gate: Gate, *, clips: bool) -> Job:
+def our_job(
+    work: str, setting: Setting, gate: Gate, *, clips: bool, extra: tuple[str, ...] = ()
+) -> Job:
     """The job of a run, but for its checkpoints and validations: they fall on no measured step."""
-    plan, prepared = _planned(work, setting, clips)
+    ready = make(work, setting, clips, extra).ready
     screen = StreamScreen(NOWHERE)
     folder = RunFolder(gate.folder)
-    # The one observer that is not made by `compose`: `open_run` makes it with the folder.
+    # The one observer that is not made by `compose`: it comes with the folder of a run.
     events = Observers([EventLog(folder.events)], screen.say)
     run = RunContext(folder, (events,), screen, StopFlag())
-    job = compose(plan.contract.model, plan, prepared, run).job
+    job = compose(ready.plan.contract.model, ready.plan, ready.prepared, run).job
     gate.watch(job.model, lambda: gate.micro_batches // setting.accumulate)
     return replace(
         job,
         feed=GatedFeed(job.feed, gate, setting.accumulate),
         checkpoints=NoCheckpoints(),
-        checkpoint_every=NEVER,
+        checkpoint_every=NotNow(job.checkpoint_every),
         validate_every=NEVER,
     )
-
-
-def _planned(work, setting, clips):
-    ready = make(work, setting, clips).ready
-    return ready.plan, ready.prepared

@@ -80,14 +80,19 @@ class Made:
     floor: float
 
     def start(self, gate: Gate) -> tuple[nn.Module, torch.optim.AdamW]:
+        """The model and its optimizer, which the gate is told."""
+        model, optimizer = self.build()
+        parameter = optimizer.param_groups[0]["params"][0]
+        gate.watch(model, lambda: int(optimizer.state.get(parameter, {"step": 0})["step"]))
+        return model, optimizer
+
+    def build(self) -> tuple[nn.Module, torch.optim.AdamW]:
         """The model with its first weights on the device, and its optimizer."""
         contract = self.ready.plan.contract
         torch.manual_seed(contract.seed)
         model = build_network(contract.model, shape_of(self.ready.prepared)).to(DEVICE).train()
         optimizer = build_optimizer(contract.training.optimizer, model, self.batch)
         assert isinstance(optimizer, torch.optim.AdamW)
-        parameter = optimizer.param_groups[0]["params"][0]
-        gate.watch(model, lambda: int(optimizer.state.get(parameter, {"step": 0})["step"]))
         return model, optimizer
 
     def factor_at(self, step: int) -> float:
@@ -125,9 +130,10 @@ _ALL = tempfile.TemporaryDirectory()
 
 
 @functools.cache
-def make(name: str, setting: Setting, clips: bool) -> Made:
-    """Plan and prepare a workload. Without `clips` our own loop does not clip."""
-    ready = _ready(name, setting, clips)
+def make(name: str, setting: Setting, clips: bool, extra: tuple[str, ...] = ()) -> Made:
+    """Plan and prepare a workload. Without `clips` our own loop does not clip; `extra` is set in
+    the contract."""
+    ready = _ready(name, setting, clips, extra)
     contract = ready.plan.contract
     training = contract.training
     feed = build_feed(contract, ready.prepared, torch.device(DEVICE))
@@ -145,8 +151,9 @@ def make(name: str, setting: Setting, clips: bool) -> Made:
     )
 
 
-def _ready(name: str, setting: Setting, clips: bool) -> Ready:
+def _ready(name: str, setting: Setting, clips: bool, extra: tuple[str, ...] = ()) -> Ready:
     overrides = (
+        *extra,
         f"training.mixed_precision={setting.precision}",
         f"training.gradient_accumulation_steps={setting.accumulate}",
         f"training.gradient_clipping={setting.clipping if clips else 'off'}",

@@ -12,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import loop  # noqa: E402
-from loops import measure, plain  # noqa: E402
+from loops import budget, measure, plain  # noqa: E402
 from loops.gate import Gate  # noqa: E402
 from loops.measure import Contender  # noqa: E402
 from loops.workloads import WORKLOADS, Setting, make  # noqa: E402
@@ -135,3 +135,18 @@ def test_the_loops_have_the_schedule_of_the_contract() -> None:
     assert made.factor_at(0) == 1 / made.warmup_steps
     assert made.factor_at(made.warmup_steps) == 1
     assert made.factor_at(made.total_steps - 1) == pytest.approx(made.floor)
+
+
+def test_the_parts_of_a_step_make_the_whole(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(budget, "CALLS", 60)
+    costs = budget.budget("tiny_mlp", 1)
+    *parts, (last, whole) = costs
+    assert last == "everything"
+    assert sum(seconds for _, seconds in parts) == pytest.approx(whole)
+    names = [name for name, _ in parts]
+    assert len(set(names)) == len(names)
+    assert set(names) >= {"feed", "knobs", "guard", "stop rules", *budget.NAMES.values()}
+    assert "| everything |" in budget.table(costs)
+    assert capsys.readouterr().out == ""
