@@ -1,7 +1,7 @@
 """Signs of a training that goes wrong: each a formula, a threshold and where it comes from.
 
 A sign looks at the course of the loss and at the numbers of the newest window, and says what it
-sees, or nothing. Thresholds hold no alarm over the clean runs of `benchmarks/trouble.py`.
+sees, or nothing. Thresholds are set so that `benchmarks/trouble.py` tells nothing of clean runs.
 """
 
 from __future__ import annotations
