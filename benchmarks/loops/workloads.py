@@ -181,6 +181,7 @@ training:
   scheduler: {{name: cosine_with_warmup, warmup_ratio: 0.00001, min_lr_ratio: 0.01}}
   optimizer: {{name: adamw, learning_rate: 0.001}}
   batch_size: {batch}
+  compute: {{matrix_products: exact, memory_format: {layout}, compile: off}}
 """
 
 
@@ -222,7 +223,7 @@ metric: {{name: nats_per_token, target: 1.0}}
     return Workload(
         name=name,
         what=f"{what}, batches of {batch} x 64 tokens",
-        contract=contract + TRAINING.format(batch=batch),
+        contract=contract + TRAINING.format(batch=batch, layout="contiguous"),
         write=_text,
         mean_loss=lambda outputs, target: functional.cross_entropy(
             outputs.view(-1, outputs.shape[-1]), target.view(-1)
@@ -249,7 +250,7 @@ _ALL_WORKLOADS: Sequence[Workload] = (
     Workload(
         name="tiny_mlp",
         what="16-64-1, batches of 32 rows",
-        contract=_TABLE + TRAINING.format(batch=32),
+        contract=_TABLE + TRAINING.format(batch=32, layout="contiguous"),
         write=_table,
         mean_loss=lambda outputs, target: functional.mse_loss(outputs.squeeze(1), target),
         steps=400,
@@ -259,7 +260,7 @@ _ALL_WORKLOADS: Sequence[Workload] = (
     Workload(
         name="resnet",
         what="3 stages from 16 channels, batches of 8 images of 32 x 32",
-        contract=_IMAGES + TRAINING.format(batch=8),
+        contract=_IMAGES + TRAINING.format(batch=8, layout="channels_last"),
         write=_images,
         mean_loss=functional.cross_entropy,
         steps=2,
