@@ -178,7 +178,7 @@ def _decades(gradient: Tensor) -> Tensor:
     """How many numbers are zero, and how many lie in each decade, fp64 [1 + decades]."""
     size = gradient.detach().abs().flatten()
     edges = [10.0**decade for decade in range(_LEAST_DECADE + 1, _LARGEST_DECADE + 1)]
-    bounds = torch.tensor(edges, dtype=size.dtype, device=size.device)
+    bounds = torch.tensor(edges, dtype=size.dtype).to(size.device, non_blocking=True)
     # NaN sorts behind everything; a count by comparison needs no random order of additions.
     place = torch.bucketize(size, bounds, right=True) + 1
     place = torch.where(size == 0, 0, place)

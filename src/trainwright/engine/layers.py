@@ -87,7 +87,9 @@ class LayerNorms:
         groups = [group_of(name) for name in trained]
         self._groups = list(dict.fromkeys(groups))
         rows = [[float(one == group) for group in self._groups] for one in groups]
-        self._members = torch.tensor(rows, dtype=torch.float64, device=device)
+        members = torch.tensor(rows, dtype=torch.float64)
+        # A plain copy to a device waits for it.
+        self._members = members.to(device, non_blocking=True)
 
 
 def _scalars(values: Tensor) -> Sequence[Number]:
