@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import final
@@ -63,6 +64,17 @@ class Catalog:
         others = [replace(c, line=said.get(c.name, c.line)) for c in others]
         others.sort(key=lambda c: c.name in self.entries and self.entries[c.name].abandoned)
         self.candidates = [Candidate(line.sequence, line.name, line), *others]
+
+
+def entry_of(line: Line) -> Entry:
+    """What a line of the ledger says for retention."""
+    left = line.kind == "abandoned"
+    return Entry(line.sequence, line.name, line.score, step_of(line.name), left)
+
+
+def new_lineage() -> str:
+    """What the checkpoints of one run have in common, for a run that has none yet."""
+    return uuid.uuid4().hex
 
 
 def in_order(live: Sequence[Candidate], left: Collection[str]) -> list[Candidate]:

@@ -12,7 +12,9 @@ from trainwright.checkpoint.catalog import (
     Candidate,
     Catalog,
     NotInLedger,
+    entry_of,
     in_order,
+    new_lineage,
     with_abandoned,
 )
 from trainwright.checkpoint.commit import discard
@@ -20,7 +22,6 @@ from trainwright.checkpoint.ledger import Ledger, LedgerContent, Line
 from trainwright.checkpoint.manifest import Manifest, read_manifest
 from trainwright.checkpoint.names import POINTERS, is_checkpoint, step_of
 from trainwright.checkpoint.regular_file import read_file
-from trainwright.checkpoint.retention import Entry
 from trainwright.checkpoint.strict_json import Damaged
 from trainwright.core.files import sync_folder
 
@@ -63,7 +64,7 @@ def read_catalog(folder: Path, ledger: Ledger) -> Catalog:
         default=0,
     )
     live = list(_adopted(live, manifests, lineage, ledger))
-    entries = with_abandoned([_entry(one.line) for one in live if isinstance(one.line, Line)])
+    entries = with_abandoned([entry_of(one.line) for one in live if isinstance(one.line, Line)])
     left = {name for name, entry in entries.items() if entry.abandoned}
     if unsaid := left & _committed(lines):
         # The process died before it had written the lines.
@@ -151,15 +152,10 @@ def _adopted(
         yield replace(candidate, line=line)
 
 
-def _entry(line: Line) -> Entry:
-    left = line.kind == "abandoned"
-    return Entry(line.sequence, line.name, line.score, step_of(line.name), left)
-
-
 def _lineage(content: LedgerContent, manifests: _Manifests) -> str:
     """That of the ledger; without one, that of the newest manifest; else a new one."""
     for line in content.lines:
         return line.lineage
     if known := _readable(manifests):
         return max(known, key=lambda manifest: manifest.sequence).lineage
-    return uuid.uuid4().hex
+    return new_lineage()
