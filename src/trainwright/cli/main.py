@@ -80,14 +80,32 @@ def train(
 
         check_contract(contract, overrides, runs, as_json=as_json)
         return
-    from trainwright.api import train_and_report
-    from trainwright.cli.showing import commands_after_training, screen_on_stderr, show_result
-    from trainwright.run.ready import Request
+    from trainwright.core.flag import StopFlag
+    from trainwright.run.interrupt import stop_on_signals
 
-    request = Request(contract, overrides, runs, run, resume, sys.argv)
-    result = train_and_report(request, screen_on_stderr())
-    show_result(result, commands_after_training(contract, result, runs), as_json=as_json)
-    raise typer.Exit(EXIT_DONE if result.verdict.status == "met" else EXIT_VERDICT_NOT_MET)
+    # From here on, also while the libraries are loaded, a signal ends the command in order.
+    with stop_on_signals(StopFlag()):
+        from trainwright.cli.training import train_and_show
+
+        code = train_and_show(contract, overrides, runs, run, resume=resume, as_json=as_json)
+    raise typer.Exit(code)
+
+
+@app.command()
+def resume(
+    run: RunName,
+    runs: Runs = _RUNS,
+    as_json: AsJson = False,
+) -> None:
+    """Go on with a run that was stopped or killed, with the contract it was started with."""
+    from trainwright.core.flag import StopFlag
+    from trainwright.run.interrupt import stop_on_signals
+
+    with stop_on_signals(StopFlag()):
+        from trainwright.cli.training import resume_and_show
+
+        code = resume_and_show(run, runs, as_json=as_json)
+    raise typer.Exit(code)
 
 
 @app.command()

@@ -18,6 +18,7 @@ from trainwright.contract.section import settled
 from trainwright.contract.training import Training
 from trainwright.core.files import Json
 from trainwright.data.prepared import Prepared
+from trainwright.engine.asked import OrAsked
 from trainwright.engine.faults import with_fault_points
 from trainwright.engine.job import Job
 from trainwright.engine.stop import Patience, Reserve, StopRequested, TimeLimit
@@ -103,7 +104,7 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
         patience=patience,
         rank_by=training.checkpointing.rank_by,
         checkpoints=saving.store,
-        checkpoint_every=stepping.saved(saving.due),
+        checkpoint_every=OrAsked(stepping.saved(saving.due), run.flag),
         inventory=_inventory(plan, prepared),
     )
     job = with_fault_points(job, updates.optimizer)

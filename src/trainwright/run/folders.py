@@ -63,7 +63,7 @@ def open_run(request: Request, ready: Ready, screen: Screen) -> Iterator[Started
         DataChanged: the data is not the data the run was started on. RunLocked: it is in use.
     """
     folder = find_resumed(request, ready) if request.resume else _new(request, ready)
-    with folder.lock():
+    with folder.lock(), _saying_how_to_go_on(request, folder):
         reached("open")
         tidy(folder)
         goes_on = request.resume and not _is_blank(folder)
@@ -83,6 +83,15 @@ def open_run(request: Request, ready: Ready, screen: Screen) -> Iterator[Started
         except (TrainwrightError, KeyboardInterrupt, OSError, MemoryError) as error:
             started.record.finish(_ending(error))
             raise
+
+
+@contextmanager
+def _saying_how_to_go_on(request: Request, folder: RunFolder) -> Iterator[None]:
+    try:
+        yield
+    except Interrupted as error:
+        how = resume_command(request, folder)
+        raise Interrupted(f"{error}; go on with:\n    {how}") from None
 
 
 def resume_command(request: Request, folder: RunFolder) -> str:
@@ -218,6 +227,7 @@ def _write_plan(folder: RunFolder, request: Request, ready: Ready) -> None:
         **ready.plan.to_json(),
         "data": ready.prepared.version,
         "overrides": list(request.overrides),
+        "contract_path": str(request.contract.absolute()),
     }
     facts = ready.raw.facts.to_json()
     manifest = {

@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT raise a flag; a second SIGINT ends the process at once."""
+"""What signals do: SIGTERM and SIGINT end a run in order, SIGUSR1 saves and goes on."""
 
 from __future__ import annotations
 
@@ -8,25 +8,37 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from trainwright.core.errors import Interrupted
 from trainwright.core.flag import StopFlag
 
 
 @contextmanager
 def stop_on_signals(flag: StopFlag) -> Iterator[None]:
-    """Inside the block, the first signal asks for an orderly end.
+    """Inside the block, the first SIGTERM or SIGINT asks for an orderly end: at once where nobody
+    watches the flag, as while data is read or a model is judged, else after the current step. The
+    second ends the process at once; every file is still whole or absent. SIGUSR1 asks for a
+    checkpoint.
 
     Outside the main thread, where Python lets nobody handle signals, nothing changes.
+
+    Raises:
+        Interrupted: a first signal where nobody watches. KeyboardInterrupt: a second one.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def on_signal(number: int, _frame: FrameType | None) -> None:
-        if flag.is_up and number == signal.SIGINT:
+        if number == signal.SIGUSR1:
+            flag.ask_to_save()
+            return
+        if flag.is_up:
             raise KeyboardInterrupt
         flag.raise_flag(signal.Signals(number).name)
+        if not flag.is_watched:
+            raise Interrupted(f"stopped by {flag.why}")
 
-    before = {number: signal.signal(number, on_signal) for number in _STOPPING}
+    before = {number: signal.signal(number, on_signal) for number in _HANDLED}
     try:
         yield
     finally:
@@ -34,4 +46,14 @@ def stop_on_signals(flag: StopFlag) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-_STOPPING = (signal.SIGTERM, signal.SIGINT)
+@contextmanager
+def before_the_run() -> Iterator[None]:
+    """Inside the block nothing is written, so an end there loses nothing."""
+    try:
+        yield
+    except Interrupted as error:
+        text = f"{error} before the run began: nothing was written, so give the same command again"
+        raise Interrupted(text) from None
+
+
+_HANDLED = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)

@@ -15,8 +15,8 @@ from trainwright.predictor.bundle import write_bundle
 from trainwright.run.baselines import write_baselines
 from trainwright.run.context import RunContext
 from trainwright.run.fitted import Fitted
-from trainwright.run.folders import FinishedRun, StartedRun, open_run, resume_command
-from trainwright.run.interrupt import stop_on_signals
+from trainwright.run.folders import FinishedRun, StartedRun, open_run
+from trainwright.run.interrupt import before_the_run, stop_on_signals
 from trainwright.run.judged import read_judged, write_judged
 from trainwright.run.learners import build_learner
 from trainwright.run.ready import Ready, Request, make_ready
@@ -33,21 +33,27 @@ def train(request: Request, screen: Screen) -> Result:
         Mistake: nothing was written. Interrupted: the run can be resumed. NonFinite: the training
         was halted. StorageFailed, DataChanged, RunLocked, NoValidCheckpoint: as their names say.
     """
-    reached("start")
+    flag = StopFlag()
+    with stop_on_signals(flag):
+        return _train(request, screen, flag)
+
+
+def _train(request: Request, screen: Screen, flag: StopFlag) -> Result:
     stages = Stages()
-    ready = settle(request, make_ready(request, stages, screen), stages, screen)
-    reached("ready")
+    with before_the_run():
+        reached("start")
+        ready = settle(request, make_ready(request, stages, screen), stages, screen)
+        reached("ready")
     with open_run(request, ready, screen) as started:
         if isinstance(started, FinishedRun):
             screen.say(labelled("note", f"{started.folder.name} is finished: nothing to do"))
             return read_judged(started.folder)
         for warning in _look(ready, request, started):
             screen.say(labelled("warning", warning))
-        flag = StopFlag()
-        with stages("train"), stop_on_signals(flag):
+        with stages("train"), flag.watched():
             run = RunContext(started.folder, started.observers, screen, flag)
             fitted = build_learner(ready.plan).fit(ready.prepared, run)
-        _check_ending(fitted, request, started)
+        _check_ending(fitted, flag)
         result = _judge(ready, fitted, started, stages)
         reached("finish")
         started.finish(result.verdict.status, fitted.reason)
@@ -89,12 +95,9 @@ def _judge(ready: Ready, fitted: Fitted, started: StartedRun, stages: Stages) ->
     return result
 
 
-def _check_ending(fitted: Fitted, request: Request, started: StartedRun) -> None:
+def _check_ending(fitted: Fitted, flag: StopFlag) -> None:
     """Raise for a training that did not come to its end."""
-    if fitted.kind == "interrupted":
-        raise Interrupted(
-            f"stopped by {fitted.reason}; go on with:\n    "
-            f"{resume_command(request, started.folder)}"
-        )
+    if fitted.kind == "interrupted" or flag.is_up:
+        raise Interrupted(f"stopped by {flag.why or fitted.reason}")
     if fitted.kind == "halted":
         raise NonFinite(f"the training was halted: {fitted.reason}")

@@ -1,0 +1,37 @@
+"""What a run was started with, from its folder alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from trainwright.core.errors import Mistake, Problem
+from trainwright.core.files import read_json
+from trainwright.run.ready import Request
+from trainwright.tracking.folder import RunFolder
+
+
+def request_again(folder: RunFolder, command: Sequence[str]) -> Request:
+    """The request that goes on with a run. The contract is read where it stood when the run was
+    started, because its data stands beside it; the checks of a resume see if it has changed.
+
+    Raises:
+        Mistake: the run was stopped before its plan was written.
+    """
+    if not folder.plan.is_file():
+        raise Mistake(
+            Problem(
+                f"run {folder.name} was stopped before it began",
+                found=f"no {folder.plan.name} in {folder.path}",
+                fix=f"trainwright train CONTRACT --run {folder.name} --resume",
+            )
+        )
+    plan = read_json(folder.plan)
+    return Request(
+        contract=Path(plan["contract_path"]),
+        overrides=tuple(plan["overrides"]),
+        runs=folder.path.parent,
+        name=folder.name,
+        resume=True,
+        command=tuple(command),
+    )
