@@ -16,6 +16,7 @@ from trainwright.checkpoint.store import Loaded, NoCheckpoint
 from trainwright.core.faultpoints import reached
 from trainwright.core.progress import Progress
 from trainwright.engine.guard import Drop, Halt, Keep, RollBack
+from trainwright.engine.inventory import why_not_exact
 from trainwright.engine.job import Job
 from trainwright.engine.nothing import Never
 from trainwright.engine.saving import Saves
@@ -23,6 +24,7 @@ from trainwright.engine.stop import StopReason
 from trainwright.tracking.events import (
     Ended,
     Event,
+    Noted,
     Resumed,
     RolledBack,
     StepDropped,
@@ -86,6 +88,8 @@ def _resume(job: Job, saves: Saves) -> Progress:
             progress = Progress(**{key: int(values[key]) for key in Progress._fields})
             job.feed.seek(progress.samples)
             saves.step = progress.step
+            if why := why_not_exact(loaded.inventory, job.inventory):
+                _tell(job, Noted("not_exact", why))
             _tell(job, Resumed(progress, loaded.name, tuple(loaded.rejected)))
         case _:
             assert_never(loaded)

@@ -20,6 +20,7 @@ from trainwright.core.files import Json
 from trainwright.data.prepared import Prepared
 from trainwright.engine.asked import OrAsked
 from trainwright.engine.faults import with_fault_points
+from trainwright.engine.inventory import numerics_of
 from trainwright.engine.job import Job
 from trainwright.engine.stop import Patience, Reserve, StopRequested, TimeLimit
 from trainwright.model.build import build_network, lay_out
@@ -105,7 +106,7 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
         rank_by=training.checkpointing.rank_by,
         checkpoints=saving.store,
         checkpoint_every=OrAsked(stepping.saved(saving.due), run.flag),
-        inventory=_inventory(plan, prepared),
+        inventory=_inventory(plan, prepared, device),
     )
     job = with_fault_points(job, updates.optimizer)
     return Composed(job, checkpoints, model_state, scorer, updates.weights)
@@ -129,13 +130,11 @@ def _patience(training: Training) -> Patience:
     return Patience(stopping.metric, direction, stopping.patience, stopping.min_delta)
 
 
-def _inventory(plan: Plan, prepared: Prepared) -> Json:
+def _inventory(plan: Plan, prepared: Prepared, device: torch.device) -> Json:
     """What must be known of the run beside its state, to see whether a resume can be exact."""
     return {
         "plan": plan.hash,
         "data": prepared.version,
-        "torch": torch.__version__,
-        "threads": torch.get_num_threads(),
         "ranks": 1,
-        "deterministic": torch.are_deterministic_algorithms_enabled(),
+        **numerics_of(device),
     }

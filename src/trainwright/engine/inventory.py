@@ -1,0 +1,37 @@
+"""With what the numbers of a run were made: two of them tell whether a resume can be exact."""
+
+from __future__ import annotations
+
+import torch
+
+from trainwright.core.files import Json
+
+_SHOWN = "the last bits may differ from those of the run left alone"
+_OF_THE_BITS = ("torch", "threads", "device", "cpu", "deterministic")
+
+
+def numerics_of(device: torch.device) -> dict[str, Json]:
+    """What the bits of a step depend on beside its inputs: the version of torch, the threads that
+    share a sum, the device, the vector instructions of the processor, and whether only
+    deterministic algorithms are used."""
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
+    return {
+        "torch": torch.__version__,
+        "threads": torch.get_num_threads(),
+        "device": name,
+        "cpu": torch.backends.cpu.get_cpu_capability(),
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+    }
+
+
+def why_not_exact(before: Json, now: Json) -> str:
+    """Why a run that was at work with `before` cannot go on with the same bits with `now`; empty if
+    nothing is known against it. What only one of them names is not compared."""
+    if not (isinstance(before, dict) and isinstance(now, dict)):
+        return ""
+    changed = [
+        f"{name} {before[name]} -> {now[name]}"
+        for name in _OF_THE_BITS
+        if name in before and name in now and before[name] != now[name]
+    ]
+    return f"{_SHOWN}: {', '.join(changed)}" if changed else ""

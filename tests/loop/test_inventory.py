@@ -1,0 +1,68 @@
+"""A resume that cannot be exact says so before it makes a step."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from canary import Setting, start  # noqa: E402
+from trainwright.engine.inventory import numerics_of, why_not_exact  # noqa: E402
+from trainwright.testing.checkpoints import MemoryCheckpoints  # noqa: E402
+from trainwright.tracking.events import Noted, Resumed, StepKept  # noqa: E402
+
+pytestmark = pytest.mark.torch
+
+HERE = {
+    "torch": "2.13.0",
+    "threads": 1,
+    "device": "cpu",
+    "cpu": "AVX512",
+    "deterministic": True,
+}
+OTHER = {
+    "torch": "2.12.0",
+    "threads": 2,
+    "device": "a GPU",
+    "cpu": "AVX2",
+    "deterministic": False,
+}
+
+
+@pytest.mark.row("F-14")
+@pytest.mark.parametrize("name", HERE)
+def test_each_thing_that_changes_bits_is_told_before_the_first_step(
+    name: str, tmp_path: Path
+) -> None:
+    checkpoints = MemoryCheckpoints()
+    first = start(tmp_path, checkpoints, Setting(steps=3))
+    first.change(inventory=HERE)
+    first.fit()
+    second = start(tmp_path, checkpoints, Setting(steps=5), process=1)
+    second.change(inventory={**HERE, name: OTHER[name]})
+    second.fit()
+    kinds = [type(event) for event in second.seen.events]
+    (noted,) = [event for event in second.seen.events if isinstance(event, Noted)]
+    assert noted.message.endswith(f": {name} {HERE[name]} -> {OTHER[name]}")
+    assert kinds.index(Noted) < kinds.index(Resumed) < kinds.index(StepKept)
+
+
+@pytest.mark.row("F-14")
+@pytest.mark.parametrize("before", [HERE, {}, None, {"plan": "a", "data": "b"}])
+def test_nothing_is_said_where_nothing_is_known_against_it(before: object, tmp_path: Path) -> None:
+    checkpoints = MemoryCheckpoints()
+    first = start(tmp_path, checkpoints, Setting(steps=3))
+    first.change(inventory=before)
+    first.fit()
+    second = start(tmp_path, checkpoints, Setting(steps=5), process=1)
+    second.change(inventory=HERE)
+    second.fit()
+    assert not [event for event in second.seen.events if isinstance(event, Noted)]
+
+
+def test_the_numerics_of_this_machine() -> None:
+    found = numerics_of(torch.device("cpu"))
+    assert set(found) == set(HERE)
+    assert why_not_exact(found, numerics_of(torch.device("cpu"))) == ""
