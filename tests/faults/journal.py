@@ -71,6 +71,8 @@ def read_journal(path: Path) -> list[Attempt]:
         if first == "start":
             attempts.append(Attempt())
         elif first == "resumed":
+            if attempts[-1].trains:  # the next process of a supervised run
+                attempts.append(Attempt())
             attempts[-1].resumed_at = int(rest)
             attempts[-1].trains = True
         else:

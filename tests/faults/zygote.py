@@ -88,12 +88,14 @@ class Zygote:
         count_points: str = "",
         reports: bool = False,
         poison: int = 0,
+        dies_at: int = 0,
+        dies_by: str = "kill",
     ) -> Child:
         """Run `trainwright words...` in `folder`. Steps go to the file `journal`; with
         `write_bytes` a checkpoint is written in blocks of so many; how often each armed point was
         reached goes to the file `count_points`. The page for people is drawn only with `reports`:
         it takes longer than all the rest. The step that begins at the cursor `poison` gives no
-        numbers."""
+        numbers; at the cursor `dies_at` the process dies."""
         log = folder / "output.txt"
         asked = {
             "words": list(words),
@@ -106,6 +108,8 @@ class Zygote:
             "count_points": count_points,
             "reports": reports,
             "poison": poison,
+            "dies_at": dies_at,
+            "dies_by": dies_by,
         }
         return Child(int(self._ask({"start": asked})), log)
 
@@ -262,6 +266,8 @@ def _arrange(asked: dict[str, object]) -> None:
         api.write_report = lambda folder: folder.report  # type: ignore[assignment]
     if asked["write_bytes"]:
         commit._CHUNK_BYTES = asked["write_bytes"]  # type: ignore[assignment]
+    if asked["dies_at"]:
+        _die_at(asked["dies_at"], str(asked["dies_by"]))
     if asked["poison"]:
         _poison(asked["poison"])
     if asked["journal"]:
@@ -271,6 +277,22 @@ def _arrange(asked: dict[str, object]) -> None:
         fit = network.fit
         network.fit = lambda job: fit(replace(job, observers=(*job.observers, journal)))
         journal.watch_the_feed()
+
+
+def _die_at(cursor: object, how: str) -> None:
+    """The step that begins there cannot be made."""
+    from trainwright.data.feed import Feed
+
+    give = Feed.next_step
+
+    def deadly(feed: Feed) -> object:
+        if feed.samples == cursor:
+            if how == "raise":
+                raise RuntimeError("these rows cannot be learned from")
+            os.kill(os.getpid(), signal.SIGKILL)
+        return give(feed)
+
+    Feed.next_step = deadly  # type: ignore[assignment,method-assign]
 
 
 def _poison(cursor: object) -> None:

@@ -71,6 +71,9 @@ def train(
     runs: Runs = _RUNS,
     run: Annotated[str, typer.Option("--run", metavar="NAME", help="The run's name.")] = "",
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an unfinished run.")] = False,
+    restart: Annotated[
+        int, typer.Option("--restart", metavar="N", min=0, help="Start again after a crash.")
+    ] = 0,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Plan, and stop before it.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -83,11 +86,19 @@ def train(
     from trainwright.core.flag import StopFlag
     from trainwright.run.interrupt import stop_on_signals
 
+    watchers = []
+    if restart:
+        from trainwright.run.supervisor import supervise
+
+        attempt = supervise(restart, run, resume, lambda text: typer.echo(text, err=True))
+        run, resume, watchers = attempt.run, attempt.resume, [attempt.position]
     # From here on, also while the libraries are loaded, a signal ends the command in order.
     with stop_on_signals(StopFlag()):
         from trainwright.cli.training import train_and_show
+        from trainwright.run.ready import Request
 
-        code = train_and_show(contract, overrides, runs, run, resume=resume, as_json=as_json)
+        request = Request(contract, overrides, runs, run, resume, sys.argv, watchers)
+        code = train_and_show(request, as_json=as_json)
     raise typer.Exit(code)
 
 

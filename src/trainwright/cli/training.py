@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from trainwright.api import train_and_report
@@ -14,26 +13,14 @@ from trainwright.run.evaluate import find_run
 from trainwright.run.ready import Request
 
 
-def train_and_show(
-    contract: Path,
-    overrides: Sequence[str],
-    runs: Path,
-    run: str,
-    *,
-    resume: bool,
-    as_json: bool,
-) -> int:
-    """Train; the exit code."""
-    return _to_the_verdict(Request(contract, overrides, runs, run, resume, sys.argv), as_json)
-
-
-def resume_and_show(run: str, runs: Path, *, as_json: bool) -> int:
-    """Go on with a run; the exit code."""
-    return _to_the_verdict(request_again(find_run(run, runs), sys.argv), as_json)
-
-
-def _to_the_verdict(request: Request, as_json: bool) -> int:
+def train_and_show(request: Request, *, as_json: bool) -> int:
+    """Train to the verdict; the exit code."""
     result = train_and_report(request, screen_on_stderr())
     following = commands_after_training(request.contract, result, request.runs)
     show_result(result, following, as_json=as_json)
     return EXIT_DONE if result.verdict.status == "met" else EXIT_VERDICT_NOT_MET
+
+
+def resume_and_show(run: str, runs: Path, *, as_json: bool) -> int:
+    """Go on with a run; the exit code."""
+    return train_and_show(request_again(find_run(run, runs), sys.argv), as_json=as_json)

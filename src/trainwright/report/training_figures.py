@@ -210,7 +210,10 @@ def _svg(name: str, draw: Callable[[Axes], None]) -> Markup:
 
 
 def _happenings(events: Sequence[Mapping[str, Json]]) -> tuple[Happening, ...]:
-    told = [(event, _told(event)) for event in events]
+    told = [
+        (event, _told(event) + _made_again(event, events[:number]))
+        for number, event in enumerate(events)
+    ]
     return tuple(
         Happening(_shown_step(event), words, show_when(str(event.get("time", ""))))
         for event, words in told
@@ -223,6 +226,15 @@ def _shown_step(event: Mapping[str, Json]) -> str:
     numbers = event.get("numbers")
     step = event.get("step", numbers.get("step", "") if isinstance(numbers, dict) else "")
     return f"{step:.0f}" if isinstance(step, float) else str(step)
+
+
+def _made_again(event: Mapping[str, Json], before: Sequence[Mapping[str, Json]]) -> str:
+    """What a cut has cost: the recorded steps that the resumed run makes again."""
+    cuts = [one.get("numbers") for one in before if one.get("kind") == "cut"]
+    if event.get("event") != "resumed" or not cuts or not isinstance(cuts[-1], dict):
+        return ""
+    lost = max(0.0, number_from_json(cuts[-1].get("step", 0)) - _step(event))
+    return f"; recorded steps that are made again: {lost:,.0f}"
 
 
 def _told(event: Mapping[str, Json]) -> str:

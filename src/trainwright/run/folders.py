@@ -19,6 +19,7 @@ from trainwright.core.errors import (
 )
 from trainwright.core.faultpoints import reached
 from trainwright.core.files import Json, read_json, write_json, write_text
+from trainwright.run.cut import note_cut
 from trainwright.run.ready import Ready, Request
 from trainwright.run.stages import Screen
 from trainwright.run.summary import labelled
@@ -64,6 +65,8 @@ def open_run(request: Request, ready: Ready, screen: Screen) -> Iterator[Started
     """
     folder = find_resumed(request, ready) if request.resume else _new(request, ready)
     with folder.lock(), _saying_how_to_go_on(request, folder):
+        for watcher in request.watchers:
+            watcher.opened(folder.path)
         reached("open")
         tidy(folder)
         goes_on = request.resume and not _is_blank(folder)
@@ -71,9 +74,14 @@ def open_run(request: Request, ready: Ready, screen: Screen) -> Iterator[Started
         if goes_on and _is_finished(folder):
             yield FinishedRun(folder)
             return
+        cut = [note_cut(folder)] if goes_on else []
         _write_plan(folder, request, ready)
         reached("plan")
-        started = StartedRun(folder, _record(folder, request, ready), _observers(folder, screen))
+        observers = (*_observers(folder, screen), *request.watchers)
+        started = StartedRun(folder, _record(folder, request, ready), observers)
+        for event in cut:
+            for observer in started.observers:
+                observer.observe(event)
         if note:
             screen.say(labelled("note", note))
             for observer in started.observers:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import final
+from typing import Protocol, final
 
 from trainwright.contract.availability import unavailable
 from trainwright.contract.document import Contract
@@ -25,6 +25,19 @@ from trainwright.planner.plan import Plan, plan
 from trainwright.run.shapes import shape_of
 from trainwright.run.stages import Screen, Stages
 from trainwright.run.summary import describe_data, describe_plan, labelled
+from trainwright.tracking.events import Event
+
+
+class Watcher(Protocol):
+    """An observer of the run that wants to know its folder too."""
+
+    def opened(self, folder: Path) -> None:
+        """The run has its folder, and owns it."""
+        ...
+
+    def observe(self, event: Event) -> None:
+        """Take notice of one event."""
+        ...
 
 
 @final
@@ -39,6 +52,7 @@ class Request:
     name: str = ""
     resume: bool = False
     command: Sequence[str] = tuple(sys.argv)
+    watchers: Sequence[Watcher] = ()
 
 
 @final
