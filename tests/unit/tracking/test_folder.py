@@ -8,11 +8,13 @@ import stat
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from faults.tiers import times
 from trainwright.core.errors import Mistake, RunLocked, StorageFailed
 from trainwright.testing.clock import FakeClock
 from trainwright.tracking.folder import RunFolder, list_runs
@@ -190,8 +192,9 @@ def end(process: subprocess.Popen[str]) -> None:
 
 
 @pytest.mark.row("F-41")
-def test_twenty_processes_and_one_winner(tmp_path: Path) -> None:
-    processes = [holder(tmp_path / "lock") for _ in range(20)]
+def test_racing_processes_and_one_winner(tmp_path: Path, figure: Callable[..., None]) -> None:
+    racing = times(20, 50)
+    processes = [holder(tmp_path / "lock") for _ in range(racing)]
     try:
         for process in processes:
             go(process)
@@ -202,6 +205,7 @@ def test_twenty_processes_and_one_winner(tmp_path: Path) -> None:
             if pid != winners[0]:
                 assert text.startswith("15 ")
                 assert f"process {winners[0]} on " in text
+        figure(racing_starts=racing, winners=len(winners))
     finally:
         for process in processes:
             end(process)
