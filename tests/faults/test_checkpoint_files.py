@@ -207,6 +207,19 @@ def test_a_torn_last_line_of_the_ledger(three: Path) -> None:
     assert len(ledger.read_bytes().splitlines()) == 3
 
 
+@pytest.mark.row("F-20")
+@pytest.mark.parametrize("bit", range(8))
+def test_a_changed_last_newline_of_the_ledger_is_no_torn_line(three: Path, bit: int) -> None:
+    ledger = three / "ledger.jsonl"
+    data = bytearray(ledger.read_bytes())
+    data[-1] ^= 1 << bit
+    ledger.write_bytes(data)
+    found = load(three)
+    assert found.step == 3
+    assert "ledger.jsonl:3: its newline is another byte" in found.rejected[0]
+    assert load(three).rejected == ()
+
+
 @pytest.mark.row("F-22")
 def test_ledger_and_pointers_are_rebuilt(three: Path) -> None:
     (three / "ledger.jsonl").unlink()

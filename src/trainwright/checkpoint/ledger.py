@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Sequence
@@ -115,6 +116,10 @@ class Ledger:
                 lines.append(Line.from_bytes(text))
             except Damaged as error:
                 damaged.append(f"{self.path.name}:{number}: {error}")
+        with contextlib.suppress(Damaged):
+            # A whole line and one byte more was not cut short: its newline has changed.
+            lines.append(Line.from_bytes(rest[:-1]))
+            damaged.append(f"{self.path.name}:{len(whole) + 1}: its newline is another byte")
         return LedgerContent(tuple(lines), tuple(damaged), torn=bool(rest))
 
     def append(self, lines: Sequence[Line]) -> None:

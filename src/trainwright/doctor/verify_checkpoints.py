@@ -61,7 +61,11 @@ def _ledger(folder: Path) -> tuple[dict[str, dict[str, Json]], list[Checked]]:
         return {}, [note("ledger", "there is none: the manifests vouch for themselves")]
     *texts, rest = path.read_bytes().split(b"\n")
     lines: dict[str, dict[str, Json]] = {}
-    found = [note("ledger", "its last line was being written")] if rest else []
+    found: list[Checked] = []
+    if rest.endswith(b"}", 0, -1):
+        found.append(broken("ledger", "the newline of its last line is another byte"))
+    elif rest:
+        found.append(note("ledger", "its last line was being written"))
     for number, text in enumerate(texts, start=1):
         try:
             line = json.loads(text)
