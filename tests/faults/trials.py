@@ -13,6 +13,7 @@ import json
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from command import write_rows
@@ -20,6 +21,7 @@ from faults.journal import Attempt, read_journal
 from faults.zygote import Child, Death, Zygote
 from made_data import make_images, make_text
 from trainwright.checkpoint.manifest import read_manifest, read_parts
+from trainwright.checkpoint.regular_file import read_file
 from trainwright.core.faultpoints import FAULT_POINTS
 from trainwright.core.files import read_json
 from trainwright.doctor.verify import verify_run
@@ -202,9 +204,10 @@ def check_steps(attempts: list[Attempt], reference: Mapping[int, str], most_lost
 def state_of(run: RunFolder) -> dict[str, str]:
     """A hash for each component of what a finished run leaves, by name."""
     newest = run.checkpoints / read_json(run.checkpoints / "pointers.json")["newest"]
-    manifest, _ = read_manifest(newest)
+    read = partial(read_file, newest)
+    manifest, _ = read_manifest(read)
     found = {"step": str(manifest.step), "score": str(manifest.score)}
-    for part, snapshot in read_parts(newest, manifest).items():
+    for part, snapshot in read_parts(read, manifest).items():
         if part in NOT_OF_THE_STATE:
             continue
         found[f"{part} values"] = hash_of(snapshot.packed_values)

@@ -69,7 +69,7 @@ def open_run(request: Request, ready: Ready, screen: Screen) -> Iterator[Started
             watcher.opened(folder.path)
         reached("open")
         tidy(folder)
-        goes_on = request.resume and not _is_blank(folder)
+        goes_on = request.resume and not is_blank(folder)
         note = _check_same(folder, ready) if goes_on else ""
         if goes_on and _is_finished(folder):
             yield FinishedRun(folder)
@@ -140,7 +140,7 @@ def find_resumed(request: Request, ready: Ready) -> RunFolder:
     )
 
 
-def _is_blank(folder: RunFolder) -> bool:
+def is_blank(folder: RunFolder) -> bool:
     """Whether the run died before its plan was written: it begins, and nothing of it is lost."""
     begun = folder.plan.exists() or folder.record.exists()
     return not begun and not any(folder.checkpoints.glob("*"))

@@ -12,7 +12,7 @@ from trainwright.planner.choosing import Choice
 from trainwright.planner.compute_choices import open_paths
 from trainwright.planner.compute_trials import measure_compute, take_choices
 from trainwright.planner.plan import Plan
-from trainwright.run.folders import find_resumed, read_started
+from trainwright.run.folders import find_resumed, is_blank, read_started
 from trainwright.run.ready import Ready, Request
 from trainwright.run.stages import Screen, Stages
 from trainwright.run.summary import describe_choice
@@ -29,8 +29,8 @@ def settle(request: Request, ready: Ready, stages: Stages, screen: Screen) -> Re
     """
     if isinstance(ready.plan.contract.model, Boosting | Linear | Pretrained):
         return ready
-    if request.resume:
-        started = read_started(find_resumed(request, ready))
+    if request.resume and not is_blank(folder := find_resumed(request, ready)):
+        started = read_started(folder)
         return replace(
             ready, plan=_as_started(ready.plan, ready.document.contract.training, started)
         )
