@@ -13,6 +13,7 @@ from trainwright.core.errors import Mistake, Problem
 from trainwright.data.feed import StepBatches
 from trainwright.distributed.strategy import SingleProcess, Strategy
 from trainwright.engine.allocation import BackwardOutOfMemory, is_out_of_memory
+from trainwright.engine.backward import backward_from
 from trainwright.engine.buffers import MovingBuffers
 from trainwright.engine.clipping import Clipping, NormLimit
 from trainwright.engine.precision import Full, LossScale, Precision, Unscaled
@@ -143,7 +144,7 @@ class OptimizerStep:
                 root = self._root(targets, loss_sum)
                 if not isinstance(self._scale, Unscaled):
                     root = (root * self._scale.on(root.device)).to(loss_sum.dtype)
-                loss_sum.backward(root)  # type: ignore[no-untyped-call]
+                backward_from(loss_sum, root)
                 counted += count
                 loss_sum = loss_sum.detach()
                 total = loss_sum if total is None else total + loss_sum

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from trainwright.checkpoint.random_state import RandomState
 from trainwright.data.store import Batch
+from trainwright.engine.backward import backward_from
 from trainwright.engine.kernels import matrix_products
 from trainwright.engine.precision import Precision
 from trainwright.objective.losses import Objective
@@ -132,7 +133,7 @@ class Trials:
         with way.kernels():
             with way.precision.forward():
                 loss_sum, count = way.objective(self._model, self._batch)
-            loss_sum.backward(torch.full_like(loss_sum, 1 / count))  # type: ignore[no-untyped-call]
+            backward_from(loss_sum, torch.full_like(loss_sum, 1 / count))
         return loss_sum.detach() / count
 
     def _wait(self) -> None:

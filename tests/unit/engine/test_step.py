@@ -11,6 +11,7 @@ from torch.nn import functional  # noqa: E402
 from trainwright.core.errors import Mistake  # noqa: E402
 from trainwright.data.feed import Feed, StepBatches  # noqa: E402
 from trainwright.data.store import Batch  # noqa: E402
+from trainwright.engine.backward import backward_from  # noqa: E402
 from trainwright.engine.step import OptimizerStep  # noqa: E402
 from trainwright.objective.losses import LossSum  # noqa: E402
 
@@ -147,3 +148,16 @@ def test_a_non_finite_loss_with_finite_gradients_is_dropped_too() -> None:
     step = OptimizerStep(model, infinite, torch.optim.SGD(model.parameters(), lr=0.1))
     assert float(step(batches((x, y))).found_nonfinite) == 1.0
     assert torch.equal(weights(model), before)
+
+
+def test_the_backward_pass_is_that_of_torch() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 1))
+    found = []
+    for start in (backward_from, lambda loss, root: loss.backward(root)):
+        model.zero_grad()
+        start(model(torch.arange(6.0).view(2, 3)).square().sum(), torch.tensor(0.125))
+        found.append([parameter.grad.clone() for parameter in model.parameters()])
+    assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
+    with pytest.raises(RuntimeError, match="does not require grad"):
+        backward_from(torch.tensor(1.0), torch.tensor(1.0))
