@@ -1,9 +1,15 @@
-"""Missing and scaled numbers: fitted by scikit-learn, kept as plain numbers."""
+"""Missing and scaled numbers, kept as plain numbers.
+
+Medians and quantiles are those of scikit-learn's SimpleImputer and QuantileTransformer bit for bit;
+tests hold them to it. They are computed by numpy, because importing scikit-learn takes nearly as
+long as importing torch, and a network needs nothing else of it before its first step.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal, assert_never, final
+from typing import Any, Literal, assert_never, final
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +22,9 @@ Impute = Literal["none", "median", "mean"]
 
 _MOST_QUANTILES = 1000
 _QUANTILE_ROWS = 200_000
+_MIDDLES: Mapping[str, Callable[..., Any]] = {"median": np.ma.median, "mean": np.ma.mean}
+_BOUND = 1e-7
+"""Shares of 0 and 1 are held so far from them, as their places would be infinite."""
 
 
 @final
@@ -110,15 +119,9 @@ def fit_numbers(values: Floats, scale: Scale, impute: Impute) -> NumberState:
 
 
 def _fill(values: Floats, impute: Literal["median", "mean"]) -> Floats:
-    from sklearn.impute import SimpleImputer
-
-    # scikit-learn warns of a column without values; its documented fill for one is 0.
-    present = ~np.isnan(values).all(axis=0)
-    fill = np.zeros(values.shape[1])
-    if present.any():
-        imputer = SimpleImputer(strategy=impute).fit(values[:, present])
-        fill[present] = imputer.statistics_
-    return fill
+    present = np.ma.masked_array(values, mask=np.isnan(values))
+    middle = _MIDDLES[impute](present, axis=0)
+    return np.asarray(np.ma.filled(middle, 0.0), dtype=np.float64)
 
 
 def _standard(values: Floats) -> tuple[Floats, Floats]:
@@ -133,29 +136,37 @@ def _standard(values: Floats) -> tuple[Floats, Floats]:
 
 
 def _quantiles(values: Floats) -> Floats:
-    from sklearn.preprocessing import QuantileTransformer
-
+    """Of each column at even shares from 0 to 1; of many rows from a part that is drawn."""
     rows = len(values)
     quantiles = np.zeros((min(_MOST_QUANTILES, rows), values.shape[1]))
     present = ~np.isnan(values).all(axis=0)
+    if rows > _QUANTILE_ROWS:
+        chosen = np.arange(rows)
+        # The generator of scikit-learn, so that the same rows are drawn.
+        np.random.RandomState(0).shuffle(chosen)
+        values = values[chosen[:_QUANTILE_ROWS]]
     if present.any():
-        transformer = QuantileTransformer(
-            n_quantiles=len(quantiles),
-            output_distribution="normal",
-            subsample=_QUANTILE_ROWS,
-            random_state=0,
-        )
-        quantiles[:, present] = transformer.fit(values[:, present]).quantiles_
+        shares = np.linspace(0, 1, len(quantiles), endpoint=True) * 100
+        quantiles[:, present] = np.nanpercentile(values[:, present], shares, axis=0)
     return quantiles
 
 
 def _to_normal(values: Floats, quantiles: Floats) -> Floats:
-    from sklearn.preprocessing import QuantileTransformer
+    """Each number at the place of the normal distribution at which it stands among the quantiles:
+    between two by interpolation, in the middle of equal ones."""
+    from scipy.special import ndtri
 
-    transformer = QuantileTransformer(n_quantiles=len(quantiles), output_distribution="normal")
-    transformer.n_quantiles_ = len(quantiles)
-    transformer.quantiles_ = quantiles
-    transformer.references_ = np.linspace(0, 1, len(quantiles), endpoint=True)
-    transformer.n_features_in_ = quantiles.shape[1]
-    result: Floats = transformer.transform(values)
-    return result
+    shares = np.linspace(0, 1, len(quantiles), endpoint=True)
+    out = np.array(values, dtype=np.float64)
+    for column, known in zip(out.T, quantiles.T, strict=True):
+        with np.errstate(invalid="ignore"):  # comparisons with NaN
+            below, above = column - _BOUND < known[0], column + _BOUND > known[-1]
+        seen = ~np.isnan(column)
+        up = np.interp(column[seen], known, shares)
+        down = np.interp(-column[seen], -known[::-1], -shares[::-1])
+        column[seen] = 0.5 * (up - down)
+        column[above] = 1
+        column[below] = 0
+    least = ndtri(_BOUND - np.spacing(1))
+    most = ndtri(1 - (_BOUND - np.spacing(1)))
+    return np.asarray(np.clip(ndtri(out), least, most))

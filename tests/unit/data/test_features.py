@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 import polars as pl
 import pytest
+from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import QuantileTransformer, StandardScaler
 
 from trainwright.contract.data import Column, RandomSplit, TableData
@@ -18,6 +19,7 @@ from trainwright.data.features import Features
 from trainwright.data.prepare import prepare_table
 from trainwright.data.prepared import Prepared
 from trainwright.data.reading import read_table
+from trainwright.data.scaling import fit_numbers
 from trainwright.data.sources import read_source
 
 Scale = Literal["none", "standard", "quantile"]
@@ -123,6 +125,33 @@ def test_numbers_are_those_of_scikit_learn(tmp_path: Path) -> None:
         hours = prepared.train.frame["hours"].to_numpy()[:, None]
         expected = reference.fit_transform(hours)[:, 0].astype(np.float32)
         assert (prepared.train.inputs.numeric[:, names.index("hours")] == expected).all()
+
+
+@pytest.mark.parametrize("rows", [1, 2, 7, 1500, 200_500])
+def test_fill_and_quantiles_are_those_of_scikit_learn_to_the_last_bit(rows: int) -> None:
+    draw = np.random.default_rng(0)
+    whole = np.stack(
+        [
+            draw.normal(size=rows),
+            draw.integers(0, 5, rows).astype(float),
+            1e6 * draw.exponential(size=rows),
+            np.full(rows, 3.0),
+        ],
+        axis=1,
+    )
+    holed = whole.copy()
+    holed[1::9] = np.nan
+    for impute in ("median", "mean"):
+        fill = SimpleImputer(strategy=impute).fit(holed).statistics_
+        assert (fit_numbers(holed, "none", impute).fill == fill).all()
+    state = fit_numbers(whole, "quantile", "none")
+    reference = QuantileTransformer(
+        n_quantiles=min(1000, rows), output_distribution="normal", subsample=200_000, random_state=0
+    ).fit(whole)
+    assert (state.quantiles == reference.quantiles_).all()
+    asked = np.concatenate([whole[:500], 3 * whole[:50] - 1, np.full((1, 4), np.nan)])
+    expected = reference.transform(asked).astype(np.float32)
+    np.testing.assert_array_equal(state.transform(asked), expected)
 
 
 def test_missing_numbers_are_filled_and_marked(tmp_path: Path) -> None:
