@@ -150,7 +150,7 @@ class Muon(_Tuned):
     """Muon (Jordan 2024, kellerjordan.github.io/posts/muon) for the matrices of hidden layers:
     m = momentum m + (1 - momentum) g; u = (1 - momentum) g + momentum m, made orthogonal by five
     Newton-Schulz steps in bf16; w -= lr d w + lr c u. AdamW trains the rest: embeddings, norms,
-    biases, convolutions and the output. torch.optim.Muon."""
+    biases, the output and, unless `convolutions` says otherwise, kernels. torch.optim.Muon."""
 
     name: Literal["muon"]
 
@@ -164,6 +164,10 @@ class Muon(_Tuned):
     """c, for a matrix of a rows and b columns. `match_rms_adamw`: 0.2 sqrt(max(a, b)), so that
     updates are as large as AdamW's and its rates serve (Liu et al. 2025, arXiv:2502.16982, equation
     4); `original`: sqrt(max(1, a / b))."""
+
+    convolutions: Literal["adamw", "muon"] = "adamw"
+    """What trains the kernels of convolutions but the first, which sees the input. For `muon` a
+    kernel [out, in, h, w] is the matrix [out, in h w]."""
 
     weight_decay: NonNegative = 0.01
     """Decoupled weight decay per step, times the learning rate; of both parts."""

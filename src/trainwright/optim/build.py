@@ -13,8 +13,9 @@ from trainwright.contract import optimizer as contract
 from trainwright.contract.section import settled
 from trainwright.optim.factors import rate_factors
 from trainwright.optim.groups import Group, divide, group_parameters
-from trainwright.optim.hidden import hidden_matrices
+from trainwright.optim.hidden import hidden_kernels, hidden_matrices
 from trainwright.optim.joint import JointOptimizer
+from trainwright.optim.kernels import KernelMuon
 from trainwright.optim.marks import leave_compiler_out
 from trainwright.optim.needed import need_optimizer
 from trainwright.optim.optimizer import Optimizer
@@ -160,16 +161,18 @@ def _muon(
     hidden, rest = divide(groups, hidden_matrices(model))
     rate = settled(section.learning_rate) * scale
     rate_of_rest = settled(section.adamw_learning_rate) * scale
-    members: list[torch.optim.Optimizer] = []
+    muon: dict[str, Any] = {
+        "momentum": section.momentum,
+        "nesterov": section.nesterov,
+        "adjust_lr_fn": section.scale,
+    }
+    members: list[torch.optim.Optimizer | KernelMuon] = []
     if hidden:
-        members.append(
-            torch.optim.Muon(
-                _options(hidden, section.weight_decay, rate),
-                momentum=section.momentum,
-                nesterov=section.nesterov,
-                adjust_lr_fn=section.scale,
-            )
-        )
+        members.append(torch.optim.Muon(_options(hidden, section.weight_decay, rate), **muon))
+    if section.convolutions == "muon":
+        kernels, rest = divide(rest, hidden_kernels(model))
+        if kernels:
+            members.append(KernelMuon(_options(kernels, section.weight_decay, rate), **muon))
     if rest:
         members.append(
             torch.optim.AdamW(

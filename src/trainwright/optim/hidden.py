@@ -19,6 +19,15 @@ def hidden_matrices(model: nn.Module) -> set[nn.Parameter]:
     return {p for p in model.parameters() if p.requires_grad and id(p) in chosen}
 
 
+def hidden_kernels(model: nn.Module) -> set[nn.Parameter]:
+    """The trainable kernels of the convolutions, but for the first one, which sees the input, and
+    but for those in groups, which are many small matrices in one."""
+    kinds = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+    convolutions = [m for m in model.modules() if isinstance(m, kinds)]
+    chosen = {id(m.weight) for m in convolutions[1:] if m.groups == 1}
+    return {p for p in model.parameters() if p.requires_grad and id(p) in chosen}
+
+
 def _within_a_block(model: nn.Module, weight: Tensor) -> bool:
     for parameters, is_block in pieces_of(model):
         matrices = [p for p in parameters if p.ndim > 1]

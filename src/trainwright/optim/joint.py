@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from trainwright.optim.fused import stepping_of
+from trainwright.optim.kernels import KernelMuon
 
 
 @final
@@ -19,7 +20,7 @@ class JointOptimizer:
     reads, saves or sets groups and states sees a single optimizer.
     """
 
-    def __init__(self, *members: torch.optim.Optimizer) -> None:
+    def __init__(self, *members: torch.optim.Optimizer | KernelMuon) -> None:
         self._steps = [stepping_of(member) for member in members]
         self.param_groups: list[dict[str, Any]] = [
             group for member in members for group in member.param_groups
