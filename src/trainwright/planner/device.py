@@ -19,7 +19,8 @@ _BF16_FLAGS = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
 @final
 @dataclass(frozen=True, slots=True)
 class DeviceFacts:
-    """The device that a network would be trained on. `memory_bytes` is the GPU's, and 0 on a CPU;
+    """The device that a network would be trained on. `memory_bytes` is the GPU's, or all that
+    the machine or the container has, which is the same at each start; 0 where it is not asked for;
     `cores` are those this process may use, `threads` those that torch computes with: the bits of a
     result depend on them. `can_compile`: there is what torch.compile needs, a C++ compiler for a
     CPU or Triton for a GPU."""
@@ -62,6 +63,7 @@ def read_device(for_network: bool) -> DeviceFacts:
         return DeviceFacts(
             has_bf16=_cpu_has_bf16(),
             can_compile=_has_cpp_compiler(),
+            memory_bytes=_host_bytes(),
             cores=cores,
             threads=threads,
         )
@@ -90,3 +92,13 @@ def _cpu_has_bf16() -> bool:
 def _has_cpp_compiler() -> bool:
     named = (os.environ.get("CXX", ""), "g++", "clang++")
     return any(shutil.which(name) for name in named if name)
+
+
+def _host_bytes() -> int:
+    """The memory of the machine, or the limit of the control group if that is less."""
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    try:
+        limit = int(Path("/sys/fs/cgroup/memory.max").read_text())
+    except (OSError, ValueError):
+        return total
+    return min(total, limit)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import final
+from typing import Literal, final
 
 from trainwright.contract.document import Contract
 from trainwright.contract.model import Boosting, Linear, Pretrained
@@ -22,7 +22,9 @@ from trainwright.planner.compute_choices import decide_compute, open_paths, work
 from trainwright.planner.data_rules import problems_with_data
 from trainwright.planner.device import DeviceFacts
 from trainwright.planner.device_rules import problems_with_device
-from trainwright.planner.estimate import Estimate, estimate_run
+from trainwright.planner.estimate import Estimate, count_parameters, estimate_run
+from trainwright.planner.memory import MemoryEstimate, estimate_memory, fit_micro_batch
+from trainwright.planner.memory_rules import problems_with_memory
 
 
 @final
@@ -31,13 +33,14 @@ class Plan:
     """A contract with every `auto` decided, why, and what it will take.
 
     What only a measurement on the machine can tell is `auto` until the run starts. `files` are the
-    SHA-256 of the data files.
+    SHA-256 of the data files; `memory` is known once the data is encoded, for a network.
     """
 
     contract: Contract
     choices: tuple[Choice, ...]
     estimate: Estimate
     files: tuple[str, ...]
+    memory: Literal["unknown"] | MemoryEstimate = "unknown"
 
     @property
     def hash(self) -> str:
@@ -64,6 +67,18 @@ class Plan:
         model = self.contract.model
         if isinstance(model, Boosting | Linear | Pretrained):
             return self
+        held = (self.estimate.memory_bytes, device.memory_bytes)
+        count = count_parameters(model, shape)
+        memory = estimate_memory(self.contract.training, model, shape, count, held)
+        contract, choices = fit_micro_batch(self.contract, self.choices, memory)
+        memory = estimate_memory(contract.training, model, shape, count, held)
+        fitted = replace(self, contract=contract, choices=choices, memory=memory)
+        return fitted._with_compute(shape, device)
+
+    def _with_compute(self, shape: Shape, device: DeviceFacts) -> Plan:
+        """How it is computed."""
+        model = self.contract.model
+        assert not isinstance(model, Boosting | Linear | Pretrained)
         choosing = Choosing()
         work = work_of(self.contract.training, count_products(model, shape), self.steps)
         training = decide_compute(self.contract, work, device, choosing)
@@ -83,6 +98,7 @@ class Plan:
             "contract": self.contract.model_dump(mode="json"),
             "choices": [choice.to_json() for choice in self.choices],
             "estimate": self.estimate.to_json(),
+            "memory": self.memory if self.memory == "unknown" else self.memory.to_json(),
             "hash": self.hash,
         }
 
@@ -102,6 +118,7 @@ def plan(document: Document, facts: DataFacts, device: DeviceFacts) -> Plan:
         if problem.path not in decided
     ]
     problems += problems_with_device(contract, device)
+    problems += problems_with_memory(contract, device)
     if problems:
         raise ContractMistake(placed(problems, document.source))
     return Plan(

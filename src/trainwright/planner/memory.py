@@ -1,0 +1,104 @@
+"""How many rows of a micro-batch fit into the device's memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+from trainwright.contract.document import Contract
+from trainwright.contract.model import Network
+from trainwright.contract.section import settled
+from trainwright.contract.training import Training
+from trainwright.core.files import Json
+from trainwright.core.units import show_bytes
+from trainwright.model.shape import Shape
+from trainwright.planner.activations import activation_bytes, state_bytes
+from trainwright.planner.choosing import Choice
+
+_NUMBER = 4
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class MemoryEstimate:
+    """What a training holds in the memory of its device, in bytes, in fp32 and without what
+    `training.memory` saves: an upper bound for bf16 and for activation checkpointing.
+
+    `activations` are those of a micro-batch, `data` the encoded rows, `device` all that the device
+    has, 0 where that is not known. Workspaces of kernels, the allocator's waste and a GPU's context
+    are not in it.
+    """
+
+    weights: int
+    gradients: int
+    optimizer: int
+    activations: int
+    data: int
+    device: int
+
+    @property
+    def total(self) -> int:
+        """All of it at once, as in a step of several micro-batches."""
+        return self.fixed + self.activations
+
+    @property
+    def fixed(self) -> int:
+        """What does not depend on the micro-batch."""
+        return self.weights + self.gradients + self.optimizer + self.data
+
+    def to_json(self) -> Json:
+        """The fields by name."""
+        return {
+            "weights": self.weights,
+            "gradients": self.gradients,
+            "optimizer": self.optimizer,
+            "activations": self.activations,
+            "data": self.data,
+            "device": self.device,
+        }
+
+
+def estimate_memory(
+    training: Training, section: Network, shape: Shape, parameters: int, held: tuple[int, int]
+) -> MemoryEstimate:
+    """The estimate for a decided plan; `held` are the bytes of the encoded rows and of the
+    device."""
+    data, device = held
+    rows = settled(training.batch_size)
+    means = 0 if training.average == "off" else parameters * _NUMBER
+    return MemoryEstimate(
+        weights=parameters * _NUMBER + means,
+        gradients=parameters * _NUMBER,
+        optimizer=round(parameters * state_bytes(training.optimizer)),
+        activations=rows * activation_bytes(section, shape),
+        data=data,
+        device=device,
+    )
+
+
+def fit_micro_batch(
+    contract: Contract, choices: tuple[Choice, ...], estimate: MemoryEstimate
+) -> tuple[Contract, tuple[Choice, ...]]:
+    """The contract with the largest micro-batch that divides the rows of a step and fits into the
+    device's memory but for `training.memory.margin`, if the plan may choose both sizes."""
+    path, other = "training.batch_size", "training.gradient_accumulation_steps"
+    made = {choice.path: choice for choice in choices}
+    if not estimate.device or not {path, other} <= made.keys():
+        return contract, choices
+    training = contract.training
+    rows = settled(training.effective_batch_size) // settled(contract.distributed.num_gpus)
+    a_row = estimate.activations // settled(training.batch_size)
+    room = round(estimate.device * (1 - training.memory.margin)) - estimate.fixed
+    fits = max(1, room // max(1, a_row))
+    batch = next(size for size in range(min(rows, fits), 0, -1) if rows % size == 0)
+    if training.memory.update == "in_backward":
+        batch = rows
+    about = f"{show_bytes(a_row)} of activations a row, {show_bytes(max(0, room))} for them"
+    reason = (
+        f"all {rows:,} rows of a step fit at once" if batch == rows else "the largest that fits"
+    )
+    made[path] = Choice(path, batch, f"{made[path].reason}; {reason}: {about}")
+    made[other] = Choice(other, rows // batch, "what the rows of a step need")
+    sizes = {"batch_size": batch, "gradient_accumulation_steps": rows // batch}
+    training = training.model_copy(update=sizes)
+    return contract.model_copy(update={"training": training}), tuple(made.values())

@@ -1,0 +1,112 @@
+"""How much memory a training takes, by arithmetic and as torch keeps it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from trainwright.contract.model import Gpt, Mlp, Network, ResNet, TabularResNet
+from trainwright.model.shape import ImageShape, Shape, TableShape, TokenShape
+from trainwright.planner.activations import activation_bytes
+from trainwright.planner.choosing import Choice
+from trainwright.planner.memory import MemoryEstimate, fit_micro_batch
+
+TOLERANCE = 0.15
+
+CASES: list[tuple[Network, Shape]] = [
+    (Gpt(kind="gpt", layers=3, width=64, heads=4, context=32), TokenShape(65)),
+    (Gpt(kind="gpt", layers=2, width=64, heads=2, positions="learned"), TokenShape(30)),
+    (Gpt(kind="gpt", layers=3, width=64, heads=2, context=32, dropout=0.1), TokenShape(65)),
+    (
+        ResNet(kind="resnet", width=16, blocks=(2, 1)),
+        ImageShape((1, 16, 16), (1.0,), (1.0,), 10),
+    ),
+    (
+        ResNet(kind="resnet", width=8, blocks=(1, 2), stem="half", norm="batch"),
+        ImageShape((1, 28, 28), (1.0,), (1.0,), 10),
+    ),
+    (Mlp(kind="mlp"), TableShape(8, (5, 12), 2)),
+    (Mlp(kind="mlp", dropout=0.0, hidden=(64, 64)), TableShape(8, (5, 12), 2)),
+    (TabularResNet(kind="tabular_resnet"), TableShape(8, (5, 12), 2)),
+]
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(("section", "shape"), CASES)
+def test_activations_are_those_that_torch_keeps(section: Network, shape: Shape) -> None:
+    pytest.importorskip("torch")
+    slope = (kept_bytes(section, shape, 24) - kept_bytes(section, shape, 8)) / 16
+    assert activation_bytes(section, shape) == pytest.approx(slope, rel=TOLERANCE)
+
+
+def kept_bytes(section: Network, shape: Shape, rows: int) -> int:
+    """Bytes that a forward pass keeps for the backward pass beside weights and rows."""
+    import torch
+    from torch.autograd.graph import saved_tensors_hooks
+    from torch.nn import functional
+
+    from trainwright.model.build import build_network
+
+    torch.manual_seed(0)
+    model = build_network(section, shape)
+    match section, shape:
+        case Gpt(), _:
+            tokens = torch.randint(0, shape.outputs, (rows, section.context + 1))
+            inputs, target = (tokens[:, :-1],), tokens[:, 1:]
+        case ResNet(), ImageShape():
+            inputs = (torch.randint(0, 256, (rows, *shape.size), dtype=torch.uint8),)
+            target = torch.randint(0, shape.outputs, (rows,))
+        case _:
+            assert isinstance(shape, TableShape)
+            codes = torch.randint(0, 2, (rows, len(shape.cardinalities)))
+            inputs = (torch.randn(rows, shape.numeric), codes)
+            target = torch.randint(0, shape.outputs, (rows,))
+    there = (*model.parameters(), *model.buffers(), *inputs, target)
+    own = {one.untyped_storage().data_ptr() for one in there}
+    kept: dict[int, torch.Tensor] = {}
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.untyped_storage().data_ptr() not in own:
+            kept[tensor.untyped_storage().data_ptr()] = tensor
+        return tensor
+
+    with saved_tensors_hooks(pack, lambda tensor: tensor):
+        outputs = model(*inputs).flatten(0, -2)
+        functional.cross_entropy(outputs, target.flatten(), reduction="sum")
+    return sum(tensor.untyped_storage().nbytes() for tensor in kept.values())
+
+
+def fitted(tmp_path: Path, device: int, *settings: str, rows: int = 512) -> tuple[int, int, str]:
+    """Micro-batch, accumulation and reason for a step of `rows` whose rows take 1,000 bytes each,
+    beside 10,000 that are there anyway."""
+    from trainwright.contract.reading import read_contract
+
+    path = tmp_path / "c.yaml"
+    path.write_text(
+        "data: {path: a.csv, target: y}\nmodel: {kind: mlp}\n"
+        f"training: {{effective_batch_size: {rows}, batch_size: 1, "
+        "gradient_accumulation_steps: auto}\n"
+    )
+    overrides = [f"training.gradient_accumulation_steps={rows}", "distributed.num_gpus=1"]
+    contract = read_contract(path, [*overrides, *settings]).contract
+    names = ("training.batch_size", "training.gradient_accumulation_steps")
+    choices = tuple(Choice(name, 1, "usual") for name in names)
+    estimate = MemoryEstimate(2000, 2000, 4000, 1000, 2000, device)
+    decided, made = fit_micro_batch(contract, choices, estimate)
+    training = decided.training
+    return training.batch_size, training.gradient_accumulation_steps, made[0].reason
+
+
+def test_the_largest_micro_batch_that_fits_is_taken(tmp_path: Path) -> None:
+    assert fitted(tmp_path, 10**9)[:2] == (512, 1)
+    batch, accumulation, reason = fitted(tmp_path, 300_000)
+    assert (batch, accumulation) == (128, 4)  # 230 fit, a fifth left free
+    assert "the largest that fits" in reason
+    assert fitted(tmp_path, 300_000, "training.memory.margin=0.05")[:2] == (256, 2)
+    assert fitted(tmp_path, 300_000, rows=509)[:2] == (1, 509)
+    assert fitted(tmp_path, 5_000)[:2] == (1, 512)
+
+
+def test_nothing_is_chosen_where_the_memory_is_not_known(tmp_path: Path) -> None:
+    assert fitted(tmp_path, 0)[:2] == (1, 512)
