@@ -35,6 +35,7 @@ NEEDS_TORCH = frozenset(
         "trainwright.data.short_windows",
         "trainwright.data.store",
         "trainwright.model.attention",
+        "trainwright.model.blocks",
         "trainwright.model.build",
         "trainwright.model.gpt",
         "trainwright.model.network",

@@ -92,6 +92,13 @@ FIELDS: Mapping[str, Mapping[str, Choice]] = {
         "in turn": (),
         "in the background": ("training.checkpointing.asynchronous=true",),
     },
+    "activations": {
+        "kept": (),
+        "made again": (
+            "model={kind: tabular_resnet, width: 12, blocks: 2}",
+            "training.memory.activation_checkpointing=full",
+        ),
+    },
     "ramp": {
         "none": (),
         "rows": (

@@ -18,6 +18,7 @@ from trainwright.contract.data import (
 )
 from trainwright.contract.document import Contract
 from trainwright.contract.kind_rules import KIND_RULES
+from trainwright.contract.memory_rules import MEMORY_RULES
 from trainwright.contract.metric_rules import (
     check_floors,
     check_metric,
@@ -354,6 +355,7 @@ RULES: tuple[Rule, ...] = (
     check_matrix_products,
     rollback_has_the_optimizer,
     check_inspect,
+    *MEMORY_RULES,
     check_metric,
     check_target,
     check_watched,

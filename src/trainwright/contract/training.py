@@ -10,6 +10,7 @@ from trainwright.contract.checkpointing import Checkpointing
 from trainwright.contract.clipping import GradientClipping
 from trainwright.contract.compute import Compute
 from trainwright.contract.guard import Guard
+from trainwright.contract.memory import Memory
 from trainwright.contract.objective import AutoLoss, Loss
 from trainwright.contract.optimizer import AdamW, Optimizer
 from trainwright.contract.ramps import Ramps
@@ -48,7 +49,8 @@ class Training(Section):
 
     gradient_accumulation_steps: Auto | Count = "auto"
     """Micro-batches whose gradients make one optimizer step. `auto`: what `effective_batch_size`
-    needs, else 1."""
+    needs once `batch_size` is chosen; with both on `auto` that is the largest divisor of the rows
+    of a step that fits into the device's memory."""
 
     effective_batch_size: Auto | Count = "auto"
     """Rows in one optimizer step: batch_size x gradient_accumulation_steps x devices."""
@@ -90,6 +92,9 @@ class Training(Section):
 
     stop: Stop = Stop()
     """Reasons to end beside the epochs, the budget and early stopping."""
+
+    memory: Memory = Memory()
+    """What is done so that the training needs less memory."""
 
     guard: Guard = Guard()
     """What becomes of a run that goes wrong."""

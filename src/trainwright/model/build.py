@@ -9,12 +9,15 @@ from torch import nn
 
 from trainwright.contract.model import Gpt, Mlp, Network, ResNet, TabularResNet
 from trainwright.model.gpt import GptNetwork
-from trainwright.model.network import build_table_network
+from trainwright.model.network import TableNetwork, build_table_network
 from trainwright.model.resnet import ImageNetwork, build_resnet
 from trainwright.model.shape import ImageShape, Shape, TableShape, TokenShape
 
+BuiltNetwork = TableNetwork | ImageNetwork | GptNetwork
+"""Each a module, and in blocks."""
 
-def build_network(section: Network, shape: Shape) -> nn.Module:
+
+def build_network(section: Network, shape: Shape) -> BuiltNetwork:
     """The network for data of this shape; its first weights are drawn from torch's global
     generator."""
     match section:

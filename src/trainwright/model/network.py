@@ -23,7 +23,7 @@ _SIGMA = 1.0
 """Deviation of the first frequencies; columns are scaled to deviation 1 before."""
 
 
-def build_table_network(section: TableModel, shape: TableShape) -> nn.Module:
+def build_table_network(section: TableModel, shape: TableShape) -> TableNetwork:
     """The network of a contract for a table of this shape; its first weights are drawn from
     torch's global generator."""
     columns = TableColumns(shape, section.embedding_dim, _numbers(section, shape.numeric))
@@ -47,6 +47,11 @@ class TableNetwork(nn.Module):
         super().__init__()
         self.columns = columns
         self.body = body
+
+    @property
+    def blocks(self) -> list[nn.Module]:
+        """The residual blocks from first to last; an MLP has none."""
+        return [module for module in self.body.children() if isinstance(module, Residual)]
 
     def forward(
         self, numeric: Float[Tensor, "B F"], categories: Int[Tensor, "B G"]

@@ -62,6 +62,11 @@ class ImageNetwork(nn.Module):
         self._memory_format = memory_format
         self.to(memory_format=memory_format)  # type: ignore[call-overload]
 
+    @property
+    def blocks(self) -> list[nn.Module]:
+        """The residual blocks and those that halve the size, from first to last."""
+        return [module for module in self.body.children() if isinstance(module, Residual | _Shrink)]
+
     def forward(
         self, pixels: UInt8[Tensor, "B C H W"] | Float[Tensor, "B C H W"]
     ) -> Float[Tensor, "B outputs"]:

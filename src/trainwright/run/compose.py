@@ -22,6 +22,7 @@ from trainwright.engine.asked import OrAsked
 from trainwright.engine.faults import with_fault_points
 from trainwright.engine.inventory import numerics_of
 from trainwright.engine.job import Job
+from trainwright.engine.recomputing import recompute
 from trainwright.engine.stop import Patience, Reserve, StopRequested, TimeLimit
 from trainwright.model.build import build_network, lay_out
 from trainwright.objective.build import build_loss
@@ -68,6 +69,7 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
     shape = shape_of(prepared)
     model = build_network(section, shape).to(device)
     lay_out(model, settled(training.compute.memory_format))
+    recompute(model, training.memory.activation_checkpointing)
     scorer = NetworkScorer(section, shape, prepared.target, model)
     loss = build_loss(training.loss, class_rows(prepared), device)
     objective = build_objective(contract, loss)

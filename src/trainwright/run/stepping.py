@@ -23,12 +23,17 @@ from trainwright.engine.measuring import Probe
 from trainwright.engine.noise_scale import NoiseScale
 from trainwright.engine.out_of_memory import AlsoAfterSplit, MemoryGuard, SplittingStep
 from trainwright.engine.precision import LossScale, Precision, build_precision
-from trainwright.engine.step import OptimizerStep, Step
+from trainwright.engine.step import Step
 from trainwright.engine.watching import StepRule, WatchedStep
 from trainwright.engine.windows import Gauge
 from trainwright.objective.losses import Objective
 from trainwright.optim.optimizer import Optimizer
-from trainwright.run.memory import build_splitting
+from trainwright.run.memory import (
+    build_guard_of_memory,
+    build_splitting,
+    build_whole_step,
+    offloaded,
+)
 from trainwright.tracking.events import Event, Number
 from trainwright.tracking.signals import ReadScalars, read_each
 
@@ -88,15 +93,17 @@ def build_stepping(
     if training.compute.compile == "on":
         objective = compiled = CompiledObjective(objective)
         probes = (compiled,)
+    objective = offloaded(objective, training.memory, trained.model)
     noise = _noise_scale(tracking, trained, precision)
-    whole = OptimizerStep(
+    whole = build_whole_step(
+        training.memory,
         trained.model,
         noise[0].objective(objective) if noise else objective,
         trained.optimizer,
-        clipping=clipping,
-        precision=precision,
+        clipping,
+        precision,
     )
-    splitting = build_splitting(whole, training.guard, trained.model, tell)
+    splitting = build_splitting(whole, training, trained.model, tell)
     guard, caution = _build_guard(training, trained, feed, isinstance(precision.scale, LossScale))
     state: dict[str, Stateful] = {
         "guard": guard,
@@ -114,7 +121,8 @@ def build_stepping(
         watched = WatchedStep(step, rules, _window(device), reader(device))
         state["stop"] = watched
         step = watched
-    return Stepping(step, MemoryGuard(guard, splitting), caution, state, noise, probes, splitting)
+    judge = MemoryGuard(build_guard_of_memory(training.memory, guard), splitting)
+    return Stepping(step, judge, caution, state, noise, probes, splitting)
 
 
 def _build_guard(

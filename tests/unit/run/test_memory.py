@@ -80,3 +80,92 @@ def test_one_row_that_does_not_fit_ends_the_run(project: Path, memory: list[int]
     assert code == 14
     assert "memory ran out in micro-batches of 1 row at" in said
     assert [event["numbers"]["rows"] for event in events("noted")] == [16, 8, 4, 2, 1]
+
+
+BLOCKS = "model={kind: tabular_resnet, width: 16, blocks: 3}"
+
+
+def weights() -> bytes:
+    return Path("runs/one/bundle/network.safetensors").read_bytes()
+
+
+def test_a_run_that_computes_activations_again_ends_with_the_same_bits(
+    project: Path, tmp_path: Path
+) -> None:
+    found = []
+    for number, how in enumerate(("off", "full", "{kind: every, n: 2}", "{kind: by_op}")):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        write_project(folder, NETWORK)
+        with inside(folder):
+            code, said = train(
+                BLOCKS, f"training.memory.activation_checkpointing={how}", "training.num_epochs=1"
+            )
+            assert code in (0, 3), said
+            found.append(weights())
+    assert set(found) == {found[0]}
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        (
+            ["training.memory.activation_checkpointing=full"],
+            "a model of kind mlp has no blocks to compute again",
+        ),
+        (
+            [BLOCKS, "training.memory.activation_checkpointing={kind: every, n: 4}"],
+            "the model has 3 blocks, so no block would be computed again",
+        ),
+        (
+            ["training.memory.offload_activations=true"],
+            "there is no GPU to offload from",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused(settings: list[str], says: str, project: Path) -> None:
+    code, said = train(*settings)
+    assert code == 2
+    assert says in said
+    assert not Path("runs").exists()
+
+
+IN_BACKWARD = [
+    "training.memory.update=in_backward",
+    "training.gradient_clipping=off",
+    "training.guard.non_finite=rollback",
+    "training.num_epochs=2",
+]
+
+
+def test_updates_inside_the_backward_pass_end_with_the_same_bits(tmp_path: Path) -> None:
+    found = []
+    for number, settings in enumerate((IN_BACKWARD, IN_BACKWARD[1:])):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        write_project(folder, NETWORK)
+        with inside(folder):
+            code, said = train(*settings)
+            assert code in (0, 3), said
+            found.append(weights())
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    ("settings", "path"),
+    [
+        (["training.gradient_clipping=1.0"], "training.gradient_clipping"),
+        (["training.mixed_precision=fp16"], "training.mixed_precision"),
+        (["training.guard.non_finite=skip"], "training.guard.non_finite"),
+        (["training.guard.out_of_memory=split"], "training.guard.out_of_memory"),
+        (["training.gradient_accumulation_steps=2"], "training.gradient_accumulation_steps"),
+        (["training.optimizer.name=lion"], "training.optimizer.name"),
+        (["training.effective_batch_size=64"], "training.batch_size"),
+    ],
+)
+def test_updates_inside_the_backward_pass_refuse(
+    settings: list[str], path: str, project: Path
+) -> None:
+    code, said = train(*IN_BACKWARD, *settings)
+    assert code == 2
+    assert f"{path}: update: in_backward" in said
