@@ -24,7 +24,7 @@ from trainwright.testing import storages  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
-KINDS = ["folder", "memory", "s3"]
+KINDS = ["folder", "mounted", "memory", "s3"]
 CHECKS = [
     storages.check_nothing_is_there_at_first,
     storages.check_what_was_committed_is_there,
@@ -73,6 +73,8 @@ def place_of(
             files = fsspec.filesystem("s3", skip_instance_cache=True)
             files.mkdir(name)
         url = f"{kind}://{name}/runs/one"
+        if kind == "mounted":
+            url = f"file://{tmp_path}/{name}/runs/one"
         return Place(lambda: open_objects(url), lambda step: _spoil(open_objects(url), step))
 
     return make

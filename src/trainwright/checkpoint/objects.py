@@ -52,7 +52,7 @@ class ObjectStorage:
         self._root = root.rstrip("/")
 
     def __str__(self) -> str:
-        return redact(f"{self._files.protocol}:{self._root}")
+        return redact(self._files.unstrip_protocol(self._root))
 
     def open(self) -> Catalog:
         """What the manifests say, after what was interrupted is removed."""
@@ -233,8 +233,12 @@ def open_objects(url: str) -> ObjectStorage:
     from fsspec.core import url_to_fs
 
     scheme = url.partition("://")[0]
+    options: dict[str, Any] = {"use_listings_cache": False, "skip_instance_cache": True}
+    if scheme in ("file", "local"):
+        # A folder that is mounted here: there a name needs the folder that it stands in.
+        options["auto_mkdir"] = True
     try:
-        files, root = url_to_fs(url, use_listings_cache=False, skip_instance_cache=True)
+        files, root = url_to_fs(url, **options)
     except ImportError as error:
         raise MissingExtra(
             Problem(

@@ -146,6 +146,7 @@ class Checkpoints:
         )
         self._retention = Retention(keep_top_k, keep_last, keep_every_n_steps, direction)
         self._pinned: set[str] = set()
+        self._held: set[str] = set()
         self._opened: list[Catalog] = []
 
     def save(
@@ -199,6 +200,14 @@ class Checkpoints:
     def pin(self, names: Collection[str]) -> None:
         """Keep these for as long as this object saves."""
         self._pinned |= set(names)
+
+    def hold(self, name: str) -> None:
+        """Keep this one until it is released."""
+        self._held.add(name)
+
+    def release(self, name: str) -> None:
+        """It need not be kept for whoever held it."""
+        self._held.discard(name)
 
     def taking(self) -> AbstractContextManager[None]:
         """Nothing to prepare: snapshots are written before `save` returns."""
@@ -307,7 +316,7 @@ class Checkpoints:
 
         def leaving(pinned: Collection[str]) -> list[Line]:
             history = list(catalog.entries.values())
-            stay = kept(history, self._retention, self._pinned | set(pinned))
+            stay = kept(history, self._retention, self._pinned | self._held | set(pinned))
             lines = (candidate.line for candidate in catalog.candidates)
             known = {line.name: line for line in lines if isinstance(line, Line)}
             return [known[entry.name] for entry in history if entry.name not in stay]

@@ -39,3 +39,30 @@ def check_spacing(contract: Contract, _written: frozenset[str]) -> Iterator[Prob
             expected="save_every_minutes: measured",
             fix="remove one of the two",
         )
+
+
+def check_remote(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+    """An address is written into the record of the run, so it holds no secret."""
+    remote = contract.training.checkpointing.remote
+    path = f"{_SECTION}.remote"
+    scheme, found, rest = remote.partition("://")
+    host = rest.partition("/")[0]
+    if remote == "off":
+        return
+    if not found or not scheme.isalnum() or not rest:
+        yield Problem(
+            "this is no address of a storage",
+            path=path,
+            found=scheme[:40],
+            expected="off, or an address such as s3://bucket/folder",
+            fix="write it with its scheme: s3://, gs://, az:// or file:///",
+        )
+    elif "@" in host or "?" in rest or "#" in rest:
+        yield Problem(
+            "an address holds no user, password or key: it is written into the run's record",
+            path=path,
+            found=f"{scheme}://***",
+            expected=f"{scheme}://bucket/folder",
+            fix="give credentials through the environment, for S3 as AWS_ACCESS_KEY_ID and "
+            "AWS_SECRET_ACCESS_KEY",
+        )

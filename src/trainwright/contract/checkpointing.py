@@ -46,6 +46,11 @@ class Checkpointing(Section):
     """Keeps the first checkpoint at or after each multiple of so many steps for ever, for looking
     at a training afterwards."""
 
+    remote: Literal["off"] | str = "off"
+    """Where checkpoints are copied to while the training goes on, for example
+    `s3://bucket/folder`; the run's name is added. A run whose own folder lost its checkpoints goes
+    on from there. Credentials come from the environment and never stand in the address."""
+
     asynchronous: bool = False
     """Writes checkpoints while the training goes on, which then stands still only while its state
     is copied. Costs memory for one more copy of the state."""

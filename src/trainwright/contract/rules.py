@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 from trainwright.contract.average_rules import AVERAGE_RULES
-from trainwright.contract.checkpoint_rules import check_ranking, check_spacing
+from trainwright.contract.checkpoint_rules import check_ranking, check_remote, check_spacing
 from trainwright.contract.compute_rules import check_matrix_products, check_memory_format
 from trainwright.contract.data import (
     AutoSplit,
@@ -361,6 +361,7 @@ RULES: tuple[Rule, ...] = (
     check_watched,
     check_ranking,
     check_spacing,
+    check_remote,
     check_floors,
     slices_are_named,
     cost_has_a_price,

@@ -3,23 +3,29 @@ torch."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import final
 
 from trainwright.checkpoint.background import BackgroundCheckpoints
+from trainwright.checkpoint.local import LocalStorage
+from trainwright.checkpoint.mirror import MirroredCheckpoints, Places
+from trainwright.checkpoint.objects import open_objects
+from trainwright.checkpoint.pins import read_pins
 from trainwright.checkpoint.score import NOT_SCORED, NotScored
 from trainwright.checkpoint.state import Snapshot
+from trainwright.checkpoint.storage import CheckpointStorage
 from trainwright.checkpoint.store import (
     Checkpoints,
     CheckpointStore,
     Kept,
     Loaded,
     NoCheckpoint,
-    Saved,
 )
+from trainwright.checkpoint.store import Saved as OnDisk
 from trainwright.checkpoint.tolerant import TolerantCheckpoints
 from trainwright.contract.checkpointing import Checkpointing
 from trainwright.contract.metric import METRICS, Direction
@@ -37,14 +43,16 @@ from trainwright.engine.interval import (
 from trainwright.engine.job import At, Every
 from trainwright.engine.stop import Reserve
 from trainwright.planner.plan import Plan
+from trainwright.run.context import RunContext
 from trainwright.tracking.clock import Clock, SystemClock
+from trainwright.tracking.events import Event, Noted
 
 
-def build_checkpoints(training: Training, folder: Path) -> Checkpoints:
-    """The checkpoints of a run's folder, kept as the contract says."""
+def build_checkpoints(training: Training, where: Path | CheckpointStorage) -> Checkpoints:
+    """The checkpoints of a run in one place, kept as the contract says."""
     section = training.checkpointing
     return Checkpoints(
-        folder,
+        where,
         section.keep_top_k,
         _direction(training),
         section.keep_last,
@@ -55,28 +63,60 @@ def build_checkpoints(training: Training, folder: Path) -> Checkpoints:
 @final
 @dataclass(frozen=True, slots=True)
 class Saving:
-    """What a run saves into, and when."""
+    """What a run saves into, and when. `copying` ends when the last copy is made."""
 
     store: CheckpointStore
     due: Due
+    copying: AbstractContextManager[object]
 
 
-def build_saving(
-    plan: Plan, checkpoints: Checkpoints, reserve: Reserve, validate_every: At
-) -> Saving:
-    """As the contract says: in the background or not, by steps and by the clock."""
+@final
+@dataclass(frozen=True, slots=True)
+class ToSave:
+    """What a run saves: its checkpoints, how long saves take, and who hears of copies."""
+
+    checkpoints: Checkpoints
+    reserve: Reserve
+    tell: Callable[[Event], None]
+
+
+def build_saving(plan: Plan, what: ToSave, run: RunContext, validate_every: At) -> Saving:
+    """As the contract says: in the background or not, copied or not, by steps and by the clock."""
     section = plan.contract.training.checkpointing
-    store: CheckpointStore = TimedCheckpoints(checkpoints, reserve)
+    store: CheckpointStore = TimedCheckpoints(what.checkpoints, what.reserve)
     if section.on_failure == "continue":
         store = TolerantCheckpoints(store)
     if section.asynchronous:
         store = BackgroundCheckpoints(store)
+    copying: AbstractContextManager[object] = nullcontext()
+    if section.remote != "off":
+        store = copying = _mirrored(plan.contract.training, store, what, run)
     by_step = _by_step(plan, validate_every)
     if section.save_every_minutes == "off":
-        return Saving(store, by_step)
+        return Saving(store, by_step, copying)
     clock = SystemClock()
     by_clock = ByClock(_spacing(section), clock)
-    return Saving(PacedCheckpoints(store, by_clock, clock), FirstOf([by_step, by_clock]))
+    paced = PacedCheckpoints(store, by_clock, clock)
+    return Saving(paced, FirstOf([by_step, by_clock]), copying)
+
+
+def _mirrored(
+    training: Training, store: CheckpointStore, what: ToSave, run: RunContext
+) -> MirroredCheckpoints:
+    """The copies of each run lie below its own name."""
+    away = open_objects(f"{training.checkpointing.remote.rstrip('/')}/{run.folder.name}")
+    places = Places(
+        local=what.checkpoints,
+        here=LocalStorage(run.folder.checkpoints),
+        remote=build_checkpoints(training, away),
+        away=away,
+        pins=partial(read_pins, run.folder.checkpoints),
+    )
+
+    def say(text: str) -> None:
+        what.tell(Noted("remote", text))
+
+    return MirroredCheckpoints(store, places, say, goes_on=run.goes_on)
 
 
 def _spacing(section: Checkpointing) -> Spacing:
@@ -184,5 +224,5 @@ class PacedCheckpoints:
         return self._store.newest_valid(up_to)
 
     def _hear(self, kept: Kept) -> None:
-        if isinstance(kept, Saved):
+        if isinstance(kept, OnDisk):
             self._pace.wrote(kept.seconds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import final
 
@@ -30,7 +31,7 @@ from trainwright.optim.weights import Weights
 from trainwright.planner.plan import Plan
 from trainwright.predictor.network import NetworkScorer
 from trainwright.run.averaging import Learning
-from trainwright.run.checkpointing import build_checkpoints, build_saving
+from trainwright.run.checkpointing import ToSave, build_checkpoints, build_saving
 from trainwright.run.context import RunContext
 from trainwright.run.ending import (
     TimedValidation,
@@ -59,6 +60,7 @@ class Composed:
     model: ModuleState
     scorer: NetworkScorer
     weights: Weights
+    copying: AbstractContextManager[object]
 
 
 def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -> Composed:
@@ -81,13 +83,14 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
     limit = TimeLimit(contract.budget.seconds(), name_budget(contract.budget), reserve)
     validate_every = length.validations(training.validate_every_n_epochs)
     checkpoints = build_checkpoints(training, run.folder.checkpoints)
-    saving = build_saving(plan, checkpoints, reserve, validate_every)
     model_state = ModuleState(model)
     updates = build_updates(training, Learning(model, objective, feed), model_state, length)
     rules = build_step_rules(training.stop)
     trained = Trained(model, objective, updates.optimizer)
     shown = run.screen.progress(length.most_steps)
     tell = Observers([*run.observers, shown], run.screen.say).observe
+    to_save = ToSave(checkpoints, reserve, tell)
+    saving = build_saving(plan, to_save, run, validate_every)
     stepping = build_stepping(training, trained, feed, rules, contract.tracking, tell)
     measurable = Measurable(model, settled(training.mixed_precision), target_unit(prepared))
     watching = (stepping.gauges, stepping.probes)
@@ -111,7 +114,7 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
         inventory=_inventory(plan, prepared, device),
     )
     job = with_fault_points(job, updates.optimizer)
-    return Composed(job, checkpoints, model_state, scorer, updates.weights)
+    return Composed(job, checkpoints, model_state, scorer, updates.weights, saving.copying)
 
 
 def _recorders(run: RunContext, device: torch.device, measured: Measured) -> Observer:

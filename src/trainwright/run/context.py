@@ -14,9 +14,11 @@ from trainwright.tracking.observers import Observer
 @final
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """The folder of the run, who watches it, where it speaks, and the flag that ends it."""
+    """The folder of the run, who watches it, where it speaks, and the flag that ends it.
+    `goes_on`: it was begun before."""
 
     folder: RunFolder
     observers: tuple[Observer, ...]
     screen: Screen
     flag: StopFlag
+    goes_on: bool = False

@@ -31,7 +31,8 @@ class NetworkLearner:
         with kernels(self._plan.contract.training):
             composed = compose(self._section, self._plan, prepared, run)
             self._check_resumable(composed, run)
-            ended = fit(composed.job)
+            with composed.copying:
+                ended = fit(composed.job)
         predictor = Predictor(prepared.features, prepared.target, composed.scorer)
         reason = ended.reason
         keeps_best = self._plan.contract.training.early_stopping != "off"

@@ -51,7 +51,9 @@ def _train(request: Request, screen: Screen, flag: StopFlag) -> Result:
         for warning in _look(ready, request, started):
             screen.say(labelled("warning", warning))
         with stages("train"), flag.watched():
-            run = RunContext(started.folder, started.observers, screen, flag)
+            run = RunContext(
+                started.folder, started.observers, screen, flag, goes_on=request.resume
+            )
             fitted = build_learner(ready.plan).fit(ready.prepared, run)
         _check_ending(fitted, flag)
         result = _judge(ready, fitted, started, stages)

@@ -1,0 +1,192 @@
+"""Copies of a run's checkpoints in another storage, made while the training goes on."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self, final
+
+from trainwright.checkpoint.names import step_of
+from trainwright.checkpoint.score import NOT_SCORED, NotScored
+from trainwright.checkpoint.state import Snapshot
+from trainwright.checkpoint.storage import CheckpointStorage
+from trainwright.checkpoint.store import (
+    Checkpoints,
+    CheckpointStore,
+    Kept,
+    Loaded,
+    NoCheckpoint,
+    Saved,
+)
+from trainwright.checkpoint.strict_json import Damaged
+from trainwright.core.errors import Mistake, NoValidCheckpoint, Problem, StorageFailed
+from trainwright.core.files import Json
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The checkpoints of this machine and those elsewhere, each with the storage it is in. `pins`
+    gives the names that a person pinned."""
+
+    local: Checkpoints
+    here: CheckpointStorage
+    remote: Checkpoints
+    away: CheckpointStorage
+    pins: Callable[[], Collection[str]]
+
+
+@final
+class MirroredCheckpoints:
+    """A store whose checkpoints are copied elsewhere, and come back from there if they are lost.
+
+    A checkpoint counts when it is on this machine's disk. Its copy is made in a thread, one at a
+    time, the newest first; what has left this machine before its turn is not copied. A copy that
+    fails is told and ends nothing. As a context it ends when nothing waits to be copied.
+
+    Args:
+        store: what the run saves into, over the local checkpoints.
+        places: between which is copied.
+        say: told what could not be copied, by the thread that trains.
+        goes_on: whether the run is one that goes on; a new one must find nothing elsewhere.
+    """
+
+    def __init__(
+        self, store: CheckpointStore, places: Places, say: Callable[[str], None], *, goes_on: bool
+    ) -> None:
+        self._store = store
+        self._places = places
+        self._say = say
+        self._goes_on = goes_on
+        self._asked = False
+        self._copying: list[threading.Thread] = []
+        self._under_way = ""
+        self._waiting: list[str] = []
+        self._failures: list[str] = []
+
+    def taking(self) -> AbstractContextManager[None]:
+        """As the store does it."""
+        return self._store.taking()
+
+    def save(
+        self,
+        step: int,
+        parts: Mapping[str, Snapshot],
+        inventory: Json,
+        score: float | NotScored = NOT_SCORED,
+    ) -> Kept:
+        """Save here, and begin to copy."""
+        kept = self._store.save(step, parts, inventory, score)
+        self._hear(kept)
+        return kept
+
+    def settled(self, *, wait: bool) -> tuple[Kept, ...]:
+        """What the store says; copies are not waited for."""
+        all_kept = self._store.settled(wait=wait)
+        for kept in all_kept:
+            self._hear(kept)
+        return all_kept
+
+    def newest_valid(self, up_to: int | None = None) -> Loaded | NoCheckpoint:
+        """The newest one that verifies here; if there is none, what is elsewhere is brought back.
+
+        Raises:
+            Mistake: a new run finds checkpoints elsewhere.
+            NoValidCheckpoint: there were some, and none verifies here or elsewhere.
+            StorageFailed: here or elsewhere cannot be read.
+        """
+        if not self._asked:
+            if self._places.remote.names() and not self._goes_on:
+                raise _taken(str(self._places.away))
+            self._asked = True
+        try:
+            found = self._store.newest_valid(up_to)
+        except NoValidCheckpoint:
+            if not self._bring_back(up_to):
+                raise
+            return self._store.newest_valid(up_to)
+        if isinstance(found, NoCheckpoint) and self._bring_back(up_to):
+            return self._store.newest_valid(up_to)
+        return found
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._go_on()
+        while self._copying:
+            self._copying[0].join()
+            self._go_on()
+
+    def _hear(self, kept: Kept) -> None:
+        if isinstance(kept, Saved) and kept.name:
+            others = [name for name in self._waiting if name not in (*kept.removed, kept.name)]
+            self._waiting = [*others, kept.name]
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Tell what a finished copy says, and begin the next one."""
+        if self._copying and self._copying[0].is_alive():
+            return
+        self._copying.clear()
+        while self._failures:
+            self._say(self._failures.pop(0))
+        self._places.local.release(self._under_way)
+        self._under_way = ""
+        if self._waiting:
+            self._under_way = self._waiting.pop()
+            self._places.local.hold(self._under_way)
+            self._places.remote.pin(self._places.pins())
+            thread = threading.Thread(target=self._copy, name="copy", daemon=True)
+            self._copying.append(thread)
+            thread.start()
+
+    def _copy(self) -> None:
+        name, places = self._under_way, self._places
+        try:
+            places.remote.copy_from(places.here, name)
+        except (StorageFailed, Damaged) as error:
+            self._failures.append(f"{name} is not copied to {places.away}: {error}")
+
+    def _bring_back(self, up_to: int | None) -> bool:
+        """The newest that verifies, and the best beside it; whether there is one."""
+        for thread in self._copying:
+            thread.join()
+        remote = self._places.remote
+        there = [name for name in remote.names() if up_to is None or step_of(name) <= up_to]
+        best = [name for name in remote.best_names() if name in there][:1]
+        for newest in there:
+            # In the order of their steps: the run would leave a later one behind by an earlier.
+            for name in sorted({newest, *best}, key=step_of):
+                came = self._came(name)
+                if name == newest and came:
+                    return True
+        return False
+
+    def _came(self, name: str) -> bool:
+        try:
+            self._places.local.copy_from(self._places.away, name)
+        except Damaged as error:
+            self._say(f"{name} in {self._places.away} does not verify: {error}")
+            return False
+        return True
+
+
+def _taken(where: str) -> Mistake:
+    return Mistake(
+        Problem(
+            "there are checkpoints of another run at the place for copies",
+            path="training.checkpointing.remote",
+            found=where,
+            expected="nothing, for a run that begins",
+            fix="go on with that run through --resume, or name this one anew with --run NAME",
+        )
+    )
