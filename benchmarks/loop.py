@@ -72,7 +72,7 @@ def section(tables: Mapping[Setting, Measured], rounds: int) -> str:
         "the minima, median of the rounds' ratios. `plain again` is the same loop once more: what "
         "differs no more than it does is noise. A plain loop without clipping computes no gradient "
         "norm; ours always does, because it is a signal.",
-        f"One thread, {rounds} rounds; {workloads}.",
+        f"One thread, {rounds} rounds, of `gpt_10m` half as many; {workloads}.",
     ]
     for setting, measured in tables.items():
         parts += [f"### {_title(setting)}", table(measured)]
@@ -153,8 +153,9 @@ def _compare(given: argparse.Namespace) -> None:
     for precision, accumulate in itertools.product(given.precision, given.accumulate):
         setting = Setting(cast(Precision, precision), accumulate)
         tables[setting] = {
-            name: measure(name, setting, contenders(given.peers), given.rounds)
-            for name in given.only
+            name: measure(name, setting, contenders(given.peers), work.rounds(given.rounds))
+            for name, work in WORKLOADS.items()
+            if name in given.only
         }
         if not given.json:
             print(f"\n{_title(setting)}\n\n{table(tables[setting])}", flush=True)

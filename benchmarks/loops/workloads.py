@@ -53,7 +53,7 @@ class Setting(NamedTuple):
 @dataclass(frozen=True)
 class Workload:
     """A contract, its data, and the loss as a loop written by hand computes it from outputs and
-    target; a turn has `steps` steps of one micro-batch."""
+    target; a turn has `steps` steps of one micro-batch, and `share` of the rounds are made."""
 
     name: str
     what: str
@@ -61,6 +61,11 @@ class Workload:
     write: Callable[[Path], None]
     mean_loss: Callable[[Tensor, Tensor], Tensor]
     steps: int
+    share: float = 1.0
+
+    def rounds(self, asked: int) -> int:
+        """Rounds of so many that are asked for; at least one."""
+        return max(1, round(self.share * asked))
 
 
 @final
@@ -213,7 +218,7 @@ def _idx(values: np.ndarray) -> bytes:
     return head + values.astype(np.uint8).tobytes()
 
 
-def _gpt(name: str, model: str, what: str, batch: int, steps: int) -> Workload:
+def _gpt(name: str, model: str, what: str, batch: int, steps: int, share: float = 1.0) -> Workload:
     contract = f"""name: {name}
 task: generation
 data: {{kind: tokens, path: text.txt, vocabulary: bytes}}
@@ -229,6 +234,7 @@ metric: {{name: nats_per_token, target: 1.0}}
             outputs.view(-1, outputs.shape[-1]), target.view(-1)
         ),
         steps=steps,
+        share=share,
     )
 
 
@@ -256,7 +262,7 @@ _ALL_WORKLOADS: Sequence[Workload] = (
         steps=400,
     ),
     _gpt("gpt_1m", "layers: 5, heads: 4, width: 128", "5 blocks of width 128", 4, 2),
-    _gpt("gpt_10m", "layers: 6, heads: 6, width: 384", "6 blocks of width 384", 8, 1),
+    _gpt("gpt_10m", "layers: 6, heads: 6, width: 384", "6 blocks of width 384", 4, 1, 0.5),
     Workload(
         name="resnet",
         what="3 stages from 16 channels, batches of 8 images of 32 x 32",
