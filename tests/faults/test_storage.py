@@ -11,7 +11,6 @@ import json
 import os
 import resource
 import shutil
-import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -31,6 +30,7 @@ from trainwright.checkpoint.store import Checkpoints, CheckpointStore, Loaded  #
 from trainwright.checkpoint.tolerant import TolerantCheckpoints  # noqa: E402
 from trainwright.core.errors import StorageFailed  # noqa: E402
 from trainwright.core.faultpoints import arm  # noqa: E402
+from trainwright.engine import saving  # noqa: E402
 from trainwright.predictor.bundle import write_bundle  # noqa: E402
 from trainwright.testing.checkpoints import MemoryCheckpoints  # noqa: E402
 from trainwright.tracking.events import Ended, Event, Saved, SaveMissed, Saving  # noqa: E402
@@ -329,23 +329,28 @@ def test_a_disk_that_cannot_be_written_to_is_refused_before_the_training(
 
 
 @pytest.mark.root
-def test_a_disk_that_can_no_longer_be_written_to(project: Path, weights: bytes) -> None:
+def test_a_disk_that_can_no_longer_be_written_to(
+    project: Path, weights: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can mount a folder")
     folder = Path("runs/one/checkpoints")
 
-    def make_read_only(*_: object) -> None:
+    reached: list[str] = []
+
+    def make_read_only(point: str) -> None:
+        reached.append(point)
+        if reached.count("ckpt.snapshot") != 6:
+            return
         subprocess.run(["mount", "--bind", str(folder), str(folder)], check=True)
         subprocess.run(["mount", "-o", "remount,bind,ro", str(folder)], check=True)
 
-    arm("ckpt.snapshot:6:usr1")
-    before = signal.signal(signal.SIGUSR1, make_read_only)
-    try:
-        ran = command("train", "small.yaml", "--run", "one")
-    finally:
-        signal.signal(signal.SIGUSR1, before)
-        subprocess.run(["umount", str(folder)], check=True)
-        arm("")
+    with monkeypatch.context() as patch:
+        patch.setattr(saving, "reached", make_read_only)
+        try:
+            ran = command("train", "small.yaml", "--run", "one")
+        finally:
+            subprocess.run(["umount", str(folder)], check=True)
     assert ran.code == 13, ran.err
     assert "Read-only file system" in ran.err
     ran = command("train", "small.yaml", "--run", "one", "--resume")
