@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from mmap import mmap
 from typing import Self
+
+from torch import Tensor
 
 from trainwright.checkpoint.score import NotScored, score_from_json, score_to_json
 from trainwright.checkpoint.state import Snapshot
@@ -26,8 +31,9 @@ FORMAT = 1
 MANIFEST = "manifest.json"
 VALUES = "values.json"
 _MAX_MANIFEST_BYTES = 64 * 1024 * 1024
+_READERS = 2
 
-Bytes = bytes | bytearray
+Bytes = bytes | bytearray | mmap
 
 ReadFile = Callable[[str, int], Bytes]
 """Reads a file of one checkpoint by its name, of at most so many bytes; raises `Damaged` where it
@@ -135,18 +141,26 @@ def read_parts(read: ReadFile, manifest: Manifest) -> dict[str, Snapshot]:
     values = read_canonical(bytes(_verified(read, files, VALUES)))
     if not isinstance(values, dict) or set(values) != set(manifest.layouts):
         raise Damaged(f"{VALUES}: other parts than the manifest names")
-    parts: dict[str, Snapshot] = {}
-    for part, layout in manifest.layouts.items():
-        tensors = {}
-        if layout:
-            name = tensor_file_of(part)
-            data = _verified(read, files, name)
-            try:
-                tensors = read_tensors(data, layout)
-            except Damaged as error:
-                raise Damaged(f"{name}: {error}") from None
-        parts[part] = Snapshot.owning(tensors, unpack(values[part]))
-    return parts
+    tensors = {part: layout for part, layout in manifest.layouts.items() if layout}
+    with ThreadPoolExecutor(_READERS, thread_name_prefix="verify") as pool:
+        # Hashing is most of the work, and it runs beside itself.
+        read_part = partial(_read_part, read, files)
+        found = dict(zip(tensors, pool.map(read_part, tensors, tensors.values()), strict=True))
+    return {
+        part: Snapshot.owning(found.get(part, {}), unpack(values[part]))
+        for part in manifest.layouts
+    }
+
+
+def _read_part(
+    read: ReadFile, files: Mapping[str, FileEntry], part: str, layout: Json
+) -> dict[str, Tensor]:
+    name = tensor_file_of(part)
+    data = _verified(read, files, name)
+    try:
+        return read_tensors(data, layout)
+    except Damaged as error:
+        raise Damaged(f"{name}: {error}") from None
 
 
 def read_verified(read: ReadFile, file: FileEntry) -> Bytes:

@@ -70,6 +70,8 @@ class ReusedMemory:
 
     def take_back(self) -> None:
         """Nobody reads what was lent any more."""
+        if not self._lent:
+            return
         self._free.clear()
         for key, buffer in self._lent:
             self._free.setdefault(key, []).append(buffer)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-import io
+import mmap
 import os
 import stat
 from pathlib import Path
@@ -28,13 +28,13 @@ def read_file(folder: Path, name: str, limit_bytes: int) -> Bytes:
             descriptor = os.open(name, flags, dir_fd=root)
         finally:
             os.close(root)
-        with os.fdopen(descriptor, "rb", buffering=0) as stream:
+        with os.fdopen(descriptor, "rb", buffering=0):
             found = os.fstat(descriptor)
             if not stat.S_ISREG(found.st_mode):
                 raise Damaged(f"{name}: not a regular file")
             if found.st_size > limit_bytes:
                 raise Damaged(f"{name}: {found.st_size} bytes are more than {limit_bytes}")
-            return _take(stream, found.st_size)
+            return _mapped(descriptor, found.st_size)
     except OSError as error:
         reason = error.strerror or str(error)
         if error.errno in _LOST:
@@ -42,11 +42,12 @@ def read_file(folder: Path, name: str, limit_bytes: int) -> Bytes:
         raise StorageFailed(f"reading {folder / name}: {reason}") from error
 
 
-def _take(stream: io.FileIO, size: int) -> Bytes:
-    """So many bytes; fewer if the file ends before."""
-    data = bytearray(size)
-    view = memoryview(data)
-    at = 0
-    while at < size and (count := stream.readinto(view[at:])):
-        at += count
-    return data if at == size else data[:at]
+def _mapped(descriptor: int, size: int) -> Bytes:
+    """The file in memory without a copy of it; what is written to it stays in this process.
+
+    It outlives the file's name, and the process that owns the folder never writes into a file that
+    has one.
+    """
+    if not size:
+        return b""
+    return mmap.mmap(descriptor, size, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE)

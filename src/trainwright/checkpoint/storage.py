@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from mmap import mmap
 from typing import Protocol, final
 
 from trainwright.checkpoint.catalog import Candidate, Catalog
@@ -11,7 +12,7 @@ from trainwright.checkpoint.ledger import Line
 from trainwright.checkpoint.manifest import Bytes
 from trainwright.checkpoint.score import NotScored
 
-Block = bytes | bytearray | memoryview
+Block = bytes | bytearray | memoryview | mmap
 
 Leaving = Callable[[Collection[str]], Sequence[Line]]
 """Which checkpoints leave, given the names of the pinned ones."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
+from mmap import mmap
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -63,7 +64,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
             stream.write(block)
 
 
-def read_tensors(data: bytes | bytearray, layout: Json) -> dict[str, Tensor]:
+def read_tensors(data: bytes | bytearray | mmap, layout: Json) -> dict[str, Tensor]:
     """The tensors of a file's bytes, which must be those of `layout` (see `describe`).
 
     They share the memory of `data`, which belongs to them from now on. A file is spelt in one way:
@@ -76,13 +77,13 @@ def read_tensors(data: bytes | bytearray, layout: Json) -> dict[str, Tensor]:
         places, header = _places(layout)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise Damaged(f"the manifest names tensors that cannot be: {error}") from None
-    if not data.startswith(header):
+    if bytes(data[: len(header)]) != header:
         raise Damaged("not the safetensors file of the tensors that the manifest names")
     size = len(header) + sum(place.size_bytes for place in places.values())
     if len(data) != size:
         raise Damaged(f"{len(data)} bytes, and its tensors have {size}")
-    # Somebody writes into what is restored; bytes must not change.
-    buffer = data if isinstance(data, bytearray) else bytearray(data)
+    # Somebody may write into what is restored; bytes must not change.
+    buffer = bytearray(data) if isinstance(data, bytes) else data
     return {
         name: _tensor(buffer, len(header) + place.offset, place) for name, place in places.items()
     }
@@ -123,7 +124,7 @@ def _places(layout: Json) -> tuple[dict[str, _Place], bytes]:
     return places, len(header).to_bytes(_LENGTH_BYTES, "little") + header
 
 
-def _tensor(buffer: bytearray, at: int, place: _Place) -> Tensor:
+def _tensor(buffer: bytearray | mmap, at: int, place: _Place) -> Tensor:
     if not place.size_bytes:
         return torch.empty(place.shape, dtype=place.dtype)
     count = math.prod(place.shape)

@@ -1,0 +1,167 @@
+"""What it costs to save and load a checkpoint safely, beside `torch.save` and `torch.load`.
+
+All rows keep the same state: weights of a network and the two moments of AdamW, fp32. Ours copies
+it, writes it, hashes every byte, forces every file to the disk and commits it; `torch.save` gets
+the live tensors and forces nothing. Saves and loads are made in turns, and what is measured is
+wall time: the disk is part of it. Each row is compared with the others of the same round.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from page import write_section
+from trainwright.checkpoint.background import BackgroundCheckpoints
+from trainwright.checkpoint.state import Snapshot
+from trainwright.checkpoint.store import Checkpoints, CheckpointStore, Loaded
+
+GOALS = {"save": 1.3, "stall": 0.05, "load": 500.0}
+TENSORS = 32
+
+State = dict[str, dict[str, Tensor]]
+
+
+def made(mebibytes: int) -> State:
+    """A third of it weights, two thirds the moments of an optimizer."""
+    numbers = mebibytes * 2**20 // 4 // 3 // TENSORS
+    draw = torch.Generator().manual_seed(0)
+    names = {"model": ("weight",), "optimizer": ("exp_avg", "exp_avg_sq")}
+    return {
+        part: {
+            f"{index}.{kind}": torch.rand(numbers, generator=draw)
+            for index in range(TENSORS)
+            for kind in kinds
+        }
+        for part, kinds in names.items()
+    }
+
+
+def timed(call: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    call()
+    return time.perf_counter() - started
+
+
+def begin(store: CheckpointStore, state: State, step: int) -> None:
+    """What the loop does of a save on the thread that trains."""
+    with store.taking():
+        parts = {part: Snapshot(tensors=tensors) for part, tensors in state.items()}
+    store.save(step, parts, {})
+
+
+def quiet() -> None:
+    """Nothing of an earlier row is still on its way to the disk."""
+    os.sync()
+
+
+class Rounds:
+    """The seconds of each row, one number a round."""
+
+    def __init__(self, folder: Path, state: State) -> None:
+        self.folder, self.state = folder, state
+        self.sync = Checkpoints(folder / "sync", 1)
+        self.background = BackgroundCheckpoints(Checkpoints(folder / "background", 1))
+        self.seconds: dict[str, list[float]] = {}
+
+    def once(self, step: int) -> None:
+        rows: dict[str, Callable[[], object]] = {
+            "torch.save": self._torch_save,
+            "torch.save, forced to the disk": self._torch_save_synced,
+            "ours": lambda: begin(self.sync, self.state, step),
+            "ours, in the background: stall": lambda: begin(self.background, self.state, step),
+            "ours, in the background: until it is there": self._wait,
+        }
+        for name, call in rows.items():
+            if name != "ours, in the background: until it is there":
+                quiet()
+            self.seconds.setdefault(name, []).append(timed(call))
+        self.seconds.setdefault("load, verified", []).append(timed(self._load))
+        self.seconds.setdefault("torch.load", []).append(timed(self._torch_load))
+
+    def _torch_save(self) -> None:
+        torch.save(self.state, self.folder / "plain.pt")
+
+    def _torch_save_synced(self) -> None:
+        path = self.folder / "synced.pt"
+        with path.open("wb") as stream:
+            torch.save(self.state, stream)
+            stream.flush()
+            os.fsync(stream.fileno())
+
+    def _wait(self) -> None:
+        self.background.settled(wait=True)
+
+    def _load(self) -> None:
+        found = Checkpoints(self.folder / "sync", 1).newest_valid()
+        assert isinstance(found, Loaded)
+        assert not found.rejected
+
+    def _torch_load(self) -> None:
+        torch.load(self.folder / "plain.pt", weights_only=True)
+
+
+def ratio(over: Sequence[float], under: Sequence[float]) -> float:
+    """The median of the rounds' ratios."""
+    return statistics.median(a / b for a, b in zip(over, under, strict=True))
+
+
+def report(seconds: dict[str, list[float]], mebibytes: int) -> str:
+    """The table, and each figure beside its goal."""
+    lines = ["| | min, median of the rounds (s) |", "| --- | --- |"]
+    for name, taken in seconds.items():
+        lines.append(f"| {name} | {min(taken):.3f}, {statistics.median(taken):.3f} |")
+    save = ratio(seconds["ours"], seconds["torch.save"])
+    forced = ratio(seconds["ours"], seconds["torch.save, forced to the disk"])
+    stall = ratio(seconds["ours, in the background: stall"], seconds["ours"])
+    rate = mebibytes * 2**20 / 1e6 / statistics.median(seconds["load, verified"])
+    lines += [
+        "",
+        "| figure | measured | goal |",
+        "| --- | --- | --- |",
+        f"| a save over plain `torch.save` | {save:.2f} | at most {GOALS['save']} |",
+        f"| a save over `torch.save` that is forced to the disk | {forced:.2f} | |",
+        f"| stall in the background over a save | {stall:.1%} | at most {GOALS['stall']:.0%} |",
+        f"| load with verification | {rate:,.0f} MB/s | at least {GOALS['load']:,.0f} MB/s |",
+    ]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--mebibytes", type=int, default=1024)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--folder", type=Path, help="where to write; a temporary one if left out")
+    parser.add_argument("--write", action="store_true", help="write the section of the page")
+    given = parser.parse_args()
+    state = made(given.mebibytes)
+    with (
+        nullcontext(str(given.folder)) if given.folder else tempfile.TemporaryDirectory()
+    ) as folder:
+        rounds = Rounds(Path(folder), state)
+        rounds.once(0)  # the first one asks for memory that the others use again
+        rounds.seconds.clear()
+        for step in range(1, given.rounds + 1):
+            rounds.once(step)
+    text = report(rounds.seconds, given.mebibytes)
+    print(text)
+    if given.write:
+        about = (
+            f"{__doc__.partition(chr(10) * 2)[2].strip()} {given.mebibytes} MiB, "
+            f"{given.rounds} rounds, {torch.get_num_threads()} threads; the ratios are medians of "
+            "the rounds' ratios."
+        )
+        write_section("checkpoints", "Checkpoints", f"{about}\n\n{text}")
+
+
+if __name__ == "__main__":
+    main()
