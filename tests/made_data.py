@@ -25,7 +25,9 @@ def make_images(folder: Path, train: int = 240, test: int = 60, size: int = 12) 
         third = size // 3
         for row, label in enumerate(labels):
             images[row, label * third : (label + 1) * third] += 120
-        (folder / f"{prefix}-images-idx3-ubyte.gz").write_bytes(gzip.compress(idx_bytes(images)))
+        (folder / f"{prefix}-images-idx3-ubyte.gz").write_bytes(
+            gzip.compress(idx_bytes(images), mtime=0)
+        )
         (folder / f"{prefix}-labels-idx1-ubyte").write_bytes(idx_bytes(labels))
     return folder
 
