@@ -24,6 +24,7 @@ LIMITED = """
 import resource, sys
 from pathlib import Path
 
+import sklearn.metrics  # libraries are loaded before the limit: it is for the training
 import trainwright.run.network as network
 from trainwright.cli.main import main
 

@@ -132,7 +132,10 @@ def test_other_data_is_recorded_where_that_is_allowed(project: Path) -> None:
     assert "the data has changed since the run was started: rows.csv" in ran.err
     assert read_json(run / "record.json")["data_version"] != version
     events = [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]
-    assert [event["kind"] for event in events if event["event"] == "noted"] == ["data_changed"]
+    assert [event["kind"] for event in events if event["event"] == "noted"] == [
+        "cut",
+        "data_changed",
+    ]
 
 
 def test_there_is_nothing_to_resume(project: Path) -> None:
