@@ -107,8 +107,9 @@ def resnet18() -> Workload:
     pixels = (means[labels] + noise).clamp(0, 255).to(torch.uint8)
     return Workload(
         name="resnet18",
-        what="stages of 2, 2, 2, 2 blocks from width 64, batch norm, 32 images of 32 x 32",
-        section=ResNet(kind="resnet", width=64, blocks=(2, 2, 2, 2), norm="batch"),
+        # A stage but the first begins with a block that halves the size: two blocks in each.
+        what="four stages of two blocks from width 64, batch norm, 32 images of 32 x 32",
+        section=ResNet(kind="resnet", width=64, blocks=(2, 1, 1, 1), norm="batch"),
         shape=ImageShape((3, 32, 32), (125.0,) * 3, (63.0,) * 3, 10),
         tensors=(pixels, labels),
         batch=32,
@@ -237,12 +238,9 @@ def section(measured: Sequence[Measured], rounds: int, steps: int) -> str:
     """The text of the page."""
     about = " ".join((__doc__ or "").splitlines()[2:]).strip()
     works = ", ".join(f"`{one.work.name}`: {one.work.what}" for one in measured)
-    made = steps * (rounds + 1)
-    return (
-        f"{about}\n\n{table(measured)}\n\n"
-        f"One thread, {rounds} rounds of {steps} steps; the losses are those of step {made}; {works}"
-        "."
-    )
+    last = steps * (rounds + 1)
+    how = f"One thread, {rounds} rounds of {steps} steps; the losses are those of step {last}"
+    return f"{about}\n\n{table(measured)}\n\n{how}; {works}."
 
 
 def main() -> None:
