@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from trainwright.objective.chunked import chunked_cross_entropy, takes_chunks
 from trainwright.objective.losses import LossSum
 
 _TORCH_IGNORES = -100
@@ -61,7 +62,20 @@ class CrossEntropyLoss:
 
     def _loss(self, outputs: Tensor, target: Tensor, reduction: Literal["none", "sum"]) -> Tensor:
         logits, flat = outputs.reshape(-1, outputs.shape[-1]), target.reshape(-1)
-        loss = functional.cross_entropy(
+        is_plain = not (self._smoothing or self._ignores or self._weights is not None)
+        if reduction == "sum" and is_plain and takes_chunks(logits):
+            loss = chunked_cross_entropy(logits, flat)
+        else:
+            loss = self._of_torch(logits, flat, reduction)
+        if not self._z:
+            return loss
+        penalty = self._z * z_penalty(logits)
+        if self._ignores:
+            penalty = penalty * (flat != self._ignored)
+        return loss + (penalty.sum() if reduction == "sum" else penalty)
+
+    def _of_torch(self, logits: Tensor, flat: Tensor, reduction: str) -> Tensor:
+        return functional.cross_entropy(
             logits,
             flat,
             weight=self._weights,
@@ -69,12 +83,6 @@ class CrossEntropyLoss:
             reduction=reduction,
             label_smoothing=self._smoothing,
         )
-        if not self._z:
-            return loss
-        penalty = self._z * z_penalty(logits)
-        if self._ignores:
-            penalty = penalty * (flat != self._ignored)
-        return loss + (penalty.sum() if reduction == "sum" else penalty)
 
 
 def z_penalty(logits: Tensor) -> Tensor:
