@@ -3,6 +3,7 @@ measured is kept by those that go on."""
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,6 +34,8 @@ from trainwright.planner.compute_trials import (  # noqa: E402
 from trainwright.planner.device import DeviceFacts, read_device  # noqa: E402
 from trainwright.run import ready as run_ready  # noqa: E402
 from trainwright.run import trial as run_trial  # noqa: E402
+from trainwright.run.ready import Request  # noqa: E402
+from trainwright.run.stages import Stages, StreamScreen  # noqa: E402
 
 pytestmark = [
     pytest.mark.torch,
@@ -207,14 +210,19 @@ def test_compiled_kernels_resume_to_the_same_bits(tmp_path: Path) -> None:
     )
     training = f"training: {{num_epochs: 6, batch_size: 128, stop: {{max_steps: {STEPS}}}}}\n"
     write_project(tmp_path, network + training)
-    on = ("--set", "training.compute.compile=on")
+    # The last of five steps is measured, and for that computed by the usual kernels.
+    windows = ("--set", "tracking.windows={every_n_steps: 5}")
+    on = (*windows, "--set", "training.compute.compile=on")
     assert in_a_process(tmp_path, "--run", "whole", *on) in (0, 3)
     assert in_a_process(tmp_path, "--run", "cut", *on, cut=True) == 75
     assert in_a_process(tmp_path, "--run", "cut", "--resume", *on) in (0, 3)
-    assert in_a_process(tmp_path, "--run", "usual") in (0, 3)
+    assert in_a_process(tmp_path, "--run", "usual", *windows) in (0, 3)
     whole, again, usual = (tmp_path / "runs" / name for name in ("whole", "cut", "usual"))
     assert weights(again) == weights(whole)
     assert losses(again) == losses(whole)
+    lines = [(run / "windows.jsonl").read_text().splitlines() for run in (whole, again)]
+    assert len(lines[0]) == len(lines[1]) == 2
+    assert "mfu_measured" in lines[0][0]
     assert losses(usual) != losses(whole), "dropout draws other numbers in compiled kernels"
     last = [float(losses(one).splitlines()[-1].strip(": ")) for one in (whole, usual)]
     assert last[0] == pytest.approx(last[1], abs=0.2)
@@ -303,6 +311,16 @@ def test_a_measurement_changes_nothing_of_the_run_behind_it(
     assert losses(again) == losses(run)
     plans = [read_json(one / "plan.json") for one in (run, again)]
     assert plans[0]["hash"] == plans[1]["hash"]
+
+
+def test_making_a_trial_draws_no_random_number(contracts: Mapping[str, Path]) -> None:
+    request = Request(contracts["text"], ())
+    ready = run_ready.make_ready(request, Stages(), StreamScreen(io.StringIO()))
+    before = torch.get_rng_state()
+    trial = run_trial.build_trial(ready.plan, ready.prepared)
+    assert torch.equal(torch.get_rng_state(), before)
+    trial.time([Setting("fp32"), Setting("bf16")])
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 @pytest.mark.usefixtures("measures_all")
