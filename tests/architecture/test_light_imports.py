@@ -56,6 +56,7 @@ NEEDS_TORCH = frozenset(
         "trainwright.run.ending",
         "trainwright.run.stepping",
         "trainwright.run.validating",
+        "trainwright.run.weights",
     }
 )
 """The modules of those stages that cannot be imported without torch: all of them, and no other."""

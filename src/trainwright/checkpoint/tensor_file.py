@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import torch
 from torch import Tensor
 
-from trainwright.checkpoint.strict_json import Damaged
+from trainwright.checkpoint.strict_json import Damaged, read_strict
 from trainwright.core.files import Json
 
 _NAMES: Final[Mapping[torch.dtype, str]] = {
@@ -29,6 +29,7 @@ _NAMES: Final[Mapping[torch.dtype, str]] = {
 }
 _BY_NAME: Final[Mapping[str, torch.dtype]] = {name: dtype for dtype, name in _NAMES.items()}
 _MAX_SIDE = 2**48
+_MAX_HEADER_BYTES = 64 * 1024 * 1024
 _LENGTH_BYTES = 8
 
 
@@ -87,6 +88,25 @@ def read_tensors(data: bytes | bytearray | mmap, layout: Json) -> dict[str, Tens
     return {
         name: _tensor(buffer, len(header) + place.offset, place) for name, place in places.items()
     }
+
+
+def read_foreign(data: bytes) -> dict[str, Tensor]:
+    """The tensors of a file that another process wrote with `blocks`, checked from the first byte.
+
+    Raises:
+        Damaged: not such a file.
+    """
+    length = int.from_bytes(data[:_LENGTH_BYTES], "little")
+    if len(data) < _LENGTH_BYTES or length > min(_MAX_HEADER_BYTES, len(data) - _LENGTH_BYTES):
+        raise Damaged("a header longer than the file or the limit")
+    header = read_strict(data[_LENGTH_BYTES : _LENGTH_BYTES + length])
+    if not isinstance(header, dict) or not all(isinstance(fact, dict) for fact in header.values()):
+        raise Damaged("a header that is no layout")
+    layout = {
+        name: {"dtype": fact.get("dtype"), "shape": fact.get("shape")}
+        for name, fact in header.items()
+    }
+    return read_tensors(data, layout)
 
 
 class _Place(NamedTuple):

@@ -22,6 +22,10 @@ app = typer.Typer(
 )
 runs_app = typer.Typer(help="List and show runs.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(runs_app, name="runs")
+weights_app = typer.Typer(
+    help="Weights as plain safetensors.", no_args_is_help=True, rich_markup_mode=None
+)
+app.add_typer(weights_app, name="weights")
 
 ContractPath = Annotated[Path, typer.Argument(metavar="CONTRACT", help="The contract's file.")]
 Overrides = Annotated[
@@ -218,6 +222,36 @@ def unpin(run: RunName, step: Step, runs: Runs = _RUNS) -> None:
     from trainwright.cli.keeping import let_go
 
     let_go(run, runs, step)
+
+
+@weights_app.command("export")
+def export_weights(
+    run: RunName,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FILE", help="Where the weights go.")
+    ] = Path("model.safetensors"),
+    step: Annotated[
+        int, typer.Option(metavar="STEP", help="Of a checkpoint; the run's model if left out.")
+    ] = -1,
+    runs: Runs = _RUNS,
+) -> None:
+    """Write the weights of a run in the layout of Hugging Face."""
+    from trainwright.cli.weights import export
+
+    export(run, runs, step, output)
+
+
+@weights_app.command("convert")
+def convert_weights(
+    source: Annotated[Path, typer.Argument(metavar="FILE", help="A .pt file of named tensors.")],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FILE", help="Where the weights go.")
+    ] = Path("model.safetensors"),
+) -> None:
+    """Turn a foreign .pt file into safetensors, in a process that can do nothing else."""
+    from trainwright.cli.weights import convert
+
+    convert(source, output)
 
 
 @app.callback(invoke_without_command=True)

@@ -30,7 +30,7 @@ def write_contract(data: Path, target: str, output: Path, *, force: bool, as_jso
                 fix="choose another name with -o FILE, or write over it with --force",
             )
         )
-    _check_folder(output)
+    check_folder(output)
     folder = Path() if output == _STDOUT else output.parent
     text = propose_contract(data, target, folder)
     if output == _STDOUT:
@@ -56,7 +56,7 @@ def write_predictions(run: str, runs: Path, rows: Path, output: Path, *, as_json
                 fix=f"-o {output.stem}.csv",
             )
         )
-    _check_folder(output)
+    check_folder(output)
     predictions = predict_rows(find_run(run, runs), rows)
     if output == _STDOUT:
         sys.stdout.write(predictions.write_csv())
@@ -68,7 +68,7 @@ def write_predictions(run: str, runs: Path, rows: Path, output: Path, *, as_json
         sys.stdout.write(f"{predictions.height:,} predictions in {output}\n")
 
 
-def _check_folder(output: Path) -> None:
+def check_folder(output: Path) -> None:
     """Say before the work that its result has no place to go."""
     folder = output.parent
     if output.is_dir():

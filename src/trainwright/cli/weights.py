@@ -1,0 +1,30 @@
+"""`weights export` and `weights convert`: weights as plain safetensors."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from trainwright.cli.writing import check_folder
+from trainwright.core.extras import need_torch
+from trainwright.run.evaluate import find_run
+
+
+def export(run: str, runs: Path, step: int, output: Path) -> None:
+    """Write the weights of a run."""
+    need_torch("", "the weights of a network")
+    from trainwright.run.weights import export_weights
+
+    check_folder(output)
+    names = export_weights(find_run(run, runs), step, output)
+    sys.stdout.write(f"{len(names):,} tensors in {output}\n")
+
+
+def convert(source: Path, output: Path) -> None:
+    """Write the tensors of a foreign file."""
+    need_torch("", "a file of torch")
+    from trainwright.run.weights import convert_foreign
+
+    check_folder(output)
+    names = convert_foreign(source, output)
+    sys.stdout.write(f"{len(names):,} tensors in {output}\n")

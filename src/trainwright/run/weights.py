@@ -1,0 +1,68 @@
+"""Weights out of a run and into plain safetensors. Needs torch."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from safetensors.torch import load_file, save
+from torch import Tensor
+
+from trainwright.checkpoint.evaluated import evaluated_part
+from trainwright.checkpoint.foreign import convert_foreign
+from trainwright.checkpoint.manifest import read_manifest, read_parts
+from trainwright.checkpoint.names import name_of
+from trainwright.checkpoint.regular_file import read_file
+from trainwright.checkpoint.strict_json import Damaged
+from trainwright.core.errors import Mistake, Problem
+from trainwright.core.files import write_atomic
+from trainwright.predictor.bundle import read_bundle
+from trainwright.tracking.folder import RunFolder
+
+_WEIGHTS = "network.safetensors"
+_LAYOUT = {"format": "pt"}
+"""What the loaders of Hugging Face ask for in the header."""
+
+__all__ = ["convert_foreign", "export_weights"]
+
+
+def export_weights(folder: RunFolder, step: int, output: Path) -> list[str]:
+    """Write the weights of a run as one safetensors file in Hugging Face's layout; their names.
+
+    A `step` takes them from its checkpoint, -1 from the model of the finished run. What is read is
+    verified, and nothing of the run is changed: it may be at work.
+
+    Raises:
+        Mistake: there are no such weights. StorageFailed: the output cannot be written.
+    """
+    tensors = _of_bundle(folder) if step < 0 else _of_checkpoint(folder, step)
+    whole = {name: tensor.contiguous() for name, tensor in tensors.items()}
+    write_atomic(output, save(whole, metadata=_LAYOUT))
+    return sorted(whole)
+
+
+def _of_bundle(folder: RunFolder) -> dict[str, Tensor]:
+    kind = read_bundle(folder.bundle).scorer.kind
+    if kind != "network":
+        raise _no_weights(folder, f"its model is {kind}, not a network")
+    return load_file(folder.bundle / _WEIGHTS)
+
+
+def _of_checkpoint(folder: RunFolder, step: int) -> dict[str, Tensor]:
+    read = partial(read_file, folder.checkpoints / name_of(step))
+    try:
+        manifest, _ = read_manifest(read)
+        return dict(evaluated_part(read_parts(read, manifest)).tensors)
+    except Damaged as error:
+        raise _no_weights(folder, f"step {step}: {error}") from None
+
+
+def _no_weights(folder: RunFolder, found: str) -> Mistake:
+    return Mistake(
+        Problem(
+            f"there are no such weights in run {folder.name}",
+            found=found,
+            expected="a finished run of a network, or a step with a checkpoint",
+            fix=f"list the checkpoints with: trainwright runs checkpoints {folder.name}",
+        )
+    )

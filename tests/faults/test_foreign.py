@@ -1,0 +1,174 @@
+"""Rows F-45 and S2: a foreign `.pt` is read by a process that can do nothing but compute."""
+
+from __future__ import annotations
+
+import errno
+import io
+import json
+import os
+import pickle
+import resource
+import signal
+import socket
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from safetensors.torch import load_file  # noqa: E402
+
+from command import CONTRACT, command, inside, write_project  # noqa: E402
+from trainwright.checkpoint.foreign import convert_foreign  # noqa: E402
+from trainwright.checkpoint.lockdown import Limits, lock_down  # noqa: E402
+from trainwright.core.errors import Mistake  # noqa: E402
+
+pytestmark = pytest.mark.torch
+
+TENSORS = {
+    "a.weight": torch.arange(6.0).view(2, 3),
+    "b": torch.ones(3, dtype=torch.bfloat16),
+    "none": torch.empty(0, 4),
+    "count": torch.tensor(7),
+}
+
+
+@pytest.mark.parametrize("nest", ["", "state_dict", "model"])
+@pytest.mark.parametrize("zipped", [True, False])
+def test_tensors_come_out_as_they_were(nest: str, zipped: bool, tmp_path: Path) -> None:
+    kept = {nest: TENSORS} if nest else TENSORS
+    torch.save(kept, tmp_path / "x.pt", _use_new_zipfile_serialization=zipped)
+    assert convert_foreign(tmp_path / "x.pt", tmp_path / "x.safetensors") == sorted(TENSORS)
+    found = load_file(tmp_path / "x.safetensors")
+    assert found.keys() == TENSORS.keys()
+    assert all(torch.equal(found[name], TENSORS[name]) for name in TENSORS)
+
+
+class Runs:
+    def __init__(self, call: Callable[..., object], *arguments: object) -> None:
+        self.call, self.arguments = call, arguments
+
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
+        return self.call, self.arguments
+
+
+def zipped(content: bytes) -> bytes:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("x/data.pkl", content)
+        archive.writestr("x/version", b"3\n")
+        archive.writestr("x/byteorder", b"little")
+    return stream.getvalue()
+
+
+def hostile(canary: str) -> dict[str, bytes]:
+    calls = [Runs(os.mkdir, canary), Runs(os.system, f"mkdir {canary}"), Runs(eval, "1")]
+    pickles = [pickle.dumps({"a": call}, protocol=2) for call in calls]
+    endless = {"a": torch.zeros(1).expand(2**34)}
+    stream = io.BytesIO()
+    torch.save(endless, stream)
+    return {
+        **{f"pickle {index}": data for index, data in enumerate(pickles)},
+        **{f"zip {index}": zipped(data) for index, data in enumerate(pickles)},
+        "a bomb": zipped(b"\x80\x02]" + b"N" * 50_000_000),
+        "a view without end": stream.getvalue(),
+        "deep": b"\x80\x02" + b"](" * 100_000,
+        "nothing": b"",
+        "text": b"no pickle at all",
+        "not tensors": pickle.dumps({"a": 1}, protocol=2),
+    }
+
+
+@pytest.mark.parametrize("kind", list(hostile("x")))
+def test_hostile_files_are_refused_and_run_nothing(kind: str, tmp_path: Path) -> None:
+    canary = tmp_path / "canary"
+    (tmp_path / "x.pt").write_bytes(hostile(str(canary))[kind])
+    with pytest.raises(Mistake, match="cannot be converted"):
+        convert_foreign(tmp_path / "x.pt", tmp_path / "x.safetensors")
+    assert {path.name for path in tmp_path.iterdir()} == {"x.pt"}
+
+
+def test_a_link_is_not_followed(tmp_path: Path) -> None:
+    torch.save(TENSORS, tmp_path / "x.pt")
+    (tmp_path / "link.pt").symlink_to(tmp_path / "x.pt")
+    with pytest.raises(Mistake):
+        convert_foreign(tmp_path / "link.pt", tmp_path / "x.safetensors")
+
+
+# The wall itself: what code would find that got past `weights_only`.
+
+
+def attempts(folder: Path) -> dict[str, Callable[[], object]]:
+    return {
+        "open a file": lambda: os.open(folder / "secret", os.O_RDONLY),
+        "make a file": lambda: os.open(folder / "made", os.O_CREAT | os.O_WRONLY),
+        "make a folder": lambda: (folder / "made").mkdir(),
+        "remove": lambda: (folder / "secret").unlink(),
+        "list": lambda: list(os.scandir(folder)),
+        "connect": lambda: socket.socket(),
+        "fork": os.fork,
+        "start a program": lambda: os.execv("/bin/true", ["true"]),
+        "signal its parent": lambda: os.kill(os.getppid(), 0),
+        "lift a limit": lambda: resource.setrlimit(resource.RLIMIT_CPU, (1, 1)),
+    }
+
+
+@pytest.mark.parametrize("name", list(attempts(Path())))
+def test_behind_the_wall_nothing_is_reached(name: str, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+    attempt = attempts(tmp_path)[name]
+    attempt_alone = os.fork()
+    if attempt_alone == 0:
+        try:
+            lock_down(Limits(64 * 2**30, 20))
+            attempt()
+        except OSError as error:
+            os._exit(7 if error.errno == errno.EPERM else 8)
+        except ValueError:  # how the limits say that they may not be lifted
+            os._exit(7)
+        finally:
+            os._exit(9)
+    code = os.waitstatus_to_exitcode(os.waitpid(attempt_alone, 0)[1])
+    assert code == 7, f"{name}: {code}"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["secret"]
+
+
+def test_behind_the_wall_memory_and_time_end() -> None:
+    child = os.fork()
+    if child == 0:
+        lock_down(Limits(64 * 2**30, 1))
+        while True:
+            pass
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) in (-signal.SIGKILL, -signal.SIGXCPU)
+
+
+# The verbs.
+
+
+def test_the_weights_of_a_run(tmp_path: Path) -> None:
+    network = CONTRACT.replace("kind: boosting", "kind: mlp").replace("max_trees: 5", "hidden: [8]")
+    write_project(tmp_path, network + "training: {num_epochs: 2, batch_size: 64}\n")
+    with inside(tmp_path):
+        assert command("train", "small.yaml", "--run", "one").code in (0, 3)
+        ran = command("weights", "export", "one", "-o", "model.safetensors")
+        assert ran.code == 0, ran.err
+        mine = load_file("runs/one/bundle/network.safetensors")
+        found = load_file("model.safetensors")
+        assert found.keys() == mine.keys()
+        assert all(torch.equal(found[name], mine[name]) for name in mine)
+        step = str(json.loads(command("runs", "checkpoints", "one", "--json").out)[0]["step"])
+        assert b'"format":"pt"' in Path("model.safetensors").read_bytes()[:400]
+        assert (
+            command("weights", "export", "one", "--step", step, "-o", "first.safetensors").code == 0
+        )
+        first = load_file("first.safetensors")
+        assert first.keys() == mine.keys()
+        absent = command("weights", "export", "one", "--step", "999")
+        assert absent.code == 2
+        assert "trainwright runs checkpoints one" in absent.err
+        torch.save(mine, "foreign.pt")
+        assert command("weights", "convert", "foreign.pt", "-o", "out.safetensors").code == 0
+        again = load_file("out.safetensors")
+        assert all(torch.equal(again[name], mine[name]) for name in mine)
