@@ -212,6 +212,34 @@ def measure(work: Workload, rounds: int, steps: int) -> Measured:
     return Measured(work, *seconds, (losses[0], losses[1]), plan.choices)
 
 
+def measure_updates(work: Workload, rounds: int) -> dict[str, list[float]]:
+    """Seconds of AdamW's update of all weights in each of torch's forms, in turns."""
+    forms = {"fused": {"fused": True}, "loop": {"foreach": False}, "foreach": {"foreach": True}}
+    optimizers: dict[str, torch.optim.Optimizer] = {}
+    for name, options in forms.items():
+        model = build_network(work.section, work.shape)
+        for parameter in model.parameters():
+            parameter.grad = torch.full_like(parameter, 1e-3)
+        optimizers[name] = torch.optim.AdamW(model.parameters(), lr=RATE, **options)
+    found: dict[str, list[float]] = {name: [] for name in forms}
+    for number in range(rounds + 1):
+        for name, optimizer in optimizers.items():
+            started = time.process_time()
+            optimizer.step()
+            if number:
+                found[name].append(time.process_time() - started)
+    return found
+
+
+def updates_table(found: dict[str, list[float]]) -> str:
+    """A row for each form."""
+    lines = ["| form of AdamW | minimum, median | over fused |", "| --- | --- | --- |"]
+    for name, seconds in found.items():
+        ratio = min(seconds) / min(found["fused"])
+        lines.append(f"| {name} | {_show(seconds)} | {ratio:.1f} |")
+    return "\n".join(lines)
+
+
 def table(measured: Sequence[Measured]) -> str:
     """A row for each workload."""
     lines = [
@@ -234,13 +262,19 @@ def _show(seconds: Sequence[float]) -> str:
     return f"{min(seconds) * 1e3:,.0f}, {statistics.median(seconds) * 1e3:,.0f} ms"
 
 
-def section(measured: Sequence[Measured], rounds: int, steps: int) -> str:
+def section(
+    measured: Sequence[Measured], updates: dict[str, list[float]], rounds: int, steps: int
+) -> str:
     """The text of the page."""
     about = " ".join((__doc__ or "").splitlines()[2:]).strip()
     works = ", ".join(f"`{one.work.name}`: {one.work.what}" for one in measured)
     last = steps * (rounds + 1)
     how = f"One thread, {rounds} rounds of {steps} steps; the losses are those of step {last}"
-    return f"{about}\n\n{table(measured)}\n\n{how}; {works}."
+    forms = (
+        "An update of the weights of `gpt_14m` in each form that torch has; ours is the fused one "
+        "wherever there is one."
+    )
+    return f"{about}\n\n{table(measured)}\n\n{how}; {works}.\n\n{forms}\n\n{updates_table(updates)}"
 
 
 def main() -> None:
@@ -254,9 +288,10 @@ def main() -> None:
     torch.set_num_threads(1)
     works = [one for one in (gpt_14m(), resnet18()) if given.only in (None, one.name)]
     measured = [measure(work, given.rounds, given.steps) for work in works]
-    print(table(measured))
+    updates = measure_updates(gpt_14m(), given.rounds)
+    print(f"{table(measured)}\n\n{updates_table(updates)}")
     if given.write:
-        text = section(measured, given.rounds, given.steps)
+        text = section(measured, updates, given.rounds, given.steps)
         write_section("defaults", "Our defaults", text)
 
 

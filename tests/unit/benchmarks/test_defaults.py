@@ -44,7 +44,9 @@ def test_both_loops_make_the_same_updates(make: object) -> None:
     measured = defaults.measure(work, rounds=2, steps=2)
     assert measured.losses[1] == pytest.approx(measured.losses[0], rel=0.02)
     assert all(len(times) == 2 and min(times) > 0 for times in (measured.plain, measured.ours))
-    text = defaults.section([measured], 2, 2)
+    updates = defaults.measure_updates(work, 1)
+    assert set(updates) == {"fused", "loop", "foreach"}
+    text = defaults.section([measured], updates, 2, 2)
     assert f"| {work.name} |" in text
     assert "the losses are those of step 6" in text
 
