@@ -61,3 +61,15 @@ def test_a_loop_that_goes_on_ends_with_the_same_weights(
     again, resumed = ran("checkpoints", capsys).split(";")
     assert [began[-2:], ended[-2:], again[-2:]] == [" 0", "60", "40"]
     assert whole == same == resumed
+
+
+def test_number_format_and_kernels_can_be_chosen_by_a_measurement(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (ROOT / "docs" / "guide" / "precision.md").read_text(encoding="utf-8")
+    shown = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    assert shown == [(SCRIPTS / "own_precision.py").read_text(encoding="utf-8")]
+    first, last = ran("precision", capsys).splitlines()
+    assert first.endswith("they agree: True")
+    assert last.endswith("weights are torch.float32")
+    assert float(last.split()[1].strip(";")) < float(first.split()[3].strip(","))
