@@ -313,6 +313,20 @@ def test_a_measurement_changes_nothing_of_the_run_behind_it(
     assert plans[0]["hash"] == plans[1]["hash"]
 
 
+def test_a_trial_has_the_batches_of_most_of_the_run(
+    contracts: Mapping[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ramp = "training.ramps.batch={start: 4}"
+    request = Request(contracts["text"], (ramp,))
+    ready = run_ready.make_ready(request, Stages(), StreamScreen(io.StringIO()))
+    rows: list[int] = []
+    monkeypatch.setattr(
+        run_trial, "ModelTrial", lambda model, objective, batch: rows.append(len(batch[0]))
+    )
+    run_trial.build_trial(ready.plan, ready.prepared)
+    assert rows == [16]
+
+
 def test_making_a_trial_draws_no_random_number(contracts: Mapping[str, Path]) -> None:
     request = Request(contracts["text"], ())
     ready = run_ready.make_ready(request, Stages(), StreamScreen(io.StringIO()))

@@ -15,6 +15,7 @@ from torch import nn
 
 from trainwright.checkpoint.random_state import RandomState
 from trainwright.contract.model import Boosting, Linear, Pretrained
+from trainwright.contract.ramps import Ramps
 from trainwright.data.prepared import Prepared
 from trainwright.data.store import Batch
 from trainwright.engine.compiling import CompiledObjective, compiling
@@ -78,7 +79,9 @@ def build_trial(plan: Plan, prepared: Prepared) -> ModelTrial:
     torch.manual_seed(contract.seed)
     model = build_network(section, shape_of(prepared)).to(device)
     RandomState().restore(numbers)
-    feed = build_feed(contract, prepared, device)
+    # The steps of a ramp are small at first; the batches of most of the run are whole.
+    whole = contract.training.model_copy(update={"ramps": Ramps()})
+    feed = build_feed(contract.model_copy(update={"training": whole}), prepared, device)
     loss = build_loss(contract.training.loss, class_rows(prepared), device)
     objective = build_objective(contract, loss)
     return ModelTrial(model, objective, feed.next_step().micro_batches[0])
