@@ -8,8 +8,6 @@ from pydantic import Field
 
 from trainwright.contract.section import Count, Section
 
-GuardEvent = Literal["non_finite", "spike"]
-
 
 class Guard(Section):
     """What becomes of a run at a number that is not finite, at a loss that leaps up and stays, and

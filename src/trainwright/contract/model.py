@@ -199,5 +199,3 @@ TableModel = Mlp | TabularResNet
 
 Network = Mlp | TabularResNet | ResNet | Gpt
 """The models that the loop trains."""
-
-MODEL_KINDS = ("boosting", "linear", "mlp", "tabular_resnet", "resnet", "gpt", "pretrained")

@@ -85,4 +85,3 @@ Loss = Annotated[
 ]
 
 LOSSES_OF_CLASSES = CrossEntropy | Focal
-LOSSES_OF_NUMBERS = SquaredError | AbsoluteError | Huber | Quantile

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Protocol, final
 
 import torch
@@ -34,8 +35,13 @@ class SingleProcess:
 
     def gradient_norm(self, gradients: list[Tensor]) -> float | Tensor:
         """The L2 norm of all gradients together."""
-        norms = torch._foreach_norm(gradients)
-        if norms[0].device.type == "cpu":
-            return math.hypot(*[norm.item() for norm in norms])
-        total: Tensor = torch.linalg.vector_norm(torch.stack(norms))
-        return total
+        return norm_of_norms(torch._foreach_norm(gradients))
+
+
+def norm_of_norms(norms: Sequence[Tensor]) -> float | Tensor:
+    """The L2 norm of tensors together, from the norm of each (0-d): read on a CPU, elsewhere it
+    stays on the device."""
+    if norms[0].device.type == "cpu":
+        return math.hypot(*[norm.item() for norm in norms])
+    total: Tensor = torch.linalg.vector_norm(torch.stack(list(norms)))
+    return total

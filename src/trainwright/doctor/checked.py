@@ -7,6 +7,9 @@ from typing import Literal, final
 
 from trainwright.core.files import Json
 
+WRONG_SHAPE = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
+"""What reading something raises that is not what was written."""
+
 
 @final
 @dataclass(frozen=True, slots=True)

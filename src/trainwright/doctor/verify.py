@@ -12,12 +12,10 @@ from pathlib import Path
 
 from trainwright.core.files import Json, read_json
 from trainwright.core.hashing import hash_file, hash_value
-from trainwright.doctor.checked import Checked, broken, note, whole
+from trainwright.doctor.checked import WRONG_SHAPE, Checked, broken, note, whole
 from trainwright.doctor.verify_checkpoints import newest_step, verify_checkpoints
 from trainwright.tracking.folder import RunFolder
 from trainwright.tracking.lock import read_holder
-
-_WRONG_SHAPE = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
 def verify_run(folder: RunFolder) -> tuple[Checked, ...]:
@@ -37,7 +35,7 @@ def verify_run(folder: RunFolder) -> tuple[Checked, ...]:
     for name, check in checks:
         try:
             found.extend(check(folder))
-        except _WRONG_SHAPE as error:
+        except WRONG_SHAPE as error:
             found.append(broken(name, f"not what is written there: {error!r:.200}"))
     return tuple(found)
 

@@ -11,10 +11,9 @@ import numpy as np
 
 from trainwright.core.files import Json, read_json
 from trainwright.core.hashing import hash_bytes, hash_value
-from trainwright.doctor.checked import Checked, broken, note, whole
+from trainwright.doctor.checked import WRONG_SHAPE, Checked, broken, note, whole
 
 _STEP = re.compile(r"step-([0-9]{10,18})")
-_WRONG_SHAPE = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
 _BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1}
 _BYTES |= {"U8": 1, "BOOL": 1}
 _WORDS = {"F64": "<f8", "F32": "<f4", "F16": "<f2"}
@@ -73,7 +72,7 @@ def _ledger(folder: Path) -> tuple[dict[str, dict[str, Json]], list[Checked]]:
             if hash_value(line) != check:
                 raise _Broken("its hash is not the one in it")
             lines[line["name"]] = line
-        except _WRONG_SHAPE as error:
+        except WRONG_SHAPE as error:
             found.append(broken("ledger", f"line {number}: {error}"))
     return lines, found
 
@@ -94,7 +93,7 @@ def _checkpoint(
         if f"step-{manifest['step']:010d}" != name:
             raise _Broken(f"its manifest is of step {manifest['step']}")
         size = _files(folder / name, manifest)
-    except _WRONG_SHAPE as error:
+    except WRONG_SHAPE as error:
         yield broken(name, str(error) or repr(error))
         return
     yield whole(name, f"{len(manifest['files'])} files, {size:,} bytes")

@@ -11,10 +11,13 @@ from torch import Tensor, nn
 
 from trainwright.core.errors import Mistake, NonFinite, Problem
 from trainwright.data.feed import StepBatches
+from trainwright.distributed.strategy import norm_of_norms
 from trainwright.engine.allocation import BackwardOutOfMemory, is_out_of_memory
+from trainwright.engine.backward import backward_from
 from trainwright.engine.buffers import MovingBuffers
 from trainwright.engine.guard import Guard, Halt, Judgement
 from trainwright.engine.precision import Full, Precision
+from trainwright.engine.step import wrong_count
 from trainwright.objective.losses import LossSum, Objective
 from trainwright.optim.optimizer import drops_on_device
 from trainwright.tracking.events import StepOutcome
@@ -76,7 +79,7 @@ class InBackwardStep:
             self._dropped = torch.logical_not(torch.isfinite(loss)).to(torch.float32)
         if isinstance(self._dropped, Tensor) or not self._dropped:
             root = torch.full_like(loss_sum, 1 / work.targets)
-            loss_sum.backward(root)  # type: ignore[no-untyped-call]
+            backward_from(loss_sum, root)
         if not self._buffers.settled:
             self._buffers.settle()
         if isinstance(self._dropped, Tensor):
@@ -108,7 +111,8 @@ class InBackwardStep:
                 raise
             self._buffers.put_back()
             raise BackwardOutOfMemory(str(error).partition("\n")[0]) from error
-        assert loss.targets == work.targets, "objective and feed count alike"
+        if loss.targets != work.targets:
+            raise wrong_count(loss.targets, work.targets)
         return loss.sum
 
     def _update(self, parameter: Tensor) -> None:
@@ -143,10 +147,7 @@ class InBackwardStep:
         norms = [self._norms[one] for one in self._groups if one in self._norms]
         if not norms:
             return math.nan
-        if norms[0].device.type == "cpu":
-            return math.hypot(*[norm.item() for norm in norms])
-        total: Tensor = torch.linalg.vector_norm(torch.stack(norms))
-        return total
+        return norm_of_norms(norms)
 
 
 @final

@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from types import TracebackType
-from typing import Self, assert_never, final
+from typing import Literal, Self, assert_never, final
 
 from trainwright.checkpoint.score import NOT_SCORED, NotScored
 from trainwright.checkpoint.state import Snapshot
@@ -24,7 +24,7 @@ from trainwright.tracking.events import Event, Noted, SaveBegun, Saved, SaveMiss
 class Saves:
     """The saves of a job, and what became of them.
 
-    `step` is that of the newest one; -1 before the first, and where that one is missed. As a
+    `step` is that of the newest one; `none` before the first, and where that one is missed. As a
     context it ends only when nothing is being written any more, whatever ends the block.
     """
 
@@ -33,7 +33,7 @@ class Saves:
         self._tell = tell
         self._open: deque[tuple[Progress, float]] = deque()
         self._missed: list[StorageFailed] = []
-        self.step = -1
+        self.step: int | Literal["none"] = "none"
 
     def begin(self, progress: Progress, score: float | NotScored = NOT_SCORED) -> None:
         """Write a checkpoint, or begin to, as the store does it.
@@ -116,7 +116,7 @@ class Saves:
                 progress, _ = self._open.popleft()
                 self._missed.append(error)
                 if self.step == progress.step:
-                    self.step = -1
+                    self.step = "none"
                 self._tell(SaveMissed(progress, str(error), len(self._missed)))
             case _:
                 assert_never(kept)

@@ -12,7 +12,7 @@ from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
-from trainwright.engine.course import Course
+from trainwright.engine.course import STRETCH, Course
 
 
 class Evidence(NamedTuple):
@@ -33,7 +33,7 @@ def divergence(course: Course, _: Mapping[str, float]) -> Evidence | None:
     of at least 3 s, rising for three stretches. AUTOTRAINER (Zhang et al. 2021, ICSE) calls
     it exploding from a loss of 1,000 on; a rise over the start is seen at any scale.
     """
-    if course.steps < 3 * 50 or len(course.last) < 3:
+    if course.steps < 3 * STRETCH or len(course.last) < 3:
         return None
     now, noise = course.now.loss, max(course.now.noise, course.first.noise)
     start, won = course.start, course.start - course.best
@@ -169,7 +169,7 @@ def learning_rate_high(course: Course, numbers: Mapping[str, float]) -> Evidence
     """The middle one of the layer groups moves by more than 0.03 of its weights in a step, and the
     loss is no lower than at the start."""
     ratio = _middle_ratio(numbers)
-    if not ratio > 0.03 or course.steps < 150 or _has_learned(course):
+    if not ratio > 0.03 or course.steps < 3 * STRETCH or _has_learned(course):
         return None
     return Evidence(
         f"the learning rate looks too high: a step changes the weights by {ratio:.2g} of their "

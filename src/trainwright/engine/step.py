@@ -154,7 +154,7 @@ class OptimizerStep:
             raise
         assert total is not None, "a step has at least one micro-batch"
         if counted != targets:
-            raise _wrong_count(counted, targets)
+            raise wrong_count(counted, targets)
         return total.item() / targets if total.device.type == "cpu" else total / targets
 
     def _undone(self, error: Exception) -> BackwardOutOfMemory:
@@ -225,7 +225,8 @@ def _no_gradient() -> Mistake:
     )
 
 
-def _wrong_count(counted: int, targets: int) -> Mistake:
+def wrong_count(counted: int, targets: int) -> Mistake:
+    """What to raise where objective and feed do not count the same targets."""
     return Mistake(
         Problem(
             "the objective and the feed count targets differently, so the loss would be wrong",

@@ -14,7 +14,8 @@ from trainwright.model.shape import (
     Shape,
     TableShape,
     TokenShape,
-    embedding_width,
+    embedding_widths,
+    table_width,
 )
 
 
@@ -35,6 +36,47 @@ def count_gpt(section: Gpt, shape: TokenShape) -> int:
     width = section.width
     places = section.context * width if section.positions == "learned" else 0
     return shape.outputs * width + places + section.layers * (12 * width**2 + 2 * width) + width
+
+
+def count_parameters(section: Network, shape: Shape) -> int:
+    """Trained numbers of a network on data of this shape."""
+    match section:
+        case ResNet():
+            assert isinstance(shape, ImageShape)
+            return count_resnet(section, shape)
+        case Gpt():
+            assert isinstance(shape, TokenShape)
+            return count_gpt(section, shape)
+        case Mlp() | TabularResNet():
+            assert isinstance(shape, TableShape)
+            return _count_table(section, shape)
+        case _:
+            assert_never(section)
+
+
+def _count_table(section: TableModel, shape: TableShape) -> int:
+    widths, width = embedding_widths(section, shape), table_width(section, shape)
+    embeddings = sum(size * one for size, one in zip(shape.cardinalities, widths, strict=True))
+    if section.numeric_embedding == "periodic" and shape.numeric:
+        embeddings += shape.numeric * PERIODIC_FREQUENCIES
+        embeddings += _linear(2 * PERIODIC_FREQUENCIES, PERIODIC_WIDTH)
+    match section:
+        case Mlp():
+            layers = (width, *section.hidden, shape.outputs)
+            return embeddings + sum(_linear(inner, outer) for inner, outer in pairwise(layers))
+        case TabularResNet():
+            inner = section.width
+            hidden = round(inner * section.hidden_factor)
+            norm = 2 * inner
+            block = norm + _linear(inner, hidden) + _linear(hidden, inner)
+            head = norm + _linear(inner, shape.outputs)
+            return embeddings + _linear(width, inner) + section.blocks * block + head
+        case _:
+            assert_never(section)
+
+
+def _linear(inputs: int, outputs: int) -> int:
+    return (inputs + 1) * outputs
 
 
 def count_products(section: Network, shape: Shape) -> int:
@@ -71,13 +113,8 @@ def _resnet_products(section: ResNet, shape: ImageShape) -> int:
 
 
 def _table_products(section: TableModel, shape: TableShape) -> int:
-    width = shape.numeric + sum(
-        embedding_width(size) if section.embedding_dim == "auto" else section.embedding_dim
-        for size in shape.cardinalities
-    )
-    total = 0
+    width, total = table_width(section, shape), 0
     if section.numeric_embedding == "periodic":
-        width += shape.numeric * PERIODIC_WIDTH
         total = shape.numeric * 2 * PERIODIC_FREQUENCIES * PERIODIC_WIDTH
     match section:
         case Mlp():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from trainwright.contract.model import TableModel
 from trainwright.core.files import Json
 
 
@@ -84,3 +85,16 @@ def embedding_width(categories: int) -> int:
     """min(50, ceil(1.6 * categories ** 0.56)): the rule of thumb of fastai's tabular models."""
     width: float = 1.6 * categories**0.56
     return min(50, math.ceil(width))
+
+
+def embedding_widths(section: TableModel, shape: TableShape) -> list[int]:
+    """The width of each categorical column's embedding."""
+    if section.embedding_dim == "auto":
+        return [embedding_width(size) for size in shape.cardinalities]
+    return [section.embedding_dim] * len(shape.cardinalities)
+
+
+def table_width(section: TableModel, shape: TableShape) -> int:
+    """What a network for rows of a table sees of one: its numbers and its embeddings."""
+    numbers = shape.numeric * (PERIODIC_WIDTH if section.numeric_embedding == "periodic" else 0)
+    return shape.numeric + sum(embedding_widths(section, shape)) + numbers

@@ -16,7 +16,12 @@ def stepping_of(optimizer: Optimizer) -> Callable[[], object]:
     """What makes one update of the optimizer: the fused kernel itself where that is the same."""
     if _is_plain_adam(optimizer):
         return FusedAdam(optimizer).step
-    return optimizer.step
+
+    def step() -> object:
+        # Looked up each time: a scheduler of torch puts a `step` of its own into the optimizer.
+        return optimizer.step()
+
+    return step
 
 
 @final

@@ -24,7 +24,7 @@ from trainwright.model.shape import (
     Shape,
     TableShape,
     TokenShape,
-    embedding_width,
+    table_width,
 )
 
 _NUMBER = 4
@@ -94,16 +94,9 @@ def _resnet(section: ResNet, shape: ImageShape) -> int:
 
 
 def _table(section: Mlp | TabularResNet, shape: TableShape) -> int:
-    widths = [
-        embedding_width(size) if section.embedding_dim == "auto" else section.embedding_dim
-        for size in shape.cardinalities
-    ]
-    width = shape.numeric + sum(widths)
-    numbers = 0
-    if section.numeric_embedding == "periodic" and shape.numeric:
-        width += shape.numeric * PERIODIC_WIDTH
+    numbers = table_width(section, shape)
+    if section.numeric_embedding == "periodic":
         numbers += shape.numeric * (3 * PERIODIC_FREQUENCIES + 1 + PERIODIC_WIDTH)
-    numbers += width
     match section:
         case Mlp():
             for units in section.hidden:

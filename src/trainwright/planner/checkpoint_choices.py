@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from trainwright.contract.checkpointing import Checkpointing
 from trainwright.contract.training import Training
-from trainwright.core.files import Json
-
-Chosen = dict[str, tuple[Json, str]]
+from trainwright.planner.choosing import Chosen
 
 
 def checkpoint_choices(training: Training, metric: str, steps_per_epoch: int) -> Chosen:

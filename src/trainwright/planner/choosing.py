@@ -12,6 +12,9 @@ from trainwright.core.files import Json
 
 S = TypeVar("S", bound=BaseModel)
 
+Chosen = dict[str, tuple[Json, str]]
+"""Field -> (value, reason)."""
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -37,8 +40,8 @@ class Choosing:
 
     made: list[Choice] = field(default_factory=list)
 
-    def take(self, section: S, prefix: str, chosen: Mapping[str, tuple[Json, str]]) -> S:
-        """`section` with each field that is `auto` set as chosen: name -> (value, reason)."""
+    def take(self, section: S, prefix: str, chosen: Chosen) -> S:
+        """`section` with each field that is `auto` set as chosen."""
         open_fields = {key: chosen[key] for key in chosen if getattr(section, key) == "auto"}
         for key, (value, reason) in open_fields.items():
             self.made.append(Choice(f"{prefix}.{key}" if prefix else key, value, reason))

@@ -13,9 +13,8 @@ from trainwright.contract.document import Contract
 from trainwright.contract.model import ResNet
 from trainwright.contract.section import settled
 from trainwright.contract.training import Training
-from trainwright.core.files import Json
 from trainwright.core.units import show_seconds
-from trainwright.planner.choosing import Choosing
+from trainwright.planner.choosing import Choosing, Chosen
 from trainwright.planner.device import DeviceFacts
 
 FORMAT = "training.mixed_precision"
@@ -30,8 +29,6 @@ _SHORT_SECONDS, _FEW_BATCHES, _SMALL_BATCH = 10.0, 500, 0.5e9
 _RATES = {"cpu": 50e9, "cuda": 50e12}
 _SLOW = 10.0
 _MICRO_BATCH_SECONDS = 1e-3
-
-Rules = dict[str, tuple[Json, str]]
 
 
 @final
@@ -69,7 +66,7 @@ def decide_compute(
     return training.model_copy(update={"compute": compute})
 
 
-def _formats(contract: Contract, work: Work, device: DeviceFacts) -> Rules:
+def _formats(contract: Contract, work: Work, device: DeviceFacts) -> Chosen:
     key = "mixed_precision"
     if device.kind == "cuda":
         if device.has_bf16:
@@ -83,7 +80,7 @@ def _formats(contract: Contract, work: Work, device: DeviceFacts) -> Rules:
     return {key: ("fp32", reason)} if reason else {}
 
 
-def _products(contract: Contract, work: Work, device: DeviceFacts, *, fp32: bool) -> Rules:
+def _products(contract: Contract, work: Work, device: DeviceFacts, *, fp32: bool) -> Chosen:
     if device.kind == "cuda":
         reason = "oneDNN is for CPUs"
     elif not fp32:
@@ -95,7 +92,7 @@ def _products(contract: Contract, work: Work, device: DeviceFacts, *, fp32: bool
     return {"matrix_products": ("exact", reason)} if reason else {}
 
 
-def _layouts(contract: Contract, work: Work, device: DeviceFacts) -> Rules:
+def _layouts(contract: Contract, work: Work, device: DeviceFacts) -> Chosen:
     if not isinstance(contract.model, ResNet):
         return {"memory_format": ("contiguous", "the model has no convolutions")}
     if device.kind == "cuda":
@@ -104,7 +101,7 @@ def _layouts(contract: Contract, work: Work, device: DeviceFacts) -> Rules:
     return {"memory_format": ("channels_last", reason)} if reason else {}
 
 
-def _compiling(training: Training, work: Work, device: DeviceFacts) -> Rules:
+def _compiling(training: Training, work: Work, device: DeviceFacts) -> Chosen:
     if not device.can_compile:
         what = "Triton" if device.kind == "cuda" else "C++ compiler"
         return {"compile": ("off", f"there is no {what}")}

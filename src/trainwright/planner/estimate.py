@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Literal, assert_never, final
 
 from trainwright.contract.data import ColumnSplit, Split, StratifiedSplit, TableData
@@ -14,12 +13,8 @@ from trainwright.contract.model import (
     Boosting,
     Gpt,
     Linear,
-    Mlp,
     Network,
     Pretrained,
-    ResNet,
-    TableModel,
-    TabularResNet,
 )
 from trainwright.contract.section import settled
 from trainwright.contract.tokens import TokenData
@@ -28,15 +23,9 @@ from trainwright.data.ramps import step_rows, steps_at_epoch_ends
 from trainwright.data.reading import DataFacts
 from trainwright.data.splits import Shares, rows_of_class
 from trainwright.data.tokens import part_ends
-from trainwright.model.counting import count_gpt, count_resnet
+from trainwright.model.counting import count_parameters
 from trainwright.model.shape import (
-    PERIODIC_FREQUENCIES,
-    PERIODIC_WIDTH,
-    ImageShape,
     Shape,
-    TableShape,
-    TokenShape,
-    embedding_width,
 )
 
 _NUMBER_BYTES = 4
@@ -153,49 +142,3 @@ def estimate_run(contract: Contract, facts: DataFacts) -> Estimate:
     training = contract.training
     in_epoch = steps_per_epoch(rows, settled(training.effective_batch_size))
     return Estimate(rows, in_epoch, epoch_ends(contract, rows)[-1], held)
-
-
-def count_parameters(section: Network, shape: Shape) -> int:
-    """Trained numbers of a network on data of this shape."""
-    match section:
-        case ResNet():
-            assert isinstance(shape, ImageShape)
-            return count_resnet(section, shape)
-        case Gpt():
-            assert isinstance(shape, TokenShape)
-            return count_gpt(section, shape)
-        case Mlp() | TabularResNet():
-            assert isinstance(shape, TableShape)
-            return _count_table(section, shape)
-        case _:
-            assert_never(section)
-
-
-def _count_table(section: TableModel, shape: TableShape) -> int:
-    widths = [
-        embedding_width(size) if section.embedding_dim == "auto" else section.embedding_dim
-        for size in shape.cardinalities
-    ]
-    embeddings = sum(size * width for size, width in zip(shape.cardinalities, widths, strict=True))
-    width = shape.numeric + sum(widths)
-    if section.numeric_embedding == "periodic" and shape.numeric:
-        width += shape.numeric * PERIODIC_WIDTH
-        embeddings += shape.numeric * PERIODIC_FREQUENCIES
-        embeddings += _linear(2 * PERIODIC_FREQUENCIES, PERIODIC_WIDTH)
-    match section:
-        case Mlp():
-            layers = (width, *section.hidden, shape.outputs)
-            return embeddings + sum(_linear(inner, outer) for inner, outer in pairwise(layers))
-        case TabularResNet():
-            inner = section.width
-            hidden = round(inner * section.hidden_factor)
-            norm = 2 * inner
-            block = norm + _linear(inner, hidden) + _linear(hidden, inner)
-            head = norm + _linear(inner, shape.outputs)
-            return embeddings + _linear(width, inner) + section.blocks * block + head
-        case _:
-            assert_never(section)
-
-
-def _linear(inputs: int, outputs: int) -> int:
-    return (inputs + 1) * outputs

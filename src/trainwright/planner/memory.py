@@ -37,11 +37,6 @@ class MemoryEstimate:
     device: int
 
     @property
-    def total(self) -> int:
-        """All of it at once, as in a step of several micro-batches."""
-        return self.fixed + self.activations
-
-    @property
     def fixed(self) -> int:
         """What does not depend on the micro-batch."""
         return self.weights + self.gradients + self.optimizer + self.data

@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from trainwright.contract import optimizer as contract
-from trainwright.core.files import Json
-
-Chosen = dict[str, tuple[Json, str]]
+from trainwright.planner.choosing import Chosen
 
 
 def learning_rates(section: contract.AnyOptimizer) -> Chosen:

@@ -14,7 +14,7 @@ from trainwright.core.errors import ContractMistake
 from trainwright.core.files import Json
 from trainwright.core.hashing import hash_value
 from trainwright.data.reading import DataFacts
-from trainwright.model.counting import count_products
+from trainwright.model.counting import count_parameters, count_products
 from trainwright.model.shape import Shape
 from trainwright.planner.choices import decide
 from trainwright.planner.choosing import Choice, Choosing
@@ -22,7 +22,7 @@ from trainwright.planner.compute_choices import decide_compute, open_paths, work
 from trainwright.planner.data_rules import problems_with_data
 from trainwright.planner.device import DeviceFacts
 from trainwright.planner.device_rules import problems_with_device
-from trainwright.planner.estimate import Estimate, count_parameters, estimate_run
+from trainwright.planner.estimate import Estimate, estimate_run
 from trainwright.planner.memory import MemoryEstimate, estimate_memory, fit_micro_batch
 from trainwright.planner.memory_rules import problems_with_memory
 

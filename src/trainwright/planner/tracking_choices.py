@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from trainwright.contract.model import Mlp, Model, TabularResNet
-from trainwright.core.files import Json
+from trainwright.planner.choosing import Chosen
 
 _SHORT_STEPS, _LONG_STEPS = 200, 50
 
 
-def window_steps(model: Model) -> dict[str, tuple[Json, str]]:
+def window_steps(model: Model) -> Chosen:
     """`every_n_steps` -> (value, reason). A measured step costs about as much for every network; a
     step over a table is short."""
     if isinstance(model, Mlp | TabularResNet):

@@ -3,9 +3,10 @@ from __future__ import annotations
 import pytest
 
 from trainwright.contract.model import Mlp, TabularResNet
+from trainwright.model.counting import count_parameters
 from trainwright.model.shape import TableShape
 from trainwright.planner.device import DeviceFacts, read_device
-from trainwright.planner.estimate import Estimate, count_parameters
+from trainwright.planner.estimate import Estimate
 
 SHAPES = (
     TableShape(numeric=5, cardinalities=(4, 12), outputs=2),
