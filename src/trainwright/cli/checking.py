@@ -31,7 +31,7 @@ def check_contract(contract: Path, overrides: Sequence[str], runs: Path, *, as_j
     for path in ready.plan.open_paths:
         say("", f"{path} = auto (measured when a run starts)")
     for finding in findings:
-        say(finding.status, f"{finding.check} · {finding.message}")
+        say(finding.severity, f"{finding.kind.replace('_', ' ')} · {finding.message}")
     say_whole("next", shlex.join(["trainwright", "train", str(contract), *_again(request)]))
 
 

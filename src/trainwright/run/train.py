@@ -68,7 +68,7 @@ def _look(ready: Ready, request: Request, started: StartedRun) -> list[str]:
     """Record what the checks find before budget is spent; what a person should look at."""
     findings = preflight(ready.plan, ready.prepared, request.runs)
     write_json(started.folder.preflight, [finding.to_json() for finding in findings])
-    return [finding.message for finding in findings if finding.status == "warning"]
+    return [finding.message for finding in findings if finding.severity != "info"]
 
 
 def _judge(ready: Ready, fitted: Fitted, started: StartedRun, stages: Stages) -> Result:

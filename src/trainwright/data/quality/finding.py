@@ -1,0 +1,74 @@
+"""What a check of the data found: the one type that every check speaks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, final
+
+import numpy as np
+import polars as pl
+
+from trainwright.contract.quality import FindingKind
+from trainwright.core.files import Json
+
+Severity = Literal["error", "warning", "info"]
+"""`error`: what is trained on this is wrong. `warning`: a person should look. `info`: good to know,
+and often as it should be."""
+
+MOST_ROWS = 100_000
+"""More positions than this are not listed; `count` still counts them all."""
+
+_ORDER: dict[Severity, int] = {"error": 0, "warning": 1, "info": 2}
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One fault, wherever it stands.
+
+    `count` is how many rows have it, or how many columns where the fault is of whole columns.
+    `rows` are 0-based positions in the data: in the file, and where the contract names several
+    files, in the training, validation and test file one after the other. `message` holds the number
+    that shows the fault, `fix` what a person can do.
+    """
+
+    kind: FindingKind
+    severity: Severity
+    message: str
+    count: int = 0
+    rows: tuple[int, ...] = ()
+    columns: tuple[str, ...] = ()
+    fix: str = ""
+
+    def to_json(self) -> Json:
+        """The fields by name."""
+        return {
+            "kind": self.kind,
+            "severity": self.severity,
+            "count": self.count,
+            "rows": list(self.rows),
+            "columns": list(self.columns),
+            "message": self.message,
+            "fix": self.fix,
+        }
+
+
+def positions(rows: pl.Series | Iterable[int]) -> tuple[int, ...]:
+    """Row numbers as a finding holds them: ascending, the first of very many. A Boolean column
+    means the rows where it is true."""
+    if isinstance(rows, pl.Series):
+        rows = rows.arg_true() if rows.dtype == pl.Boolean else rows
+        rows = rows.to_numpy()
+    found = np.unique(np.fromiter((int(row) for row in rows), dtype=np.int64))
+    return tuple(found[:MOST_ROWS].tolist())
+
+
+def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Errors, then warnings, then what is only good to know; else in the order given."""
+    return tuple(sorted(findings, key=lambda finding: _ORDER[finding.severity]))
+
+
+def findings_json(findings: Sequence[Finding]) -> Json:
+    """`{"findings": [...]}`, as `data check --json` prints it."""
+    return {"findings": [finding.to_json() for finding in findings]}
