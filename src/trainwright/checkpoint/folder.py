@@ -43,26 +43,15 @@ def read_catalog(folder: Path, ledger: Ledger) -> Catalog:
     if content.damaged or content.torn:
         _mend(folder, ledger, content)
     lines = {line.name: line for line in content.lines}
-    on_disk = {path.name: path for path in folder.iterdir() if is_checkpoint(path.name)}
-    manifests = {name: _manifest_of(path) for name, path in on_disk.items()}
+    manifests = {
+        path.name: _manifest_of(path) for path in folder.iterdir() if is_checkpoint(path.name)
+    }
     lineage = _lineage(content, manifests)
-    candidates = [
-        _from_disk(name, manifest, lines.get(name, NotInLedger()))
-        for name, manifest in manifests.items()
-    ] + [
-        Candidate(line.sequence, name, line)
-        for name, line in lines.items()
-        if name not in on_disk and line.is_kept
-    ]
+    candidates = _candidates(lines, manifests)
     for candidate in candidates:
         if _is_removed(candidate):
             discard(folder, candidate.name)
     live = [candidate for candidate in candidates if not _is_gone(candidate)]
-    sequence = max(
-        [line.sequence for line in content.lines]
-        + [manifest.sequence for manifest in _readable(manifests)],
-        default=0,
-    )
     live = list(_adopted(live, manifests, lineage, ledger))
     entries = with_abandoned([entry_of(one.line) for one in live if isinstance(one.line, Line)])
     left = {name for name, entry in entries.items() if entry.abandoned}
@@ -73,11 +62,29 @@ def read_catalog(folder: Path, ledger: Ledger) -> Catalog:
         lineage=lineage,
         entries=entries,
         candidates=in_order(live, left),
-        sequence=sequence,
+        sequence=_last_sequence(content, manifests),
         newest=max(live, key=lambda c: (c.name not in left, c.sequence)).name if live else "",
         damaged=content.damaged,
         has_history=has_history,
     )
+
+
+def _candidates(lines: Mapping[str, Line], manifests: _Manifests) -> list[Candidate]:
+    """What lies on the disk, and what the ledger keeps though the disk has lost it."""
+    return [
+        _from_disk(name, manifest, lines.get(name, NotInLedger()))
+        for name, manifest in manifests.items()
+    ] + [
+        Candidate(line.sequence, name, line)
+        for name, line in lines.items()
+        if name not in manifests and line.is_kept
+    ]
+
+
+def _last_sequence(content: LedgerContent, manifests: _Manifests) -> int:
+    known = [line.sequence for line in content.lines]
+    found = [manifest.sequence for manifest in _readable(manifests)]
+    return max(known + found, default=0)
 
 
 def _mend(folder: Path, ledger: Ledger, content: LedgerContent) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import assert_never
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, assert_never
 
 from trainwright.contract.document import Contract
 from trainwright.contract.memory import EveryNth
@@ -18,6 +18,7 @@ from trainwright.contract.model import (
     TabularResNet,
 )
 from trainwright.contract.optimizer import Adam, AdamW, Sgd
+from trainwright.contract.training import Training
 from trainwright.core.errors import Problem
 
 _PATH = "training.memory.activation_checkpointing"
@@ -48,63 +49,78 @@ def check_blocks(contract: Contract, _written: frozenset[str]) -> Iterator[Probl
 
 def check_in_backward(contract: Contract, written: frozenset[str]) -> Iterator[Problem]:
     """An update inside the backward pass sees one gradient at a time, and cannot be taken back."""
-    training = contract.training
-    if training.memory.update != "in_backward":
+    if contract.training.memory.update != "in_backward":
         return
-    needs: tuple[tuple[bool, str, str, str, str], ...] = (
-        (
-            isinstance(training.optimizer, Sgd | Adam | AdamW),
-            "training.optimizer.name",
-            training.optimizer.name,
-            "sgd, adam or adamw: the others are not stepped parameter by parameter",
-            "change it",
-        ),
-        (
-            training.gradient_clipping == "off",
-            "training.gradient_clipping",
-            str(training.gradient_clipping),
-            "off: a norm is known when all gradients are there",
-            "write gradient_clipping: off",
-        ),
-        (
-            training.mixed_precision != "fp16",
-            "training.mixed_precision",
-            training.mixed_precision,
-            "another format: the scale of fp16 is found by leaving whole updates out",
-            "choose bf16 or fp32",
-        ),
-        (
-            training.guard.non_finite == "rollback",
-            "training.guard.non_finite",
-            training.guard.non_finite,
-            "rollback: a bad gradient is found when a part of the update is made",
-            "write non_finite: rollback",
-        ),
-        (
-            "training.guard.out_of_memory" not in written
-            or training.guard.out_of_memory != "split",
-            "training.guard.out_of_memory",
-            training.guard.out_of_memory,
-            "raise: a step that is half made cannot be made again",
-            "remove it",
-        ),
-        (
-            training.gradient_accumulation_steps in ("auto", 1),
-            "training.gradient_accumulation_steps",
-            str(training.gradient_accumulation_steps),
-            "1: the update is made with the first gradient that comes",
-            "write gradient_accumulation_steps: 1",
-        ),
-    )
-    for is_met, path, found, expected, fix in needs:
-        if not is_met:
+    for need in _NEEDS:
+        if not need.is_met(contract.training, written):
             yield Problem(
                 "update: in_backward does not go with it",
-                path=path,
-                found=found,
-                expected=expected,
-                fix=f"{fix}, or remove training.memory.update",
+                path=f"training.{need.field}",
+                found=need.found(contract.training),
+                expected=need.expected,
+                fix=f"{need.fix}, or remove training.memory.update",
             )
+
+
+class _Need(NamedTuple):
+    """What a field must be for an update inside the backward pass, and why."""
+
+    field: str
+    is_met: Callable[[Training, frozenset[str]], bool]
+    expected: str
+    fix: str
+
+    def found(self, training: Training) -> str:
+        value: object = training
+        for name in self.field.split("."):
+            value = getattr(value, name)
+        return str(value)
+
+
+def _keeps_half_steps(training: Training, written: frozenset[str]) -> bool:
+    """Whether nobody asked for steps that are split: the default is then taken back."""
+    splits = training.guard.out_of_memory == "split"
+    return not (splits and "training.guard.out_of_memory" in written)
+
+
+_NEEDS = (
+    _Need(
+        "optimizer.name",
+        lambda training, _: isinstance(training.optimizer, Sgd | Adam | AdamW),
+        "sgd, adam or adamw: the others are not stepped parameter by parameter",
+        "change it",
+    ),
+    _Need(
+        "gradient_clipping",
+        lambda training, _: training.gradient_clipping == "off",
+        "off: a norm is known when all gradients are there",
+        "write gradient_clipping: off",
+    ),
+    _Need(
+        "mixed_precision",
+        lambda training, _: training.mixed_precision != "fp16",
+        "another format: the scale of fp16 is found by leaving whole updates out",
+        "choose bf16 or fp32",
+    ),
+    _Need(
+        "guard.non_finite",
+        lambda training, _: training.guard.non_finite == "rollback",
+        "rollback: a bad gradient is found when a part of the update is made",
+        "write non_finite: rollback",
+    ),
+    _Need(
+        "guard.out_of_memory",
+        _keeps_half_steps,
+        "raise: a step that is half made cannot be made again",
+        "remove it",
+    ),
+    _Need(
+        "gradient_accumulation_steps",
+        lambda training, _: training.gradient_accumulation_steps in ("auto", 1),
+        "1: the update is made with the first gradient that comes",
+        "write gradient_accumulation_steps: 1",
+    ),
+)
 
 
 def _blocks(model: Model) -> int:

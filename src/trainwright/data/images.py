@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import final
@@ -161,47 +161,53 @@ def _problems(
     files: Mapping[tuple[PartName, str], IdxFile],
     labels: Mapping[PartName, Integers],
 ) -> list[Problem]:
-    problems = [
+    lengths = [
         _lengths(files[part, "images"], files[part, "labels"])
         for part, _ in _PREFIXES
         if len(files[part, "images"].values) != len(labels[part])
     ]
+    return [*lengths, *_other_sizes(files), *_unnamed(section, labels), *_absent(files, labels)]
+
+
+def _other_sizes(files: Mapping[tuple[PartName, str], IdxFile]) -> Iterator[Problem]:
     sizes = {part: files[part, "images"].values.shape[1:] for part, _ in _PREFIXES}
     if sizes["train"] != sizes["test"]:
-        problems.append(
-            Problem(
-                "test images have another size than training images",
-                path="data.path",
-                found=" x ".join(map(str, sizes["test"])),
-                expected=" x ".join(map(str, sizes["train"])),
-                fix="scale the images to one size",
-                place=Place(files["test", "images"].version.path),
-            )
+        yield Problem(
+            "test images have another size than training images",
+            path="data.path",
+            found=" x ".join(map(str, sizes["test"])),
+            expected=" x ".join(map(str, sizes["train"])),
+            fix="scale the images to one size",
+            place=Place(files["test", "images"].version.path),
         )
+
+
+def _unnamed(section: ImageData, labels: Mapping[PartName, Integers]) -> Iterator[Problem]:
     count = _codes(labels)
     if section.classes and count > len(section.classes):
-        problems.append(
-            Problem(
-                "there are labels without a name",
-                path="data.classes",
-                found=f"{len(section.classes)} names, labels up to {count - 1}",
-                expected=f"{count} names",
-                fix="name every label, or remove classes",
-            )
+        yield Problem(
+            "there are labels without a name",
+            path="data.classes",
+            found=f"{len(section.classes)} names, labels up to {count - 1}",
+            expected=f"{count} names",
+            fix="name every label, or remove classes",
         )
-    absent = sorted({*range(count)} - {int(code) for code in np.unique(labels["train"])})
+
+
+def _absent(
+    files: Mapping[tuple[PartName, str], IdxFile], labels: Mapping[PartName, Integers]
+) -> Iterator[Problem]:
+    in_training = {int(code) for code in np.unique(labels["train"])}
+    absent = sorted({*range(_codes(labels))} - in_training)
     if absent:
-        problems.append(
-            Problem(
-                "labels that no training image has",
-                path="data.path",
-                found=", ".join(map(str, absent[:10])),
-                expected="every label from 0 on among the training images",
-                fix="number the labels without gaps",
-                place=Place(files["train", "labels"].version.path),
-            )
+        yield Problem(
+            "labels that no training image has",
+            path="data.path",
+            found=", ".join(map(str, absent[:10])),
+            expected="every label from 0 on among the training images",
+            fix="number the labels without gaps",
+            place=Place(files["train", "labels"].version.path),
         )
-    return problems
 
 
 def _codes(labels: Mapping[PartName, Integers]) -> int:

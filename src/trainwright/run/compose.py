@@ -13,6 +13,7 @@ from trainwright.checkpoint.module import ModuleState
 from trainwright.checkpoint.random_state import RandomState, seed_generators
 from trainwright.checkpoint.state import Stateful
 from trainwright.checkpoint.store import Checkpoints
+from trainwright.contract.document import Contract
 from trainwright.contract.metric import Direction
 from trainwright.contract.model import Network
 from trainwright.contract.section import settled
@@ -25,7 +26,7 @@ from trainwright.engine.inventory import numerics_of
 from trainwright.engine.job import Job
 from trainwright.engine.recomputing import recompute
 from trainwright.engine.stop import Patience, Reserve, StopRequested, TimeLimit
-from trainwright.model.build import build_network, lay_out
+from trainwright.model.build import BuiltNetwork, build_network, lay_out
 from trainwright.objective.build import build_loss
 from trainwright.optim.weights import Weights
 from trainwright.planner.plan import Plan
@@ -63,6 +64,21 @@ class Composed:
     copying: AbstractContextManager[object]
 
 
+@final
+@dataclass(frozen=True, slots=True)
+class _Ends:
+    """What ends a run beside its length, and the time that is kept for what comes after."""
+
+    patience: Patience
+    limit: TimeLimit
+    reserve: Reserve
+
+    @property
+    def state(self) -> dict[str, Stateful]:
+        """What a checkpoint holds of it."""
+        return {"patience": self.patience, "clock": self.limit}
+
+
 def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -> Composed:
     """Wire a network's run. The first weights are drawn here, from the contract's seed."""
     contract, training = plan.contract, plan.contract.training
@@ -70,44 +86,41 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
     seed_generators(contract.seed)
     shape = shape_of(prepared)
     model = build_network(section, shape).to(device)
-    lay_out(model, settled(training.compute.memory_format))
-    recompute(model, training.memory.activation_checkpointing)
+    _lay_out(model, training)
     scorer = NetworkScorer(section, shape, prepared.target, model)
+    model_state = ModuleState(model)
     loss = build_loss(training.loss, class_rows(prepared), device)
     objective = build_objective(contract, loss)
     feed = build_feed(contract, prepared, device)
     length = length_of(contract, feed)
-    patience = _patience(training)
-    limits = (*length.limits, *build_target(training.stop, patience))
-    reserve = Reserve()
-    limit = TimeLimit(contract.budget.seconds(), name_budget(contract.budget), reserve)
     validate_every = length.validations(training.validate_every_n_epochs)
-    checkpoints = build_checkpoints(training, run.folder.checkpoints)
-    model_state = ModuleState(model)
-    updates = build_updates(training, Learning(model, objective, feed), model_state, length)
+    ends = _build_ends(contract)
+    limits = (*length.limits, *build_target(training.stop, ends.patience))
     rules = build_step_rules(training.stop)
-    trained = Trained(model, objective, updates.optimizer)
+    updates = build_updates(training, Learning(model, objective, feed), model_state, length)
     shown = run.screen.progress(length.most_steps)
     tell = Observers([*run.observers, shown], run.screen.say).observe
-    to_save = ToSave(checkpoints, reserve, tell)
-    saving = build_saving(plan, to_save, run, validate_every)
+    checkpoints = build_checkpoints(training, run.folder.checkpoints)
+    saving = build_saving(plan, ToSave(checkpoints, ends.reserve, tell), run, validate_every)
+    trained = Trained(model, objective, updates.optimizer)
     stepping = build_stepping(training, trained, feed, rules, contract.tracking, tell)
     measurable = Measurable(model, settled(training.mixed_precision), target_unit(prepared))
     watching = (stepping.gauges, stepping.probes)
     measured = build_measured(contract.tracking, measurable, run, tell, *watching)
     validation = Validation(prepared, scorer, plan, validation_loss(loss, model, prepared, device))
+    own_state: dict[str, Stateful] = {"random": RandomState(), **ends.state}
     job = Job(
         model=model,
         feed=ramped_source(contract, feed),
         step=measured.step(updates.averaged(stepping.step)),
         knobs=(*updates.knobs, stepping.caution),
         guard=stepping.guard,
-        stop_rules=(*limits, *rules, patience, limit, StopRequested(run.flag)),
-        state={**updates.state, **stepping.state, **measured.state, **_own_state(patience, limit)},
+        stop_rules=(*limits, *rules, ends.patience, ends.limit, StopRequested(run.flag)),
+        state={**updates.state, **stepping.state, **measured.state, **own_state},
         observers=(*run.observers, _recorders(run, device, measured), shown),
-        validate=TimedValidation(updates.validated(validation), reserve),
+        validate=TimedValidation(updates.validated(validation), ends.reserve),
         validate_every=validate_every,
-        patience=patience,
+        patience=ends.patience,
         rank_by=training.checkpointing.rank_by,
         checkpoints=saving.store,
         checkpoint_every=OrAsked(stepping.saved(saving.due), run.flag),
@@ -117,14 +130,21 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
     return Composed(job, checkpoints, model_state, scorer, updates.weights, saving.copying)
 
 
+def _lay_out(model: BuiltNetwork, training: Training) -> None:
+    """Lay the weights out, and have blocks computed again, as the plan says."""
+    lay_out(model, settled(training.compute.memory_format))
+    recompute(model, training.memory.activation_checkpointing)
+
+
+def _build_ends(contract: Contract) -> _Ends:
+    reserve = Reserve()
+    limit = TimeLimit(contract.budget.seconds(), name_budget(contract.budget), reserve)
+    return _Ends(_patience(contract.training), limit, reserve)
+
+
 def _recorders(run: RunContext, device: torch.device, measured: Measured) -> Observer:
     recorder = SignalRecorder(run.folder.signals, WINDOW, reader(device))
     return Observers([recorder, *measured.windows], run.screen.say)
-
-
-def _own_state(patience: Patience, limit: TimeLimit) -> dict[str, Stateful]:
-    """What a checkpoint holds beside what makes and judges the updates."""
-    return {"random": RandomState(), "patience": patience, "clock": limit}
 
 
 def _patience(training: Training) -> Patience:

@@ -88,12 +88,7 @@ def build_stepping(
     device = trained.device
     clipping = build_clipping(training.gradient_clipping)
     precision = build_precision(settled(training.mixed_precision), trained.model, device)
-    objective = trained.objective
-    probes: tuple[Probe, ...] = ()
-    if training.compute.compile == "on":
-        objective = compiled = CompiledObjective(objective)
-        probes = (compiled,)
-    objective = offloaded(objective, training.memory, trained.model)
+    objective, probes = _build_objective(training, trained)
     noise = _noise_scale(tracking, trained, precision)
     whole = build_whole_step(
         training.memory,
@@ -118,11 +113,19 @@ def build_stepping(
         state["noise_scale"] = scale
         step = scale.step(step)
     if rules:
-        watched = WatchedStep(step, rules, _window(device), reader(device))
-        state["stop"] = watched
-        step = watched
+        state["stop"] = step = WatchedStep(step, rules, _window(device), reader(device))
     judge = MemoryGuard(build_guard_of_memory(training.memory, guard), splitting)
     return Stepping(step, judge, caution, state, noise, probes, splitting)
+
+
+def _build_objective(training: Training, trained: Trained) -> tuple[Objective, tuple[Probe, ...]]:
+    """What is made small, compiled and with its activations laid off as the plan says."""
+    objective = trained.objective
+    probes: tuple[Probe, ...] = ()
+    if training.compute.compile == "on":
+        objective = compiled = CompiledObjective(objective)
+        probes = (compiled,)
+    return offloaded(objective, training.memory, trained.model), probes
 
 
 def _build_guard(
