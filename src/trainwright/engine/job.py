@@ -62,7 +62,9 @@ Validate = Callable[[], Mapping[str, float]]
 """Scores the model on rows that steer the training. Called in evaluation mode without gradients."""
 
 
-LASTING = frozenset({"guard", "caution", "clock", "memory", "random", "scaler", "windows"})
+LASTING = frozenset(
+    {"guard", "caution", "clock", "memory", "portions", "random", "scaler", "windows"}
+)
 
 
 @final

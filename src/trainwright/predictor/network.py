@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Annotated, assert_never, final
 
@@ -20,6 +21,7 @@ from trainwright.core.files import read_json, write_json
 from trainwright.data.table import Floats, ImageInputs, Inputs, TableInputs, TokenInputs
 from trainwright.data.target import Classes, NextToken, Numbers, Target, target_from_json
 from trainwright.data.windows import Windows, cut_windows
+from trainwright.engine.portions import Portions
 from trainwright.model.build import build_network
 from trainwright.model.shape import Shape, shape_from_json
 
@@ -35,32 +37,36 @@ _SECTION: TypeAdapter[Network] = TypeAdapter(Annotated[Network, Field(discrimina
 
 @final
 class NetworkScorer:
-    """A network in evaluation mode."""
+    """A network in evaluation mode. `portions` says how many rows it takes at once."""
 
     kind = "network"
 
-    def __init__(self, section: Network, shape: Shape, target: Target, model: nn.Module) -> None:
+    def __init__(
+        self,
+        section: Network,
+        shape: Shape,
+        target: Target,
+        model: nn.Module,
+        portions: Portions | None = None,
+    ) -> None:
         self._section = section
         self._shape = shape
         self._target = target
         self._model = model
+        self._portions = portions or Portions()
 
     def score(self, inputs: Inputs) -> Floats:
         """Class probabilities [N, C], values [N, 1] in the target's own unit, or of a text the
-        summed surprise of each stretch in nats [N, 1]."""
+        summed surprise of each stretch in nats [N, 1].
+
+        Raises:
+            Mistake: memory does not suffice, see `Portions`.
+        """
         was_training = self._model.training
         self._model.eval()
         try:
             with torch.no_grad():
-                match inputs:
-                    case TableInputs():
-                        return self._finish(self._table(inputs))
-                    case ImageInputs():
-                        return self._finish(self._images(inputs))
-                    case TokenInputs():
-                        return self._surprise(inputs)
-                    case _:
-                        assert_never(inputs)
+                return self._portions.complete(partial(self._scored, inputs))
         finally:
             self._model.train(was_training)
 
@@ -80,19 +86,32 @@ class NetworkScorer:
             },
         )
 
+    def _scored(self, inputs: Inputs) -> Floats:
+        match inputs:
+            case TableInputs():
+                return self._finish(self._table(inputs))
+            case ImageInputs():
+                return self._finish(self._images(inputs))
+            case TokenInputs():
+                return self._surprise(inputs)
+            case _:
+                assert_never(inputs)
+
     def _table(self, inputs: TableInputs) -> Iterator[Tensor]:
         parameter = next(self._model.parameters())
-        for start in range(0, len(inputs), _TABLE_ROWS):
-            numeric = torch.tensor(inputs.numeric[start : start + _TABLE_ROWS])
-            categories = torch.tensor(inputs.categories[start : start + _TABLE_ROWS])
+        rows = self._portions.rows(min(_TABLE_ROWS, len(inputs)))
+        for start in range(0, len(inputs), rows):
+            numeric = torch.tensor(inputs.numeric[start : start + rows])
+            categories = torch.tensor(inputs.categories[start : start + rows])
             yield self._model(
                 numeric.to(parameter.device, parameter.dtype), categories.to(parameter.device)
             )
 
     def _images(self, inputs: ImageInputs) -> Iterator[Tensor]:
         device = next(self._model.parameters()).device
-        for start in range(0, len(inputs), _IMAGES):
-            yield self._model(torch.tensor(inputs.pixels[start : start + _IMAGES]).to(device))
+        rows = self._portions.rows(min(_IMAGES, len(inputs)))
+        for start in range(0, len(inputs), rows):
+            yield self._model(torch.tensor(inputs.pixels[start : start + rows]).to(device))
 
     def _finish(self, blocks: Iterator[Tensor]) -> Floats:
         outputs = [block.double().cpu() for block in blocks]
@@ -117,8 +136,9 @@ class NetworkScorer:
         tokens = min(_TOKENS, _LOGITS // self._shape.outputs)
         most = max(1, tokens // self._section.context)
         for windows in cut_windows(inputs, self._section.context):
-            for start in range(0, len(windows.starts), most):
-                part = windows.between(start, start + most)
+            rows = self._portions.rows(min(most, len(windows.starts)))
+            for start in range(0, len(windows.starts), rows):
+                part = windows.between(start, start + rows)
                 logits = self._model(_tokens(part, 0, device))[:, -part.predicted :]
                 target = _tokens(part, 1, device)[:, -part.predicted :]
                 surprise = functional.cross_entropy(

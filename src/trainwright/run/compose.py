@@ -24,6 +24,7 @@ from trainwright.engine.asked import OrAsked
 from trainwright.engine.faults import with_fault_points
 from trainwright.engine.inventory import numerics_of
 from trainwright.engine.job import Job
+from trainwright.engine.portions import Portions
 from trainwright.engine.recomputing import recompute
 from trainwright.engine.stop import Patience, Reserve, StopRequested, TimeLimit
 from trainwright.model.build import BuiltNetwork, build_network, lay_out
@@ -87,7 +88,6 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
     shape = shape_of(prepared)
     model = build_network(section, shape).to(device)
     _lay_out(model, training)
-    scorer = NetworkScorer(section, shape, prepared.target, model)
     model_state = ModuleState(model)
     loss = build_loss(training.loss, class_rows(prepared), device)
     objective = build_objective(contract, loss)
@@ -100,6 +100,8 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
     updates = build_updates(training, Learning(model, objective, feed), model_state, length)
     shown = run.screen.progress(length.most_steps)
     tell = Observers([*run.observers, shown], run.screen.say).observe
+    portions = Portions(training.guard.out_of_memory, tell)
+    scorer = NetworkScorer(section, shape, prepared.target, model, portions)
     checkpoints = build_checkpoints(training, run.folder.checkpoints)
     saving = build_saving(plan, ToSave(checkpoints, ends.reserve, tell), run, validate_every)
     trained = Trained(model, objective, updates.optimizer)
@@ -107,8 +109,9 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
     measurable = Measurable(model, settled(training.mixed_precision), target_unit(prepared))
     watching = (stepping.gauges, stepping.probes)
     measured = build_measured(contract.tracking, measurable, run, tell, *watching)
-    validation = Validation(prepared, scorer, plan, validation_loss(loss, model, prepared, device))
-    own_state: dict[str, Stateful] = {"random": RandomState(), **ends.state}
+    of_rows = validation_loss(loss, model, prepared, portions)
+    validation = Validation(prepared, scorer, plan, of_rows)
+    own_state: dict[str, Stateful] = {"random": RandomState(), "portions": portions, **ends.state}
     job = Job(
         model=model,
         feed=ramped_source(contract, feed),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import final
 
 import torch
@@ -14,6 +15,7 @@ from trainwright.data.pixels import Pixels
 from trainwright.data.prepared import Prepared
 from trainwright.data.store import Batch
 from trainwright.data.target import Classes, NextToken
+from trainwright.engine.portions import Portions
 from trainwright.evaluation.answers import Answers, answers_of
 from trainwright.evaluation.metrics import measure
 from trainwright.objective.losses import Objective, Supervised, TargetLoss
@@ -54,37 +56,60 @@ class Validation:
 
 
 def validation_loss(
-    loss: TargetLoss, model: nn.Module, prepared: Prepared, device: torch.device
+    loss: TargetLoss, model: nn.Module, prepared: Prepared, portions: Portions
 ) -> ValidationLoss:
-    """The mean training loss over the validation rows; of a text its nats per token."""
+    """The mean training loss over the validation rows, so many at once as `portions` has; of a text
+    its nats per token."""
+    device = next(model.parameters()).device
     if isinstance(prepared.target, NextToken):
         return lambda answers: measure("nats_per_token", answers, Metric())
     if isinstance(prepared.features, Pixels):
-        return lambda answers: _loss_of_answers(loss, answers, device)
+        of_answers = _LossOfAnswers(loss, device, portions)
+        return lambda answers: portions.complete(partial(of_answers, answers))
     batch = part_tensors(prepared.validation, prepared, device)
-    return _LossOverRows(Supervised(loss), model, batch)
+    over_rows = _LossOverRows(Supervised(loss), model, batch, portions)
+    return lambda _: portions.complete(over_rows)
 
 
-def _loss_of_answers(loss: TargetLoss, answers: Answers, device: torch.device) -> float:
+@final
+class _LossOfAnswers:
     """The mean loss of probabilities that are there already: a second pass over images costs more
     than it tells. log p are logits of p; their z-loss is 0."""
-    scores = torch.tensor(answers.scores, dtype=torch.float32, device=device)
-    truth = torch.tensor(answers.truth, device=device)
-    total = loss.total(scores.clamp_min(torch.finfo(torch.float32).tiny).log(), truth)
-    return float(total.sum) / total.targets
+
+    def __init__(self, loss: TargetLoss, device: torch.device, portions: Portions) -> None:
+        self._loss = loss
+        self._device = device
+        self._portions = portions
+
+    def __call__(self, answers: Answers) -> float:
+        total, count = 0.0, 0
+        rows = self._portions.rows(len(answers))
+        for start in range(0, len(answers), rows):
+            scores = torch.tensor(
+                answers.scores[start : start + rows], dtype=torch.float32, device=self._device
+            )
+            truth = torch.tensor(answers.truth[start : start + rows], device=self._device)
+            logits = scores.clamp_min(torch.finfo(torch.float32).tiny).log()
+            loss_sum, targets = self._loss.total(logits, truth)
+            total += float(loss_sum)
+            count += targets
+        return total / count
 
 
 @final
 class _LossOverRows:
-    def __init__(self, objective: Objective, model: nn.Module, batch: Batch) -> None:
+    def __init__(
+        self, objective: Objective, model: nn.Module, batch: Batch, portions: Portions
+    ) -> None:
         self._objective = objective
         self._model = model
         self._batch = batch
+        self._portions = portions
 
-    def __call__(self, _: Answers) -> float:
+    def __call__(self) -> float:
         total, count = 0.0, 0
         rows = _VALIDATION_VALUES // max(1, sum(one[0].numel() for one in self._batch))
-        rows = min(8192, max(64, rows))
+        rows = self._portions.rows(min(8192, max(64, rows), len(self._batch[0])))
         for start in range(0, len(self._batch[0]), rows):
             batch = tuple(tensor[start : start + rows] for tensor in self._batch)
             loss_sum, targets = self._objective(self._model, batch)
