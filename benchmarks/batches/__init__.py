@@ -1,0 +1,1 @@
+"""What the benchmark of the data measures: ways to get batches, and to prepare a table."""

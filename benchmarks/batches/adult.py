@@ -1,0 +1,90 @@
+"""Adult from its files to encoded parts: ours, and as people write it with polars and scikit-learn.
+
+Both read the two files, divide 15% of the training rows off within each class, fit on the rest
+(median with an indicator, quantiles to a normal distribution, codes of categories with the rare
+ones together) and encode all three parts.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+
+from trainwright.contract.reading import read_contract
+from trainwright.data.kinds import prepare, read_data
+from trainwright.planner.device import read_device
+from trainwright.planner.plan import plan
+from trainwright.run.ready import Request, make_ready
+from trainwright.run.stages import Stages, StreamScreen
+
+CONTRACT = Path(__file__).resolve().parents[2] / "examples" / "income" / "contract.yaml"
+NETWORK = ("model.kind=tabular_resnet",)
+MISSING = ["", "?", "NA"]
+
+
+def by_us() -> Callable[[], object]:
+    """Reading and preparing of a run, its `auto`s decided beforehand."""
+    document = read_contract(CONTRACT, NETWORK)
+    make_ready(Request(CONTRACT, NETWORK), Stages(), StreamScreen(io.StringIO()))
+    raw = read_data(document.contract.data, document.source.folder)
+    section = plan(document, raw.facts, read_device(False)).contract.data
+
+    def go() -> object:
+        read = read_data(section, document.source.folder)
+        return prepare(read, section, "classification", 0)
+
+    return go
+
+
+def by_hand() -> Callable[[], object]:
+    """polars and scikit-learn."""
+    from sklearn.compose import ColumnTransformer
+    from sklearn.impute import SimpleImputer
+    from sklearn.model_selection import train_test_split
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OrdinalEncoder, QuantileTransformer
+
+    folder = CONTRACT.parent
+
+    def read(name: str) -> pl.DataFrame:
+        return pl.read_csv(folder / name, null_values=MISSING)
+
+    def go() -> object:
+        train, test = read("adult_train.csv.gz"), read("adult_test.csv.gz")
+        train, test = (
+            frame.with_columns(pl.col("income").str.strip_chars_end(".") == ">50K").drop(
+                "fnlwgt", "education"
+            )
+            for frame in (train, test)
+        )
+        train, held = train_test_split(train, test_size=0.15, stratify=train["income"])
+        numbers = [name for name in train.columns if train[name].dtype.is_numeric()]
+        words = [name for name in train.columns if train[name].dtype == pl.String]
+        features = ColumnTransformer(
+            [
+                (
+                    "numbers",
+                    make_pipeline(
+                        SimpleImputer(strategy="median", add_indicator=True),
+                        QuantileTransformer(output_distribution="normal"),
+                    ),
+                    numbers,
+                ),
+                (
+                    "words",
+                    OrdinalEncoder(
+                        handle_unknown="use_encoded_value",
+                        unknown_value=-1,
+                        encoded_missing_value=-2,
+                        min_frequency=5,
+                    ),
+                    words,
+                ),
+            ]
+        )
+        return features.fit_transform(train), features.transform(held), features.transform(test)
+
+    return go
