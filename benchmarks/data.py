@@ -111,7 +111,7 @@ def adult_line(rounds: int) -> Line:
 
 def resume_lines(rounds: int) -> list[Line]:
     """The next step at sample 10^9 over that at sample 0."""
-    seconds = in_turns(ways.seeks(), 20 * rounds)
+    seconds = in_turns(ways.seeks(), rounds)
     lines = []
     for size in ("small", "large"):
         found = ratio(seconds, f"{size}, 10^9", f"{size}, 0")
@@ -166,7 +166,7 @@ def measure(given: argparse.Namespace) -> tuple[list[Line], list[str]]:
     if "adult" in given.only:
         lines.append(adult_line(given.rounds))
     if "resume" in given.only:
-        lines += resume_lines(given.rounds)
+        lines += resume_lines(20 * given.rounds)
     return lines, about
 
 

@@ -162,7 +162,7 @@ class Arithmetic:
     def __init__(self, count: int) -> None:
         self.rows = count
 
-    def take(self, epoch: int, chosen: np.ndarray) -> Batch:
+    def take(self, epoch: int, chosen: np.ndarray) -> Batch:  # noqa: ARG002
         return (torch.from_numpy(chosen),)
 
 
