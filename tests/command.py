@@ -37,6 +37,13 @@ slices:
 """
 
 
+NETWORK = (
+    CONTRACT.replace("kind: boosting", "kind: mlp").replace("max_trees: 5", "hidden: [16, 8]")
+    + "training:\n  num_epochs: 4\n  batch_size: 32\n"
+)
+"""The same rows for a network that is trained for 4 epochs."""
+
+
 @dataclass(frozen=True, slots=True)
 class Ran:
     """How a command ended and what it said."""

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import importlib.util
 import re
 from pathlib import Path
 from types import ModuleType
 
+import pytest
+
 from trainwright.contract.schema import contract_schema
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
+SCRIPTS = DOCS.parent / "examples" / "script"
 
 
 def reference() -> ModuleType:
@@ -43,7 +48,32 @@ def test_the_command_page_has_every_verb() -> None:
         assert f"## trainwright {verb}\n" in page
 
 
-def test_the_script_of_the_guide_is_the_example() -> None:
-    text = (DOCS / "guide" / "script.md").read_text(encoding="utf-8")
-    (script,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
-    assert script == (DOCS.parent / "examples" / "script" / "train.py").read_text(encoding="utf-8")
+def blocks() -> list[tuple[Path, str]]:
+    return [
+        (page, block)
+        for page in sorted(DOCS.rglob("*.md"))
+        for block in re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), flags=re.DOTALL)
+    ]
+
+
+def test_every_example_is_shown_in_a_guide_to_the_letter() -> None:
+    """Each example is run by a test, and what the guide shows is what was run."""
+    shown = {block for _, block in blocks()}
+    hidden = [path.name for path in sorted(SCRIPTS.glob("*.py")) if path.read_text() not in shown]
+    assert not hidden
+
+
+@pytest.mark.torch
+def test_every_import_that_the_docs_show_gives_its_names() -> None:
+    pytest.importorskip("torch")
+    imports = [
+        (page, node)
+        for page, block in blocks()
+        for node in ast.walk(ast.parse(block))
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("trainwright")
+    ]
+    assert imports
+    for page, node in imports:
+        module = importlib.import_module(str(node.module))
+        for alias in node.names:
+            assert hasattr(module, alias.name), f"{page.name}: {node.module}.{alias.name}"

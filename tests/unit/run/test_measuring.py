@@ -10,15 +10,11 @@ import pytest
 
 pytest.importorskip("torch")
 
-from command import CONTRACT, command, inside, write_project
+from command import NETWORK, command, inside, write_project
 from trainwright.tracking.windows import WindowLine, read_windows
 
 pytestmark = pytest.mark.torch
 
-NETWORK = (
-    CONTRACT.replace("kind: boosting", "kind: mlp").replace("max_trees: 5", "hidden: [16, 8]")
-    + "training:\n  num_epochs: 4\n  batch_size: 32\n"
-)
 WINDOWS = Path("runs/one/windows.jsonl")
 
 

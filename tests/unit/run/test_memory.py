@@ -12,16 +12,11 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 
-from command import CONTRACT, command, inside, write_project  # noqa: E402
+from command import NETWORK, command, inside, write_project  # noqa: E402
 from trainwright.data.feed import Batch  # noqa: E402
 from trainwright.objective.losses import LossSum, Supervised  # noqa: E402
 
 pytestmark = pytest.mark.torch
-
-NETWORK = (
-    CONTRACT.replace("kind: boosting", "kind: mlp").replace("max_trees: 5", "hidden: [16, 8]")
-    + "training:\n  num_epochs: 4\n  batch_size: 32\n"
-)
 
 
 @pytest.fixture

@@ -13,17 +13,12 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("fsspec")
 
-from command import CONTRACT, command, inside, write_project
+from command import NETWORK, command, inside, write_project
 from trainwright.checkpoint.objects import open_objects
 from trainwright.checkpoint.store import Checkpoints, Loaded
 from trainwright.core.faultpoints import arm
 
 pytestmark = pytest.mark.torch
-
-NETWORK = (
-    CONTRACT.replace("kind: boosting", "kind: mlp").replace("max_trees: 5", "hidden: [16, 8]")
-    + "training:\n  num_epochs: 4\n  batch_size: 32\n"
-)
 
 
 @pytest.fixture

@@ -12,14 +12,9 @@ torch = pytest.importorskip("torch")
 
 from safetensors.torch import load_file  # noqa: E402
 
-from command import CONTRACT, command, inside, write_project  # noqa: E402
+from command import NETWORK, command, inside, write_project  # noqa: E402
 
 pytestmark = pytest.mark.torch
-
-NETWORK = (
-    CONTRACT.replace("kind: boosting", "kind: mlp").replace("max_trees: 5", "hidden: [16, 8]")
-    + "training:\n  num_epochs: 4\n  batch_size: 32\n"
-)
 
 
 @pytest.fixture
