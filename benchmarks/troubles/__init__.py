@@ -1,0 +1,1 @@
+"""The trainings of the benchmark on trouble named early."""
