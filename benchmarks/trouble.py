@@ -46,12 +46,14 @@ from troubles.tasks import Task
 @final
 @dataclass(frozen=True)
 class Found:
-    """What was told of a run, and the loss on a thousand rows before and after it."""
+    """What was told of a run, the loss on a thousand rows before and after it, and whether the
+    guard ended it."""
 
     recipe: Recipe
     told: Sequence[Noted]
     before: float
     after: float
+    halted: bool
 
     @property
     def learned(self) -> bool:
@@ -86,7 +88,7 @@ def train(recipe: Recipe, window: int = 50) -> Found:
         else a_schedule(recipe.schedule, recipe.steps)
     )
     before = evaluate(task, model)
-    fit(
+    ended = fit(
         Job(
             model=model,
             feed=feed,
@@ -96,7 +98,7 @@ def train(recipe: Recipe, window: int = 50) -> Found:
             observers=(windows,),
         )
     )
-    return Found(recipe, told, before, evaluate(task, model))
+    return Found(recipe, told, before, evaluate(task, model), ended.kind == "halted")
 
 
 def evaluate(task: Task, model: nn.Module) -> float:
@@ -115,6 +117,7 @@ def describe(found: Found) -> str:
         f"seed {recipe.seed}: {recipe.task.kind}, {recipe.network}, {section.name} "
         f"{settled(section.learning_rate):.2g}, {recipe.schedule}, batches of {recipe.batch}, loss "
         f"{found.before:.3g} -> {found.after:.3g}: {kinds or 'nothing told'}"
+        f"{'; ended by the guard' if found.halted else ''}"
     )
 
 
@@ -141,8 +144,12 @@ def count_alarms(first: int, wanted: int) -> str:
 
 
 def count_found(first: int, wanted: int) -> str:
-    """A line for each fault: how often something is told, how often rightly, and when."""
-    lines = ["| fault | told | rightly named | at step (median) |", "| --- | --- | --- | --- |"]
+    """A line for each fault: how often something is told, how often rightly, and when; and how
+    often nothing was told because the guard had ended the run before, at a number that is none."""
+    lines = [
+        "| fault | told | rightly named | at step (median) | ended before by the guard | missed |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
     for name, (build, right) in FAULTS.items():
         runs = [train(build(first + number)) for number in range(wanted)]
         told = sum(bool(run.told) for run in runs)
@@ -151,7 +158,9 @@ def count_found(first: int, wanted: int) -> str:
         for run in runs:
             print(f"{name}:", describe(run), flush=True)
         at = f"{median(steps):.0f}" if steps else ""
-        lines.append(f"| {name} | {told} of {wanted} | {len(steps)} of {wanted} | {at} |")
+        halted = sum(run.halted and not hit for run, hit in zip(runs, hits, strict=True))
+        missed = wanted - len(steps) - halted
+        lines.append(f"| {name} | {told} | {len(steps)} of {wanted} | {at} | {halted} | {missed} |")
     return "\n".join(lines)
 
 
