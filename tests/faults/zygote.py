@@ -90,12 +90,14 @@ class Zygote:
         poison: int = 0,
         dies_at: int = 0,
         dies_by: str = "kill",
+        notice: str = "",
     ) -> Child:
         """Run `trainwright words...` in `folder`. Steps go to the file `journal`; with
         `write_bytes` a checkpoint is written in blocks of so many; how often each armed point was
         reached goes to the file `count_points`. The page for people is drawn only with `reports`:
         it takes longer than all the rest. The step that begins at the cursor `poison` gives no
-        numbers; at the cursor `dies_at` the process dies."""
+        numbers; at the cursor `dies_at` the process dies. While it stands still at a fault
+        point the file `notice` is made."""
         log = folder / "output.txt"
         asked = {
             "words": list(words),
@@ -110,6 +112,7 @@ class Zygote:
             "poison": poison,
             "dies_at": dies_at,
             "dies_by": dies_by,
+            "notice": notice,
         }
         return Child(int(self._ask({"start": asked})), log)
 
@@ -270,6 +273,8 @@ def _arrange(asked: dict[str, object]) -> None:
         _die_at(asked["dies_at"], str(asked["dies_by"]))
     if asked["poison"]:
         _poison(asked["poison"])
+    if asked["notice"]:
+        _notice_while_still(Path(str(asked["notice"])))
     if asked["journal"]:
         from journal import Journal
 
@@ -293,6 +298,19 @@ def _die_at(cursor: object, how: str) -> None:
         return give(feed)
 
     Feed.next_step = deadly  # type: ignore[assignment,method-assign]
+
+
+def _notice_while_still(path: Path) -> None:
+    """The action `delay` makes a notice first."""
+    from trainwright.core import faultpoints
+
+    class Time:
+        @staticmethod
+        def sleep(seconds: float) -> None:
+            path.write_text("maintenance")
+            time.sleep(seconds)
+
+    faultpoints.time = Time  # type: ignore[assignment]
 
 
 def _poison(cursor: object) -> None:

@@ -1,10 +1,15 @@
-"""`resume`: how an interrupted run goes on."""
+"""`resume`: how an interrupted run goes on, and how it learns that it is to be interrupted."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from trainwright.contract.section import Section
+from pydantic import Field
+
+from trainwright.contract.section import Auto, Positive, Section
+
+NoticePath = Annotated[str, Field(pattern="/")]
+"""A path of a file with a slash in it, so that no misspelt cloud is taken for one."""
 
 
 class Resume(Section):
@@ -13,3 +18,16 @@ class Resume(Section):
     data_changed: Literal["refuse", "record"] = "refuse"
     """When the data differs from the run's: `refuse` stops with exit code 11, `record` goes on and
     says so in the record."""
+
+    notice: Literal["off", "aws", "gcp", "azure"] | NoticePath = "off"
+    """Where it is asked whether this machine will be taken away, as spot machines are: the metadata
+    service of `aws`, `gcp` or `azure`, or a file, such as /run/preempted, that a scheduler makes.
+    At a notice the run ends as at SIGTERM: a checkpoint, exit code 75."""
+
+    notice_every_seconds: Positive = 5.0
+    """Seconds between two looks for a notice. A thread looks; the training does not wait for it."""
+
+    grace_seconds: Auto | Positive = "auto"
+    """Seconds that the machine lasts after a notice or SIGTERM. A step, a validation and a save
+    that take longer than this are said aloud once, because a checkpoint might come too late.
+    `auto`: 120 with `notice: aws`, else 30, which Azure, GCP and Kubernetes grant."""

@@ -21,6 +21,7 @@ from trainwright.planner.choosing import Choice, Choosing
 from trainwright.planner.device import DeviceFacts
 from trainwright.planner.estimate import steps_per_epoch, train_rows_of
 from trainwright.planner.optimizer_choices import learning_rates
+from trainwright.planner.resume_choices import resume_choices
 from trainwright.planner.tracking_choices import window_steps
 
 _STEPS_WANTED = 4000
@@ -45,6 +46,7 @@ def decide(
             "metric": _metric(contract, facts, choosing),
             "data": _data(contract, facts, device, choosing),
             "model": _model(contract.model, facts, choosing),
+            "resume": choosing.take(contract.resume, "resume", resume_choices(contract.resume)),
             "distributed": choosing.take(
                 contract.distributed,
                 "distributed",

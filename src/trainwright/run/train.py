@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from trainwright.contract.data import TableData
 from trainwright.core.errors import Interrupted, NonFinite
 from trainwright.core.faultpoints import reached
@@ -16,14 +18,18 @@ from trainwright.run.baselines import write_baselines
 from trainwright.run.context import RunContext
 from trainwright.run.fitted import Fitted
 from trainwright.run.folders import FinishedRun, StartedRun, open_run
+from trainwright.run.grace import watch_grace
 from trainwright.run.interrupt import before_the_run, stop_on_signals
 from trainwright.run.judged import read_judged, write_judged
 from trainwright.run.learners import build_learner
+from trainwright.run.notices import stop_on_notice
 from trainwright.run.ready import Ready, Request, make_ready
 from trainwright.run.result import Result
 from trainwright.run.settling import settle
 from trainwright.run.stages import Screen, Stages
 from trainwright.run.summary import labelled
+from trainwright.tracking.events import Noted
+from trainwright.tracking.observers import Observers
 
 
 def train(request: Request, screen: Screen) -> Result:
@@ -34,26 +40,29 @@ def train(request: Request, screen: Screen) -> Result:
         was halted. StorageFailed, DataChanged, RunLocked, NoValidCheckpoint: as their names say.
     """
     flag = StopFlag()
-    with stop_on_signals(flag):
-        return _train(request, screen, flag)
+    with stop_on_signals(flag) as wake:
+        return _train(request, screen, flag, wake)
 
 
-def _train(request: Request, screen: Screen, flag: StopFlag) -> Result:
+def _train(request: Request, screen: Screen, flag: StopFlag, wake: Callable[[], None]) -> Result:
     stages = Stages()
     with before_the_run():
         reached("start")
         ready = settle(request, make_ready(request, stages, screen), stages, screen)
         reached("ready")
-    with open_run(request, ready, screen) as started:
+    resume = ready.plan.contract.resume
+    with stop_on_notice(resume, flag, wake) as watch, open_run(request, ready, screen) as started:
         if isinstance(started, FinishedRun):
             screen.say(labelled("note", f"{started.folder.name} is finished: nothing to do"))
             return read_judged(started.folder)
         for warning in _look(ready, request, started):
             screen.say(labelled("warning", warning))
+        if watch.trouble:
+            screen.say(labelled("warning", watch.trouble))
+            Observers(started.observers, screen.say).observe(Noted("notice", watch.trouble))
         with stages("train"), flag.watched():
-            run = RunContext(
-                started.folder, started.observers, screen, flag, goes_on=request.resume
-            )
+            observers = watch_grace(resume, started.observers, screen)
+            run = RunContext(started.folder, observers, screen, flag, goes_on=request.resume)
             fitted = build_learner(ready.plan).fit(ready.prepared, run)
         _check_ending(fitted, flag)
         result = _judge(ready, fitted, started, stages)
