@@ -55,8 +55,9 @@ def contract_page() -> str:
     schema = contract_schema()
     definitions = schema["$defs"]
     lines = [CONTRACT_HEAD, *_table("", schema, definitions)]
+    written: set[str] = set()
     for name, value in schema["properties"].items():
-        lines += _sections(name, value, definitions, 2)
+        lines += _sections(name, value, definitions, 2, written)
     return "\n".join(lines) + "\n"
 
 
@@ -87,15 +88,21 @@ def _tag(section: Schema) -> str:
     return next((f"{name} {value['const']}" for name, value in fields if "const" in value), "")
 
 
-def _sections(path: str, value: Schema, definitions: Schema, depth: int) -> list[str]:
+def _sections(
+    path: str, value: Schema, definitions: Schema, depth: int, written: set[str]
+) -> list[str]:
+    """What stands below a value; what several members of a family share is written once."""
     lines: list[str] = []
     for title, section in _nested(path, value, definitions):
+        if title in written:
+            continue
+        written.add(title)
         where, colon, tag = title.partition(":")
         heading = f"`{where}`{colon}{tag} {{ #{_anchor(title)} }}"
         lines += [f"{'#' * depth} {heading}", "", _text(section), ""]
         lines += _table(title, section, definitions)
         for name, inner in section["properties"].items():
-            lines += _sections(f"{where}.{name}", inner, definitions, min(depth + 1, 4))
+            lines += _sections(f"{where}.{name}", inner, definitions, min(depth + 1, 4), written)
     return lines
 
 

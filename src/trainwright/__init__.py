@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from trainwright.checkpoint.random_state import RandomState
     from trainwright.checkpoint.store import Checkpoints
     from trainwright.contract.reading import read_contract
+    from trainwright.data.draws import CurriculumDraws, GroupDraws, Pace, WeightedDraws
     from trainwright.data.feed import Feed
     from trainwright.engine.job import Every, Job
     from trainwright.engine.loop import fit
@@ -24,17 +25,21 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Checkpoints",
+    "CurriculumDraws",
     "Every",
     "Feed",
+    "GroupDraws",
     "Job",
     "LearningRate",
     "LossSum",
     "ModuleState",
     "OptimizerState",
     "OptimizerStep",
+    "Pace",
     "Patience",
     "RandomState",
     "StepLimit",
+    "WeightedDraws",
     "__version__",
     "cosine_with_warmup",
     "fit",
@@ -46,6 +51,10 @@ __all__ = [
 if not TYPE_CHECKING:
     # Each name is imported when it is first used: the command's help must not wait for torch.
     _LIGHT_HOMES = {
+        "CurriculumDraws": "data.draws",
+        "GroupDraws": "data.draws",
+        "Pace": "data.draws",
+        "WeightedDraws": "data.draws",
         "load": "api",
         "read_contract": "contract.reading",
         "train": "api",

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from trainwright.contract.sampling import Sampling, Uniform
 from trainwright.contract.section import Auto, Section
 
 
@@ -21,3 +22,7 @@ class Feeding(Section):
     shuffle: bool = True
     """Whether an epoch visits the training rows in a new random order. The order of epoch e is a
     function of the seed and e."""
+
+    sampling: Sampling = Uniform()
+    """Which training rows an epoch visits, and how often: `uniform`, `balanced`, `weighted`,
+    `mixture` or `curriculum`."""

@@ -36,6 +36,7 @@ from trainwright.contract.optimizer_rules import (
     check_warmup,
 )
 from trainwright.contract.ramp_rules import RAMP_RULES
+from trainwright.contract.sampling_rules import SAMPLING_RULES
 from trainwright.contract.tracking_rules import check_inspect
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.paths import check_name
@@ -340,6 +341,7 @@ RULES: tuple[Rule, ...] = (
     column_formats,
     missing_numbers_are_filled,
     positive_needs_classes,
+    *SAMPLING_RULES,
     batch_arithmetic,
     training_has_effect,
     check_schedule_free,

@@ -1,6 +1,6 @@
 """The feed: gives each optimizer step its micro-batches, in an order that is arithmetic.
 
-The cursor is one integer, the samples consumed. Sample s is row `s % N` of epoch `s // N` in the
+The cursor is one integer, the samples consumed. Sample s is sample `s % N` of epoch `s // N` in the
 order of that epoch, so a feed is moved to any position in constant time and resumes exactly. How
 many rows a step has is a function of the cursor too. A step never reaches over the end of an epoch:
 the last step of one may be short, and its loss is divided by the targets it really has.
@@ -17,6 +17,7 @@ from typing import NamedTuple, final
 import torch
 from torch import Tensor
 
+from trainwright.data.draws import Draws
 from trainwright.data.order import Order, Positions
 from trainwright.data.ramps import Stages, steps_at_epoch_ends
 from trainwright.data.store import Batch, Store, TensorStore
@@ -62,6 +63,7 @@ class Feed:
             must count the same.
         ramp: rows of a step by position, in the place of batch_size x accumulate; micro-batches
             have `batch_size` rows, or somewhat fewer in a step that is no multiple of it.
+        draws: the order of the samples, in the place of `seed` and `shuffle`.
     """
 
     def __init__(
@@ -74,11 +76,13 @@ class Feed:
         shuffle: bool = True,
         count_targets: Callable[[Batch], int] = rows_of,
         ramp: Stages | None = None,
+        draws: Draws | None = None,
     ) -> None:
         store = TensorStore(tensors) if isinstance(tensors, Sequence) else tensors
         assert batch_size >= 1
         assert accumulate >= 1
-        self.order = Order(store.rows, seed, shuffle)
+        self.order: Draws = draws or Order(store.rows, seed, shuffle)
+        assert self.order.rows == store.rows
         self._store = store
         self._batch = batch_size
         self._step_rows = ramp or Stages.flat(batch_size * accumulate)

@@ -42,15 +42,18 @@ class Order:
     def at(self, epoch: int, start: int, stop: int) -> Positions:
         """Rows at positions `start` to `stop` (exclusive) of an epoch: int64 [stop - start]."""
         assert 0 <= start <= stop <= self.rows
-        positions = np.arange(start, stop, dtype=np.uint64)
+        return self.of(epoch, np.arange(start, stop, dtype=np.int64))
+
+    def of(self, epoch: int, positions: Positions) -> Positions:
+        """Rows at any positions of an epoch, each below `rows`: int64, as many as positions."""
         if not self.shuffle or self.rows < 2:
-            return positions.astype(np.int64)
+            return positions
         keys = _keys(self.seed, epoch)
         if self.rows <= _MOST_SORTED_ROWS:
             hashes = _scramble(_scramble(np.arange(self.rows, dtype=np.uint64), keys[0]), keys[1])
-            return np.argsort(hashes, kind="stable")[start:stop].astype(np.int64)
+            return np.argsort(hashes, kind="stable")[positions].astype(np.int64)
         bits = (self.rows - 1).bit_length()
-        permuted = _permute(positions, bits, keys)
+        permuted = _permute(positions.astype(np.uint64), bits, keys)
         outside = np.flatnonzero(permuted >= np.uint64(self.rows))
         while outside.size:
             walked = _permute(permuted[outside], bits, keys)

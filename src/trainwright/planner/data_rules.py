@@ -18,6 +18,8 @@ from trainwright.contract.mistakes import nearest
 from trainwright.contract.model import Boosting, Linear, Pretrained
 from trainwright.contract.ramp_rules import check_batch_ramp, check_noise_scale
 from trainwright.contract.rules import positive_needs_classes
+from trainwright.contract.sampling import Balanced, Uniform
+from trainwright.contract.sampling_rules import check_balanced
 from trainwright.contract.section import settled
 from trainwright.contract.training import EarlyStopping
 from trainwright.core.errors import Problem
@@ -49,6 +51,7 @@ def problems_with_data(
         *_warmup(contract, facts),
         *_two_classes(contract, facts),
         *_positive(contract, facts),
+        *check_balanced(contract, written),
         *_labels(contract, facts),
     ]
 
@@ -68,6 +71,8 @@ def _columns(contract: Contract, facts: DataFacts) -> Iterator[Problem]:
     named += [(f"data.columns.{name}", name) for name in data.columns]
     if isinstance(data.split, GroupSplit | TimeSplit | ColumnSplit):
         named.append(("data.split.column", data.split.column))
+    if not isinstance(data.sampling, Uniform | Balanced):
+        named.append(("data.sampling.column", data.sampling.column))
     named += [
         (f"slices.{at}.column", part.column)
         for at, part in enumerate(contract.slices)

@@ -30,7 +30,8 @@ def describe_step(folder: Path, position: Position) -> str:
 def _rows(contract: Json, rows: int, position: Position) -> str:
     from trainwright.data.order import Order
 
-    if contract["data"].get("kind") == "tokens":
+    sampling = contract["data"].get("sampling", {"kind": "uniform"})
+    if contract["data"].get("kind") == "tokens" or sampling["kind"] != "uniform":
         return f"; from sample {position.progress.samples:,} on"
     epoch, first = divmod(position.progress.samples, rows)
     count = position.rows or int(contract["training"]["effective_batch_size"])

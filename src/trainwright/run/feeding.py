@@ -12,6 +12,7 @@ from trainwright.contract.images import Augment, ImageData
 from trainwright.contract.model import Gpt
 from trainwright.contract.section import settled
 from trainwright.data.augment import ImageStore
+from trainwright.data.drawing import build_draws
 from trainwright.data.feed import Feed, rows_of
 from trainwright.data.prepared import Prepared
 from trainwright.data.ramps import step_rows
@@ -26,15 +27,15 @@ def build_feed(contract: Contract, prepared: Prepared, device: torch.device) -> 
     """The training part in the order of the contract's seed."""
     training = contract.training
     store = _store(contract, prepared, device)
-    samples = settled(training.num_epochs) * store.rows
+    epochs = settled(training.num_epochs)
+    samples = epochs * store.rows
     return Feed(
         store,
         settled(training.batch_size),
         settled(training.gradient_accumulation_steps),
-        seed=contract.seed,
-        shuffle=contract.data.shuffle,
         count_targets=_tokens_of if isinstance(prepared.features, TextVocabulary) else rows_of,
         ramp=step_rows(training.ramps.batch, settled(training.effective_batch_size), samples),
+        draws=build_draws(contract.data, prepared.train, epochs, store.rows, contract.seed),
     )
 
 

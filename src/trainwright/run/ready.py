@@ -16,6 +16,7 @@ from trainwright.contract.model import Boosting, Linear, Pretrained
 from trainwright.contract.reading import Document, Source, placed, read_contract
 from trainwright.core.errors import NOWHERE, Mistake, NotAvailable
 from trainwright.core.extras import need_torch
+from trainwright.data.drawing import build_draws
 from trainwright.data.kinds import Raw, prepare, read_data
 from trainwright.data.prepared import Prepared
 from trainwright.evaluation.slices import find_slices
@@ -91,6 +92,11 @@ def make_ready(request: Request, stages: Stages, screen: Screen) -> Ready:
         prepared = prepare(raw, decided.contract.data, task, contract.seed)
         # Asked again when the model is judged: a mistake in a condition is told before training.
         find_slices(contract.slices, prepared.train.frame)
+        if is_network:
+            # Built again for the feed: what a column lacks is told before training.
+            build_draws(
+                decided.contract.data, prepared.train, 1, len(prepared.train), contract.seed
+            )
     decided = decided.with_shape(shape_of(prepared), device)
     notes = (labelled("note", note) for note in document.notes)
     for line in (*notes, *describe_data(raw, prepared), describe_plan(decided)):

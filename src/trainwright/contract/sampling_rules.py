@@ -1,0 +1,90 @@
+"""Rules on which rows an epoch visits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainwright.contract.data import TableData
+from trainwright.contract.document import Contract
+from trainwright.contract.model import Boosting, Linear
+from trainwright.contract.sampling import Balanced, Curriculum, Mixture, Uniform
+from trainwright.contract.tokens import TokenData
+from trainwright.core.errors import Problem
+
+_PATH = "data.sampling"
+
+
+def check_sampled(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+    """The data and the model have what the sampling speaks of."""
+    data, sampling = contract.data, contract.data.sampling
+    if isinstance(sampling, Uniform):
+        return
+    remove = "remove data.sampling"
+    if isinstance(contract.model, Boosting | Linear):
+        yield Problem(
+            f"a model of kind {contract.model.kind} is fitted on all rows at once",
+            path=_PATH,
+            found=sampling.kind,
+            expected="uniform, or a network",
+            fix=remove,
+        )
+    elif isinstance(data, TokenData):
+        yield Problem(
+            "windows of a text have no classes and no columns",
+            path=f"{_PATH}.kind",
+            found=sampling.kind,
+            expected="uniform",
+            fix=remove,
+        )
+    elif not isinstance(data, TableData) and not isinstance(sampling, Balanced):
+        yield Problem(
+            "images have no columns",
+            path=f"{_PATH}.kind",
+            found=sampling.kind,
+            expected="uniform or balanced",
+            fix=remove,
+        )
+    elif not data.shuffle:
+        yield Problem(
+            "rows that are drawn do not come as they lie",
+            path="data.shuffle",
+            found=f"false beside a sampling of kind {sampling.kind}",
+            expected="one of the two",
+            fix="remove shuffle",
+        )
+
+
+def check_balanced(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+    """Only classes can be balanced."""
+    if isinstance(contract.data.sampling, Balanced) and contract.task == "regression":
+        yield Problem(
+            "a target of numbers has no classes to balance",
+            path=f"{_PATH}.kind",
+            found="balanced",
+            expected="another sampling for a regression",
+            fix="choose weighted, with a column of weights",
+        )
+
+
+def check_given_once(contract: Contract, written: frozenset[str]) -> Iterator[Problem]:
+    """Shares and the end of a curriculum are given once."""
+    match contract.data.sampling:
+        case Mixture(weights=weights) if weights:
+            pair = ("weights", "temperature")
+        case Curriculum(samples=samples) if samples:
+            pair = ("samples", "ratio")
+        case _:
+            return
+    # Beside weights that are not empty, only a temperature can be one too many.
+    if f"{_PATH}.{pair[1]}" in written:
+        yield Problem(
+            f"{pair[0]} stand in the place of {pair[1]}",
+            path=f"{_PATH}.{pair[0]}",
+            found="both",
+            expected="one of the two",
+            fix="remove one",
+        )
+
+
+SAMPLING_RULES = (check_sampled, check_balanced, check_given_once)
+"""All of them, for the list of rules."""
