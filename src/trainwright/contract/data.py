@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, assert_never
 
 from pydantic import Field, Tag
 
 from trainwright.contract.feeding import Feeding
 from trainwright.contract.images import ImageData
-from trainwright.contract.section import Auto, Count, Fraction, Section, tagged_by
+from trainwright.contract.section import (
+    Auto,
+    Count,
+    Fraction,
+    NonNegative,
+    Positive,
+    Section,
+    tagged_by,
+)
 from trainwright.contract.tokens import TokenData
 
 ColumnKind = Literal["numeric", "categorical", "datetime", "text", "ignored"]
@@ -27,12 +35,21 @@ class Column(Section):
     """How a `datetime` is written, in strftime codes, for example `%d/%m/%Y %H:%M`."""
 
 
-class _Parts(Section):
+class _Folded(Section):
+    folds: Literal["off"] | Annotated[int, Field(ge=2, le=100)] = "off"
+    """`off` divides once. A number cuts the rows into so many folds by the same rule and trains a
+    model for each, which is judged on the fold that it did not see; then one on all rows, which is
+    the run's model. The verdict rests on the rows of all folds together."""
+
+
+class _Parts(_Folded):
     validation: Fraction = 0.15
-    """Share of the rows that steer the training (early stopping). Unused if `val_path` is given."""
+    """Share of the rows that steer the training (early stopping); with `folds` of the rows outside
+    the fold. Unused if `val_path` is given."""
 
     test: Fraction = 0.15
-    """Share of the rows opened once, for the verdict. Unused if `test_path` is given."""
+    """Share of the rows opened once, for the verdict. Unused if `test_path` is given, and with
+    `folds`."""
 
 
 class AutoSplit(_Parts):
@@ -45,6 +62,12 @@ class RandomSplit(_Parts):
     """Every row is drawn on its own."""
 
     kind: Literal["random"]
+
+    key: str = ""
+    """What tells a row from the others. Empty: its place in the file, and the parts have exactly
+    the size that is asked for. A column, or `"*"` for all its cells: the side is a function of seed
+    and key alone, so that no row changes sides when others are added, removed or reordered; equal
+    keys are on one side, and the sizes are about right. A column is never a feature then."""
 
 
 class StratifiedSplit(_Parts):
@@ -61,11 +84,28 @@ class GroupSplit(_Parts):
     column: str
     """The column that names the group, for example a person or a machine. Never a feature."""
 
+    assign: Literal["balanced", "hashed"] = "balanced"
+    """`balanced` comes as near to the shares as groups allow. `hashed`: the side of a group is a
+    function of seed and name alone, so that no group changes sides when others are added; the sizes
+    are about right where there are many groups."""
+
+
+class StratifiedGroupSplit(_Parts):
+    """All rows of a group fall on the same side, and the class shares of all parts are as equal as
+    groups allow."""
+
+    kind: Literal["stratified_group"]
+
+    column: str
+    """The column that names the group. Never a feature."""
+
 
 class TimeSplit(_Parts):
     """The oldest rows train, later ones validate, the newest test: the score is for the future.
 
-    Rows of one moment never fall on two sides.
+    Rows of one moment never fall on two sides. With `folds` the origin rolls: the rows are cut into
+    one stretch more than there are folds, and each stretch but the oldest is foretold from those
+    before it (Tashman 2000, International Journal of Forecasting 16, section 3).
     """
 
     kind: Literal["time"]
@@ -73,14 +113,37 @@ class TimeSplit(_Parts):
     column: str
     """The column that says when the row was known: a date, a date with time, or a number."""
 
+    gap: NonNegative = 0.0
+    """Rows that are nearer than this to the first moment of the part behind theirs are left out, in
+    days, or in the unit of a numeric column: as long as it takes until a target is known."""
 
-class ColumnSplit(Section):
+    window: Literal["all"] | Positive = "all"
+    """How far training rows reach back from the end of the training part, in days, or in the unit
+    of a numeric column; older rows are left out."""
+
+
+class ColumnSplit(_Folded):
     """A column says where each row belongs."""
 
     kind: Literal["column"]
 
     column: str
-    """A column with the values `train`, `validation` and `test`."""
+    """A column with the values `train`, `validation` and `test`; with `folds` one that names the
+    fold of each row, of which the one after the tested one (the first after the last) validates."""
+
+
+class FileSplit(_Folded):
+    """A file says where each row belongs."""
+
+    kind: Literal["file"]
+
+    path: str
+    """A table, relative to the contract's folder, that names every row of the data once. Its column
+    `part` holds what the column of a `column` split does."""
+
+    key: str = ""
+    """The column, here and there, by which rows are found, never a feature. Empty: the file's
+    column `row` holds the place of each row in the data, counted from 0."""
 
 
 Split = Annotated[
@@ -88,10 +151,33 @@ Split = Annotated[
     | Annotated[RandomSplit, Tag("random")]
     | Annotated[StratifiedSplit, Tag("stratified")]
     | Annotated[GroupSplit, Tag("group")]
+    | Annotated[StratifiedGroupSplit, Tag("stratified_group")]
     | Annotated[TimeSplit, Tag("time")]
-    | Annotated[ColumnSplit, Tag("column")],
+    | Annotated[ColumnSplit, Tag("column")]
+    | Annotated[FileSplit, Tag("file")],
     tagged_by("kind", default="auto"),
 ]
+
+EVERY_COLUMN = "*"
+"""The key of a random split that is all cells of a row."""
+
+
+def split_columns(split: Split) -> tuple[tuple[str, str], ...]:
+    """The columns of the data that a split goes by, each as (field of the section, column)."""
+    match split:
+        case (
+            GroupSplit(column=name)
+            | StratifiedGroupSplit(column=name)
+            | TimeSplit(column=name)
+            | ColumnSplit(column=name)
+        ):
+            return (("column", name),)
+        case RandomSplit(key=name) | FileSplit(key=name):
+            return () if name in ("", EVERY_COLUMN) else (("key", name),)
+        case AutoSplit() | StratifiedSplit():
+            return ()
+        case _:
+            assert_never(split)
 
 
 class Features(Section):
@@ -165,3 +251,9 @@ Data = Annotated[
     tagged_by("kind", default="table"),
 ]
 """What is learned from: the rows of a table, images with labels, or a text."""
+
+
+def fold_count(data: Data) -> int:
+    """The folds that a contract asks for; 0 where the data is divided once."""
+    folds = data.split.folds if isinstance(data, TableData) else "off"
+    return 0 if folds == "off" else folds

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import assert_never
 
-from trainwright.contract.data import ColumnSplit, Data, TableData
+from trainwright.contract.data import ColumnSplit, Data, FileSplit, TableData, fold_count
 from trainwright.contract.document import Contract
 from trainwright.contract.images import ImageData
 from trainwright.contract.model import Gpt, Pretrained
@@ -124,9 +124,11 @@ def _shares(data: Data) -> tuple[str, dict[str, float]]:
     match data:
         case TableData():
             split = data.split
-            if isinstance(split, ColumnSplit):
+            if isinstance(split, ColumnSplit | FileSplit):
                 return "data.split", {}
             shares = {"validation": split.validation} if not data.val_path else {}
+            if fold_count(data):
+                return "data.split", shares
             return "data.split", shares | ({"test": split.test} if not data.test_path else {})
         case ImageData():
             return "data", {"validation": data.validation}

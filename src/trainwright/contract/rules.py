@@ -12,9 +12,10 @@ from trainwright.contract.compute_rules import check_matrix_products, check_memo
 from trainwright.contract.data import (
     AutoSplit,
     ColumnSplit,
-    GroupSplit,
+    FileSplit,
     TableData,
-    TimeSplit,
+    fold_count,
+    split_columns,
 )
 from trainwright.contract.document import Contract
 from trainwright.contract.kind_rules import KIND_RULES
@@ -207,12 +208,20 @@ def split_of_given_parts(contract: Contract, written: frozenset[str]) -> Problem
             found=f"kind {split.kind}, data.val_path and data.test_path",
             fix="remove data.split, or val_path and test_path",
         )
-    elif isinstance(split, ColumnSplit) and (data.val_path or data.test_path):
+    elif isinstance(split, ColumnSplit | FileSplit) and (data.val_path or data.test_path):
         yield Problem(
-            "a split by column says where every row belongs, so no part has a file of its own",
+            f"a split by {split.kind} says where every row belongs, so no part has a file of its "
+            "own",
             path="data.split",
-            found="kind column beside data.val_path or data.test_path",
+            found=f"kind {split.kind} beside data.val_path or data.test_path",
             fix="remove data.split, or the path",
+        )
+    elif fold_count(data) and (data.val_path or data.test_path):
+        yield Problem(
+            "every row is tested once in its fold, so no part has a file of its own",
+            path="data.split.folds",
+            found="folds beside data.val_path or data.test_path",
+            fix="remove folds, or the path",
         )
 
 
@@ -235,15 +244,15 @@ def target_is_not_a_feature(contract: Contract, _written: frozenset[str]) -> Pro
             found="ignored",
             fix="remove the key, or name another target",
         )
-    split = data.split
-    if isinstance(split, GroupSplit | TimeSplit | ColumnSplit) and split.column == data.target:
-        yield Problem(
-            f"the {split.kind} split goes by the target {data.target!r}",
-            path="data.split.column",
-            found=split.column,
-            expected="another column than data.target",
-            fix="name the column that the rows are divided by",
-        )
+    for field, name in split_columns(data.split):
+        if name == data.target:
+            yield Problem(
+                f"the {data.split.kind} split goes by the target {data.target!r}",
+                path=f"data.split.{field}",
+                found=name,
+                expected="another column than data.target",
+                fix="name the column that the rows are divided by",
+            )
 
 
 def column_formats(contract: Contract, _written: frozenset[str]) -> Problems:

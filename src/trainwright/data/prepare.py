@@ -3,23 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Literal, final
 
 import numpy as np
 import polars as pl
 
-from trainwright.contract.data import ColumnSplit, GroupSplit, TableData, TimeSplit
+from trainwright.contract.data import (
+    GroupSplit,
+    StratifiedGroupSplit,
+    TableData,
+    TimeSplit,
+    fold_count,
+    split_columns,
+)
 from trainwright.core.errors import DataMistake, Problem
+from trainwright.core.hashing import hash_bytes, hash_value
 from trainwright.data.columns import ColumnType, best_typed
 from trainwright.data.features import Features, fit_features
+from trainwright.data.folds import Folds, cut_folds
+from trainwright.data.moments import moments, time_units
 from trainwright.data.prepared import Prepared
 from trainwright.data.reading import RawTable
-from trainwright.data.split_report import SplitReport, report_split
-from trainwright.data.splits import PARTS, Shares, divide, group_codes, moments, time_units
+from trainwright.data.split_file import PART_COLUMN
+from trainwright.data.split_report import SplitReport, report_folds, report_split
+from trainwright.data.splits import (
+    LEFT_OUT,
+    PARTS,
+    TRAIN,
+    VALIDATION,
+    Shares,
+    divide,
+    group_codes,
+)
 from trainwright.data.table import Integers, Part, PartName
-from trainwright.data.target import Numbers, Target, fit_target
+from trainwright.data.target import Classes, Numbers, Target, fit_target
 from trainwright.data.values import to_labels
 from trainwright.data.version import data_version
+from trainwright.data.wording import quoted
 
 
 def prepare_table(
@@ -27,44 +48,156 @@ def prepare_table(
 ) -> Prepared:
     """Divide and encode the rows. Every `auto` of the section must be decided.
 
-    Nothing of the validation and test rows reaches what is fitted.
+    Nothing of the validation and test rows reaches what is fitted. With folds this is the data of
+    the run's own model, which trains on all rows; its test part are the rows of all folds.
 
     Raises:
         DataMistake: the rows cannot be divided so, or groups or time cross the given files.
     """
-    typed = {part: _target_typed(frame, section, task) for part, frame in raw.frames.items()}
-    frames, rows = _divided(raw, typed, section, seed)
-    made = len(raw.frames) < len(PARTS)
-    columns = feature_columns(raw.columns, section)
-    compared = [section.target, *(column.name for column in columns)]
-    report = report_split(frames, section.split, section.target, compared, made)
-    _check_crossing(report, section)
-    target = fit_target(frames["train"][section.target], task, section.positive)
-    features = fit_features(frames["train"], columns, raw.cleaning, section.features)
-    units = _units(frames, section)
-    parts = {
-        part: Part(
-            name=part,
-            frame=frame,
-            inputs=features.transform(frame),
-            target=target.encode(frame[section.target]),
-            rows=rows[part],
-            units=units[part],
-        )
-        for part, frame in frames.items()
+    table = _Table.of(raw, section, task)
+    if fold_count(section):
+        return _prepare_whole(table, seed)
+    shares = Shares.of(section.split, raw.facts.given)
+    codes = divide(table.typed["train"], section.target, section.split, shares, seed)
+    rows = {part: np.flatnonzero(codes == code) for code, part in enumerate(PARTS)}
+    return table.prepared(rows, int((codes == LEFT_OUT).sum()))
+
+
+def prepare_fold(
+    raw: RawTable,
+    section: TableData,
+    task: Literal["classification", "regression"],
+    seed: int,
+    number: int,
+) -> Prepared:
+    """The data of the training that tests fold `number`, counted from 0.
+
+    Raises:
+        As `prepare_table`, which has found every mistake before.
+    """
+    table = _Table.of(raw, section, task)
+    folds = cut_folds(table.typed["train"], section, seed)
+    return table.prepared(*_rows_of_fold(folds, number))
+
+
+def _prepare_whole(table: _Table, seed: int) -> Prepared:
+    folds = cut_folds(table.typed["train"], table.section, seed)
+    codes = folds.whole()
+    rows: dict[PartName, Integers] = {
+        "train": np.flatnonzero(codes == TRAIN),
+        "validation": np.flatnonzero(codes == VALIDATION),
+        "test": folds.tested,
     }
-    version = data_version(raw, section, rows, features, target)
-    return Prepared(
-        parts["train"], parts["validation"], parts["test"], features, target, report, version
-    )
+    whole = table.prepared(rows, int((codes == LEFT_OUT).sum()), checked=False)
+    reports = []
+    for number in range(folds.count):
+        chosen, left_out = _rows_of_fold(folds, number)
+        reports.append(
+            table.report({part: table.rows_of(part, chosen) for part in PARTS}, left_out)
+        )
+        train = table.typed["train"][table.section.target][chosen["train"]]
+        _check_classes(whole.target, train, number)
+    version = hash_value({"whole": whole.version, "folds": hash_bytes(folds.of_row.tobytes())})
+    return replace(whole, split=report_folds(whole.split, reports), version=version)
+
+
+def _rows_of_fold(folds: Folds, number: int) -> tuple[dict[PartName, Integers], int]:
+    codes = folds.parts(number)
+    rows = {part: np.flatnonzero(codes == code) for code, part in enumerate(PARTS)}
+    return rows, int((codes == LEFT_OUT).sum())
+
+
+def _check_classes(target: Target, train: pl.Series, number: int) -> None:
+    """Every model gives an answer for the same classes."""
+    if not isinstance(target, Classes):
+        return
+    absent = sorted(set(target.names) - set(train.unique().to_list()))
+    if absent:
+        raise DataMistake(
+            Problem(
+                f"the training rows of fold {number + 1} lack classes",
+                path="data.split.folds",
+                found=f"no row of {quoted(absent)}",
+                expected="every class in the training rows of every fold",
+                fix="use split: {kind: stratified}, lower folds, or merge classes with "
+                f"data.columns.{target.column}.values",
+            )
+        )
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """Rows with the target typed as the task says, ready to be divided."""
+
+    raw: RawTable
+    typed: Mapping[PartName, pl.DataFrame]
+    section: TableData
+    task: Literal["classification", "regression"]
+    columns: tuple[ColumnType, ...]
+
+    @classmethod
+    def of(
+        cls, raw: RawTable, section: TableData, task: Literal["classification", "regression"]
+    ) -> _Table:
+        """The rows of a section."""
+        typed = {part: _target_typed(frame, section, task) for part, frame in raw.frames.items()}
+        return cls(raw, typed, section, task, feature_columns(raw.columns, section))
+
+    def rows_of(self, part: PartName, chosen: Mapping[PartName, Integers]) -> pl.DataFrame:
+        """The rows of a part: of its own file, or chosen from the training file."""
+        if part in self.typed and part != "train":
+            return self.typed[part]
+        return self.typed["train"][chosen[part]].drop(PART_COLUMN, strict=False)
+
+    def report(self, frames: Mapping[PartName, pl.DataFrame], left_out: int) -> SplitReport:
+        """What the split did."""
+        compared = [self.section.target, *(column.name for column in self.columns)]
+        made = len(self.raw.frames) < len(PARTS)
+        target, split = self.section.target, self.section.split
+        return report_split(frames, split, target, compared, made, left_out)
+
+    def prepared(
+        self, chosen: Mapping[PartName, Integers], left_out: int, *, checked: bool = True
+    ) -> Prepared:
+        """Encode the chosen rows. `checked` refuses groups and times that cross the parts."""
+        section, positions = self.section, self.raw.positions
+        frames = {part: self.rows_of(part, chosen) for part in PARTS}
+        rows = {
+            part: positions[part]
+            if part in self.typed and part != "train"
+            else positions["train"][chosen[part]]
+            for part in PARTS
+        }
+        report = self.report(frames, left_out)
+        if checked:
+            _check_crossing(report, section)
+        target = fit_target(frames["train"][section.target], self.task, section.positive)
+        features = fit_features(frames["train"], self.columns, self.raw.cleaning, section.features)
+        units = _units(frames, section)
+        parts = {
+            part: Part(
+                name=part,
+                frame=frame,
+                inputs=features.transform(frame),
+                target=target.encode(frame[section.target]),
+                rows=rows[part],
+                units=units[part],
+            )
+            for part, frame in frames.items()
+        }
+        version = data_version(self.raw, section, rows, features, target)
+        return Prepared(
+            parts["train"], parts["validation"], parts["test"], features, target, report, version
+        )
 
 
 def feature_columns(columns: tuple[ColumnType, ...], section: TableData) -> tuple[ColumnType, ...]:
     """The columns that become inputs: not the target, not excluded, not ignored, not the split's
     group or part, and its time only as a date."""
     never = {section.target, *section.exclude}
-    if isinstance(section.split, GroupSplit | ColumnSplit):
-        never.add(section.split.column)
+    if not isinstance(section.split, TimeSplit):
+        never |= {name for _, name in split_columns(section.split)}
     chosen = []
     for column in columns:
         is_time = isinstance(section.split, TimeSplit) and column.name == section.split.column
@@ -115,26 +248,9 @@ def _target_typed(
     return frame.with_columns(pl.Series(section.target, values))
 
 
-def _divided(
-    raw: RawTable, typed: Mapping[PartName, pl.DataFrame], section: TableData, seed: int
-) -> tuple[dict[PartName, pl.DataFrame], dict[PartName, Integers]]:
-    source = typed["train"]
-    shares = Shares.of(section.split, raw.facts.given)
-    codes = divide(source, section.target, section.split, shares, seed)
-    frames: dict[PartName, pl.DataFrame] = {}
-    rows: dict[PartName, Integers] = {}
-    for code, part in enumerate(PARTS):
-        if part in raw.frames and part != "train":
-            frames[part], rows[part] = typed[part], raw.positions[part]
-        else:
-            chosen = np.flatnonzero(codes == code)
-            frames[part], rows[part] = source[chosen], raw.positions["train"][chosen]
-    return frames, rows
-
-
 def _check_crossing(report: SplitReport, section: TableData) -> None:
     problems: list[Problem] = []
-    if report.groups_on_two_sides and isinstance(section.split, GroupSplit):
+    if report.groups_on_two_sides and isinstance(section.split, GroupSplit | StratifiedGroupSplit):
         problems.append(
             Problem(
                 f"{report.groups_on_two_sides} groups stand in more than one of the given files",
@@ -161,7 +277,7 @@ def _check_crossing(report: SplitReport, section: TableData) -> None:
 
 def _units(frames: Mapping[PartName, pl.DataFrame], section: TableData) -> dict[PartName, Integers]:
     match section.split:
-        case GroupSplit(column=name):
+        case GroupSplit(column=name) | StratifiedGroupSplit(column=name):
             codes = group_codes(pl.concat([to_labels(frame[name]) for frame in frames.values()]))
             ends = np.cumsum([frame.height for frame in frames.values()])
             return dict(zip(frames, np.split(codes, ends[:-1]), strict=True))

@@ -10,11 +10,22 @@ from typing import final
 import numpy as np
 import polars as pl
 
-from trainwright.contract.data import Column, ColumnSplit, GroupSplit, TableData, TimeSplit
+from trainwright.contract.data import (
+    Column,
+    ColumnSplit,
+    FileSplit,
+    GroupSplit,
+    RandomSplit,
+    StratifiedGroupSplit,
+    TableData,
+    TimeSplit,
+    split_columns,
+)
 from trainwright.core.errors import DataMistake, Mistake, NotAvailable, Problem
 from trainwright.core.files import Json
 from trainwright.data.columns import ColumnType, infer_column, value_problems
 from trainwright.data.sources import FileVersion, SourceFile, read_source
+from trainwright.data.split_file import WrittenSplit, read_split_file, with_parts
 from trainwright.data.table import Integers, PartName
 from trainwright.data.target_column import (
     TargetColumn,
@@ -95,7 +106,9 @@ def read_table(section: TableData, folder: Path) -> RawTable:
     problems += class_problems(target, frames, sources)
     if problems:
         raise DataMistake(problems)
-    return _raw(sources, frames, columns, target, cleaning)
+    written = read_split_file(section.split, folder)
+    frames["train"] = with_parts(frames["train"], cells["train"], written)
+    return _raw(sources, frames, columns, target, cleaning, written)
 
 
 def _read_sources(section: TableData, folder: Path) -> dict[PartName, SourceFile]:
@@ -155,7 +168,7 @@ def _name_problems(section: TableData, sources: Mapping[PartName, SourceFile]) -
     wanted = [("data.target", section.target)]
     wanted += [(f"data.exclude.{i}", name) for i, name in enumerate(section.exclude)]
     wanted += [(f"data.columns.{name}", name) for name in section.columns]
-    wanted += [("data.split.column", name) for name in _split_columns(section)]
+    wanted += [(f"data.split.{field}", name) for field, name in split_columns(section.split)]
     problems = [_absent(path, name, names, source) for path, name in wanted if name not in names]
     unused = {*section.exclude}
     unused |= {name for name, column in section.columns.items() if column.kind == "ignored"}
@@ -186,14 +199,6 @@ def _absent(path: str, name: str, names: list[str], source: SourceFile) -> Probl
         fix=f"did you mean {near!r}?" if near else "name one of the columns",
         place=source.place(),
     )
-
-
-def _split_columns(section: TableData) -> tuple[str, ...]:
-    match section.split:
-        case GroupSplit(column=name) | TimeSplit(column=name) | ColumnSplit(column=name):
-            return (name,)
-        case _:
-            return ()
 
 
 def _infer_columns(
@@ -229,8 +234,10 @@ def _left_out(section: TableData, cells: pl.Series) -> str:
     if cells.name in section.exclude:
         return "listed in data.exclude"
     match section.split:
-        case GroupSplit(column=name) if name == cells.name:
+        case GroupSplit(column=name) | StratifiedGroupSplit(column=name) if name == cells.name:
             return "names the group of the split"
+        case RandomSplit(key=name) | FileSplit(key=name) if name == cells.name:
+            return "names the row for the split"
         case ColumnSplit(column=name) if name == cells.name:
             return "says which part a row belongs to"
         case TimeSplit(column=name) if name == cells.name:
@@ -265,6 +272,7 @@ def _raw(
     columns: tuple[ColumnType, ...],
     target: TargetColumn,
     cleaning: Cleaning,
+    written: WrittenSplit,
 ) -> RawTable:
     kept: dict[PartName, pl.DataFrame] = {}
     positions: dict[PartName, Integers] = {}
@@ -284,7 +292,7 @@ def _raw(
         rows=sum(frame.height for frame in kept.values()),
         columns=columns,
         target=TargetFacts(target.kind, counts, series.n_unique(), dropped),
-        files=tuple(source.version for source in sources.values()),
+        files=(*(source.version for source in sources.values()), *written.files),
         given=frozenset(part for part in kept if part != "train"),
         part_rows={part: frame.height for part, frame in kept.items()},
     )

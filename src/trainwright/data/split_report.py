@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from trainwright.contract.data import GroupSplit, Split, TimeSplit
+from trainwright.contract.data import GroupSplit, Split, StratifiedGroupSplit, TimeSplit
 from trainwright.core.files import Json
-from trainwright.data.splits import group_codes, moments
+from trainwright.data.moments import moments
+from trainwright.data.splits import group_codes
 from trainwright.data.table import PartName
 from trainwright.data.values import to_labels
 
@@ -21,7 +22,9 @@ _REASONS = {
     "stratified": "drawn within each class, so that all parts have the same class shares",
     "group": "all rows of a group fall on one side: the score is for unseen groups",
     "time": "the oldest rows train and the newest test: the score is for the future",
+    "stratified_group": "all rows of a group fall on one side, with like class shares",
     "column": "a column says where each row belongs",
+    "file": "a file says where each row belongs",
     "given": "the parts have files of their own",
 }
 
@@ -33,7 +36,11 @@ class SplitReport:
 
     `groups_on_two_sides` and `future_rows_in_training` are 0 in every split that was made here.
     `duplicate_rows` counts validation and test rows that equal a training row in every feature and
-    the target.
+    the target. `left_out` counts rows that stand in no part: too near to another, or too old.
+
+    `folds` holds the rows of each part in the training of each fold, where there are folds: the
+    other fields are then of the run's own model, its test part the rows of all folds, and what
+    crosses a wall is summed over the folds.
     """
 
     kind: str
@@ -46,6 +53,8 @@ class SplitReport:
     time_ranges: Mapping[str, tuple[str, str]]
     future_rows_in_training: int
     duplicate_rows: int
+    left_out: int = 0
+    folds: tuple[Mapping[str, int], ...] = ()
 
     def to_json(self) -> Json:
         """The fields by name."""
@@ -60,6 +69,8 @@ class SplitReport:
             "time_ranges": {part: list(ends) for part, ends in self.time_ranges.items()},
             "future_rows_in_training": self.future_rows_in_training,
             "duplicate_rows": self.duplicate_rows,
+            "left_out": self.left_out,
+            "folds": [dict(rows) for rows in self.folds],
         }
 
 
@@ -69,6 +80,7 @@ def report_split(
     target: str,
     compared: Sequence[str],
     made: bool,
+    left_out: int = 0,
 ) -> SplitReport:
     """Measure the parts as they are. `compared` are the columns in which duplicates are sought (an
     identifier would hide them all); `made` says whether any part was divided off here."""
@@ -88,6 +100,19 @@ def report_split(
         time_ranges=ranges,
         future_rows_in_training=future,
         duplicate_rows=_duplicates(frames, compared),
+        left_out=left_out,
+    )
+
+
+def report_folds(whole: SplitReport, folds: Sequence[SplitReport]) -> SplitReport:
+    """The report of the run's own model, with what was measured of its folds."""
+    return replace(
+        whole,
+        reason=f"{len(folds)} folds, each judged by a model that did not see it: {whole.reason}",
+        groups_on_two_sides=sum(one.groups_on_two_sides for one in folds),
+        future_rows_in_training=sum(one.future_rows_in_training for one in folds),
+        duplicate_rows=sum(one.duplicate_rows for one in folds),
+        folds=tuple(one.rows for one in folds),
     )
 
 
@@ -109,7 +134,7 @@ def _by_part(
 
 
 def _groups(frames: Mapping[PartName, pl.DataFrame], split: Split) -> tuple[dict[str, int], int]:
-    if not isinstance(split, GroupSplit):
+    if not isinstance(split, GroupSplit | StratifiedGroupSplit):
         return {}, 0
     together = pl.concat([to_labels(frame[split.column]) for frame in frames.values()])
     present = {part: np.unique(c) for part, c in _by_part(frames, group_codes(together)).items()}

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from typing import assert_never, final
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from trainwright.contract.data import (
+    EVERY_COLUMN,
     AutoSplit,
     ColumnSplit,
+    FileSplit,
     GroupSplit,
     RandomSplit,
     Split,
+    StratifiedGroupSplit,
     StratifiedSplit,
     TimeSplit,
 )
 from trainwright.core.errors import DataMistake, Problem
-from trainwright.data.table import Integers, PartName
+from trainwright.data.moments import distances, moments
+from trainwright.data.row_keys import random_keys, row_texts, shares_of_keys
+from trainwright.data.split_file import PART_COLUMN
+from trainwright.data.table import Floats, Integers, PartName
+from trainwright.data.values import to_labels
+from trainwright.data.whole_groups import fill_bins, fill_bins_by_class
 from trainwright.data.wording import quoted
 
-TRAIN, VALIDATION, TEST = 0, 1, 2
+TRAIN, VALIDATION, TEST, LEFT_OUT = range(4)
 PARTS: tuple[PartName, ...] = ("train", "validation", "test")
 _FEWEST_OF_A_CLASS = 3
 
@@ -42,7 +48,7 @@ class Shares:
     def of(cls, split: Split, given: frozenset[str]) -> Shares:
         """The shares that a section asks for where the parts in `given` have their own files."""
         own_validation, own_test = "validation" in given, "test" in given
-        if isinstance(split, ColumnSplit):
+        if isinstance(split, ColumnSplit | FileSplit):
             return cls(0, 0, not own_validation, not own_test)
         return cls(
             0 if own_validation else split.validation,
@@ -59,7 +65,7 @@ class Shares:
 
 
 def divide(frame: pl.DataFrame, target: str, split: Split, shares: Shares, seed: int) -> Integers:
-    """The part (0 train, 1 validation, 2 test) of each row, int64 [N].
+    """The part (0 train, 1 validation, 2 test, 3 left out) of each row, int64 [N].
 
     Raises:
         DataMistake: there are too few rows, groups, moments or rows of a class to fill the parts.
@@ -71,28 +77,23 @@ def divide(frame: pl.DataFrame, target: str, split: Split, shares: Shares, seed:
         case AutoSplit():
             raise AssertionError("the plan decides the split before rows are divided")
         case RandomSplit():
-            parts = _random(frame.height, shares, seed)
+            parts = _random(frame, split, shares, seed)
         case StratifiedSplit():
             parts = _stratified(frame[target], shares, seed)
         case GroupSplit():
-            parts = _groups(group_codes(frame[split.column]), shares, seed)
+            parts = _groups(frame, split, shares, seed)
+        case StratifiedGroupSplit(column=column):
+            parts = _stratified_groups(frame, target, column, shares, seed)
         case TimeSplit():
-            parts = _times(moments(frame, split.column), shares)
+            parts = _times(frame, split, shares)
         case ColumnSplit():
             parts = _written(frame[split.column])
+        case FileSplit():
+            parts = _written(frame[PART_COLUMN].alias("part"), split.path)
         case _:
             assert_never(split)
     _check_filled(parts, split, shares)
     return parts
-
-
-def random_keys(count: int, seed: int, purpose: str) -> npt.NDArray[np.uint64]:
-    """`count` random 64-bit numbers, a pure function of seed and purpose.
-
-    Raw PCG64 words, whose stream numpy guarantees never to change.
-    """
-    tag = int.from_bytes(hashlib.sha256(purpose.encode()).digest()[:8], "little")
-    return np.random.PCG64([seed, tag]).random_raw(count)
 
 
 def group_codes(series: pl.Series) -> Integers:
@@ -100,53 +101,26 @@ def group_codes(series: pl.Series) -> Integers:
     return series.rank("dense").fill_null(0).cast(pl.Int64).to_numpy()
 
 
-def moments(frame: pl.DataFrame, column: str) -> Integers:
-    """The rank of each row's time among the different times, int64 [N].
-
-    Raises:
-        DataMistake: the column is not a time or a number, or misses values.
-    """
-    series = frame[column]
-    if not (series.dtype.is_numeric() or series.dtype == pl.Datetime("us")):
-        raise DataMistake(
-            Problem(
-                f"{column!r} is not a time",
-                path="data.split.column",
-                found=f"values such as {series.drop_nulls().head(1).to_list()}",
-                expected="dates written alike, or numbers",
-                fix=f"set data.columns.{column}.format",
-            )
-        )
-    if series.null_count():
-        rows = series.is_null().arg_true().to_list()
-        raise DataMistake(
-            Problem(
-                f"{len(rows)} rows have no time",
-                path="data.split.column",
-                found=f"{column!r} is missing in row {rows[0] + 1}",
-                expected="a time in every row",
-                fix="repair these rows, or choose another split",
-            )
-        )
-    return series.rank("dense").cast(pl.Int64).to_numpy()
+def _random(frame: pl.DataFrame, split: RandomSplit, shares: Shares, seed: int) -> Integers:
+    if split.key:
+        return _cut_by_share(shares_of_keys(key_of(frame, split), seed, "split"), shares)
+    order = np.argsort(random_keys(frame.height, seed, "split"), kind="stable")
+    return _cut(order, _wanted(frame.height, shares))
 
 
-def time_units(ranks: Integers) -> Integers:
-    """Contiguous stretches of about N ** (1/3) rows in the order of time, int64 [N].
-
-    The block length of the moving-block bootstrap grows with the cube root of the rows
-    (Künsch 1989, Annals of Statistics 17, section 3).
-    """
-    order = np.argsort(ranks, kind="stable")
-    length = max(1, round(len(ranks) ** (1 / 3)))
-    units = np.empty(len(ranks), dtype=np.int64)
-    units[order] = np.arange(len(ranks)) // length
-    return units
+def key_of(frame: pl.DataFrame, split: RandomSplit) -> pl.Series:
+    """What tells a row from the others, as text."""
+    if split.key == EVERY_COLUMN:
+        return row_texts(frame.drop(PART_COLUMN, strict=False))
+    return to_labels(frame[split.key])
 
 
-def _random(rows: int, shares: Shares, seed: int) -> Integers:
-    order = np.argsort(random_keys(rows, seed, "split"), kind="stable")
-    return _cut(order, _wanted(rows, shares))
+def _cut_by_share(places: Floats, shares: Shares) -> Integers:
+    """Validation the lowest of [0, 1), test next to it, training the rest."""
+    parts = np.full(len(places), TRAIN, dtype=np.int64)
+    parts[places < shares.validation + shares.test] = TEST
+    parts[places < shares.validation] = VALIDATION
+    return parts
 
 
 def _wanted(rows: int, shares: Shares) -> tuple[int, int]:
@@ -162,15 +136,7 @@ def _cut(order: Integers, wanted: tuple[int, int]) -> Integers:
 
 
 def _stratified(labels: pl.Series, shares: Shares, seed: int) -> Integers:
-    if labels.dtype != pl.String:
-        raise DataMistake(
-            Problem(
-                "a stratified split needs classes",
-                path="data.split",
-                found=f"the target {labels.name!r} is a number",
-                fix="use split: {kind: random}",
-            )
-        )
+    _check_classes(labels, "use split: {kind: random}")
     keys = random_keys(len(labels), seed, "split")
     codes = group_codes(labels)
     parts = np.full(len(labels), TRAIN, dtype=np.int64)
@@ -196,6 +162,18 @@ def _stratified(labels: pl.Series, shares: Shares, seed: int) -> Integers:
     return parts
 
 
+def _check_classes(labels: pl.Series, fix: str) -> None:
+    if labels.dtype != pl.String:
+        raise DataMistake(
+            Problem(
+                "a stratified split needs classes",
+                path="data.split",
+                found=f"the target {labels.name!r} is a number",
+                fix=fix,
+            )
+        )
+
+
 def rows_of_class(rows: int, shares: Shares) -> tuple[int, int]:
     """Validation and test rows of a class with this many rows, where the split is stratified."""
     validation = max(1, round(rows * shares.validation)) if shares.validation else 0
@@ -208,37 +186,42 @@ def rows_of_class(rows: int, shares: Shares) -> tuple[int, int]:
     return validation, test
 
 
-def _groups(codes: Integers, shares: Shares, seed: int) -> Integers:
-    """Whole groups in random order, each to the part that misses most rows; groups too large for
-    the smallest part go first, so that they find room."""
-    _, member, sizes = np.unique(codes, return_inverse=True, return_counts=True)
-    validation, test = _wanted(len(codes), shares)
-    left = np.array([len(codes) - validation - test, validation, test], dtype=np.float64)
-    smallest = min(left[part] for part in shares.needed)
+def _groups(frame: pl.DataFrame, split: GroupSplit, shares: Shares, seed: int) -> Integers:
+    if split.assign == "hashed":
+        names = to_labels(frame[split.column])
+        return _cut_by_share(shares_of_keys(names, seed, "split"), shares)
+    _, member, sizes = np.unique(
+        group_codes(frame[split.column]), return_inverse=True, return_counts=True
+    )
+    validation, test = _wanted(frame.height, shares)
+    rows = np.array([frame.height - validation - test, validation, test], dtype=np.float64)
+    rows[[part for part in range(len(PARTS)) if part not in shares.needed]] = -np.inf
     keys = random_keys(len(sizes), seed, "split groups")
-    large = np.where(sizes > smallest, sizes, 0)
-    order = np.lexsort((keys, -large))
-    chosen = np.empty(len(sizes), dtype=np.int64)
-    left[[part for part in range(3) if part not in shares.needed]] = -np.inf
-    for group in order:
-        part = int(np.argmax(left))
-        chosen[group] = part
-        left[part] -= sizes[group]
-    _fill_empty(chosen, sizes, shares)
-    return chosen[member].astype(np.int64)
+    return fill_bins(sizes, rows.tolist(), keys)[member]
 
 
-def _fill_empty(chosen: Integers, sizes: Integers, shares: Shares) -> None:
-    """Give a part without a group the smallest group of the part that has most groups."""
-    for part in shares.needed:
-        counts = np.bincount(chosen, minlength=3)
-        if counts[part] == 0 and counts.max() > 1:
-            donors = np.flatnonzero(chosen == int(np.argmax(counts)))
-            chosen[donors[np.argmin(sizes[donors])]] = part
+def _stratified_groups(
+    frame: pl.DataFrame, target: str, column: str, shares: Shares, seed: int
+) -> Integers:
+    _check_classes(frame[target], "use split: {kind: group}")
+    counts, member = classes_of_groups(frame, target, column)
+    wanted = (1 - shares.validation - shares.test, shares.validation, shares.test)
+    keys = random_keys(len(counts), seed, "split groups")
+    return fill_bins_by_class(counts, wanted, keys)[member]
 
 
-def _times(ranks: Integers, shares: Shares) -> Integers:
+def classes_of_groups(frame: pl.DataFrame, target: str, column: str) -> tuple[Floats, Integers]:
+    """Rows of each class in each group, float64 [G, C], and the group of each row, int64 [N]."""
+    _, member = np.unique(group_codes(frame[column]), return_inverse=True)
+    _, label = np.unique(group_codes(frame[target]), return_inverse=True)
+    counts = np.zeros((int(member.max()) + 1, int(label.max()) + 1))
+    np.add.at(counts, (member, label), 1.0)
+    return counts, member
+
+
+def _times(frame: pl.DataFrame, split: TimeSplit, shares: Shares) -> Integers:
     """Cut between moments, as near to the wanted shares as moments allow, oldest to training."""
+    ranks = moments(frame, split.column)
     rows = len(ranks)
     validation, test = _wanted(rows, shares)
     ends = np.cumsum(np.bincount(ranks)[1:])
@@ -255,7 +238,20 @@ def _times(ranks: Integers, shares: Shares) -> Integers:
         parts[ranks > first_validation + 1] = VALIDATION
     if shares.needs_test:
         parts[ranks > first_test + 1] = TEST
-    return parts
+    return leave_gaps(parts, distances(frame, split.column), split)
+
+
+def leave_gaps(parts: Integers, times: Floats, split: TimeSplit) -> Integers:
+    """The parts without the rows that are too near to the part behind theirs, or too old."""
+    kept = parts.copy()
+    for earlier, later in ((VALIDATION, TEST), (TRAIN, VALIDATION), (TRAIN, TEST)):
+        behind = times[parts == later]
+        if len(behind):
+            kept[(parts == earlier) & (behind.min() - times < split.gap)] = LEFT_OUT
+    trained = times[kept == TRAIN]
+    if split.window != "all" and len(trained):
+        kept[(kept == TRAIN) & (trained.max() - times > split.window)] = LEFT_OUT
+    return kept
 
 
 def _nearest_cut(boundaries: Integers, wanted: int, low: int, high: int) -> int:
@@ -263,7 +259,7 @@ def _nearest_cut(boundaries: Integers, wanted: int, low: int, high: int) -> int:
     return low + int(np.argmin(np.abs(boundaries[low:high] - wanted)))
 
 
-def _written(series: pl.Series) -> Integers:
+def _written(series: pl.Series, file: str = "") -> Integers:
     codes = {name: code for code, name in enumerate(PARTS)}
     labels = series.cast(pl.String)
     strange = labels.filter(~labels.is_in(list(PARTS)) | labels.is_null())
@@ -271,10 +267,12 @@ def _written(series: pl.Series) -> Integers:
         raise DataMistake(
             Problem(
                 f"{series.name!r} does not say a part in {len(strange)} rows",
-                path="data.split.column",
+                path="data.split.path" if file else "data.split.column",
                 found=quoted(strange.unique(maintain_order=True).to_list()),
                 expected="train, validation or test",
-                fix=f'set data.columns.{series.name}.values, for example {{"val": "validation"}}',
+                fix=f"mend {file}"
+                if file
+                else f'set data.columns.{series.name}.values, for example {{"val": "validation"}}',
             )
         )
     parts = labels.replace_strict(list(codes), list(codes.values()), return_dtype=pl.Int64)
@@ -282,7 +280,7 @@ def _written(series: pl.Series) -> Integers:
 
 
 def _check_shares(split: Split, shares: Shares) -> None:
-    if isinstance(split, ColumnSplit):
+    if isinstance(split, ColumnSplit | FileSplit):
         return
     problems = [
         Problem(
@@ -313,11 +311,12 @@ def _check_shares(split: Split, shares: Shares) -> None:
 
 
 def _check_filled(parts: Integers, split: Split, shares: Shares) -> None:
-    counts = np.bincount(parts, minlength=3)
+    counts = np.bincount(parts, minlength=4)
     empty = [PARTS[part] for part in shares.needed if counts[part] == 0]
     if not empty:
         return
-    unit = {"group": "groups", "time": "different times"}.get(split.kind, "rows")
+    units = {"group": "groups", "stratified_group": "groups", "time": "different times"}
+    unit = units.get(split.kind, "rows")
     raise DataMistake(
         Problem(
             f"there are too few {unit} to split: the {' and '.join(empty)} part would be empty",

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import TypeAlias
 
 from trainwright.core.files import Json, read_json
 from trainwright.core.hashing import hash_file, hash_value
@@ -17,27 +19,26 @@ from trainwright.doctor.verify_checkpoints import newest_step, verify_checkpoint
 from trainwright.tracking.folder import RunFolder
 from trainwright.tracking.lock import read_holder
 
+_Check: TypeAlias = Callable[[RunFolder], Iterator[Checked]]
+
 
 def verify_run(folder: RunFolder) -> tuple[Checked, ...]:
     """Every finding. What a killed process leaves, and the next start mends, is a note."""
-    checks: Sequence[tuple[str, Callable[[RunFolder], Iterator[Checked]]]] = (
-        ("lock", _lock),
-        ("plan", _plan),
-        ("record", _record),
-        ("checkpoints", lambda run: verify_checkpoints(run.checkpoints)),
-        ("signals", _signals),
-        ("windows", _windows),
-        ("events", _events),
-        ("bundle", _bundle),
-        ("left over", _left_over),
-    )
+    found = _checked(folder, (("lock", _lock), ("plan", _plan), ("record", _record), *_TRAINING))
+    for inner in sorted(folder.folds.glob("*")) if folder.folds.is_dir() else ():
+        of_fold = _checked(RunFolder(inner), _TRAINING)
+        found += [replace(one, what=f"fold {inner.name}: {one.what}") for one in of_fold]
+    return (*found, *_checked(folder, (("left over", _left_over),)))
+
+
+def _checked(folder: RunFolder, checks: Sequence[tuple[str, _Check]]) -> list[Checked]:
     found: list[Checked] = []
     for name, check in checks:
         try:
             found.extend(check(folder))
         except WRONG_SHAPE as error:
             found.append(broken(name, f"not what is written there: {error!r:.200}"))
-    return tuple(found)
+    return found
 
 
 def _lock(folder: RunFolder) -> Iterator[Checked]:
@@ -127,3 +128,13 @@ def _left_over(folder: RunFolder) -> Iterator[Checked]:
 def _lines(path: Path) -> list[Json]:
     """The whole lines of a file; what follows the last newline was being written."""
     return [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]]
+
+
+_TRAINING: tuple[tuple[str, _Check], ...] = (
+    ("checkpoints", lambda run: verify_checkpoints(run.checkpoints)),
+    ("signals", _signals),
+    ("windows", _windows),
+    ("events", _events),
+    ("bundle", _bundle),
+)
+"""What every training leaves, also that of a fold."""

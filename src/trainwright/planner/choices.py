@@ -118,13 +118,13 @@ def _table(contract: Contract, data: TableData, facts: DataFacts, choosing: Choo
     features = choosing.take(data.features, "data.features", _features(contract.model))
     split = data.split
     if isinstance(split, AutoSplit):
-        shares = {"validation": split.validation, "test": split.test}
+        kept = {"validation": split.validation, "test": split.test, "folds": split.folds}
         if contract.task == "classification":
             reason = "the same class shares in every part"
-            split = StratifiedSplit(kind="stratified", **shares)
+            split = StratifiedSplit.model_validate({"kind": "stratified", **kept})
         else:
             reason = "nothing says that rows depend on each other"
-            split = RandomSplit(kind="random", **shares)
+            split = RandomSplit.model_validate({"kind": "random", **kept})
         choosing.made.append(Choice("data.split.kind", split.kind, reason))
     return data.model_copy(update={"features": features, "split": split})
 

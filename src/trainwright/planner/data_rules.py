@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.contract.averaging import Swa
-from trainwright.contract.data import ColumnSplit, GroupSplit, TableData, TimeSplit
+from trainwright.contract.data import TableData, split_columns
 from trainwright.contract.document import Contract
 from trainwright.contract.metric import METRICS
 from trainwright.contract.metric_rules import (
@@ -69,8 +69,7 @@ def _columns(contract: Contract, facts: DataFacts) -> Iterator[Problem]:
     names = [column.name for column in facts.columns]
     named = [(f"data.exclude.{at}", name) for at, name in enumerate(data.exclude)]
     named += [(f"data.columns.{name}", name) for name in data.columns]
-    if isinstance(data.split, GroupSplit | TimeSplit | ColumnSplit):
-        named.append(("data.split.column", data.split.column))
+    named += [(f"data.split.{field}", name) for field, name in split_columns(data.split)]
     if not isinstance(data.sampling, Uniform | Balanced):
         named.append(("data.sampling.column", data.sampling.column))
     named += [

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Literal, assert_never, final
 
-from trainwright.contract.data import ColumnSplit, Split, StratifiedSplit, TableData
+from trainwright.contract.data import ColumnSplit, FileSplit, Split, StratifiedSplit, TableData
 from trainwright.contract.document import Contract
 from trainwright.contract.images import ImageData
 from trainwright.contract.model import (
@@ -70,7 +70,8 @@ def train_rows_of(contract: Contract, facts: DataFacts) -> int:
     """Rows of the training file that the split leaves for training, at least 1; of a text the
     windows of an epoch.
 
-    A split by column is only known once it is made: here every row counts.
+    A split by column or file is only known once it is made: here every row counts. With folds the
+    run's own model trains on all rows but those that steer it.
     """
     rows = facts.part_rows["train"]
     data = contract.data
@@ -92,7 +93,7 @@ def train_rows_of(contract: Contract, facts: DataFacts) -> int:
 def _table_rows(rows: int, split: Split, facts: DataFacts) -> int:
     shares = Shares.of(split, facts.given)
     match split:
-        case ColumnSplit():
+        case ColumnSplit() | FileSplit():
             return rows
         case StratifiedSplit() if facts.target.classes:
             taken = sum(sum(rows_of_class(n, shares)) for n in facts.target.classes.values())

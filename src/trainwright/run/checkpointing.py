@@ -104,7 +104,7 @@ def _mirrored(
     training: Training, store: CheckpointStore, what: ToSave, run: RunContext
 ) -> MirroredCheckpoints:
     """The copies of each run lie below its own name."""
-    away = open_objects(f"{training.checkpointing.remote.rstrip('/')}/{run.folder.name}")
+    away = open_objects(f"{training.checkpointing.remote.rstrip('/')}/{run.folder.full_name}")
     places = Places(
         local=what.checkpoints,
         here=LocalStorage(run.folder.checkpoints),

@@ -9,7 +9,7 @@ from typing import assert_never
 import numpy as np
 import polars as pl
 
-from trainwright.contract.data import GroupSplit, TableData
+from trainwright.contract.data import GroupSplit, StratifiedGroupSplit, TableData
 from trainwright.contract.document import Contract
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import read_json, to_json
@@ -112,6 +112,8 @@ def _with_groups(part: Part, contract: Contract) -> Part:
     if not isinstance(contract.data, TableData):
         return part
     split = contract.data.split
-    if isinstance(split, GroupSplit) and split.column in part.frame.columns:
+    if not isinstance(split, GroupSplit | StratifiedGroupSplit):
+        return part
+    if split.column in part.frame.columns:
         return replace(part, units=group_codes(to_labels(part.frame[split.column])))
     return part

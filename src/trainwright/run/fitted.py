@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, final
 
+from trainwright.core.errors import Interrupted, NonFinite
+from trainwright.core.flag import StopFlag
 from trainwright.predictor.predictor import Predictor
 
 
@@ -18,3 +20,11 @@ class Fitted:
     kind: Literal["finished", "early", "budget", "interrupted", "halted"]
     reason: str
     warnings: tuple[str, ...] = ()
+
+
+def check_ending(fitted: Fitted, flag: StopFlag) -> None:
+    """Raise for a training that did not come to its end."""
+    if fitted.kind == "interrupted" or flag.is_up:
+        raise Interrupted(f"stopped by {flag.why or fitted.reason}")
+    if fitted.kind == "halted":
+        raise NonFinite(f"the training was halted: {fitted.reason}")

@@ -8,12 +8,13 @@ from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json, read_json, write_json
 from trainwright.data.target import Classes, Target
 from trainwright.evaluation.evaluate import Evaluation
+from trainwright.evaluation.folds import FoldScores
 from trainwright.evaluation.verdict import Verdict
 from trainwright.run.result import Result
 from trainwright.tracking.folder import RunFolder
 
 
-def write_judged(result: Result, target: Target) -> None:
+def write_judged(result: Result, target: Target, folds: FoldScores) -> None:
     """Write the evaluation of a run; earlier openings of the test rows stay listed."""
     path = result.folder.evaluation
     opened: list[Json] = read_json(path)["opened"] if path.is_file() else []
@@ -25,6 +26,7 @@ def write_judged(result: Result, target: Target) -> None:
             "verdict": result.verdict.to_json(),
             "seconds": dict(result.seconds),
             "opened": [*opened, {"time": now, "why": "the verdict"}],
+            "by_fold": folds.to_json(),
             "labels": list(target.names) if isinstance(target, Classes) else [],
         },
     )

@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from trainwright.contract.data import TableData
-from trainwright.core.errors import Interrupted, NonFinite
 from trainwright.core.faultpoints import reached
 from trainwright.core.files import write_json
 from trainwright.core.flag import StopFlag
+from trainwright.data.prepared import Prepared
 from trainwright.doctor.preflight import preflight
-from trainwright.evaluation.baselines import fit_baselines
+from trainwright.evaluation.baselines import Baselines, fit_baselines
 from trainwright.evaluation.evaluate import Scored, evaluate
 from trainwright.evaluation.verdict import judge
 from trainwright.predictor.bundle import write_bundle
 from trainwright.run.baselines import write_baselines
 from trainwright.run.context import RunContext
-from trainwright.run.fitted import Fitted
+from trainwright.run.fitted import Fitted, check_ending
 from trainwright.run.folders import FinishedRun, StartedRun, open_run
+from trainwright.run.folds import HeldOut, describe_folds, share_of_budget, train_folds
 from trainwright.run.grace import watch_grace
 from trainwright.run.interrupt import before_the_run, stop_on_signals
 from trainwright.run.judged import read_judged, write_judged
@@ -63,9 +64,10 @@ def _train(request: Request, screen: Screen, flag: StopFlag, wake: Callable[[], 
         with stages("train"), flag.watched():
             observers = watch_grace(resume, started.observers, screen)
             run = RunContext(started.folder, observers, screen, flag, goes_on=request.resume)
-            fitted = build_learner(ready.plan).fit(ready.prepared, run)
-        _check_ending(fitted, flag)
-        result = _judge(ready, fitted, started, stages)
+            held_out = train_folds(ready, run, request.watchers)
+            fitted = build_learner(share_of_budget(ready.plan)).fit(ready.prepared, run)
+        check_ending(fitted, flag)
+        result = _judge(ready, fitted, held_out, started, stages, screen)
         reached("finish")
         started.finish(result.verdict.status, fitted.reason)
     screen.say(labelled("trained", f"{fitted.reason} ({fitted.kind})"))
@@ -80,7 +82,14 @@ def _look(ready: Ready, request: Request, started: StartedRun) -> list[str]:
     return [finding.message for finding in findings if finding.severity != "info"]
 
 
-def _judge(ready: Ready, fitted: Fitted, started: StartedRun, stages: Stages) -> Result:
+def _judge(
+    ready: Ready,
+    fitted: Fitted,
+    held_out: HeldOut,
+    started: StartedRun,
+    stages: Stages,
+    screen: Screen,
+) -> Result:
     """Open the test rows, once, and hold the model and the baselines to the contract."""
     contract, prepared = ready.plan.contract, ready.prepared
     data = contract.data
@@ -91,24 +100,28 @@ def _judge(ready: Ready, fitted: Fitted, started: StartedRun, stages: Stages) ->
         write_baselines(baselines, started.folder)
     reached("judge")
     with stages("judge"):
-        scored = Scored(
-            part=prepared.test,
-            target=prepared.target,
-            scores=fitted.predictor.score(prepared.test.inputs),
-            baselines=baselines.scores(prepared.test),
-            shares=baselines.shares,
-            notes=(*fitted.warnings, *baselines.warnings),
-        )
+        scored = _scored(prepared, fitted, baselines, held_out)
         evaluation = evaluate(scored, contract.metric, contract.slices, contract.seed)
         verdict = judge(contract.metric, contract.slices, evaluation)
     result = Result(started.folder, evaluation, verdict, dict(stages.seconds))
-    write_judged(result, prepared.target)
+    by_fold = held_out.by_fold(scored, contract.metric)
+    if held_out.folds:
+        screen.say(labelled("folds", describe_folds(by_fold, contract.metric.name)))
+    write_judged(result, prepared.target, by_fold)
     return result
 
 
-def _check_ending(fitted: Fitted, flag: StopFlag) -> None:
-    """Raise for a training that did not come to its end."""
-    if fitted.kind == "interrupted" or flag.is_up:
-        raise Interrupted(f"stopped by {flag.why or fitted.reason}")
-    if fitted.kind == "halted":
-        raise NonFinite(f"the training was halted: {fitted.reason}")
+def _scored(prepared: Prepared, fitted: Fitted, baselines: Baselines, held_out: HeldOut) -> Scored:
+    """The test rows as the model scores them; with folds, as the models scored them that did not
+    see them."""
+    notes = (*fitted.warnings, *baselines.warnings)
+    if held_out.folds:
+        return held_out.scored(prepared, baselines.shares, notes)
+    return Scored(
+        part=prepared.test,
+        target=prepared.target,
+        scores=fitted.predictor.score(prepared.test.inputs),
+        baselines=baselines.scores(prepared.test),
+        shares=baselines.shares,
+        notes=notes,
+    )

@@ -19,6 +19,7 @@ from trainwright.tracking.lock import RunLock, read_holder
 RunState = Literal["finished", "interrupted", "failed", "running"]
 
 _NAME_ROOM = 58
+_FOLDS = "folds"
 _UNFINISHED = re.compile(r"\.tmp-([0-9]+)-")
 _NOT_WRITABLE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ELOOP})
 
@@ -34,6 +35,13 @@ class RunFolder:
     def name(self) -> str:
         """The run's name."""
         return self.path.name
+
+    @property
+    def full_name(self) -> str:
+        """The run's name, with the fold behind it where this is the training of one."""
+        if self.path.parent.name == _FOLDS:
+            return f"{self.path.parent.parent.name}-fold-{self.name}"
+        return self.name
 
     @property
     def contract(self) -> Path:
@@ -96,9 +104,26 @@ class RunFolder:
         return self.path / "report.html"
 
     @property
+    def folds(self) -> Path:
+        """Folder of the trainings of single folds, each a run folder of its own."""
+        return self.path / _FOLDS
+
+    @property
     def lock_file(self) -> Path:
         """Held by the process that owns the folder."""
         return self.path / "lock"
+
+    def fold(self, number: int) -> RunFolder:
+        """The folder of a fold's training, made if it is missing; folds count from 1.
+
+        Raises:
+            StorageFailed: it cannot be made.
+        """
+        inner = RunFolder(self.folds / f"{number:02d}")
+        with storage_errors(f"making {inner.path}"):
+            for folder in (self.folds, inner.path, inner.data, inner.checkpoints):
+                folder.mkdir(mode=0o700, exist_ok=True)
+        return inner
 
     def lock(self) -> RunLock:
         """Take the folder for this process.

@@ -17,8 +17,10 @@ from trainwright.contract.data import (
     TimeSplit,
 )
 from trainwright.core.errors import DataMistake
+from trainwright.data.moments import time_units
+from trainwright.data.row_keys import random_keys
 from trainwright.data.split_report import report_split
-from trainwright.data.splits import PARTS, Shares, divide, random_keys, time_units
+from trainwright.data.splits import PARTS, Shares, divide
 from trainwright.data.table import Integers
 
 RANDOM = RandomSplit(kind="random")

@@ -1,0 +1,88 @@
+"""Rows in the order of time: their moments, how far apart these are, and stretches of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from trainwright.core.errors import DataMistake, Problem
+from trainwright.data.table import Floats, Integers
+
+_MICROSECONDS_A_DAY = 86_400_000_000
+
+
+def moments(frame: pl.DataFrame, column: str) -> Integers:
+    """The rank of each row's time among the different times, from 1, int64 [N].
+
+    Raises:
+        DataMistake: the column is not a time or a number, or misses values.
+    """
+    return _times(frame, column).rank("dense").cast(pl.Int64).to_numpy()
+
+
+def distances(frame: pl.DataFrame, column: str) -> Floats:
+    """Each row's time on a line, float64 [N]: days for dates, else the column's own numbers.
+
+    Raises:
+        As `moments`.
+    """
+    series = _times(frame, column)
+    if series.dtype.is_numeric():
+        return series.cast(pl.Float64).to_numpy()
+    microseconds = series.cast(pl.Int64)
+    return (microseconds - microseconds.min()).to_numpy() / _MICROSECONDS_A_DAY
+
+
+def time_units(ranks: Integers) -> Integers:
+    """Contiguous stretches of about N ** (1/3) rows in the order of time, int64 [N].
+
+    The block length of the moving-block bootstrap grows with the cube root of the rows
+    (Künsch 1989, Annals of Statistics 17, section 3).
+    """
+    order = np.argsort(ranks, kind="stable")
+    length = max(1, round(len(ranks) ** (1 / 3)))
+    units = np.empty(len(ranks), dtype=np.int64)
+    units[order] = np.arange(len(ranks)) // length
+    return units
+
+
+def stretches(ranks: Integers, count: int) -> Integers:
+    """Number each row's stretch, 0 the oldest, int64 [N]: `count` stretches of about as many rows,
+    cut between moments. With fewer moments than stretches the newest stay empty."""
+    ends = np.cumsum(np.bincount(ranks)[1:])
+    cuts = [0]
+    for number in range(1, count):
+        low = cuts[-1] + 1
+        high = max(low + 1, len(ends) - (count - number))
+        candidates = ends[low - 1 : high]
+        wanted = len(ranks) * number / count
+        if not len(candidates):
+            break
+        cuts.append(low + int(np.argmin(np.abs(candidates - wanted))))
+    return np.searchsorted(np.array(cuts[1:]), ranks, side="left").astype(np.int64)
+
+
+def _times(frame: pl.DataFrame, column: str) -> pl.Series:
+    series = frame[column]
+    if not (series.dtype.is_numeric() or series.dtype == pl.Datetime("us")):
+        raise DataMistake(
+            Problem(
+                f"{column!r} is not a time",
+                path="data.split.column",
+                found=f"values such as {series.drop_nulls().head(1).to_list()}",
+                expected="dates written alike, or numbers",
+                fix=f"set data.columns.{column}.format",
+            )
+        )
+    if series.null_count():
+        rows = series.is_null().arg_true().to_list()
+        raise DataMistake(
+            Problem(
+                f"{len(rows)} rows have no time",
+                path="data.split.column",
+                found=f"{column!r} is missing in row {rows[0] + 1}",
+                expected="a time in every row",
+                fix="repair these rows, or choose another split",
+            )
+        )
+    return series

@@ -1,0 +1,174 @@
+"""The trainings of single folds, and what their models gave for the rows they did not see.
+
+A fold's training lies in `folds/<number>` of the run's folder and has checkpoints, signals and a
+bundle of its own: an interrupted run goes on in the fold in which it stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple, final
+
+import numpy as np
+
+from trainwright.contract.budget import Budget
+from trainwright.contract.data import TableData, fold_count
+from trainwright.contract.metric import Metric
+from trainwright.core.files import read_json
+from trainwright.core.units import show_number
+from trainwright.data.prepare import prepare_fold
+from trainwright.data.prepared import Prepared
+from trainwright.data.reading import RawTable
+from trainwright.data.table import Floats, Integers
+from trainwright.evaluation.baselines import fit_baselines
+from trainwright.evaluation.evaluate import Scored
+from trainwright.evaluation.folds import FoldScores, score_folds
+from trainwright.planner.plan import Plan
+from trainwright.predictor.bundle import MANIFEST, read_bundle, write_bundle
+from trainwright.predictor.predictor import Predictor
+from trainwright.run.context import RunContext
+from trainwright.run.cut import note_cut
+from trainwright.run.fitted import check_ending
+from trainwright.run.learners import build_learner
+from trainwright.run.ready import Ready, task_of
+from trainwright.run.summary import labelled
+from trainwright.tracking.folder import RunFolder, tidy
+from trainwright.tracking.log import EventLog
+from trainwright.tracking.observers import Observer, Observers
+
+
+class _Tested(NamedTuple):
+    """What a fold's model and baselines gave for the rows of the fold, and the rows that trained.
+
+    `rows` are places in the data file, `scores` [n, C] or [n, 1].
+    """
+
+    rows: Integers
+    scores: Floats
+    baselines: Mapping[str, Floats]
+    train_rows: int
+    notes: tuple[str, ...]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """What the models of all folds gave for the rows that they did not see."""
+
+    folds: tuple[_Tested, ...]
+
+    def scored(
+        self, prepared: Prepared, shares: Mapping[str, float], notes: Sequence[str]
+    ) -> Scored:
+        """The rows of all folds together, as one part: `prepared` is that of the run's own model,
+        whose test part they are."""
+        part = prepared.test
+        at = np.concatenate([np.searchsorted(part.rows, fold.rows) for fold in self.folds])
+        names = self.folds[0].baselines
+        said = dict.fromkeys([*notes, *(note for fold in self.folds for note in fold.notes)])
+        return Scored(
+            part=part,
+            target=prepared.target,
+            scores=_placed([fold.scores for fold in self.folds], at),
+            baselines={
+                name: _placed([fold.baselines[name] for fold in self.folds], at) for name in names
+            },
+            shares=shares,
+            notes=tuple(said),
+        )
+
+    def by_fold(self, scored: Scored, metric: Metric) -> FoldScores:
+        """Each fold's own score; `scored` is what this gave."""
+        number = np.empty(len(scored.part), dtype=np.int64)
+        for at, fold in enumerate(self.folds):
+            number[np.searchsorted(scored.part.rows, fold.rows)] = at
+        return score_folds(scored, number, [fold.train_rows for fold in self.folds], metric)
+
+
+def describe_folds(scores: FoldScores, metric: str) -> str:
+    """`rmse 3.1 · 2.9 · 3.3, mean 3.1 (2.6 to 3.6)`."""
+    values = " · ".join(show_number(one.metrics[metric]) for one in scores.folds)
+    mean = scores.means[metric]
+    reach = f" ({show_number(mean.low)} to {show_number(mean.high)})" if mean.given else ""
+    return f"{metric} {values}, mean {show_number(mean.value)}{reach}"
+
+
+def share_of_budget(plan: Plan) -> Plan:
+    """The plan of one training: the budget is shared out evenly between the folds and the run's own
+    model. Without folds the plan as it is."""
+    trainings = fold_count(plan.contract.data) + 1
+    if trainings == 1:
+        return plan
+    budget = plan.contract.budget
+    shared = Budget(
+        hours=_share(budget.hours, trainings),
+        cost=_share(budget.cost, trainings),
+        price_per_hour=budget.price_per_hour,
+    )
+    return replace(plan, contract=plan.contract.model_copy(update={"budget": shared}))
+
+
+def train_folds(ready: Ready, run: RunContext, watchers: Sequence[Observer]) -> HeldOut:
+    """Train and test every fold, if there are any; those that an earlier process has finished are
+    read. `watchers` watch all trainings.
+
+    Raises:
+        Interrupted: the run can be resumed. NonFinite: a training was halted.
+    """
+    count = fold_count(ready.plan.contract.data)
+    of_fold = replace(run, observers=tuple(watchers))
+    return HeldOut(tuple(_tested(ready, of_fold, number, count) for number in range(count)))
+
+
+def _tested(ready: Ready, run: RunContext, number: int, count: int) -> _Tested:
+    contract, data = ready.plan.contract, ready.plan.contract.data
+    assert isinstance(data, TableData), "only tables have folds"
+    assert isinstance(ready.raw, RawTable)
+    task = task_of(contract)
+    assert task != "generation", "the rules refuse it for a table"
+    prepared = prepare_fold(ready.raw, data, task, contract.seed, number)
+    folder = run.folder.fold(number + 1)
+    tidy(folder)
+    sizes = f"{len(prepared.train):,} / {len(prepared.validation):,} / {len(prepared.test):,}"
+    run.screen.say(labelled("fold", f"{number + 1} of {count} · {sizes} rows"))
+    predictor, notes = _predictor(ready.plan, prepared, run, folder)
+    baselines = fit_baselines(prepared, data.features)
+    return _Tested(
+        rows=prepared.test.rows,
+        scores=predictor.score(prepared.test.inputs),
+        baselines=baselines.scores(prepared.test),
+        train_rows=len(prepared.train),
+        notes=(*notes, *baselines.warnings),
+    )
+
+
+def _predictor(
+    plan: Plan, prepared: Prepared, run: RunContext, folder: RunFolder
+) -> tuple[Predictor, tuple[str, ...]]:
+    """The model of a fold: read if it is there, else trained."""
+    if (folder.bundle / MANIFEST).is_file():
+        about = read_json(folder.bundle / MANIFEST)["about"]
+        return read_bundle(folder.bundle), tuple(about["warnings"])
+    observer = Observers([EventLog(folder.events)], run.screen.say)
+    if run.goes_on and folder.events.exists():
+        observer.observe(note_cut(folder))
+    observers = (observer, *run.observers)
+    inner = replace(run, folder=folder, observers=observers)
+    fitted = build_learner(share_of_budget(plan)).fit(prepared, inner)
+    check_ending(fitted, run.flag)
+    about = {"run": run.folder.name, "fold": folder.name, "warnings": list(fitted.warnings)}
+    write_bundle(fitted.predictor, folder.bundle, about)
+    return fitted.predictor, fitted.warnings
+
+
+def _placed(scores: Sequence[Floats], at: Integers) -> Floats:
+    """The scores of all folds in the order of the part's rows."""
+    together = np.concatenate(scores)
+    placed = np.empty_like(together)
+    placed[at] = together
+    return placed
+
+
+def _share(whole: Literal["unlimited"] | float, trainings: int) -> Literal["unlimited"] | float:
+    return "unlimited" if whole == "unlimited" else whole / trainings

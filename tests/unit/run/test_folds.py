@@ -1,0 +1,138 @@
+"""Runs with folds: judged on rows that no model saw, kept fold by fold, and resumed exactly."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from command import CONTRACT, PROCESS, command, inside, write_project
+from trainwright.core.files import read_json
+from trainwright.core.hashing import hash_file
+from trainwright.evaluation.folds import corrected_interval
+from trainwright.predictor.bundle import read_bundle
+
+FOLDED = CONTRACT.replace(
+    "  target: bought\n", "  target: bought\n  split: {kind: stratified, folds: 3}\n"
+)
+NETWORK = (
+    FOLDED.replace("kind: boosting", "kind: mlp").replace("max_trees: 5", "hidden: [16, 8]")
+    + "training:\n  num_epochs: 12\n  batch_size: 32\n  early_stopping: {patience: 1000}\n"
+    + "budget: {hours: 2}\n"
+)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Iterator[Path]:
+    write_project(tmp_path, FOLDED)
+    with inside(tmp_path):
+        yield tmp_path
+
+
+def test_the_verdict_rests_on_the_rows_of_all_folds(project: Path) -> None:
+    ran = command("train", "small.yaml", "--run", "one", "--json")
+    assert ran.code in (0, 3), ran.err
+    written = read_json(Path("runs/one/evaluation.json"))
+    assert written["evaluation"]["rows"] == 300
+    by_fold = written["by_fold"]["folds"]
+    assert [one["test_rows"] for one in by_fold] == [100, 100, 100]
+    # Judged by hand, from the bundles of the folds alone.
+    rows = pl.read_csv("rows.csv", infer_schema=False)
+    right = 0.0
+    for number, one in enumerate(by_fold):
+        predictor = read_bundle(Path(f"runs/one/folds/{number + 1:02d}/bundle"))
+        chosen = predictor.predict(rows)["prediction"]
+        # Each fold's model is near chance nowhere, so equal counts are no accident.
+        right += one["metrics"]["accuracy"] * one["test_rows"]
+        assert len(chosen) == 300
+    assert right / 300 == pytest.approx(written["evaluation"]["metrics"]["accuracy"]["value"])
+    mean = written["by_fold"]["means"]["roc_auc"]
+    assert mean["value"] == pytest.approx(np.mean([one["metrics"]["roc_auc"] for one in by_fold]))
+    assert mean["low"] < mean["value"] < mean["high"]
+    assert "folds     roc_auc" in ran.err
+    split = read_json(Path("runs/one/data/split.json"))
+    assert split["folds"] == [{"train": 170, "validation": 30, "test": 100}] * 3
+    assert command("runs", "verify", "one").code == 0
+    assert command("predict", "one", "rows.csv", "-o", "p.csv").code == 0
+
+
+def test_a_damaged_fold_is_found(project: Path) -> None:
+    assert command("train", "small.yaml", "--run", "one").code in (0, 3)
+    model = Path("runs/one/folds/02/bundle/model.txt")
+    model.write_bytes(model.read_bytes() + b" ")
+    ran = command("runs", "verify", "one")
+    assert ran.code == 13
+    assert "fold 02: bundle" in ran.out
+
+
+def test_folds_leave_no_room_for_files_of_their_own(project: Path) -> None:
+    ran = command("train", "small.yaml", "--set", "data.test_path=rows.csv")
+    assert ran.code == 2
+    assert "data.split.folds: every row is tested once in its fold" in ran.err
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+@pytest.mark.row("F-07")
+@pytest.mark.parametrize("step", [20, 110], ids=["in a fold", "in the run's own model"])
+def test_a_stopped_run_with_folds_goes_on_to_the_same_bits(project: Path, step: int) -> None:
+    pytest.importorskip("torch")
+    Path("small.yaml").write_text(NETWORK)
+    assert command("train", "small.yaml", "--run", "whole").code in (0, 3)
+    steps = len(Path("runs/whole/folds/01/signals.jsonl").read_text().splitlines())
+    assert steps == 72
+    stop = step if step < steps else 3 * steps + step - 100
+    script = (
+        "import os, signal\n"
+        "from trainwright.engine.step import OptimizerStep\n"
+        "take, steps = OptimizerStep.__call__, [0]\n"
+        "def counted(self, micro_batches):\n"
+        "    steps[0] += 1\n"
+        f"    if steps[0] == {stop}: os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    return take(self, micro_batches)\n"
+        "OptimizerStep.__call__ = counted\n"
+        "from trainwright.cli.main import main\n"
+        "main()\n"
+    )
+    done = subprocess.run(
+        [PROCESS[0], "-c", script, "train", "small.yaml", "--run", "cut"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 75, done.stderr
+    ran = command("train", "small.yaml", "--run", "cut", "--resume")
+    assert ran.code in (0, 3), ran.err
+    for part in ("folds/01/", "folds/02/", "folds/03/", ""):
+        found = [
+            hash_file(Path("runs", run, part, "bundle/network.safetensors"))
+            for run in ("whole", "cut")
+        ]
+        assert found[0] == found[1], part
+    judged = [read_json(Path("runs", run, "evaluation.json")) for run in ("whole", "cut")]
+    for key in ("evaluation", "verdict", "by_fold"):
+        assert judged[0][key] == judged[1][key]
+    assert command("runs", "verify", "cut").code == 0
+
+
+def test_the_interval_of_a_mean_over_folds() -> None:
+    # By hand: variance 0.01, factor 1/4 + 1/3, t of 3 degrees of freedom at 95 %.
+    values = [0.8, 0.9, 1.0, 0.9]
+    spread = np.sqrt((1 / 4 + 1 / 3) * np.var(values, ddof=1))
+    interval = corrected_interval(values, 300, 100, 0.95)
+    assert interval.value == pytest.approx(0.9)
+    assert interval.high - 0.9 == pytest.approx(3.182446 * spread)
+    assert not corrected_interval([0.5, np.nan], 2, 1, 0.95).given
+
+
+def test_the_scores_are_written_as_plain_json(project: Path) -> None:
+    assert command("train", "small.yaml", "--run", "one").code in (0, 3)
+    text = Path("runs/one/evaluation.json").read_text()
+    assert json.loads(text)["by_fold"]["folds"]
