@@ -23,11 +23,13 @@ from loops.gate import Gate
 from loops.measure import Contender, in_turns, quiet
 from loops.ours import our_job, ours_clipping
 from loops.workloads import DEVICE, Setting, make
+from trainwright.core.progress import Progress
 from trainwright.data.feed import StepBatches
 from trainwright.engine.guard import Judgement, Keep
 from trainwright.engine.job import Job
 from trainwright.engine.loop import fit
 from trainwright.engine.nothing import Never
+from trainwright.engine.own_signals import OwnSignals
 from trainwright.engine.stop import StepLimit
 from trainwright.engine.windows import Windows
 from trainwright.objective.build import build_loss
@@ -36,10 +38,14 @@ from trainwright.optim.fused import stepping_of
 from trainwright.run.feeding import class_rows
 from trainwright.tracking.events import StepKept, StepOutcome
 from trainwright.tracking.observers import Observer, Observers
+from trainwright.tracking.signals import SignalRecorder
 
 CALLS = 500
 FP32 = Setting("fp32", 1)
 NO_WINDOWS = ("tracking.windows=off",)
+
+WHOLE = "everything"
+OWN_NAMES = tuple(f"number_{index}" for index in range(10))
 
 BEGUN = 50
 """Steps after which a job is in the middle of its run: those of a window."""
@@ -57,9 +63,11 @@ Costs = list[tuple[str, float]]
 
 def budget(work: str, rounds: int) -> Costs:
     """The parts of a step of this workload in fp32 without accumulation; the last are what the
-    parts leave unexplained, and the whole."""
+    parts leave unexplained, the whole, and what ten named numbers cost beside it."""
     with tempfile.TemporaryDirectory() as folder, quiet():
-        around = list(_around(our_job(work, FP32, Open(Path(folder)), clips=True), rounds))
+        job = our_job(work, FP32, Open(Path(folder)), clips=True)
+        around = list(_around(job, rounds))
+        own = _own_signals(job, rounds)
     rows = in_turns(work, FP32, LADDER, rounds)
     forward, backward, update, step, whole = (min(row.seconds) for row in rows)
     within: Costs = [
@@ -69,7 +77,13 @@ def budget(work: str, rounds: int) -> Costs:
         ("gradient norm, checks, clipping and outcome", step - update),
     ]
     rest = whole - step - sum(seconds for _, seconds in around)
-    return [*within, *around, ("what is left", rest), ("everything", whole)]
+    return [
+        *within,
+        *around,
+        ("what is left", rest),
+        (WHOLE, whole),
+        ("beside it: ten signals of one's own", own),
+    ]
 
 
 @final
@@ -109,6 +123,28 @@ def _around(job: Job, rounds: int) -> Iterator[tuple[str, float]]:
         yield _name(observer), least(_telling(observer, events))
         if isinstance(observer, Windows):
             yield "norms of one step in a window", _measured(job, observer, work, least)
+
+
+def _own_signals(job: Job, rounds: int) -> float:
+    """What it costs to name ten numbers, which are tensors as an objective has them, and to record
+    them in `signals.jsonl` and windows."""
+    least = partial(_least, repeats=4 * rounds, calls=CALLS)
+    own, outcome = OwnSignals(), job.step(job.feed.next_step())
+    numbers = [(name, torch.rand((), device=DEVICE)) for name in OWN_NAMES]
+
+    def name_all() -> StepOutcome:
+        for name, number in numbers:
+            own(name, number)
+        return outcome._replace(own=own.take())
+
+    spent = least(name_all)
+    at = Progress(BEGUN, BEGUN, 0, 0)
+    for observer in _each(job.observers):
+        if isinstance(observer, SignalRecorder | Windows):
+            for sign, told in ((-1, outcome), (1, name_all())):
+                events = [StepKept(at._replace(step=n + 1), told) for n in range(CALLS)]
+                spent += sign * least(_telling(observer, events))
+    return spent
 
 
 def _name(observer: Observer) -> str:
@@ -221,7 +257,7 @@ LADDER = (
 
 def table(costs: Costs) -> str:
     """Each part in microseconds, and its share of the whole."""
-    whole = costs[-1][1]
+    whole = dict(costs)[WHOLE]
     lines = ["| part | µs | share |", "| --- | --- | --- |"]
     lines += [f"| {name} | {cost * 1e6:.1f} | {cost / whole:.1%} |" for name, cost in costs]
     return "\n".join(lines)

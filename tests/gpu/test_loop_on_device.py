@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from trainwright.engine.caution import Caution  # noqa: E402
 from trainwright.engine.guard import PolicyGuard  # noqa: E402
 from trainwright.engine.job import Every, Job  # noqa: E402
 from trainwright.engine.loop import fit  # noqa: E402
+from trainwright.engine.own_signals import OwnSignals, SignalledStep  # noqa: E402
 from trainwright.engine.precision import LossScale, build_precision  # noqa: E402
 from trainwright.engine.step import OptimizerStep  # noqa: E402
 from trainwright.engine.stop import Patience, StepLimit  # noqa: E402
@@ -35,7 +37,11 @@ from trainwright.optim.schedule import cosine_with_warmup  # noqa: E402
 from trainwright.run.stepping import WINDOW, reader  # noqa: E402
 from trainwright.testing.observers import RecordingObserver  # noqa: E402
 from trainwright.tracking.events import StepDropped, StepKept  # noqa: E402
-from trainwright.tracking.signals import SignalRecorder  # noqa: E402
+from trainwright.tracking.signals import (  # noqa: E402
+    SignalRecorder,
+    read_own_signals,
+    read_signals,
+)
 
 pytestmark = pytest.mark.gpu
 
@@ -72,7 +78,7 @@ def job(
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01, fused=True)
     feed = Feed(rows(device), 32, 2, seed=3)
     caution, seen = Caution(optimizer, 0.5, 20), RecordingObserver()
-    formats = build_precision(precision, device)
+    formats = build_precision(precision, model, device)
     scaled = isinstance(formats.scale, LossScale)
     window = WINDOW if device.type == "cuda" else 1
     guard = PolicyGuard(
@@ -112,8 +118,6 @@ def job(
 
 
 def until(built: Job, step: int) -> None:
-    from dataclasses import replace
-
     fit(replace(built, stop_rules=(StepLimit(step),)))
 
 
@@ -140,6 +144,29 @@ def test_between_two_windows_nothing_waits_for_the_device(precision: str, tmp_pa
     with waiting_is_an_error():
         until(built, WINDOW - 2)
     assert len(losses(seen)) == WINDOW - 2
+
+
+def test_own_signals_wait_for_nothing(tmp_path: Path) -> None:
+    built, _ = job(tmp_path)
+    own = OwnSignals()
+
+    def naming(model: nn.Module, batch: tuple[torch.Tensor, ...]) -> LossSum:
+        loss = objective(model, batch)
+        for number in range(10):
+            own(f"share_{number}", loss.sum * number, loss.targets)
+        return loss
+
+    assert isinstance(built.step, OptimizerStep)
+    built.step._objective = naming
+    built = replace(built, step=SignalledStep(built.step, own))
+    built.step(built.feed.next_step())
+    with waiting_is_an_error():
+        until(built, WINDOW - 2)
+    built.observers[0].flush()
+    signals = tmp_path / "signals.jsonl"
+    named, loss = read_own_signals(signals), read_signals(signals)["loss"]
+    assert list(named["share_1"].values()) == pytest.approx(loss, rel=1e-6)
+    assert list(named["share_9"].values()) == pytest.approx([9 * one for one in loss], rel=1e-5)
 
 
 def test_the_losses_are_those_of_a_cpu(tmp_path: Path) -> None:

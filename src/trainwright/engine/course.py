@@ -98,7 +98,7 @@ class Course:
         """Everything."""
         return Snapshot(
             values={
-                "waiting": [list(step) for step in self._waiting],
+                "waiting": [list(step[:4]) for step in self._waiting],
                 "start": self.start,
                 "best": self.best,
                 "steps": self.steps,
@@ -112,7 +112,10 @@ class Course:
     def restore(self, snapshot: Snapshot) -> None:
         """Go on from there."""
         values = snapshot.values
-        self._waiting = [StepNumbers(int(s), *map(float, rest)) for s, *rest in values["waiting"]]
+        self._waiting = [
+            StepNumbers(int(step), float(loss), float(norm), float(rate))
+            for step, loss, norm, rate in values["waiting"]
+        ]
         self.start, self.best = float(values["start"]), float(values["best"])
         self.steps, self.worth = int(values["steps"]), float(values["worth"])
         self.peak_rate = float(values["peak_rate"])

@@ -158,16 +158,7 @@ class PolicyGuard:
                 "in_a_row": self._in_a_row,
                 "overflows": self._overflows,
                 "rollbacks": self._rollbacks,
-                "unread": [
-                    outcome._replace(
-                        loss=read_number(outcome.loss),
-                        gradient_norm=read_number(outcome.gradient_norm),
-                        found_nonfinite=read_number(outcome.found_nonfinite),
-                        step_seconds=0.0,  # the times of a step are no part of a judgement
-                        data_seconds=0.0,
-                    )._asdict()
-                    for outcome in self._unread
-                ],
+                "unread": [_to_judge(outcome) for outcome in self._unread],
             }
         )
 
@@ -271,3 +262,16 @@ def _where(seen: StepOutcome, loss: float, norm: float) -> str:
 def _show_rows(rows: Sequence[int]) -> str:
     shown = ", ".join(str(row) for row in rows[:_SHOWN_ROWS])
     return shown if len(rows) <= _SHOWN_ROWS else f"{shown} and {len(rows) - _SHOWN_ROWS} more"
+
+
+def _to_judge(outcome: StepOutcome) -> dict[str, float]:
+    """What a judgement depends on; the times of a step and what a user named are no part of it."""
+    read = outcome._replace(
+        loss=read_number(outcome.loss),
+        gradient_norm=read_number(outcome.gradient_norm),
+        found_nonfinite=read_number(outcome.found_nonfinite),
+        step_seconds=0.0,
+        data_seconds=0.0,
+    )._asdict()
+    del read["own"]
+    return read

@@ -6,15 +6,19 @@ import math
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple, Protocol, assert_never, final
 
 from trainwright.checkpoint.state import Snapshot
+from trainwright.core.files import Json
 from trainwright.core.progress import Progress
 from trainwright.tracking.events import (
+    NO_OWN,
     Ended,
     Event,
     Noted,
     Number,
+    OwnNumbers,
     RareEvent,
     Resumed,
     RolledBack,
@@ -26,17 +30,20 @@ from trainwright.tracking.events import (
     StepKept,
     Validated,
 )
+from trainwright.tracking.own import own_totals
 from trainwright.tracking.signals import ReadScalars, read_each
 from trainwright.tracking.windows import NoLines, WindowLine, WindowLines
 
 
 class StepNumbers(NamedTuple):
-    """A step, its mean loss, its gradient norm before clipping and its learning rate."""
+    """A step, its mean loss, its gradient norm before clipping, its learning rate, and what a user
+    named in it."""
 
     step: int
     loss: float
     gradient_norm: float
     learning_rate: float
+    own: OwnNumbers = NO_OWN
 
 
 @final
@@ -183,8 +190,8 @@ class Windows:
         values = snapshot.values
         self._kept.clear()
         self._earlier = [
-            StepNumbers(int(step), float(loss), float(norm), float(rate))
-            for step, loss, norm, rate in values["steps"]
+            StepNumbers(int(step), float(loss), float(norm), float(rate), *map(_own, own))
+            for step, loss, norm, rate, *own in values["steps"]
         ]
         for watch in self._watches:
             watch.restore(Snapshot(values=values["watches"][watch.name]))
@@ -269,9 +276,30 @@ class Windows:
         count = len(self._kept)
         outcomes = [kept.outcome for kept in self._kept]
         numbers = self._read(
-            [*(seen.loss for seen in outcomes), *(seen.gradient_norm for seen in outcomes)]
+            [
+                *(seen.loss for seen in outcomes),
+                *(seen.gradient_norm for seen in outcomes),
+                *own_totals(outcomes),
+            ]
         )
+        totals = iter(numbers[2 * count :])
         return [
-            StepNumbers(kept.progress.step, loss, norm, kept.outcome.learning_rate)
-            for kept, loss, norm in zip(self._kept, numbers[:count], numbers[count:], strict=True)
+            StepNumbers(
+                kept.progress.step,
+                loss,
+                norm,
+                kept.outcome.learning_rate,
+                kept.outcome.own._replace(
+                    totals=tuple(islice(totals, len(kept.outcome.own.names))), versions=()
+                ),
+            )
+            for kept, loss, norm in zip(
+                self._kept, numbers[:count], numbers[count : 2 * count], strict=True
+            )
         ]
+
+
+def _own(saved: Json) -> OwnNumbers:
+    """What a checkpoint holds of the numbers that a user named in a step."""
+    names, totals, counts, _ = saved
+    return OwnNumbers(tuple(names), tuple(map(float, totals)), tuple(counts))

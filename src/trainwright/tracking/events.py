@@ -28,6 +28,19 @@ def read_number(number: Number) -> float:
     return float(number) if isinstance(number, float | int) else float(number.item())
 
 
+class OwnNumbers(NamedTuple):
+    """What a user named in a step: names, totals, and over how many things each is a total. Of
+    totals that are still on a device, `versions` says how often each was changed in place."""
+
+    names: tuple[str, ...] = ()
+    totals: tuple[Number, ...] = ()
+    counts: tuple[int, ...] = ()
+    versions: tuple[int, ...] = ()
+
+
+NO_OWN = OwnNumbers()
+
+
 class StepOutcome(NamedTuple):
     """What one optimizer step gave.
 
@@ -35,7 +48,8 @@ class StepOutcome(NamedTuple):
     `found_nonfinite` 0 or, where the update was dropped on the device, more. `step_seconds` and
     `data_seconds` are wall time of the host, `rows` the training rows of the step over all ranks,
     `samples` the cursor of the feed after it, `epoch` the epoch it belongs to, `clipped` 1 where
-    clipping made the gradient smaller, `targets` what the loss is the mean over.
+    clipping made the gradient smaller, `targets` what the loss is the mean over, `own` what a user
+    named in it.
     """
 
     loss: Number
@@ -49,6 +63,7 @@ class StepOutcome(NamedTuple):
     epoch: int
     clipped: Number = 0.0
     targets: int = 0
+    own: OwnNumbers = NO_OWN
 
 
 class StepKept(NamedTuple):

@@ -6,7 +6,7 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import final
@@ -26,6 +26,7 @@ from trainwright.tracking.events import (
     read_number,
 )
 from trainwright.tracking.lines import LineFile, size_up_to, whole_lines
+from trainwright.tracking.own import OWN, own_texts, own_totals
 
 SIGNALS = (
     "step",
@@ -109,8 +110,11 @@ class SignalRecorder:
                 *(outcome.gradient_norm for outcome in outcomes),
                 *(outcome.found_nonfinite for outcome in outcomes),
                 *(outcome.clipped for outcome in outcomes),
+                *own_totals(outcomes),
             ]
         )
+        own = own_texts(outcomes, numbers[4 * count :])
+        del numbers[4 * count :]
         rates = [outcome.learning_rate for outcome in outcomes]
         shown: Sequence[float | str] = [*numbers, *rates]
         if not math.isfinite(sum(numbers) + sum(rates)):
@@ -126,6 +130,7 @@ class SignalRecorder:
             [outcome.step_seconds for outcome in outcomes],
             [outcome.data_seconds for outcome in outcomes],
             [self._memory()] * count,
+            own,
         )
         return _LINE * count % tuple(chain.from_iterable(zip(*columns, strict=True)))
 
@@ -147,19 +152,39 @@ def read_signals(path: Path) -> dict[str, list[float]]:
         Mistake: another line is not what a recorder writes. StorageFailed: not readable.
     """
     columns: dict[str, list[float]] = {name: [] for name in SIGNALS}
+    for row in _rows(path):
+        for name in SIGNALS:
+            columns[name].append(row[name])
+    return columns
+
+
+def read_own_signals(path: Path) -> dict[str, dict[int, float]]:
+    """Read what a user named beside them: for each name its numbers by step. A step that did not
+    name it has none.
+
+    Raises:
+        Mistake, StorageFailed: as `read_signals`.
+    """
+    columns: dict[str, dict[int, float]] = {}
+    for row in _rows(path):
+        for name in row.keys() - SIGNALS:
+            columns.setdefault(name.removeprefix(OWN), {})[int(row["step"])] = row[name]
+    return columns
+
+
+def _rows(path: Path) -> Iterator[dict[str, float]]:
     try:
         lines = whole_lines(path)
     except OSError as error:
         raise StorageFailed(f"reading {path}: {error.strerror or error}") from error
     for number, line in enumerate(lines, start=1):
         try:
-            row = json.loads(line)
-            values = [number_from_json(row[name]) for name in SIGNALS]
-        except (ValueError, KeyError, TypeError, RecursionError):
+            row = {name: number_from_json(value) for name, value in json.loads(line).items()}
+        except (ValueError, AttributeError, RecursionError):
             raise _not_a_signal(path, number) from None
-        for name, value in zip(SIGNALS, values, strict=True):
-            columns[name].append(value)
-    return columns
+        if any(name not in row for name in SIGNALS):
+            raise _not_a_signal(path, number)
+        yield row
 
 
 def _not_a_signal(path: Path, line: int) -> Mistake:
@@ -177,7 +202,7 @@ def _not_a_signal(path: Path, line: int) -> Mistake:
 _LINE = (
     '{"step": %d, "epoch": %d, "loss": %s, "learning_rate": %s, "gradient_norm": %s, '
     '"nonfinite": %s, "clipped": %.0f, "step_seconds": %.4g, "data_seconds": %.4g, '
-    '"memory_bytes": %d}\n'
+    '"memory_bytes": %d%s}\n'
 )
 
 
