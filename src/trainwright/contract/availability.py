@@ -4,9 +4,9 @@ whoever would act on the contract does, and raises `NotAvailable`."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-from trainwright.contract.data import Column, TableData
+from trainwright.contract.data import TableData
 from trainwright.contract.document import Contract
 from trainwright.contract.model import Pretrained
 from trainwright.core.errors import Problem
@@ -51,12 +51,10 @@ def _model_and_task(contract: Contract, written: frozenset[str]) -> Iterator[Pro
 def _data(contract: Contract) -> Iterator[Problem]:
     data = contract.data
     paths = {"path": data.path}
-    columns: Mapping[str, Column] = {}
     if isinstance(data, TableData):
         paths["train_path"] = data.train_path
         paths["val_path"] = data.val_path
         paths["test_path"] = data.test_path
-        columns = data.columns
     for key, path in paths.items():
         if found := _REMOTE.match(path):
             yield _not_available(
@@ -65,14 +63,6 @@ def _data(contract: Contract) -> Iterator[Problem]:
                 # Without what may hold a user name or a key.
                 f"{found.group()}...",
                 "copy the file here and name its local path",
-            )
-    for name, column in columns.items():
-        if column.kind == "text":
-            yield _not_available(
-                "free text as a feature",
-                f"data.columns.{name}.kind",
-                "text",
-                "choose categorical or ignored",
             )
     if data.num_workers not in ("auto", 0):
         yield _not_available(

@@ -6,11 +6,11 @@ from typing import Annotated, Literal, assert_never
 
 from pydantic import Field, Tag
 
+from trainwright.contract.features import ColumnFeatures, Features
 from trainwright.contract.feeding import Feeding
 from trainwright.contract.images import ImageData
 from trainwright.contract.section import (
     Auto,
-    Count,
     Fraction,
     NonNegative,
     Positive,
@@ -33,6 +33,9 @@ class Column(Section):
 
     format: str = "auto"
     """How a `datetime` is written, in strftime codes, for example `%d/%m/%Y %H:%M`."""
+
+    features: ColumnFeatures = ColumnFeatures()
+    """How this column becomes numbers, where that is not as `data.features` says."""
 
 
 class _Folded(Section):
@@ -178,25 +181,6 @@ def split_columns(split: Split) -> tuple[tuple[str, str], ...]:
             return ()
         case _:
             assert_never(split)
-
-
-class Features(Section):
-    """How columns become numbers. Everything here is fitted on the training rows only."""
-
-    numeric: Auto | Literal["none", "standard", "quantile"] = "auto"
-    """Scaling of numeric columns: `standard` (mean 0, deviation 1), `quantile` (to a normal
-    distribution), `none`. `auto`: none for boosting, standard for linear, quantile for networks."""
-
-    impute: Auto | Literal["none", "median", "mean"] = "auto"
-    """What stands for a missing number; a 0/1 indicator column is added beside it. `auto`: none for
-    boosting, which splits on missing itself, else median."""
-
-    rare_below: Count = 5
-    """Categories seen in fewer training rows share one `rare` bucket; unseen ones have their
-    own."""
-
-    max_categories: Count = 1000
-    """At most this many categories of a column are kept; the rest are rare."""
 
 
 class TableData(Feeding):

@@ -18,6 +18,7 @@ from trainwright.contract.data import (
     split_columns,
 )
 from trainwright.contract.document import Contract
+from trainwright.contract.feature_rules import FEATURE_RULES
 from trainwright.contract.kind_rules import KIND_RULES
 from trainwright.contract.memory_rules import MEMORY_RULES
 from trainwright.contract.metric_rules import (
@@ -269,21 +270,6 @@ def column_formats(contract: Contract, _written: frozenset[str]) -> Problems:
             )
 
 
-def missing_numbers_are_filled(contract: Contract, _written: frozenset[str]) -> Problems:
-    """Only trees can read a missing number; anywhere else it would make every output one."""
-    data = contract.data
-    if not isinstance(data, TableData) or isinstance(contract.model, Boosting):
-        return
-    if data.features.impute == "none":
-        yield Problem(
-            f"a model of kind {contract.model.kind} cannot read missing numbers",
-            path="data.features.impute",
-            found="none",
-            expected="none only where model.kind is boosting",
-            fix="change it to median, or remove it",
-        )
-
-
 def positive_needs_classes(contract: Contract, written: frozenset[str]) -> Problems:
     """Numbers have no positive class."""
     data = contract.data
@@ -348,7 +334,7 @@ RULES: tuple[Rule, ...] = (
     split_of_given_parts,
     target_is_not_a_feature,
     column_formats,
-    missing_numbers_are_filled,
+    *FEATURE_RULES,
     positive_needs_classes,
     *SAMPLING_RULES,
     batch_arithmetic,

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from trainwright.contract.data import Column, ColumnKind
-from trainwright.core.errors import NotAvailable, Problem
+from trainwright.core.errors import Problem
 from trainwright.core.files import Json
 from trainwright.data.sources import SourceFile
 from trainwright.data.table import Integers
@@ -88,18 +88,7 @@ def infer_column(
 
     `left_out` is the reason why the contract never uses it as a feature (empty if it may);
     `keep` says that the contract needs the column, so no identifier rule applies.
-
-    Raises:
-        NotAvailable: the contract asks for a kind that this version does not train on.
     """
-    if written.kind == "text":
-        raise NotAvailable(
-            Problem(
-                "text features are not available in this version",
-                path=f"data.columns.{cells.name}.kind",
-                fix="use categorical or ignored",
-            )
-        )
     if left_out:
         return Inferred(_described(cells, "ignored", left_out, _best_format(cells, written)))
     if written.kind != "auto":

@@ -2,40 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import final
 
 import numpy as np
 import polars as pl
 
-from trainwright.contract.data import Features as FeaturesSection
+from trainwright.contract.data import Column
+from trainwright.contract.features import Features as FeaturesSection
 from trainwright.contract.section import settled
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.files import Json
 from trainwright.data.categories import Vocabulary, fit_vocabulary
 from trainwright.data.columns import ColumnType, value_problems
+from trainwright.data.dates import DatePart, fit_dates
+from trainwright.data.history import NO_HISTORY, History
 from trainwright.data.scaling import NumberState, fit_numbers
 from trainwright.data.sources import FileVersion, SourceFile
 from trainwright.data.table import Floats, TableInputs
+from trainwright.data.target_means import TargetMeans, TrainTarget, cross_fitted, fit_means
+from trainwright.data.terms import Terms, fit_terms
 from trainwright.data.values import Cleaning
 from trainwright.data.wording import nearest, some
 
-FORMAT = 1
-_DATE_PARTS = ("year", "month", "day", "weekday", "hour")
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class DatePart:
-    """One number of a date: `dteday` and `month` give the column `dteday (month)`."""
-
-    column: str
-    part: str
-
-    @property
-    def name(self) -> str:
-        """The name of the numeric column."""
-        return f"{self.column} ({self.part})"
+FORMAT = 2
 
 
 @final
@@ -44,20 +35,31 @@ class Features:
     """Encodes rows as the training rows were encoded.
 
     `columns` are the typed feature columns, `dates` the date parts that differ between training
-    rows, `numbers` the fitted imputation and scaling of numeric columns followed by date parts.
+    rows, `history` what earlier rows say, `means` the categories that become mean targets.
+    `numbers` is the fitted imputation and scaling of numeric columns, followed by those of dates,
+    history and means. `texts` stand behind them as they are.
     """
 
     columns: tuple[ColumnType, ...]
     cleaning: Cleaning
     dates: tuple[DatePart, ...]
+    history: History
+    means: tuple[TargetMeans, ...]
     numbers: NumberState
     vocabularies: tuple[Vocabulary, ...]
+    texts: tuple[Terms, ...]
 
     @property
     def numeric_names(self) -> tuple[str, ...]:
         """The columns of `Inputs.numeric`."""
-        names = (*_names(self.columns, "numeric"), *(date.name for date in self.dates))
-        return (*names, *(f"{names[i]} (missing)" for i in self.numbers.indicated))
+        names = (
+            *_names(self.columns, "numeric"),
+            *(date.name for date in self.dates),
+            *self.history.names,
+            *(name for means in self.means for name in means.names),
+        )
+        indicators = (f"{names[i]} (missing)" for i in self.numbers.indicated)
+        return (*names, *indicators, *(name for text in self.texts for name in text.names))
 
     @property
     def categorical_names(self) -> tuple[str, ...]:
@@ -70,17 +72,28 @@ class Features:
         return tuple(vocabulary.cardinality for vocabulary in self.vocabularies)
 
     def transform(self, frame: pl.DataFrame) -> TableInputs:
-        """Encode typed rows (from `read`, or a `Part.frame`)."""
-        values = _number_matrix(frame, self.columns, self.dates)
+        """Encode typed rows (from `read`, or a `Part.frame`); not the training rows where a mean
+        target is among the features: `fit_features` gives these."""
+        means = [one.values(frame[one.vocabulary.name]) for one in self.means]
+        return self.encode(frame, means)
+
+    def encode(self, frame: pl.DataFrame, means: list[Floats]) -> TableInputs:
+        """Encode typed rows whose mean targets [N, K] are given."""
+        values = _number_matrix(frame, self.columns, self.dates, self.history)
+        numeric = self.numbers.transform(np.concatenate([values, *means], axis=1))
+        if self.texts:
+            blocks = [text.transform(frame[text.column]) for text in self.texts]
+            numeric = np.concatenate([numeric, *blocks], axis=1)
         codes = [vocabulary.encode(frame[vocabulary.name]) for vocabulary in self.vocabularies]
         shape = (frame.height, 0)
         categories = np.stack(codes, axis=1) if codes else np.empty(shape, dtype=np.int64)
-        return TableInputs(self.numbers.transform(values), categories)
+        return TableInputs(numeric, categories)
 
     def read(self, frame: pl.DataFrame, source: str = "the rows") -> pl.DataFrame:
         """Type new rows (all text, or typed) as the training file was typed.
 
-        Other columns are left out, and the order of the columns does not matter.
+        Other columns are left out, and the order of the columns does not matter. Where earlier
+        rows count, they must be among these rows.
 
         Raises:
             DataMistake: a feature column is missing, or values are not of its kind.
@@ -89,7 +102,7 @@ class Features:
         file = SourceFile(frame, FileVersion(source, "", 0, frame.height), nowhere)
         typed: list[pl.Series] = []
         problems: list[Problem] = []
-        for column in self.columns:
+        for column in dict.fromkeys((*self.columns, *self._read_beside())):
             if column.name not in frame.columns:
                 problems.append(_missing_column(column, frame.columns, file))
                 continue
@@ -99,7 +112,12 @@ class Features:
             problems += found
         if problems:
             raise DataMistake(problems)
-        return pl.DataFrame(typed)
+        return self.history.added(pl.DataFrame(typed))
+
+    def _read_beside(self) -> tuple[ColumnType, ...]:
+        """Columns that are no features and are read for the past of others."""
+        names = {column.name for column in self.columns}
+        return tuple(column for column in self.history.types if column.name not in names)
 
     def _spelled(self, series: pl.Series) -> pl.Series:
         """Booleans as the training file spelled them: `True` in a CSV written by Python."""
@@ -119,9 +137,16 @@ class Features:
             "columns": [column.to_json() for column in self.columns],
             "cleaning": self.cleaning.to_json(),
             "dates": [[date.column, date.part] for date in self.dates],
+            "history": self.history.to_json(),
+            "means": [means.to_json() for means in self.means],
             "numbers": self.numbers.to_json(),
             "vocabularies": [vocabulary.to_json() for vocabulary in self.vocabularies],
+            "texts": [text.to_json() for text in self.texts],
         }
+
+    def identity(self) -> Json:
+        """What decides every encoded row, for the version of the data."""
+        return {**self.to_json(), "texts": [text.identity() for text in self.texts]}
 
     @classmethod
     def from_json(cls, value: Json) -> Features:
@@ -136,65 +161,91 @@ class Features:
             columns=tuple(ColumnType.from_json(column) for column in value["columns"]),
             cleaning=Cleaning.from_json(value["cleaning"]),
             dates=tuple(DatePart(column, part) for column, part in value["dates"]),
+            history=History.from_json(value["history"]),
+            means=tuple(TargetMeans.from_json(item) for item in value["means"]),
             numbers=NumberState.from_json(value["numbers"]),
             vocabularies=tuple(Vocabulary.from_json(item) for item in value["vocabularies"]),
+            texts=tuple(Terms.from_json(item) for item in value["texts"]),
         )
 
 
+@final
+@dataclass(frozen=True, slots=True)
+class TrainRows:
+    """What features are fitted on: the typed training rows with their past, the columns that become
+    inputs, and what is averaged where a category becomes a mean."""
+
+    frame: pl.DataFrame
+    columns: tuple[ColumnType, ...]
+    cleaning: Cleaning
+    target: TrainTarget
+    history: History = NO_HISTORY
+
+
 def fit_features(
-    train: pl.DataFrame,
-    columns: tuple[ColumnType, ...],
-    cleaning: Cleaning,
-    section: FeaturesSection,
-) -> Features:
-    """Fit on typed training rows. `columns` are the feature columns; those of other kinds than
-    numeric, categorical and datetime must have been left out."""
-    dates = tuple(
-        DatePart(name, part)
-        for name in _names(columns, "datetime")
-        for part in _DATE_PARTS
-        if _date_part(train, DatePart(name, part)).drop_nulls().n_unique() > 1
-    )
-    values = _number_matrix(train, columns, dates)
-    return Features(
+    rows: TrainRows, section: FeaturesSection, written: Mapping[str, Column]
+) -> tuple[Features, TableInputs]:
+    """Fit on the training rows, and encode them. `written` says what is known of single columns.
+
+    A training row is encoded with the mean targets of the folds it is not in.
+    """
+    frame, columns = rows.frame, rows.columns
+    means: list[TargetMeans] = []
+    crossed: list[Floats] = []
+    vocabularies: list[Vocabulary] = []
+    for name in _names(columns, "categorical"):
+        own = _own(section, written, name)
+        vocabulary = fit_vocabulary(frame[name], own.rare_below, own.max_categories)
+        if own.categorical == "codes":
+            vocabularies.append(vocabulary)
+            continue
+        codes, size = vocabulary.encode(frame[name]), vocabulary.cardinality
+        known = fit_means(codes, rows.target.values, size, own.smoothing)
+        means.append(TargetMeans(vocabulary, rows.target.names, known))
+        crossed.append(cross_fitted(codes, rows.target, size, own.smoothing))
+    dates = fit_dates(frame, _names(columns, "datetime"), section.dates)
+    values = _number_matrix(frame, columns, dates, rows.history)
+    values = np.concatenate([values, *crossed], axis=1)
+    sections = [_own(section, written, name) for name in _names(columns, "numeric")]
+    sections += [section] * (values.shape[1] - len(sections))
+    features = Features(
         columns=columns,
-        cleaning=cleaning,
+        cleaning=rows.cleaning,
         dates=dates,
-        numbers=fit_numbers(values, settled(section.numeric), settled(section.impute)),
-        vocabularies=tuple(
-            fit_vocabulary(train[name], section.rare_below, section.max_categories)
-            for name in _names(columns, "categorical")
+        history=rows.history,
+        means=tuple(means),
+        numbers=fit_numbers(
+            values,
+            [settled(own.numeric) for own in sections],
+            [settled(own.impute) for own in sections],
         ),
+        vocabularies=tuple(vocabularies),
+        texts=tuple(fit_terms(frame[name], section.text) for name in _names(columns, "text")),
     )
+    return features, features.encode(frame, crossed)
+
+
+def _own(section: FeaturesSection, written: Mapping[str, Column], name: str) -> FeaturesSection:
+    """The section as it is for one column."""
+    own = written.get(name, Column()).features
+    said = {key: value for key, value in own if value != "inherit"}
+    return section.model_copy(update=said)
 
 
 def _names(columns: tuple[ColumnType, ...], kind: str) -> list[str]:
     return [column.name for column in columns if column.kind == kind]
 
 
-def _date_part(frame: pl.DataFrame, date: DatePart) -> pl.Series:
-    times = frame[date.column].dt
-    match date.part:
-        case "year":
-            return times.year()
-        case "month":
-            return times.month()
-        case "day":
-            return times.day()
-        case "weekday":
-            return times.weekday()
-        case "hour":
-            return times.hour()
-        case _:
-            raise AssertionError(f"no part of a date: {date.part}")
-
-
 def _number_matrix(
-    frame: pl.DataFrame, columns: tuple[ColumnType, ...], dates: tuple[DatePart, ...]
+    frame: pl.DataFrame,
+    columns: tuple[ColumnType, ...],
+    dates: tuple[DatePart, ...],
+    history: History,
 ) -> Floats:
-    """Numeric columns and date parts, float64 [N, F], NaN for missing."""
+    """Numeric columns, date parts and the past, float64 [N, F], NaN for missing."""
     series = [frame[name] for name in _names(columns, "numeric")]
-    series += [_date_part(frame, date) for date in dates]
+    series += [date.values(frame) for date in dates]
+    series += [frame[name] for name in history.names]
     if not series:
         return np.empty((frame.height, 0), dtype=np.float64)
     return np.stack([s.cast(pl.Float64).fill_null(np.nan).to_numpy() for s in series], axis=1)

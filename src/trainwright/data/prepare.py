@@ -20,8 +20,9 @@ from trainwright.contract.data import (
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.hashing import hash_bytes, hash_value
 from trainwright.data.columns import ColumnType, best_typed
-from trainwright.data.features import Features, fit_features
+from trainwright.data.features import Features, TrainRows, fit_features
 from trainwright.data.folds import Folds, cut_folds
+from trainwright.data.history import NO_HISTORY, History, fit_history
 from trainwright.data.moments import moments, time_units
 from trainwright.data.prepared import Prepared
 from trainwright.data.reading import RawTable
@@ -38,6 +39,7 @@ from trainwright.data.splits import (
 )
 from trainwright.data.table import Integers, Part, PartName
 from trainwright.data.target import Classes, Numbers, Target, fit_target
+from trainwright.data.target_means import train_target
 from trainwright.data.values import to_labels
 from trainwright.data.version import data_version
 from trainwright.data.wording import quoted
@@ -54,7 +56,7 @@ def prepare_table(
     Raises:
         DataMistake: the rows cannot be divided so, or groups or time cross the given files.
     """
-    table = _Table.of(raw, section, task)
+    table = _Table.of(raw, section, task, seed)
     if fold_count(section):
         return _prepare_whole(table, seed)
     shares = Shares.of(section.split, raw.facts.given)
@@ -75,7 +77,7 @@ def prepare_fold(
     Raises:
         As `prepare_table`, which has found every mistake before.
     """
-    table = _Table.of(raw, section, task)
+    table = _Table.of(raw, section, task, seed)
     folds = cut_folds(table.typed["train"], section, seed)
     return table.prepared(*_rows_of_fold(folds, number))
 
@@ -135,14 +137,26 @@ class _Table:
     section: TableData
     task: Literal["classification", "regression"]
     columns: tuple[ColumnType, ...]
+    history: History
+    seed: int
 
     @classmethod
     def of(
-        cls, raw: RawTable, section: TableData, task: Literal["classification", "regression"]
+        cls,
+        raw: RawTable,
+        section: TableData,
+        task: Literal["classification", "regression"],
+        seed: int,
     ) -> _Table:
-        """The rows of a section."""
+        """The rows of a section with their past, which is of all rows: a part begins with what the
+        part before ended with."""
         typed = {part: _target_typed(frame, section, task) for part, frame in raw.frames.items()}
-        return cls(raw, typed, section, task, feature_columns(raw.columns, section))
+        history = NO_HISTORY
+        if section.features.history != "off":
+            target = section.target if task == "regression" else ""
+            history = fit_history(section.features.history, typed["train"], raw.columns, target)
+            typed = history.added_to(typed)
+        return cls(raw, typed, section, task, feature_columns(raw.columns, section), history, seed)
 
     def rows_of(self, part: PartName, chosen: Mapping[PartName, Integers]) -> pl.DataFrame:
         """The rows of a part: of its own file, or chosen from the training file."""
@@ -173,14 +187,19 @@ class _Table:
         if checked:
             _check_crossing(report, section)
         target = fit_target(frames["train"][section.target], self.task, section.positive)
-        features = fit_features(frames["train"], self.columns, self.raw.cleaning, section.features)
+        encoded = {part: target.encode(frame[section.target]) for part, frame in frames.items()}
         units = _units(frames, section)
+        known = train_target(
+            target, encoded["train"], units["train"], section.features.folds, self.seed
+        )
+        train = TrainRows(frames["train"], self.columns, self.raw.cleaning, known, self.history)
+        features, train_inputs = fit_features(train, section.features, section.columns)
         parts = {
             part: Part(
                 name=part,
                 frame=frame,
-                inputs=features.transform(frame),
-                target=target.encode(frame[section.target]),
+                inputs=train_inputs if part == "train" else features.transform(frame),
+                target=encoded[part],
                 rows=rows[part],
                 units=units[part],
             )
@@ -203,7 +222,7 @@ def feature_columns(columns: tuple[ColumnType, ...], section: TableData) -> tupl
         is_time = isinstance(section.split, TimeSplit) and column.name == section.split.column
         if column.name in never or (is_time and column.kind != "datetime"):
             continue
-        if column.kind in ("numeric", "categorical", "datetime"):
+        if column.kind in ("numeric", "categorical", "datetime", "text"):
             chosen.append(column)
     return tuple(chosen)
 

@@ -31,7 +31,7 @@ def data_version(
             "cleaning": raw.cleaning.to_json(),
             "missing_target": section.missing_target,
             "split": {part: hash_bytes(r.astype("<i8").tobytes()) for part, r in rows.items()},
-            "features": features.to_json(),
+            "features": features.identity(),
             "target": target.to_json(),
         }
     )

@@ -10,12 +10,13 @@ from typing import assert_never
 
 import numpy as np
 
-from trainwright.contract.data import Features as FeaturesSection
+from trainwright.contract.features import Features as FeaturesSection
 from trainwright.contract.model import Linear
-from trainwright.data.features import Features, fit_features
+from trainwright.data.features import Features, TrainRows, fit_features
 from trainwright.data.pixels import Pixels
 from trainwright.data.prepared import Prepared
 from trainwright.data.table import Floats, Part, TokenInputs, columns_of
+from trainwright.data.target_means import train_target
 from trainwright.data.vocabulary import TextVocabulary
 from trainwright.model.constant import fit_constant
 from trainwright.model.frequencies import fit_frequencies
@@ -25,6 +26,8 @@ from trainwright.predictor.predictor import Predictor
 _LINEAR = Linear(kind="linear", max_iterations=300)
 _LINEAR_OF_PIXELS = Linear(kind="linear", max_iterations=60)
 _MOST_IMAGES = 20_000
+_TERMS = {"reduce": "none", "terms": 300}
+"""A text of the linear one is its commonest terms, whatever it is to the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +95,16 @@ def _of_table(prepared: Prepared, known: Features, section: FeaturesSection) -> 
     """Fit both on the same columns.
 
     The linear one has features of its own, standardised and with medians for missing numbers,
-    because the model's may hold NaN; `section` gives the treatment of rare categories.
+    because the model's may hold NaN; `section` gives the treatment of rare categories, dates and
+    texts.
     """
     train, target = prepared.train, prepared.target
-    chosen = section.model_copy(update={"numeric": "standard", "impute": "median"})
-    features = fit_features(train.frame, known.columns, known.cleaning, chosen)
-    inputs = features.transform(train.frame)
+    text = section.text.model_copy(update=_TERMS)
+    own = {"numeric": "standard", "impute": "median", "categorical": "codes", "text": text}
+    chosen = section.model_copy(update=own)
+    means = train_target(target, train.target, train.units, chosen.folds, seed=0)
+    rows = TrainRows(train.frame, known.columns, known.cleaning, means, known.history)
+    features, inputs = fit_features(rows, chosen, {})
     linear = fit_linear(_LINEAR, inputs, train.target, target.outputs, features.cardinalities)
     spreads = linear.spreads(inputs)
     total = float(spreads.sum()) or 1.0

@@ -116,6 +116,10 @@ def _table(contract: Contract, data: TableData, facts: DataFacts, choosing: Choo
         chosen = (rarer, f"the rarer class, {share:.1%} of the rows")
         data = choosing.take(data, "data", {"positive": chosen})
     features = choosing.take(data.features, "data.features", _features(contract.model))
+    # Said only where there is a text to say it of.
+    told = choosing if any(column.kind == "text" for column in facts.columns) else Choosing()
+    text = told.take(features.text, "data.features.text", _texts(contract.model))
+    features = features.model_copy(update={"text": text})
     split = data.split
     if isinstance(split, AutoSplit):
         kept = {"validation": split.validation, "test": split.test, "folds": split.folds}
@@ -139,6 +143,16 @@ def _features(model: Model) -> dict[str, tuple[Json, str]]:
         case _:
             numeric = ("quantile", "networks learn best from evenly spread numbers")
     return {"numeric": numeric, "impute": ("median", "the model cannot read a missing number")}
+
+
+def _texts(model: Model) -> dict[str, tuple[Json, str]]:
+    match model:
+        case Boosting() | Linear():
+            reason = "the model chooses among terms itself"
+            return {"reduce": ("none", reason), "terms": (300, "each is a column")}
+        case _:
+            reason = "a column for each term would hold most of the weights of the first layer"
+    return {"reduce": ("svd", reason), "terms": (5000, "they are reduced to a few columns")}
 
 
 def _model(model: Model, facts: DataFacts, choosing: Choosing) -> Model:

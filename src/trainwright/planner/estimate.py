@@ -126,7 +126,9 @@ def estimate_run(contract: Contract, facts: DataFacts) -> Estimate:
                 a_row += _NUMBER_BYTES * (2 if column.missing else 1)
             case "categorical":
                 a_row += _CODE_BYTES
-            case "text" | "ignored":
+            case "text":
+                a_row += _NUMBER_BYTES * _text_columns(contract)
+            case "ignored":
                 pass
             case _:
                 assert_never(column.kind)
@@ -143,3 +145,12 @@ def estimate_run(contract: Contract, facts: DataFacts) -> Estimate:
     training = contract.training
     in_epoch = steps_per_epoch(rows, settled(training.effective_batch_size))
     return Estimate(rows, in_epoch, epoch_ends(contract, rows)[-1], held)
+
+
+def _text_columns(contract: Contract) -> int:
+    """At most so many columns does a text become."""
+    data = contract.data
+    if not isinstance(data, TableData):
+        return 0
+    text = data.features.text
+    return text.components if text.reduce == "svd" else settled(text.terms)

@@ -42,7 +42,6 @@ def test_what_this_version_does_is_available(tmp_path: Path) -> None:
         ("data.path=gs://b/x", "data.path", "gs://..."),
         ("data.path=https://h/x", "data.path", "https://..."),
         ("data.num_workers=2", "data.num_workers", "2"),
-        ("data.columns.t={kind: text}", "data.columns.t.kind", "text"),
         ("distributed.strategy=fsdp", "distributed.strategy", "fsdp"),
         ("distributed.num_gpus=2", "distributed.num_gpus", "2"),
         ("distributed.backend=nccl", "distributed.backend", "nccl"),

@@ -86,6 +86,28 @@ def test_only_ways_that_mend_are_named(tmp_path: Path) -> None:
         ("{path: a, columns: {x: {kind: numeric, format: '%Y'}}}", ["data.columns.x.format"]),
         ("{path: a, columns: {x: {format: '%Y'}}}", []),
         ("{path: a, features: {impute: none}}", ["data.features.impute"]),
+        (
+            "{path: a, columns: {x: {features: {impute: none}}}}",
+            ["data.columns.x.features.impute"],
+        ),
+        (
+            "{path: a, columns: {x: {kind: categorical, features: {numeric: log}}}}",
+            ["data.columns.x.features.numeric"],
+        ),
+        (
+            "{path: a, features: {history: {time: t, columns: [v], lags: [1]}}}",
+            ["data.features.history.time"],
+        ),
+        (
+            "{path: a, split: {kind: time, column: t}, features: {history: {time: t, "
+            "columns: [v]}}}",
+            ["data.features.history"],
+        ),
+        (
+            "{path: a, split: {kind: time, column: t}, features: {history: {time: t, "
+            "columns: [v], lags: [24, 1], horizon: 24}}}",
+            ["data.features.history.lags.1"],
+        ),
     ],
 )
 def test_rules_of_data(tmp_path: Path, data: str, found: list[str]) -> None:

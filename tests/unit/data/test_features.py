@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import polars as pl
@@ -13,7 +12,8 @@ from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import QuantileTransformer, StandardScaler
 
 from trainwright.contract.data import Column, RandomSplit, TableData
-from trainwright.contract.data import Features as FeaturesSection
+from trainwright.contract.features import Features as FeaturesSection
+from trainwright.contract.features import Imputing, Scaling
 from trainwright.core.errors import DataMistake
 from trainwright.data.features import Features
 from trainwright.data.prepare import prepare_table
@@ -21,9 +21,6 @@ from trainwright.data.prepared import Prepared
 from trainwright.data.reading import read_table
 from trainwright.data.scaling import fit_numbers
 from trainwright.data.sources import read_source
-
-Scale = Literal["none", "standard", "quantile"]
-Impute = Literal["none", "median", "mean"]
 
 
 def table(rows: int = 120) -> pl.DataFrame:
@@ -44,8 +41,8 @@ def table(rows: int = 120) -> pl.DataFrame:
 def made(
     folder: Path,
     data: pl.DataFrame,
-    scale: Scale = "quantile",
-    impute: Impute = "median",
+    scale: Scaling = "quantile",
+    impute: Imputing = "median",
     rare_below: int = 5,
 ) -> Prepared:
     data.write_csv(folder / "a.csv")
@@ -59,19 +56,22 @@ def made(
     return prepare_table(read_table(section, folder), section, "classification", seed=0)
 
 
-SCALES: list[tuple[Scale, Impute]] = [
+SCALES: list[tuple[Scaling, Imputing]] = [
     ("none", "none"),
     ("none", "mean"),
     ("standard", "median"),
     ("standard", "none"),
     ("quantile", "median"),
     ("quantile", "none"),
+    ("robust", "median"),
+    ("log", "mean"),
+    ("log", "none"),
 ]
 
 
 @pytest.mark.parametrize(("scale", "impute"), SCALES)
 def test_poisoned_validation_and_test_rows_change_nothing_fitted(
-    tmp_path: Path, scale: Scale, impute: Impute
+    tmp_path: Path, scale: Scaling, impute: Imputing
 ) -> None:
     data = table()
     clean = made(tmp_path, data, scale, impute)
@@ -98,7 +98,7 @@ def bits(values: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
 
 
 @pytest.mark.parametrize(("scale", "impute"), SCALES)
-def test_json_keeps_every_bit(tmp_path: Path, scale: Scale, impute: Impute) -> None:
+def test_json_keeps_every_bit(tmp_path: Path, scale: Scaling, impute: Imputing) -> None:
     prepared = made(tmp_path, table(), scale, impute)
     again = Features.from_json(json.loads(json.dumps(prepared.features.to_json())))
     encoded = again.transform(again.read(read_source("a.csv", tmp_path).frame))
@@ -143,8 +143,8 @@ def test_fill_and_quantiles_are_those_of_scikit_learn_to_the_last_bit(rows: int)
     holed[1::9] = np.nan
     for impute in ("median", "mean"):
         fill = SimpleImputer(strategy=impute).fit(holed).statistics_
-        assert (fit_numbers(holed, "none", impute).fill == fill).all()
-    state = fit_numbers(whole, "quantile", "none")
+        assert (fit_numbers(holed, ["none"] * 4, [impute] * 4).fill == fill).all()
+    state = fit_numbers(whole, ["quantile"] * 4, ["none"] * 4)
     reference = QuantileTransformer(
         n_quantiles=min(1000, rows), output_distribution="normal", subsample=200_000, random_state=0
     ).fit(whole)

@@ -10,9 +10,6 @@ import polars as pl
 import pytest
 
 from trainwright.contract.data import (
-    Features as FeaturesSection,
-)
-from trainwright.contract.data import (
     GroupSplit,
     RandomSplit,
     Split,
@@ -20,6 +17,7 @@ from trainwright.contract.data import (
     TableData,
     TimeSplit,
 )
+from trainwright.contract.features import Features as FeaturesSection
 from trainwright.core.errors import DataMistake
 from trainwright.data.prepare import prepare_table, read_part
 from trainwright.data.prepared import Prepared

@@ -15,7 +15,7 @@ from trainwright.contract.data import (
     TableData,
     TimeSplit,
 )
-from trainwright.core.errors import DataMistake, NotAvailable, Problem
+from trainwright.core.errors import DataMistake, Problem
 from trainwright.data.reading import RawTable, read_table
 
 
@@ -171,9 +171,10 @@ def test_dates_mixed_with_a_few_words(tmp_path: Path) -> None:
     assert problems(tmp_path, text, columns={"d": Column(kind="datetime")}) == [problem]
 
 
-def test_text_features_are_not_available(tmp_path: Path) -> None:
-    with pytest.raises(NotAvailable, match="not available in this version"):
-        read(tmp_path, rows("a,y", "x,n", "z,y"), columns={"a": Column(kind="text")})
+def test_a_text_is_read_as_one_where_the_contract_says_so(tmp_path: Path) -> None:
+    lines = [f"the {word} walks over the bridge again,{at % 2}" for at, word in enumerate("abcdef")]
+    found = read(tmp_path, rows("a,y", *lines), columns={"a": Column(kind="text")})
+    assert [column.kind for column in found.columns] == ["text"]
 
 
 def test_problems_of_all_columns_come_at_once(tmp_path: Path) -> None:

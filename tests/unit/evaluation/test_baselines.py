@@ -6,7 +6,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from trainwright.contract.data import Features, RandomSplit, TableData
+from trainwright.contract.data import RandomSplit, TableData
+from trainwright.contract.features import Features
 from trainwright.contract.metric import Metric
 from trainwright.data.prepare import prepare_table
 from trainwright.data.prepared import Prepared

@@ -7,7 +7,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from trainwright.contract.data import Features, StratifiedSplit, TableData
+from trainwright.contract.data import StratifiedSplit, TableData
+from trainwright.contract.features import Features
 from trainwright.core.errors import DataMistake, Mistake
 from trainwright.core.files import read_json
 from trainwright.data.prepare import prepare_table

@@ -1,0 +1,92 @@
+"""The contract of the guide on features: trained, judged, predicted with, killed and resumed."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+pytest.importorskip("torch")
+
+import trainwright as tw
+from canary import Killed
+from contract_runs import bits, train
+from trainwright.core.errors import DataMistake
+from trainwright.run.evaluate import evaluate_rows, predict_rows
+from trainwright.tracking.folder import RunFolder
+
+pytestmark = pytest.mark.torch
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "guide" / "features.md"
+WORDS = ("sunny", "rainy", "market", "closed", "holiday", "sale")
+
+
+def sales(file: Path, days: int = 150) -> None:
+    draw = np.random.default_rng(2)
+    rows = days * 2
+    day = np.arange(rows) // 2
+    level = 20 + 5 * np.sin(2 * np.pi * day / 7) + 8 * (np.arange(rows) % 2)
+    dates = pl.Series(day).cast(pl.Int32).cast(pl.Date).dt.offset_by("50y")
+    pl.DataFrame(
+        {
+            "day": dates.cast(pl.String),
+            "shop": ["north" if v % 2 else "south" for v in range(rows)],
+            "weekday_name": dates.dt.strftime("%A"),
+            "price": np.round(np.exp(draw.normal(2, 1, rows)), 2),
+            "note": [" ".join(WORDS[v] for v in draw.integers(0, 6, 4)) for _ in range(rows)],
+            "sold": np.round(level + draw.normal(0, 1, rows), 2),
+        }
+    ).write_csv(file)
+
+
+@pytest.fixture
+def contract(tmp_path: Path) -> Path:
+    (text,) = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
+    (tmp_path / "contract.yaml").write_text(text)
+    sales(tmp_path / "sales.csv")
+    return tmp_path / "contract.yaml"
+
+
+@pytest.mark.parametrize(
+    "model", ["model={kind: mlp, hidden: [16]}", "model={kind: linear}", "model={kind: boosting}"]
+)
+def test_it_trains_judges_and_predicts_the_same_from_its_bundle(
+    contract: Path, tmp_path: Path, model: str
+) -> None:
+    if "mlp" not in model:
+        text = contract.read_text()
+        contract.write_text(re.sub(r"training: .*\n", "", text))
+    result = tw.train(contract, runs=tmp_path / "runs", overrides=[model, "metric.resamples=100"])
+    file = tmp_path / "sales.csv"
+    frame = pl.read_csv(file)
+    predicted = predict_rows(RunFolder(result.folder), file)
+    assert len(predicted) == len(frame)
+    # The judged rows are the file's last; their error is the verdict's, so they were encoded alike.
+    judged = evaluate_rows(RunFolder(result.folder), file)
+    rows = result.evaluation.rows
+    last = frame.tail(rows)["sold"].to_numpy() - predicted.tail(rows)["prediction"].to_numpy()
+    assert np.sqrt((last**2).mean()) == pytest.approx(
+        result.evaluation.metrics["rmse"].value, rel=1e-6
+    )
+    assert judged.evaluation.rows == len(frame)
+    again = tw.load(result.folder / "bundle").predict(frame)
+    assert again.equals(predicted)
+    with pytest.raises(DataMistake, match="no row has an earlier row"):
+        tw.load(result.folder / "bundle").predict(frame.tail(1))
+
+
+@pytest.mark.parametrize("death", [1, 5])
+def test_a_killed_run_goes_on_to_the_same_bits(contract: Path, death: int) -> None:
+    steps = ("training.checkpointing.save_every_n_steps=2", "training.batch_size=32")
+    whole = train(contract, "whole", *steps)
+    with pytest.raises(Killed):
+        train(contract, "cut", *steps, dies_at=death)
+    resumed = train(contract, "cut", *steps)
+    assert bits(whole) == bits(resumed)
+    assert whole.ready.prepared.version == resumed.ready.prepared.version
+    names = whole.ready.prepared.table.numeric_names
+    assert {"sold (lag 7)", "price (std of 28)", "shop (mean)", "day (weekday sin)"} <= set(names)
+    assert "note (direction 8)" not in names[:8]
