@@ -16,7 +16,7 @@ def check_contract(contract: Path, overrides: Sequence[str], runs: Path, *, as_j
     """Print what was decided and what the checks found; mistakes are raised, all at once."""
     request = Request(contract, overrides, runs)
     ready = make_ready(request, Stages(), screen_on_stderr())
-    findings = preflight(ready.plan, ready.prepared, runs)
+    findings = preflight(ready.plan, ready.raw, ready.prepared, runs)
     if as_json:
         show_json(
             {

@@ -26,6 +26,8 @@ weights_app = typer.Typer(
     help="Weights as plain safetensors.", no_args_is_help=True, rich_markup_mode=None
 )
 app.add_typer(weights_app, name="weights")
+data_app = typer.Typer(help="Look at data.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(data_app, name="data")
 
 ContractPath = Annotated[Path, typer.Argument(metavar="CONTRACT", help="The contract's file.")]
 Overrides = Annotated[
@@ -222,6 +224,23 @@ def unpin(run: RunName, step: Step, runs: Runs = _RUNS) -> None:
     from trainwright.cli.keeping import let_go
 
     let_go(run, runs, step)
+
+
+@data_app.command("check")
+def check_data(
+    source: Annotated[
+        Path, typer.Argument(metavar="DATA|CONTRACT", help="A data file, or a contract.")
+    ],
+    target: Annotated[str, typer.Option(metavar="COLUMN", help="The column to predict.")] = "",
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Leave out what sorts, searches or fits.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Look for duplicates, leaks, wrong values, label errors and other faults in data."""
+    from trainwright.cli.quality import check_quality
+
+    raise typer.Exit(check_quality(source, target, quick=quick, as_json=as_json))
 
 
 @weights_app.command("export")

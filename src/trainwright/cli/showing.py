@@ -47,7 +47,7 @@ def show_result(result: Result, following: Sequence[str], *, as_json: bool) -> N
     if as_json:
         show_json(result.to_json())
         return
-    console = _console()
+    console = results_console()
     if console.is_terminal:
         console.print()
     say("scores", _against_baselines(result))
@@ -95,7 +95,7 @@ def _command(verb: str, runs: Path, *words: str) -> list[str]:
 
 def say(label: str, text: str, style: str = "") -> None:
     """A labelled text on stdout; on a terminal its further lines stand below its first."""
-    console = _console()
+    console = results_console()
     if not console.is_terminal:
         say_whole(label, text)
         return
@@ -108,7 +108,7 @@ def say(label: str, text: str, style: str = "") -> None:
 
 def say_whole(label: str, text: str) -> None:
     """A labelled text that is copied from the screen: it is never broken."""
-    _console().print(labelled(label, text), markup=False, highlight=False, soft_wrap=True)
+    results_console().print(labelled(label, text), markup=False, highlight=False, soft_wrap=True)
 
 
 def _verdict_table(result: Result, console: Console) -> Table:
@@ -133,7 +133,7 @@ def show_runs(runs: Path, *, as_json: bool) -> None:
     if as_json:
         show_json([run.to_json() for run in found])
         return
-    console = _console()
+    console = results_console()
     if not found:
         console.print(f"no runs in {runs}", markup=False, highlight=False)
         return
@@ -148,7 +148,7 @@ def show_runs(runs: Path, *, as_json: bool) -> None:
 
 def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Rows of texts below their headings; all columns but the last hold numbers."""
-    console = _console()
+    console = results_console()
     table = Table(box=ROUNDED if console.is_terminal else None, pad_edge=console.is_terminal)
     for name in columns[:-1]:
         table.add_column(name, justify="right", no_wrap=True)
@@ -185,7 +185,8 @@ def show_one_run(run: str, runs: Path, *, as_json: bool) -> None:
         show_result(read_judged(folder), following, as_json=False)
 
 
-def _console() -> Console:
+def results_console() -> Console:
+    """Where results go: as wide as the terminal, wide enough for a table without one."""
     width = None if sys.stdout.isatty() else _WIDTH_WITHOUT_TERMINAL
     return Console(file=sys.stdout, width=width)
 

@@ -9,6 +9,7 @@ from pydantic import Field, Tag
 from trainwright.contract.features import ColumnFeatures, Features
 from trainwright.contract.feeding import Feeding
 from trainwright.contract.images import ImageData
+from trainwright.contract.quality import Quality
 from trainwright.contract.section import (
     Auto,
     Fraction,
@@ -36,6 +37,21 @@ class Column(Section):
 
     features: ColumnFeatures = ColumnFeatures()
     """How this column becomes numbers, where that is not as `data.features` says."""
+
+    range: Literal["any"] | tuple[float, float] = "any"
+    """The least and the largest number that a value may be, both included; `any` asks nothing."""
+
+    allowed: tuple[str, ...] = ()
+    """The values that may stand here; empty asks nothing."""
+
+    pattern: str = ""
+    """A regular expression that a whole value must match; empty asks nothing."""
+
+    unique: bool = False
+    """Whether every value may stand in one row only."""
+
+    nullable: bool = True
+    """Whether a value may be missing."""
 
 
 class _Folded(Section):
@@ -226,6 +242,9 @@ class TableData(Feeding):
 
     features: Features = Features()
     """How columns become numbers."""
+
+    quality: Quality = Quality()
+    """Which faults are looked for, and what happens to them."""
 
 
 Data = Annotated[

@@ -1,8 +1,10 @@
-"""The kinds of faults that are looked for in data."""
+"""`data.quality`: the faults that are looked for in data."""
 
 from __future__ import annotations
 
 from typing import Literal
+
+from trainwright.contract.section import Section
 
 FindingKind = Literal[
     "exact_duplicates",
@@ -38,6 +40,7 @@ FindingKind = Literal[
     "long_text",
     "repeated_text",
     "markup",
+    "line_breaks",
     "mojibake",
     "other_language",
     "blank_image",
@@ -50,3 +53,11 @@ FindingKind = Literal[
     "disk",
 ]
 """What a finding is about. The guide to data quality says what each means and what can be done."""
+
+
+class Quality(Section):
+    """Which faults are looked for in the data before a training, and what happens to them."""
+
+    look: Literal["all", "quick"] = "all"
+    """`quick` leaves out what sorts, searches or fits something: near duplicates, numbers in two
+    units, isolated rows, other languages and label errors. Tables only."""

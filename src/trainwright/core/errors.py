@@ -13,7 +13,8 @@
     ├── RunLocked               15   another process owns the run folder
     └── Interrupted             75   stopped before its end; can be resumed
 
-0 is done with the verdict met; 3 is done with the verdict missed or undecided (no error).
+0 is done with the verdict met; 3 is done with the verdict missed or undecided, 4 is data checked
+and errors found in it (no errors of ours).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from typing import ClassVar
 
 EXIT_DONE = 0
 EXIT_VERDICT_NOT_MET = 3
+EXIT_DATA_FAULTY = 4
 
 
 @dataclass(frozen=True, slots=True)

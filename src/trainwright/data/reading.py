@@ -87,8 +87,8 @@ def read_table(section: TableData, folder: Path) -> RawTable:
         DataMistake: with every problem that could be found at once.
         NotAvailable: the section asks for what this version does not do.
     """
-    sources = _read_sources(section, folder)
-    problems = _name_problems(section, sources)
+    sources = read_sources(section, folder)
+    problems = name_problems(section, sources)
     if problems:
         raise DataMistake(problems)
     cleaning = Cleaning.of(section)
@@ -111,7 +111,12 @@ def read_table(section: TableData, folder: Path) -> RawTable:
     return _raw(sources, frames, columns, target, cleaning, written)
 
 
-def _read_sources(section: TableData, folder: Path) -> dict[PartName, SourceFile]:
+def read_sources(section: TableData, folder: Path) -> dict[PartName, SourceFile]:
+    """The file of each part that has one, before any cleaning.
+
+    Raises:
+        DataMistake: with every problem of every file.
+    """
     first = "path" if section.path or not section.train_path else "train_path"
     wanted: list[tuple[PartName, str, str]] = [
         ("train", f"data.{first}", section.path or section.train_path),
@@ -160,7 +165,7 @@ def _row_problems(source: SourceFile, part: PartName, path: str) -> list[Problem
     ]
 
 
-def _name_problems(section: TableData, sources: Mapping[PartName, SourceFile]) -> list[Problem]:
+def name_problems(section: TableData, sources: Mapping[PartName, SourceFile]) -> list[Problem]:
     """Columns that the contract names and the training file has not, and columns of the training
     file that other files lack."""
     source = sources["train"]

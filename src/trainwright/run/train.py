@@ -76,8 +76,11 @@ def _train(request: Request, screen: Screen, flag: StopFlag, wake: Callable[[], 
 
 
 def _look(ready: Ready, request: Request, started: StartedRun) -> list[str]:
-    """Record what the checks find before budget is spent; what a person should look at."""
-    findings = preflight(ready.plan, ready.prepared, request.runs)
+    """Record what the checks find before budget is spent; what a person should look at. A run that
+    goes on has the data that was looked at before."""
+    if request.resume and started.folder.preflight.is_file():
+        return []
+    findings = preflight(ready.plan, ready.raw, ready.prepared, request.runs)
     write_json(started.folder.preflight, [finding.to_json() for finding in findings])
     return [finding.message for finding in findings if finding.severity != "info"]
 

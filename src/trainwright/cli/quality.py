@@ -1,0 +1,71 @@
+"""`data check`: what is wrong with the data, as a table or as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.box import ROUNDED
+from rich.table import Table
+from rich.text import Text
+
+from trainwright.cli.showing import results_console, say, screen_on_stderr, show_json
+from trainwright.core.errors import EXIT_DATA_FAULTY, EXIT_DONE
+from trainwright.data.quality.collect import Effort
+from trainwright.data.quality.finding import Finding, findings_json
+from trainwright.data.wording import some
+from trainwright.run.quality import check_contract_data, check_file
+from trainwright.run.summary import labelled
+
+_STYLE = {"error": "bold red", "warning": "yellow", "info": "dim"}
+_CONTRACTS = (".yaml", ".yml")
+_ROWS_SHOWN = 4
+
+
+def check_quality(source: Path, target: str, *, quick: bool, as_json: bool) -> int:
+    """Print every finding; the exit code is 4 if one is an error, else 0."""
+    screen = screen_on_stderr()
+    effort: Effort = "quick" if quick else "all"
+
+    def tell(what: str) -> None:
+        screen.say(labelled("look for", what))
+
+    if source.suffix in _CONTRACTS:
+        findings = check_contract_data(source, target, effort, tell)
+    else:
+        findings = check_file(source, target, effort, tell)
+    if as_json:
+        show_json(findings_json(findings))
+    else:
+        show_findings(findings)
+    faulty = any(finding.severity == "error" for finding in findings)
+    return EXIT_DATA_FAULTY if faulty else EXIT_DONE
+
+
+def show_findings(findings: Sequence[Finding]) -> None:
+    """The findings as a table, the worst first."""
+    if not findings:
+        say("ok", "nothing was found")
+        return
+    console = results_console()
+    table = Table(box=ROUNDED if console.is_terminal else None, pad_edge=console.is_terminal)
+    table.add_column("severity", no_wrap=True)
+    table.add_column("kind", no_wrap=True)
+    table.add_column("count", justify="right", no_wrap=True)
+    table.add_column("rows", overflow="fold")
+    table.add_column("what", overflow="fold", ratio=1)
+    for finding in findings:
+        table.add_row(
+            Text(finding.severity, style=_STYLE[finding.severity]),
+            finding.kind,
+            f"{finding.count:,}",
+            some(finding.rows, _ROWS_SHOWN, finding.count) if finding.rows else "",
+            Text(f"{finding.message}\nfix: {finding.fix}" if finding.fix else finding.message),
+        )
+    console.print(table)
+    counts = [
+        f"{number} {name}{'s' * (number != 1 and name != 'info')}"
+        for name in _STYLE
+        if (number := sum(finding.severity == name for finding in findings))
+    ]
+    say("found", ", ".join(counts))

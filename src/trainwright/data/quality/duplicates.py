@@ -1,0 +1,111 @@
+"""Rows that stand in the data more than once, and equal rows with different labels."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import polars as pl
+
+from trainwright.data.quality.examined import Examined
+from trainwright.data.quality.finding import Finding
+from trainwright.data.table import Integers
+
+
+def exact_duplicates(data: Examined) -> list[Finding]:
+    """Rows that equal an earlier row in every column but identifiers, and those of them that stand
+    outside training and equal a training row."""
+    names = compared(data)
+    if not names or len(data) < 2:
+        return []
+    first = first_of_each(frame_of(data, names))
+    copies = np.flatnonzero(first != np.arange(len(data)))
+    found = []
+    if len(copies):
+        originals = len(np.unique(first[copies]))
+        found.append(
+            Finding(
+                "exact_duplicates",
+                "warning",
+                f"{len(copies):,} rows repeat an earlier row ({originals:,} different rows)",
+                len(copies),
+                data.places(copies),
+                fix="data.quality.actions: {exact_duplicates: drop} keeps the first in training",
+            )
+        )
+    return found + across_parts(data, first, "exact_duplicates", "equal")
+
+
+def across_parts(
+    data: Examined,
+    group: Integers,
+    kind: Literal["exact_duplicates", "near_duplicates"],
+    verb: str,
+) -> list[Finding]:
+    """Rows outside training whose group (int64 [N]) has a training row too."""
+    trained = np.unique(group[data.parts == 0])
+    crossing = np.flatnonzero((data.parts != 0) & np.isin(group, trained))
+    if not len(crossing):
+        return []
+    held = int((data.parts != 0).sum())
+    return [
+        Finding(
+            kind,
+            "warning",
+            f"{len(crossing):,} of {held:,} validation and test rows {verb} a training row: their "
+            "score is not one for new rows",
+            len(crossing),
+            data.places(crossing),
+            fix=f"data.quality.actions: {{{kind}: drop}} takes such rows out of training",
+        )
+    ]
+
+
+def conflicting_labels(data: Examined) -> list[Finding]:
+    """Rows that are equal in every feature and differ in their class."""
+    names = [name for name in compared(data) if name != data.target]
+    if data.task != "classes" or not names or len(data) < 2:
+        return []
+    first = first_of_each(frame_of(data, names))
+    table = pl.DataFrame({"group": first, "label": data.labels})
+    split = table.select((pl.col("label").n_unique().over("group") > 1).alias("x"))["x"]
+    rows = split.arg_true()
+    if not len(rows):
+        return []
+    groups = table.filter(split)["group"].n_unique()
+    share = len(rows) / len(data)
+    return [
+        Finding(
+            "conflicting_labels",
+            "warning" if share > 0.001 else "info",
+            f"{len(rows):,} rows in {groups:,} groups are equal in every feature and have "
+            "different classes: no model can get all of them right",
+            len(rows),
+            data.places(rows),
+            (data.target,),
+            "look at them: labels may be swapped, or a telling column is missing",
+        )
+    ]
+
+
+def compared(data: Examined) -> list[str]:
+    """The columns in which rows are compared: an identifier would hide every copy."""
+    return [
+        look.name
+        for look in data.looks
+        if look.kind not in ("nested", "empty") and not look.reason.startswith("identifier")
+    ]
+
+
+def frame_of(data: Examined, names: list[str]) -> pl.DataFrame:
+    """The typed values of these columns; cells that are not of their column's type stay cells."""
+    looks = [look for look in data.looks if look.name in set(names)]
+    return pl.DataFrame([look.cells if len(look.bad) else look.values for look in looks])
+
+
+def first_of_each(frame: pl.DataFrame) -> Integers:
+    """The first row [N] that each row is equal to; its own number where it is the first. Equal
+    means equal, not equal hashes."""
+    numbered = frame.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("\x00row"))
+    first = numbered.select(pl.col("\x00row").first().over(frame.columns))
+    return first.to_series().to_numpy()

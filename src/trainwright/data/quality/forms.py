@@ -1,0 +1,273 @@
+"""How values are written: numbers and dates in several ways, one label in several spellings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Set
+
+import numpy as np
+import polars as pl
+
+from trainwright.data.quality.examined import Examined, Look
+from trainwright.data.quality.finding import Finding
+from trainwright.data.values import DATE_FORMATS, to_labels, to_numbers
+from trainwright.data.wording import quoted, some
+
+_HALF = 0.5
+_MOSTLY = 0.9
+_FEWEST = 5
+_MOST_SPELLINGS = 2000
+_FIRST = 2000
+_SIBLINGS = 3
+_YES, _NO = frozenset({"yes", "y", "true"}), frozenset({"no", "n", "false"})
+
+DECIMAL_COMMA = r"^[+-]?\d+,\d+$|^[+-]?\d{1,3}(\.\d{3})+,\d+$"
+THOUSANDS = r"^[+-]?\d{1,3}(,\d{3})+(\.\d+)?$"
+WITH_UNIT = r"^[+-]?\d+(?:[.,]\d+)?\s*(\p{L}{1,5}|[%°€$£¥]\p{L}?)$|^([€$£¥])\s*\d+(?:[.,]\d+)?$"
+
+
+def wrong_type(data: Examined) -> list[Finding]:
+    """Numbers and dates among which other words stand, and numbers that the file holds as text."""
+    return [finding for look in _kept(data) for finding in _wrong_type(data, look)]
+
+
+def _wrong_type(data: Examined, look: Look) -> Iterator[Finding]:
+    present = len(look.cells) - look.cells.null_count()
+    if len(look.bad) and look.kind in ("numeric", "datetime"):
+        yield _wrong(data, look, look.bad, f"a {look.kind} column holds")
+        return
+    if look.cells.dtype != pl.String or not present:
+        return
+    numbers = to_numbers(look.cells)
+    if look.kind == "numeric" and _has_types(data):
+        rows = look.cells.is_not_null().arg_true().cast(pl.Int64).to_numpy()
+        yield _finding(data, look, rows, f"{look.name!r} holds numbers as text, in every row")
+    elif look.kind != "numeric" and _HALF * present <= present - len(numbers.bad) < present:
+        yield _wrong(data, look, numbers.bad, "most values are numbers, and it holds")
+    elif look.kind != "numeric":
+        yield from _commas(data, look, present)
+
+
+def _commas(data: Examined, look: Look, present: int) -> Iterator[Finding]:
+    for pattern, what in ((DECIMAL_COMMA, "a decimal comma"), (THOUSANDS, "commas of thousands")):
+        comma = look.cells.str.contains(pattern).fill_null(False)
+        count = int(comma.sum())
+        if count >= _MOSTLY * present:
+            rows = comma.arg_true().cast(pl.Int64).to_numpy()
+            text = f"{look.name!r} holds numbers with {what}, which are read as words"
+            yield _finding(data, look, rows, text)
+            return
+
+
+def _wrong(data: Examined, look: Look, bad: np.ndarray, what: str) -> Finding:
+    spellings = look.cells.gather(bad).cast(pl.String).unique(maintain_order=True).to_list()
+    text = f"{look.name!r}: {what} {quoted(spellings)} in {len(bad):,} rows"
+    return _finding(data, look, bad, text)
+
+
+def _finding(data: Examined, look: Look, rows: np.ndarray, message: str) -> Finding:
+    return Finding(
+        "wrong_type",
+        "warning",
+        message,
+        len(rows),
+        data.places(rows),
+        (look.name,),
+        "mend the file, add a spelling to data.missing_values, or set the column's kind",
+    )
+
+
+def mixed_formats(data: Examined) -> list[Finding]:
+    """Columns that write numbers with a decimal point here and a comma there, or dates in several
+    ways. The rows are those of the rarer ways."""
+    found = []
+    for look in _kept(data):
+        if look.cells.dtype != pl.String or len(look.cells) == look.cells.null_count():
+            continue
+        ways = _number_ways(look.cells) or _date_ways(look.cells)
+        if len(ways) < 2:
+            continue
+        common, *rarer = sorted(ways.items(), key=lambda pair: -int(pair[1].sum()))
+        others = pl.DataFrame([mask.alias(str(i)) for i, (_, mask) in enumerate(rarer)])
+        rows = others.select(pl.any_horizontal(pl.all())).to_series() & ~common[1]
+        counts = [f"{name} in {int(mask.sum()):,}" for name, mask in (common, *rarer)]
+        found.append(
+            Finding(
+                "mixed_formats",
+                "warning",
+                f"{look.name!r} is written in several ways: {some(counts)} rows",
+                int(rows.sum()),
+                data.places(rows),
+                (look.name,),
+                "write all of them alike; data.columns.<name>.format says how a date is written",
+            )
+        )
+    return found
+
+
+def odd_flags(data: Examined) -> list[Finding]:
+    """Columns of 0 and 1 among at least three that say yes and no."""
+    two = [look for look in _kept(data) if look.values.drop_nulls().n_unique() == 2]
+    words = [look for look in two if look.kind == "categorical" and _says(look, _YES, _NO)]
+    numbers = [look for look in two if look.kind == "numeric" and _says(look, {"1"}, {"0"})]
+    if len(words) < _SIBLINGS or not numbers or len(numbers) > len(words):
+        return []
+    names = tuple(look.name for look in numbers if look.name != data.target)
+    text = f"{quoted(names)} is 0 and 1 where {quoted((look.name for look in words), 3)} say yes/no"
+    return [Finding("mixed_formats", "info", text, len(names), columns=names)] if names else []
+
+
+def _says(look: Look, yes: Set[str], no: Set[str]) -> bool:
+    values = {value.lower() for value in to_labels(look.values).drop_nulls().unique().to_list()}
+    return len(values & yes) == 1 and len(values & no) == 1
+
+
+def _number_ways(cells: pl.Series) -> dict[str, pl.Series]:
+    """The ways of writing a number that a column of numbers uses, with the rows of each."""
+    present = cells.is_not_null()
+    ways = {
+        "decimal point": cells.str.contains(r"^[+-]?\d+(\.\d+)?([eE][+-]?\d+)?$"),
+        "decimal comma": cells.str.contains(DECIMAL_COMMA),
+        "commas of thousands": cells.str.contains(THOUSANDS),
+    }
+    ways["decimal comma"] &= ~ways["commas of thousands"]
+    ways = {name: mask.fill_null(False) for name, mask in ways.items()}
+    total = sum(int(mask.sum()) for mask in ways.values())
+    if total < _MOSTLY * int(present.sum()) or int(ways["decimal point"].sum()) == total:
+        return {}
+    return {name: mask for name, mask in ways.items() if mask.any()}
+
+
+def _date_ways(cells: pl.Series) -> dict[str, pl.Series]:
+    """The formats that together read nearly every value, the commonest first; none where one does,
+    or where the values are no dates."""
+    first = cells.drop_nulls().unique(maintain_order=True)
+    sample = first.head(_FIRST)
+    if not len(sample) or not sample.str.contains(r"\d").all():
+        return {}
+    shape = sample.str.contains(r"^\d{1,4}[-/. ]\p{L}{3}|^\d{1,4}[-/.]\d{1,2}[-/.]\d|^\p{L}{3} \d")
+    if float(shape.to_numpy().mean()) < _MOSTLY:
+        return {}
+    ways: dict[str, pl.Series] = {}
+    left = first
+    while len(left):
+        read = {form: left.filter(_reads(left, form)) for form in DATE_FORMATS}
+        form = max(read, key=lambda name: len(read[name]))
+        if not len(read[form]):
+            break
+        ways[form] = cells.is_in(read[form].implode()).fill_null(False)
+        left = left.filter(~_reads(left, form))
+    total = sum(int(mask.sum()) for mask in ways.values())
+    return ways if total >= _MOSTLY * len(cells.drop_nulls()) else {}
+
+
+def _reads(cells: pl.Series, form: str) -> pl.Series:
+    return cells.str.to_datetime(form, strict=False, time_unit="us", ambiguous="null").is_not_null()
+
+
+def units_as_text(data: Examined) -> list[Finding]:
+    """Numbers that are written with their unit; worse, with several units."""
+    found = []
+    for look in _kept(data):
+        if look.cells.dtype != pl.String or look.kind == "numeric":
+            continue
+        units = look.cells.str.extract_groups(WITH_UNIT)
+        unit = units.struct.field("1").fill_null(units.struct.field("2")).alias("unit")
+        counts = unit.drop_nulls().value_counts(sort=True)
+        present = len(look.cells) - look.cells.null_count()
+        if not counts.height or int(counts["count"].sum()) < _HALF * present:
+            continue
+        if counts.height > 1:
+            names, common = counts["unit"].to_list(), counts["unit"][0]
+            rows = (unit.is_not_null() & (unit != common)).fill_null(False)
+            text = f"{look.name!r} mixes units: {quoted(names)}"
+            found.append(
+                Finding(
+                    "mixed_units", "error", text, int(rows.sum()), data.places(rows), (look.name,),
+                    "turn all of them into one unit",
+                )
+            )  # fmt: skip
+        else:
+            rows = unit.is_not_null().arg_true().cast(pl.Int64).to_numpy()
+            text = f"{look.name!r} holds numbers with the unit {counts['unit'][0]!r}"
+            found.append(_finding(data, look, rows, text))
+    return found
+
+
+def variant_spellings(data: Examined) -> list[Finding]:
+    """Words that differ only in case, blanks, a hyphen or a full stop at the end: one category in
+    several spellings. The rows are those of the rarer spellings."""
+    found = []
+    for look in _kept(data):
+        values = look.values
+        if look.kind != "categorical" or values.n_unique() > _MOST_SPELLINGS:
+            continue
+        counts = values.drop_nulls().value_counts(sort=True)
+        counts = counts.with_columns(_folded(pl.col(look.name)).alias("\x00folded"))
+        first = pl.col(look.name).first().over("\x00folded")
+        rarer = counts.filter(pl.col(look.name) != first)
+        if not rarer.height:
+            continue
+        pairs = counts.with_columns(first.alias("\x00first")).filter(
+            pl.col(look.name) != pl.col("\x00first")
+        )
+        shown = [
+            f"{one!r} for {other!r}"
+            for one, other in zip(pairs[look.name], pairs["\x00first"], strict=True)
+        ]
+        rows = values.is_in(rarer[look.name].implode()).fill_null(False)
+        is_target = look.name == data.target
+        found.append(
+            Finding(
+                "variant_spellings",
+                "error" if is_target else "warning",
+                f"{look.name!r} has one value in several spellings: {some(shown, 3)}",
+                int(rows.sum()),
+                data.places(rows),
+                (look.name,),
+                f"data.columns.{look.name}.values: {{spelling: right spelling}}",
+            )
+        )
+    return found
+
+
+def _folded(values: pl.Expr) -> pl.Expr:
+    folded = values.str.to_lowercase().str.strip_chars()
+    folded = folded.str.replace(r"[.,;:!]+$", "").str.replace_all(r"[\s_-]+", " ")
+    return pl.when(folded.str.contains(r"\p{L}")).then(folded).otherwise(values)
+
+
+def surrounding_spaces(data: Examined) -> list[Finding]:
+    """Columns whose cells begin or end with blanks, or hold nothing else."""
+    around, blank = [], []
+    rows: list[tuple[int, ...]] = []
+    for series in data.raw.get_columns():
+        if series.dtype != pl.String:
+            continue
+        stripped = series.str.strip_chars()
+        strange = ((series != stripped) & (stripped != "")).fill_null(False)
+        empty = ((series != "") & (stripped == "")).fill_null(False)
+        if strange.any():
+            around.append(series.name)
+            rows.append(data.places(strange))
+        if empty.any():
+            blank.append((series.name, data.places(empty)))
+    found = []
+    if around:
+        every = sorted({row for each in rows for row in each})
+        text = f"cells of {quoted(around)} begin or end with blanks, which are taken off"
+        found.append(
+            Finding("surrounding_spaces", "info", text, len(every), tuple(every), tuple(around))
+        )
+    for name, places in blank:
+        text = f"{len(places):,} cells of {name!r} hold nothing but blanks: they count as missing"
+        found.append(Finding("surrounding_spaces", "info", text, len(places), places, (name,)))
+    return found
+
+
+def _kept(data: Examined) -> list[Look]:
+    return [look for look in data.looks if look.name not in data.left_out]
+
+
+def _has_types(data: Examined) -> bool:
+    """Whether the file knows types: in text files every column is text."""
+    return any(dtype != pl.String for dtype in data.raw.dtypes)

@@ -1,0 +1,121 @@
+"""Values that are not there, and whether their absence says something about the target."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import chdtrc, erfc
+
+from trainwright.data.quality.examined import Examined, Look
+from trainwright.data.quality.finding import Finding
+from trainwright.data.table import Floats
+
+_MANY = 0.5
+_RARELY_BY_CHANCE = 0.001
+_FEWEST = 10
+_DIFFERENCE = 0.02
+_CLASSES = 100
+
+
+def missing(data: Examined) -> list[Finding]:
+    """Columns with missing values, the emptiest first."""
+    found = []
+    for look in data.looks:
+        count = look.cells.null_count()
+        if not count or look.name in data.left_out:
+            continue
+        share = count / len(data)
+        is_target = look.name == data.target
+        found.append(
+            Finding(
+                "missing",
+                "error" if is_target else "warning" if share > _MANY else "info",
+                f"{look.name!r} is missing in {count:,} of {len(data):,} rows ({share:.1%})",
+                count,
+                data.places(look.cells.is_null()),
+                (look.name,),
+                "data.missing_target: drop leaves these rows out"
+                if is_target
+                else "features.impute fills numbers in; a category of its own stands for a missing "
+                "word; data.quality.actions: {missing: drop} leaves training rows out",
+            )
+        )
+    return sorted(found, key=lambda finding: -finding.count)
+
+
+def missing_not_at_random(data: Examined) -> list[Finding]:
+    """Columns that are missing more often in some classes, or where the target is higher or lower.
+
+    For classes a chi-squared test of missing by class, for numbers Welch's test of the target with
+    and without a value; both at 0.001 divided by the columns looked at, and a difference of at
+    least 2 points (or a tenth of the target's deviation).
+    """
+    looks = [
+        look
+        for look in data.features
+        if _FEWEST <= look.cells.null_count() <= len(data) - _FEWEST and len(data)
+    ]
+    if not looks or data.task == "none":
+        return []
+    limit = _RARELY_BY_CHANCE / len(looks)
+    found = []
+    for look in looks:
+        absent = look.cells.is_null().to_numpy()
+        text = _by_class(data, absent, limit)
+        if data.task == "numbers":
+            text = _by_number(data.answers, absent, limit)
+        if text:
+            found.append(_not_at_random(data, look, text))
+    return found
+
+
+def _not_at_random(data: Examined, look: Look, text: str) -> Finding:
+    return Finding(
+        "missing_not_at_random",
+        "warning",
+        f"{look.name!r} is not missing at random: {text}",
+        look.cells.null_count(),
+        data.places(look.cells.is_null()),
+        (look.name,),
+        "find out why: a value that is only there once the answer is known gives it away",
+    )
+
+
+def _by_class(data: Examined, absent: np.ndarray, limit: float) -> str:
+    if data.task != "classes":
+        return ""
+    labels = data.labels
+    names = labels.drop_nulls().unique().sort().to_list()
+    if not 2 <= len(names) <= _CLASSES:
+        return ""
+    of_class = np.array([((labels == name).fill_null(False)).to_numpy() for name in names])
+    sizes = of_class.sum(axis=1).astype(np.float64)
+    gone = (of_class & absent).sum(axis=1).astype(np.float64)
+    rates = gone / np.maximum(sizes, 1)
+    overall = gone.sum() / sizes.sum()
+    if not 0 < overall < 1:
+        return ""
+    statistic = float((sizes * (rates - overall) ** 2).sum() / (overall * (1 - overall)))
+    big = sizes >= _FEWEST
+    if not big.any() or float(chdtrc(len(names) - 1, statistic)) > limit:
+        return ""
+    low, high = (int(np.flatnonzero(big)[pick(rates[big])]) for pick in (np.argmin, np.argmax))
+    if rates[high] - rates[low] < _DIFFERENCE:
+        return ""
+    return f"{rates[high]:.1%} in class {names[high]!r}, {rates[low]:.1%} in class {names[low]!r}"
+
+
+def _by_number(target: Floats, absent: np.ndarray, limit: float) -> str:
+    with_value, without = target[~absent], target[absent]
+    with_value, without = (v[np.isfinite(v)] for v in (with_value, without))
+    if min(len(with_value), len(without)) < _FEWEST:
+        return ""
+    spread = float(np.nanstd(target)) or 1.0
+    difference = float(without.mean() - with_value.mean())
+    error = np.sqrt(with_value.var() / len(with_value) + without.var() / len(without))
+    z = abs(difference) / max(float(error), 1e-300)
+    if float(erfc(z / np.sqrt(2))) > limit or abs(difference) < spread / 10:
+        return ""
+    return (
+        f"the target is {without.mean():.4g} on average where it is missing and "
+        f"{with_value.mean():.4g} elsewhere"
+    )

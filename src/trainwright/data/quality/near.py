@@ -1,0 +1,186 @@
+"""Rows that are nearly the same: one text with small changes, one table row with other rounding."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+from scipy.sparse import coo_matrix
+from scipy.sparse.csgraph import connected_components
+from scipy.spatial import cKDTree
+
+from trainwright.data.quality.duplicates import across_parts, compared, first_of_each, frame_of
+from trainwright.data.quality.examined import Examined, Look
+from trainwright.data.quality.finding import Finding
+from trainwright.data.table import Floats, Integers
+
+SIMILAR = 0.8
+"""Jaccard similarity of the 5-character shingles from which two texts are near duplicates."""
+
+TOLERANCE = 0.002
+"""Numbers of two near-duplicate rows differ by at most so many deviations of their column."""
+
+_SHINGLE = 5
+_PERMUTATIONS = 64
+_BAND = 4
+_MOST_IN_A_BUCKET = 50
+_FEWEST_NUMBERS = 3
+_FINE = 100
+_MOST_ROWS = 200_000
+_PART = 20_000
+
+
+def near_duplicates(data: Examined) -> list[Finding]:
+    """Rows that are nearly, and not exactly, an earlier row.
+
+    Where the features are texts, their letters and digits in lower case are compared: the same, or
+    a Jaccard similarity of at least 0.8 between their 5-character shingles, found by MinHash with
+    64 permutations in bands of 4 and then computed exactly. Elsewhere rows are near where every
+    number is within 0.002 deviations of the other row's, and words are equal but for case, blanks
+    and punctuation, dates and the target's class exactly; there must be three columns of fine
+    numbers, else chance makes such pairs. More than 200,000 rows are not compared so.
+    """
+    if not 2 <= len(data) <= _MOST_ROWS:
+        return []
+    names = [name for name in compared(data) if name != data.target]
+    looks = [data.of_name(name) for name in names if name not in data.left_out]
+    if not looks:
+        return []
+    exact = first_of_each(frame_of(data, names))
+    firsts = np.flatnonzero(exact == np.arange(len(data)))
+    if any(look.kind == "text" for look in looks) and not _fine(looks):
+        pairs = text_pairs(_joined(looks).gather(firsts))
+        what = f"their texts have a similarity of at least {SIMILAR}"
+    else:
+        pairs = row_pairs(data, looks, firsts)
+        what = f"every number is within {TOLERANCE} deviations, every word the same"
+    if not len(pairs):
+        return []
+    group = np.arange(len(data))
+    group[firsts] = firsts[_first_of_group(len(firsts), pairs)]
+    group = group[exact]
+    copies = np.flatnonzero((group != np.arange(len(data))) & (exact == np.arange(len(data))))
+    finding = Finding(
+        "near_duplicates",
+        "warning",
+        f"{len(copies):,} rows are nearly an earlier row: {what}",
+        len(copies),
+        data.places(copies),
+        fix="data.quality.actions: {near_duplicates: drop} keeps the first in training",
+    )
+    near = np.where(group != exact, group, exact)
+    crossing = across_parts(data, near, "near_duplicates", "are nearly")
+    return [finding, *crossing]
+
+
+def text_pairs(texts: pl.Series) -> Integers:
+    """Pairs [P, 2] of texts [N] that are nearly the same."""
+    from rensa import RMinHash
+
+    plain = normalised(texts)
+    first = first_of_each(plain.to_frame("text"))
+    same = np.flatnonzero(first != np.arange(len(first)))
+    kept = np.flatnonzero(
+        (first == np.arange(len(first))) & (plain.str.len_chars() >= 20).to_numpy()
+    )
+    pairs = [np.stack([first[same], same], axis=1)]
+    if len(kept) > 1:
+        shingles = [_shingles(text) for text in plain.gather(kept).to_list()]
+        signatures = np.concatenate(
+            [
+                np.array(
+                    RMinHash.digest_matrix_from_token_sets(
+                        shingles[start : start + _PART], _PERMUTATIONS, 0
+                    ).to_rows(),
+                    dtype=np.uint32,
+                )
+                for start in range(0, len(shingles), _PART)
+            ]
+        )
+        near = [(i, j) for i, j in _candidates(signatures) if _jaccard(shingles[i], shingles[j])]
+        if near:
+            pairs.append(kept[np.array(near, dtype=np.int64)])
+    return np.concatenate(pairs)
+
+
+def normalised(texts: pl.Series) -> pl.Series:
+    """Letters and digits in lower case, one blank between words."""
+    folded = texts.fill_null("").str.to_lowercase().str.replace_all(r"[^\p{L}\p{N}]+", " ")
+    return folded.str.strip_chars()
+
+
+def _shingles(text: str) -> set[str]:
+    return {text[i : i + _SHINGLE] for i in range(max(1, len(text) - _SHINGLE + 1))}
+
+
+def _jaccard(one: set[str], other: set[str]) -> bool:
+    shared = len(one & other)
+    return shared >= SIMILAR * (len(one) + len(other) - shared)
+
+
+def _candidates(signatures: np.ndarray) -> list[tuple[int, int]]:
+    """Pairs that share a band of their signatures [N, 64]."""
+    found: set[tuple[int, int]] = set()
+    for start in range(0, signatures.shape[1], _BAND):
+        band = np.ascontiguousarray(signatures[:, start : start + _BAND]).view(
+            np.dtype((np.void, 4 * _BAND))
+        )[:, 0]
+        _, buckets, sizes = np.unique(band, return_inverse=True, return_counts=True)
+        order = np.argsort(buckets, kind="stable")
+        ends = np.cumsum(sizes)
+        for bucket in np.flatnonzero(sizes > 1):
+            members = order[ends[bucket] - sizes[bucket] : ends[bucket]][:_MOST_IN_A_BUCKET]
+            listed = [int(member) for member in members]
+            found.update((i, j) for at, i in enumerate(listed) for j in listed[at + 1 :])
+    return sorted(found)
+
+
+def row_pairs(data: Examined, looks: list[Look], rows: Integers) -> Integers:
+    """Pairs [P, 2] among `rows` (as positions in it) that are nearly the same."""
+    numeric = _fine(looks) or []
+    if len(numeric) < _FEWEST_NUMBERS:
+        return np.empty((0, 2), dtype=np.int64)
+    others = [look for look in looks if look not in numeric]
+    exact = [normalised(o.values) if o.values.dtype == pl.String else o.values for o in others]
+    if data.task == "classes":
+        exact.append(data.labels.alias("\x00label"))
+    frame = pl.DataFrame([series.alias(str(i)) for i, series in enumerate(exact)])
+    blocks = first_of_each(frame) if frame.width else np.zeros(len(data), dtype=np.int64)
+    points = [_scaled(look.numbers) for look in numeric]
+    # Rows of different words lie a whole unit apart in one more direction, numbers far less.
+    points.append(blocks.astype(np.float64))
+    tree = cKDTree(np.stack(points, axis=1)[rows])
+    pairs = tree.query_pairs(TOLERANCE, p=np.inf, output_type="ndarray")
+    return np.asarray(pairs, dtype=np.int64)
+
+
+def _scaled(values: Floats) -> Floats:
+    """Values in deviations, of their middle 98 %; a missing value is far from every other."""
+    low, high = np.nanquantile(values, (0.01, 0.99))
+    middle = values[(values >= low) & (values <= high)]
+    deviation = float(middle.std()) if len(middle) else 0.0
+    if not deviation:
+        deviation = float(np.nanstd(values)) or 1.0
+    return np.nan_to_num(values / deviation, nan=-1e6)
+
+
+def _fine(looks: list[Look]) -> list[Look]:
+    """Numeric columns with more than 100 different values, if there are at least three."""
+    fine = [look for look in looks if look.kind == "numeric" and look.values.n_unique() > _FINE]
+    return fine if len(fine) >= _FEWEST_NUMBERS else []
+
+
+def _joined(looks: list[Look]) -> pl.Series:
+    """The texts of each row, one after the other."""
+    frame = pl.DataFrame([look.values.cast(pl.String).fill_null("") for look in looks])
+    return frame.select(pl.concat_str(pl.all(), separator=" \n ").alias("text"))["text"]
+
+
+def _first_of_group(size: int, pairs: Integers) -> Integers:
+    """The first member [N] of the group that pairs join each row to."""
+    ones = np.ones(len(pairs), dtype=np.int8)
+    graph = coo_matrix((ones, (pairs[:, 0], pairs[:, 1])), shape=(size, size))
+    _, group = connected_components(graph, directed=False)
+    first = np.full(group.max() + 1, size, dtype=np.int64)
+    np.minimum.at(first, group, np.arange(size))
+    members: Integers = first[group]
+    return members

@@ -1,0 +1,164 @@
+"""Values that a column should not have: against what the contract says, and by their look."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Literal
+
+import polars as pl
+
+from trainwright.contract.data import Column
+from trainwright.data.quality.examined import Examined, Look
+from trainwright.data.quality.finding import Finding
+from trainwright.data.wording import quoted
+
+SchemaKind = Literal[
+    "out_of_range", "unexpected_value", "pattern_mismatch", "not_unique", "forbidden_missing"
+]
+"""What a row can break of that which the contract says of a column."""
+
+_FEW = 0.01
+_SENTINELS = (-1.0, -9.0, -99.0, -999.0, -9999.0, 99.0, 999.0, 9999.0, 99999.0, 999999.0)
+_FEWEST_SENTINELS = 3
+_DISTINCT = 50
+_PILE = 3.0
+_FEWEST_PILE = 20
+_NEIGHBOURS = 10
+_PILE_SHARE = 0.002
+
+
+def unlikely_values(data: Examined) -> list[Finding]:
+    """A few negative numbers among others that are not, and numbers that stand for "missing"."""
+    found = []
+    for look in data.telling:
+        if look.kind != "numeric" or len(look.values.drop_nulls()) < _DISTINCT:
+            continue
+        values = look.values
+        negative = (values < 0).fill_null(False)
+        count = int(negative.sum())
+        if 0 < count <= _FEW * len(values):
+            text = f"{look.name!r} is negative in {count:,} rows, and never in the others"
+            found.append(_unlikely(data, look, negative, text))
+        found += _sentinels(data, look)
+    return found
+
+
+def _sentinels(data: Examined, look: Look) -> Iterator[Finding]:
+    """A number such as 999 or -1 that occurs often and lies far from every other value."""
+    numbers = look.values.drop_nulls().unique().sort().to_numpy()
+    if len(numbers) < _DISTINCT / 5:
+        return
+    for end, next_value in ((numbers[-1], numbers[-2]), (numbers[0], numbers[1])):
+        rows = (look.values == end).fill_null(False)
+        others = numbers[numbers != end]
+        far = abs(end - next_value) > 0.25 * (others.max() - others.min())
+        if end in _SENTINELS and far and int(rows.sum()) >= _FEWEST_SENTINELS:
+            text = (
+                f"{look.name!r} is {end:g} in {int(rows.sum()):,} rows, far from every other value "
+                f"(the nearest is {next_value:g}): it may stand for missing"
+            )
+            yield _unlikely(data, look, rows, text)
+
+
+def _unlikely(data: Examined, look: Look, rows: pl.Series, message: str) -> Finding:
+    return Finding(
+        "unlikely_values",
+        "warning",
+        message,
+        int(rows.sum()),
+        data.places(rows),
+        (look.name,),
+        f"say what may be: data.columns.{look.name}.range: [low, high], or add the spelling to "
+        "data.missing_values",
+    )
+
+
+def capped(data: Examined) -> list[Finding]:
+    """Numbers that pile up at their largest or smallest value: what lay beyond was cut off."""
+    found = []
+    for look in data.looks:
+        if look.kind != "numeric" or look.name in data.left_out:
+            continue
+        counts = look.values.drop_nulls().value_counts().sort(look.name)
+        if counts.height < _DISTINCT:
+            continue
+        numbers, sizes = counts[look.name].to_numpy(), counts["count"].to_numpy()
+        for at, beside in ((-1, slice(-1 - _NEIGHBOURS, -1)), (0, slice(1, 1 + _NEIGHBOURS))):
+            pile, end = int(sizes[at]), float(numbers[at])
+            enough = max(_FEWEST_PILE, _PILE_SHARE * sizes.sum())
+            if pile < enough or pile < _PILE * sizes[beside].max() or (at == 0 and end == 0):
+                continue
+            name = "largest" if at else "smallest"
+            found.append(
+                Finding(
+                    "capped",
+                    "warning" if look.name == data.target else "info",
+                    f"{look.name!r} is {end:g}, its {name} value, in {pile:,} rows: what lies "
+                    "beyond seems to be cut off",
+                    pile,
+                    data.places((look.values == end).fill_null(False)),
+                    (look.name,),
+                    "a model cannot tell these apart; judge them as a slice of their own",
+                )
+            )
+    return found
+
+
+def against_schema(data: Examined, columns: Mapping[str, Column]) -> list[Finding]:
+    """Rows that break what the contract says of single columns: `range`, `allowed`, `pattern`,
+    `unique`, `nullable`."""
+    found: list[Finding] = []
+    for look in data.looks:
+        if look.name in columns:
+            found += _against(data, look, columns[look.name])
+    return found
+
+
+def _against(data: Examined, look: Look, column: Column) -> Iterator[Finding]:
+    path = f"data.columns.{look.name}"
+    if column.range != "any" and look.kind == "numeric":
+        low, high = column.range
+        outside = ((look.values < low) | (look.values > high)).fill_null(False)
+        if outside.any():
+            shown = _values(look.values, outside)
+            text = f"{look.name!r} is outside {low:g} to {high:g}: {shown}"
+            yield _broken(data, look, outside, "out_of_range", text, f"{path}.range")
+    if column.allowed:
+        words = look.values if look.kind == "categorical" else look.cells.cast(pl.String)
+        strange = (look.cells.is_not_null() & ~words.is_in(list(column.allowed))).fill_null(False)
+        if strange.any():
+            text = f"{look.name!r} has values that are not allowed: {_values(words, strange)}"
+            yield _broken(data, look, strange, "unexpected_value", text, f"{path}.allowed")
+    if column.pattern:
+        words = look.cells.cast(pl.String)
+        strange = (~words.str.contains(f"^(?:{column.pattern})$")).fill_null(False)
+        if strange.any():
+            text = f"{look.name!r} does not match {column.pattern!r}: {_values(words, strange)}"
+            yield _broken(data, look, strange, "pattern_mismatch", text, f"{path}.pattern")
+    if column.unique:
+        twice = look.cells.is_not_null() & ~look.cells.is_first_distinct()
+        if twice.any():
+            text = f"{look.name!r} repeats values: {_values(look.cells, twice)}"
+            yield _broken(data, look, twice, "not_unique", text, f"{path}.unique")
+    if not column.nullable and look.cells.null_count():
+        text = f"{look.name!r} may not be missing, and is in {look.cells.null_count():,} rows"
+        absent = look.cells.is_null()
+        yield _broken(data, look, absent, "forbidden_missing", text, f"{path}.nullable")
+
+
+def _broken(
+    data: Examined, look: Look, rows: pl.Series, kind: SchemaKind, message: str, path: str
+) -> Finding:
+    fix = f"mend the rows, correct {path}, or choose an action in data.quality.actions"
+    count = int(rows.sum())
+    return Finding(kind, "error", message, count, data.places(rows), (look.name,), fix)
+
+
+def _values(values: pl.Series, rows: pl.Series) -> str:
+    chosen = values.filter(rows)
+    if chosen.dtype.is_numeric():
+        numbers = chosen.to_numpy()
+        ends = [f"{numbers.min():g}", f"{numbers.max():g}"]
+        return f"{len(chosen):,} values, {' to '.join(dict.fromkeys(ends))}"
+    distinct = chosen.unique(maintain_order=True).to_list()
+    return f"{quoted(distinct)} in {len(chosen):,} rows"

@@ -1,0 +1,80 @@
+"""Files as the checks read them: nothing that a column holds is refused, it becomes a finding."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from trainwright.contract.data import ColumnSplit, GroupSplit, TableData, TimeSplit
+from trainwright.core.errors import DataMistake
+from trainwright.data.prepared import Prepared
+from trainwright.data.quality.examined import Examined, examine, together
+from trainwright.data.reading import RawTable, name_problems, read_sources
+from trainwright.data.values import Cleaning
+
+
+def examine_table(section: TableData, folder: Path, *, targeted: bool = True) -> Examined:
+    """The rows of all files of a section, one file after the other; those of validation and test
+    files are of these parts, all others of the training part. `targeted`: the section's target is
+    meant, not its default.
+
+    Raises:
+        DataMistake: a file is missing, damaged or not what its name says, or a column that is named
+            is absent.
+    """
+    sources = read_sources(section, folder)
+    if targeted and (problems := name_problems(section, sources)):
+        raise DataMistake(problems)
+    frames = {part: source.frame for part, source in sources.items()}
+    data = examine(
+        together(list(frames.values())),
+        section.target if targeted else "",
+        section.columns,
+        Cleaning.of(section),
+        section.exclude + key_columns(section),
+    )
+    codes = {"train": 0, "validation": 1, "test": 2}
+    parts = [np.full(frame.height, codes[part]) for part, frame in frames.items()]
+    return replace(data, parts=np.concatenate(parts))
+
+
+def key_columns(section: TableData) -> tuple[str, ...]:
+    """The columns that only divide the rows: the split's group or part."""
+    match section.split:
+        case GroupSplit(column=name) | ColumnSplit(column=name):
+            return (name,)
+        case TimeSplit() | _:
+            return ()
+
+
+def examine_prepared(raw: RawTable, prepared: Prepared, section: TableData) -> Examined:
+    """Rows that were read and divided already, with the part of each."""
+    data = examine(
+        together(list(raw.frames.values())),
+        section.target,
+        section.columns,
+        Cleaning((), {}),
+        section.exclude + key_columns(section),
+    )
+    files = dict(zip(raw.frames, raw.facts.files, strict=True))
+    start, rows, parts = 0, [], []
+    for name in raw.frames:
+        code = np.zeros(files[name].rows, dtype=np.int64)
+        for at, part in enumerate((prepared.train, prepared.validation, prepared.test)):
+            of_this_file = part.name == name or (name == "train" and part.name not in raw.frames)
+            if of_this_file:
+                code[part.rows] = at
+        rows.append(start + raw.positions[name])
+        parts.append(code[raw.positions[name]])
+        start += files[name].rows
+    return replace(data, rows=np.concatenate(rows), parts=np.concatenate(parts))
+
+
+def divided(data: Examined, like: Examined) -> Examined:
+    """All rows of a file, each of the part that it is of in `like`; a row that is not there, since
+    it was left out, counts as of training."""
+    parts = data.parts.copy()
+    parts[like.rows] = like.parts
+    return replace(data, parts=parts)

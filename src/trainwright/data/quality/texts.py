@@ -1,0 +1,166 @@
+"""Texts that hold too little, too much, the same again and again, or the wrong characters."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from trainwright.contract.quality import FindingKind
+from trainwright.data.quality.examined import Examined, Look
+from trainwright.data.quality.finding import Finding, Severity
+from trainwright.data.wording import some
+
+_FEWEST_LETTERS = 3
+_TIMES_LONGER = 3.0
+_LONG = 500
+_MOST_REPEATED = 0.3
+_FEWEST_WORDS = 10
+_LETTERS_FOR_A_LANGUAGE = 40
+_COMMON_LANGUAGE = 0.6
+_SURE = 10.0
+_MOST_TEXTS = 20_000
+_SHOWN = 40
+
+MARKUP = r"&(?:#\d+|#x[0-9a-fA-F]+|[a-zA-Z]{2,8});|</?[a-zA-Z][^<>]{0,200}>"
+CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u{fffd}]"
+
+
+def short_text(data: Examined) -> list[Finding]:
+    """Texts of fewer than 3 letters and digits."""
+    found = []
+    for look in data.of_kind("text"):
+        letters = look.values.str.count_matches(r"[\p{L}\p{N}]")
+        rows = (letters < _FEWEST_LETTERS).fill_null(False)
+        text = f"have fewer than {_FEWEST_LETTERS} letters"
+        found += _texts(data, look, rows, "short_text", "warning", text)
+    return found
+
+
+def long_text(data: Examined) -> list[Finding]:
+    """Texts of 500 characters and more than 3 times as long as all but a hundredth of them."""
+    found = []
+    for look in data.of_kind("text"):
+        length = look.values.str.len_chars()
+        usual = float(np.quantile(length.drop_nulls().to_numpy(), 0.99))
+        limit = max(_LONG, _TIMES_LONGER * usual)
+        rows = (length > limit).fill_null(False)
+        text = f"are longer than {limit:.0f} characters (99 of 100 have at most {usual:.0f})"
+        found += _texts(data, look, rows, "long_text", "info", text)
+    return found
+
+
+def repeated_text(data: Examined) -> list[Finding]:
+    """Texts of 10 words and more of which fewer than 3 in 10 are different ones, and texts with
+    one character ten times in a row."""
+    found = []
+    for look in data.of_kind("text"):
+        words = look.values.str.to_lowercase().str.extract_all(r"\w+")
+        count = words.list.len()
+        distinct = words.list.n_unique()
+        rows = (count >= _FEWEST_WORDS) & (distinct < _MOST_REPEATED * count)
+        text = "say the same words again and again"
+        found += _texts(data, look, rows.fill_null(False), "repeated_text", "warning", text)
+    return found
+
+
+def markup(data: Examined) -> list[Finding]:
+    """Texts with HTML in them, and categories with characters that HTML gives a meaning to."""
+    found = []
+    for look in data.looks:
+        if look.name in data.left_out or look.kind not in ("text", "categorical"):
+            continue
+        rows = look.values.str.contains(MARKUP).fill_null(False)
+        found += _texts(data, look, rows, "markup", "info", "hold HTML tags or entities")
+        if look.kind == "categorical" and not rows.any():
+            special = look.values.str.contains("[<>]").fill_null(False)
+            found += _texts(data, look, special, "markup", "info", "hold < or >")
+    return found
+
+
+def line_breaks(data: Examined) -> list[Finding]:
+    """Cells that go on over several lines."""
+    found = []
+    for look in data.looks:
+        written = data.raw[look.name]
+        if written.dtype == pl.String and look.name not in data.left_out:
+            rows = written.str.contains("[\r\n]").fill_null(False)
+            if int(rows.sum()) <= len(data) / 2:
+                found += _texts(data, look, rows, "line_breaks", "info", "hold line breaks")
+    return found
+
+
+def mojibake(data: Examined) -> list[Finding]:
+    """Texts that were decoded with the wrong encoding (`cafÃ©` for `café`; ftfy's heuristic), or
+    that hold control or replacement characters."""
+    from ftfy.badness import is_bad
+
+    found = []
+    for look in data.looks:
+        if look.name in data.left_out or look.kind not in ("text", "categorical"):
+            continue
+        strange = look.values.str.contains(r"[^\x00-\x7f]|" + CONTROL).fill_null(False)
+        if not strange.any():
+            continue
+        candidates = look.values.filter(strange).unique(maintain_order=True)
+        control = candidates.filter(candidates.str.contains(CONTROL))
+        bad = {text for text in candidates.to_list() if is_bad(text)} | set(control.to_list())
+        rows = look.values.is_in(list(bad)).fill_null(False)
+        text = "were decoded with the wrong encoding"
+        found += _texts(data, look, rows, "mojibake", "warning", text)
+    return found
+
+
+def other_language(data: Examined) -> list[Finding]:
+    """Texts of 40 letters and more in another language than most others (py3langid). Of more than
+    20,000 texts, evenly spread ones are looked at."""
+    found = []
+    for look in data.of_kind("text"):
+        letters = look.values.str.count_matches(r"\p{L}")
+        long = np.flatnonzero((letters >= _LETTERS_FOR_A_LANGUAGE).fill_null(False).to_numpy())
+        long = long[:: max(1, -(-len(long) // _MOST_TEXTS))]
+        if len(long) < _FEWEST_WORDS:
+            continue
+        texts = look.values.gather(long).to_list()
+        languages, margins = _languages(texts)
+        names, counts = np.unique(languages, return_counts=True)
+        common = names[int(np.argmax(counts))]
+        if counts.max() < _COMMON_LANGUAGE * len(long):
+            continue
+        others = long[(languages != common) & (margins > _SURE)]
+        rows = pl.Series(np.isin(np.arange(len(data)), others))
+        text = f"are not in the language of the others ({common})"
+        found += _texts(data, look, rows, "other_language", "warning", text)
+    return found
+
+
+def _languages(texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    """The likeliest language of each text, and by how many nats it is likelier than the next."""
+    from py3langid import rank
+
+    names, margins = [], []
+    for text in texts:
+        (name, first), (_, second) = rank(text)[:2]
+        names.append(name)
+        margins.append(first - second)
+    return np.array(names), np.array(margins)
+
+
+def _texts(
+    data: Examined, look: Look, rows: pl.Series, kind: FindingKind, severity: Severity, text: str
+) -> list[Finding]:
+    count = int(rows.sum())
+    if not count:
+        return []
+    examples = look.values.filter(rows).unique(maintain_order=True).head(2).to_list()
+    shown = some([repr(example[:_SHOWN]) for example in examples])
+    return [
+        Finding(
+            kind,
+            severity,
+            f"{count:,} values of {look.name!r} {text}: {shown}",
+            count,
+            data.places(rows),
+            (look.name,),
+            f"look at them; data.quality.actions: {{{kind}: drop}} leaves them out of training",
+        )
+    ]

@@ -1,0 +1,144 @@
+"""Numbers of one column in two units: most in kilograms, some in pounds."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from trainwright.data.quality.examined import Examined, Look
+from trainwright.data.quality.finding import Finding
+from trainwright.data.table import Floats, Integers
+
+_FEWEST_ROWS = 100
+_FEWEST = 5
+_SHARE = 0.002
+_MOST_SHARE = 0.45
+_DISTINCT = 40
+_FACTOR = 1.7
+_POSITIVE = 0.99
+_MAD_TO_DEVIATION = 1.4826
+_MOST_LOOKED_AT = 10_000
+_TREES = 40
+_MOST_COLUMNS = 40
+
+KNOWN = {
+    1.8: "Fahrenheit for Celsius (its slope)",
+    1.60934: "kilometres for miles",
+    2.20462: "pounds for kilograms",
+    2.54: "centimetres for inches",
+    3.28084: "feet for metres",
+    3.6: "km/h for m/s",
+    4.184: "joules for calories",
+    7.0: "days for weeks",
+    10.0: "a factor of 10",
+    12.0: "months for years",
+    24.0: "hours for days",
+    28.3495: "grams for ounces",
+    39.3701: "inches for metres",
+    60.0: "minutes for hours",
+    100.0: "per cent, or centimetres for metres",
+    365.25: "days for years",
+    453.592: "grams for pounds",
+    1000.0: "a thousand, as in grams for kilograms",
+    3600.0: "seconds for hours",
+    1e6: "a million",
+}
+"""Factors between units, for the message."""
+
+
+def mixed_units(data: Examined) -> list[Finding]:
+    """Positive numbers of which a part is another size by a common factor.
+
+    The logarithm of the column is looked at twice: as it is, and what is left of it beyond the
+    prediction from the other numeric columns (small boosted trees with absolute error, fitted on at
+    most 10,000 rows). Either way a second cluster must lie a factor of 1.7 or more away, with
+    hardly a number between the two, and be of 0.2 to 45 % of the rows.
+    """
+    looks = [look for look in data.telling if _is_size(look)]
+    found = []
+    for look in looks[:_MOST_COLUMNS]:
+        values = look.numbers
+        logs = np.log(np.where(values > 0, values, np.nan))
+        rows, factor = second_cluster(logs)
+        if not len(rows):
+            others = [other for other in looks if other.name != look.name]
+            rows, factor = second_cluster(_unexpected(logs, others))
+        if len(rows):
+            found.append(_finding(data, look, rows, factor))
+    return found
+
+
+def _is_size(look: Look) -> bool:
+    if look.kind != "numeric" or look.reason or len(look.values) < _FEWEST_ROWS:
+        return False
+    values = look.numbers[np.isfinite(look.numbers)]
+    return len(np.unique(values)) >= _DISTINCT and float((values > 0).mean()) >= _POSITIVE
+
+
+def second_cluster(logs: Floats) -> tuple[Integers, float]:
+    """The rows of a smaller cluster of numbers (float64 [N], NaN is nothing) and the factor that
+    they are away from the larger: exp of the distance d of the medians. No rows where there are no
+    two clusters.
+
+    The largest gap divides the two. d must be 5 robust deviations of the larger and 4 of the
+    smaller, and hardly a number may lie in the middle fifth between the medians.
+    """
+    present = np.flatnonzero(np.isfinite(logs))
+    nothing = np.empty(0, dtype=np.int64), 1.0
+    if len(present) < _FEWEST_ROWS:
+        return nothing
+    order = present[np.argsort(logs[present], kind="stable")]
+    values = logs[order]
+    least = max(_FEWEST, int(_SHARE * len(values)))
+    gaps = np.diff(values)
+    gaps[: least - 1] = 0
+    gaps[len(gaps) - least + 1 :] = 0
+    at = int(np.argmax(gaps)) + 1
+    few, many = sorted((values[:at], values[at:]), key=len)
+    middle, other = float(np.median(many)), float(np.median(few))
+    distance = other - middle
+    ends = sorted((middle + 0.4 * distance, middle + 0.6 * distance))
+    between = int(((values > ends[0]) & (values < ends[1])).sum())
+    apart = abs(distance) >= max(np.log(_FACTOR), 5 * _spread(many), 4 * _spread(few))
+    if not apart or len(few) > _MOST_SHARE * len(values) or between > 0.1 * len(few):
+        return nothing
+    rows = order[:at] if other < middle else order[at:]
+    return np.sort(rows), float(np.exp(distance))
+
+
+def _spread(values: Floats) -> float:
+    return _MAD_TO_DEVIATION * float(np.median(np.abs(values - np.median(values))))
+
+
+def _unexpected(logs: Floats, others: list[Look]) -> Floats:
+    """What is left of the logarithms beyond a prediction from other columns, [N]."""
+    known = np.flatnonzero(np.isfinite(logs))
+    if not others or len(known) < _FEWEST_ROWS:
+        return np.full(len(logs), np.nan)
+    import lightgbm
+
+    inputs = np.stack([np.log(np.maximum(other.numbers, 1e-300)) for other in others], axis=1)
+    chosen = known[:: max(1, -(-len(known) // _MOST_LOOKED_AT))]
+    parameters = {
+        "objective": "l1", "num_leaves": 15, "learning_rate": 0.2, "min_data_in_leaf": 20,
+        "num_threads": 1, "verbose": -1, "seed": 0, "deterministic": True,
+    }  # fmt: skip
+    rows = lightgbm.Dataset(inputs[chosen], logs[chosen])
+    model = lightgbm.train(parameters, rows, num_boost_round=_TREES)
+    left: Floats = logs - np.asarray(model.predict(inputs, num_threads=1))
+    return left
+
+
+def _finding(data: Examined, look: Look, rows: Integers, factor: float) -> Finding:
+    size = max(factor, 1 / factor)
+    near = min(KNOWN, key=lambda known: abs(np.log(known / size)))
+    meaning = f": {KNOWN[near]}?" if abs(np.log(near / size)) < 0.15 else ""
+    words = f"{size:.3g} times as large" if factor > 1 else f"{size:.3g} times smaller"
+    return Finding(
+        "mixed_units",
+        "error",
+        f"{len(rows):,} values of {look.name!r} are {words}, as if in another unit{meaning}",
+        len(rows),
+        data.places(rows),
+        (look.name,),
+        "turn all of them into one unit",
+    )

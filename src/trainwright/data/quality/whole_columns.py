@@ -1,0 +1,208 @@
+"""Columns that say nothing, name the row, or say what another column says."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import polars as pl
+
+from trainwright.data.quality.examined import Examined, Look
+from trainwright.data.quality.finding import Finding
+from trainwright.data.table import Floats
+from trainwright.data.wording import some
+
+_CODES = 100
+_DENSE = 0.4
+_EVEN = 0.12
+_ROWS_PER_CODE = 5
+_MOST_DISTINCT = 1000
+_LINEAR = 0.9999
+_PRODUCT = 0.99
+_MOST_FOR_PRODUCTS = 12
+_RARE_ROWS = 10
+_RARE_SHARE = 0.001
+_FEWEST_ROWS = 4
+_FEW_VALUES = 50
+_FEW_NUMBERS = 20
+
+
+def constant(data: Examined) -> list[Finding]:
+    """Columns with one value, or none at all."""
+    found = []
+    for look in data.features:
+        if look.kind == "nested" or look.cells.drop_nulls().n_unique() > 1:
+            continue
+        empty = look.kind == "empty"
+        if not empty and look.cells.null_count():
+            continue
+        message = (
+            f"{look.name!r} has no value in any row"
+            if empty
+            else f"{look.name!r} is constant: {str(look.cells[0])[:60]!r} in every row"
+        )
+        fix = "it is left out by itself; look why it is there"
+        found.append(Finding("constant", "warning", message, 1, columns=(look.name,), fix=fix))
+    return found
+
+
+def identifier(data: Examined) -> list[Finding]:
+    """Columns that name or count the rows, and whole numbers that are codes, not amounts."""
+    found = []
+    for look in data.features:
+        text = (
+            look.reason if look.reason.startswith(("identifier", "values rarely", "free")) else ""
+        )
+        if look.kind == "text" and len(data.features) == 1:
+            continue
+        if not text and look.kind == "numeric":
+            text = _numbered(look)
+        if text:
+            found.append(
+                Finding(
+                    "identifier",
+                    "info",
+                    f"{look.name!r} tells rows apart rather than what they are: {text}",
+                    1,
+                    columns=(look.name,),
+                    fix="list it in data.exclude; if rows of one value belong together, divide by "
+                    "it: data.split: {kind: group}",
+                )
+            )
+    return found
+
+
+def _numbered(look: Look) -> str:
+    """Codes that were given one after the other: whole numbers from 0 or 1 on, few of them absent,
+    each on many rows, and no size commoner than another (a distance below 0.12 from an even
+    spread, as Kolmogorov and Smirnov measure it)."""
+    values = look.values.drop_nulls()
+    distinct = values.n_unique()
+    if distinct < _CODES or len(values) < _ROWS_PER_CODE * distinct:
+        return ""
+    numbers = values.to_numpy()
+    low, high = float(numbers.min()), float(numbers.max())
+    whole = bool((numbers == np.floor(numbers)).all())
+    if not whole or low not in (0.0, 1.0) or distinct < _DENSE * (high - low + 1):
+        return ""
+    even = np.linspace(0, 1, len(numbers))
+    if float(np.abs((np.sort(numbers) - low) / (high - low) - even).max()) > _EVEN:
+        return ""
+    return f"{distinct:,} whole numbers from {low:.0f} to {high:.0f}, each as common as another"
+
+
+def redundant_columns(data: Examined) -> list[Finding]:
+    """Pairs of columns that say the same thing, and products of two others."""
+    return [*_renamed(data), *_linear(data)]
+
+
+def _renamed(data: Examined) -> list[Finding]:
+    """Columns between whose values there is a one-to-one map."""
+    few = [
+        (look, distinct)
+        for look in data.telling
+        if look.kind in ("categorical", "numeric")
+        and 2 <= (distinct := look.values.n_unique()) <= _MOST_DISTINCT
+    ]
+    found = []
+    for (one, distinct), (other, also) in combinations(few, 2):
+        if distinct != also or (one.kind == other.kind == "numeric" and distinct > _FEW_VALUES):
+            continue
+        pairs = pl.DataFrame({"a": one.values, "b": other.values}).n_unique()
+        if pairs == distinct and len(data) >= _ROWS_PER_CODE * distinct:
+            text = f"each of its {distinct} values goes with one value of {other.name!r}"
+            found.append(_redundant((one.name, other.name), f"{one.name!r} says the same: {text}"))
+    return found
+
+
+def _linear(data: Examined) -> list[Finding]:
+    looks = [look for look in data.telling if look.kind == "numeric"]
+    looks = [look for look in looks if look.values.n_unique() > _FEW_VALUES or len(data) < 100]
+    if len(looks) < 2 or len(data) < 50:
+        return []
+    correlations = _correlations(data, looks)
+    found = []
+    for (i, one), (j, other) in combinations(list(enumerate(looks)), 2):
+        if abs(correlations[i, j]) > _LINEAR:
+            text = f"correlation {correlations[i, j]:.5f} with {other.name!r}"
+            found.append(_redundant((one.name, other.name), f"{one.name!r} says the same: {text}"))
+    if len(looks) <= _MOST_FOR_PRODUCTS or len(data.features) <= 2 * _MOST_FOR_PRODUCTS:
+        numeric = [look for look in data.telling if look.kind == "numeric"][:_MOST_FOR_PRODUCTS]
+        found += _products(data, numeric)
+    return found
+
+
+def _correlations(data: Examined, looks: list[Look]) -> Floats:
+    """Pearson's, [F, F], over rows; a missing value counts as the column's mean."""
+    values = np.stack([look.numbers for look in looks], axis=1)
+    values = values - np.nanmean(values, axis=0)
+    values = np.nan_to_num(values / np.maximum(np.nanstd(values, axis=0), 1e-300))
+    correlations: Floats = values.T @ values / len(data)
+    return correlations
+
+
+def _products(data: Examined, looks: list[Look]) -> list[Finding]:
+    found = []
+    alone = _correlations(data, looks) if len(looks) > 2 else np.empty((0, 0))
+    for (i, one), (j, other) in combinations(list(enumerate(looks)), 2) if len(looks) > 2 else ():
+        product = one.numbers * other.numbers
+        spread = float(np.nanstd(product))
+        if not spread:
+            continue
+        product = np.nan_to_num((product - np.nanmean(product)) / spread)
+        for k, whole in enumerate(looks):
+            if k in (i, j) or max(abs(alone[i, k]), abs(alone[j, k])) > 0.95:
+                continue
+            values = whole.numbers
+            values = np.nan_to_num((values - np.nanmean(values)) / max(np.nanstd(values), 1e-300))
+            explained = float(product @ values / len(data)) ** 2
+            if explained > _PRODUCT:
+                names = (whole.name, one.name, other.name)
+                text = f"about {one.name!r} times {other.name!r} (R2 {explained:.4f})"
+                found.append(_redundant(names, f"{whole.name!r} is {text}"))
+    return found
+
+
+def _redundant(names: tuple[str, ...], message: str) -> Finding:
+    fix = (
+        "keep one of them: importance is divided between copies, and linear weights are not unique"
+    )
+    return Finding("redundant_columns", "info", message, len(names), columns=names, fix=fix)
+
+
+def rare_category(data: Examined) -> list[Finding]:
+    """Values of a column with few values that stand on hardly any row."""
+    found = []
+    for look in data.telling:
+        values = look.values.drop_nulls()
+        distinct = values.n_unique()
+        most = _FEW_NUMBERS if look.kind == "numeric" else _FEW_VALUES
+        if look.kind not in ("categorical", "numeric") or distinct > most or len(values) < 100:
+            continue
+        counts = values.value_counts(sort=True)
+        count = pl.col("count")
+        few = counts.filter(
+            (count < _FEWEST_ROWS) | ((count <= _RARE_ROWS) & (count <= _RARE_SHARE * len(values)))
+        )
+        if not few.height or few.height > distinct / 2:
+            continue
+        rare = few[look.name].to_list()
+        pairs = zip(rare, few["count"].to_list(), strict=True)
+        shown = some([f"{_short(value)!r} in {count} rows" for value, count in pairs])
+        rows = look.values.is_in(rare).fill_null(False)
+        found.append(
+            Finding(
+                "rare_category",
+                "info",
+                f"{look.name!r} has values that hardly occur: {shown}",
+                int(few["count"].sum()),
+                data.places(rows),
+                (look.name,),
+                "features.rare_below gathers them; a slice of them cannot be judged",
+            )
+        )
+    return found
+
+
+def _short(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)[:40]

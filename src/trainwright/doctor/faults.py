@@ -1,0 +1,32 @@
+"""The faults of data that was read and divided for a training."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from trainwright.contract.data import Data, TableData
+from trainwright.contract.images import ImageData
+from trainwright.contract.tokens import TokenData
+from trainwright.data.images import RawImages
+from trainwright.data.kinds import Raw
+from trainwright.data.prepared import Prepared
+from trainwright.data.quality.collect import find_faults, find_image_faults
+from trainwright.data.quality.finding import Finding
+from trainwright.data.quality.reading import examine_prepared
+from trainwright.data.reading import RawTable
+
+
+def prepared_faults(section: Data, raw: Raw, prepared: Prepared) -> tuple[Finding, ...]:
+    """What `data check` finds too, but for blanks around cells, which are taken off by now."""
+    match section:
+        case TableData():
+            assert isinstance(raw, RawTable)
+            data = examine_prepared(raw, prepared, section)
+            return find_faults(data, section.columns, section.quality.look)
+        case ImageData():
+            assert isinstance(raw, RawImages)
+            return find_image_faults(raw)
+        case TokenData():
+            return ()
+        case _:
+            assert_never(section)

@@ -1,0 +1,74 @@
+"""Confident learning beside the package of its authors, and on labels that were swapped."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+from trainwright.data.quality.confident import confident_joint, wrong_labels
+from trainwright.data.quality.examined import examine
+from trainwright.data.quality.label_errors import find_suspects, label_errors
+
+
+def probabilities(rows: int, classes: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Labels of which a tenth is swapped, and chances from a model that is often right."""
+    random = np.random.default_rng(seed)
+    true = random.integers(0, classes, rows)
+    scores = random.normal(0, 1, (rows, classes))
+    scores[np.arange(rows), true] += 2.5
+    chances = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+    swapped = random.random(rows) < 0.1
+    given = np.where(swapped, (true + random.integers(1, classes, rows)) % classes, true)
+    return given, chances
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("classes", [2, 3, 10])
+def test_the_joint_and_the_rows_are_those_of_cleanlab(classes: int, seed: int) -> None:
+    count = pytest.importorskip("cleanlab.count")
+    filtering = pytest.importorskip("cleanlab.filter")
+    given, chances = probabilities(1500, classes, seed)
+    theirs = count.compute_confident_joint(given, chances)
+    ours = confident_joint(given, chances)
+    assert np.abs(ours - theirs).max() <= 1.0
+    wanted = filtering.find_label_issues(given, chances, n_jobs=1)
+    found = wrong_labels(given, chances)
+    both, either = (wanted & found).sum(), (wanted | found).sum()
+    assert both >= 0.95 * either
+
+
+def swapped_rows(rows: int, share: float) -> tuple[pl.DataFrame, set[int]]:
+    random = np.random.default_rng(0)
+    values = random.normal(0, 1, (rows, 4))
+    place = random.choice(["a", "b", "c"], rows)
+    true = (values[:, 0] + values[:, 1] + (place == "b") > 0.3).astype(int)
+    chosen = random.choice(rows, int(share * rows), replace=False)
+    true[chosen] = 1 - true[chosen]
+    columns = {f"x{i}": values[:, i] for i in range(4)}
+    frame = pl.DataFrame({**columns, "place": place, "label": np.where(true, "yes", "no")})
+    return frame, set(chosen.tolist())
+
+
+def test_swapped_labels_of_a_table_are_found() -> None:
+    frame, planted = swapped_rows(1500, 0.05)
+    suspects = find_suspects(examine(frame, "label"))
+    found = set(suspects.rows.tolist())
+    assert len(found & planted) >= 0.85 * len(planted)
+    assert len(found & planted) >= 0.6 * len(found)
+    for row, given, likelier in zip(suspects.rows, suspects.given, suspects.likelier, strict=True):
+        assert frame["label"][int(row)] == given != likelier
+
+
+def test_labels_that_nothing_tells_are_not_called_wrong() -> None:
+    frame, _ = swapped_rows(600, 0.0)
+    random = np.random.default_rng(1)
+    noise = frame.with_columns(label=pl.Series(random.choice(["yes", "no", "maybe"], 600)))
+    found = label_errors(examine(noise, "label"))
+    assert all(finding.severity == "info" and not finding.rows for finding in found)
+
+
+def test_few_rows_and_numbers_are_left_alone() -> None:
+    frame, _ = swapped_rows(1500, 0.05)
+    assert label_errors(examine(frame.head(40), "label")) == []
+    assert label_errors(examine(frame, "x0")) == []
