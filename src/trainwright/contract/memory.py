@@ -67,6 +67,12 @@ class Memory(Section):
     `gradient_accumulation_steps`: workspaces of kernels, the allocator's waste, a GPU's context and
     other processes are not in its estimate."""
 
+    offload_optimizer: bool = False
+    """Moments of the optimizer live in the host's memory, and come to the device for their update a
+    part at a time. On a GPU only, for adam, adamw, and sgd with momentum. Each step copies them
+    there and back: 16 bytes a parameter for Adam, over the link between host and GPU. The update
+    has the same bits. The default is `false`, because a small step is faster than the copies."""
+
     offload_activations: bool = False
     """Activations of 1 MiB and more wait in the host's memory for the backward pass. On a GPU only;
     each is copied there and back."""

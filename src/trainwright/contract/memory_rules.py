@@ -123,6 +123,38 @@ _NEEDS = (
 )
 
 
+def check_offloaded_optimizer(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+    """Moments come to the device part by part, so each must belong to one parameter alone."""
+    training = contract.training
+    if not training.memory.offload_optimizer:
+        return
+    optimizer = training.optimizer
+    if not isinstance(optimizer, Sgd | Adam | AdamW):
+        yield Problem(
+            "offload_optimizer does not go with it",
+            path="training.optimizer.name",
+            found=optimizer.name,
+            expected="sgd, adam or adamw: the others are not stepped parameter by parameter",
+            fix="change it, or remove training.memory.offload_optimizer",
+        )
+    elif isinstance(optimizer, Sgd) and not optimizer.momentum:
+        yield Problem(
+            "there is nothing to offload: sgd without momentum keeps no state",
+            path="training.memory.offload_optimizer",
+            found="true",
+            expected="an optimizer with moments",
+            fix="remove it",
+        )
+    if training.memory.update == "in_backward":
+        yield Problem(
+            "offload_optimizer does not go with it",
+            path="training.memory.update",
+            found="in_backward",
+            expected="after_backward: moments are copied for many parameters at once",
+            fix="remove one of the two",
+        )
+
+
 def _blocks(model: Model) -> int:
     """Blocks of a network; 0 for what has none."""
     match model:
@@ -138,5 +170,5 @@ def _blocks(model: Model) -> int:
             assert_never(model)
 
 
-MEMORY_RULES = (check_blocks, check_in_backward)
+MEMORY_RULES = (check_blocks, check_in_backward, check_offloaded_optimizer)
 """All of them, for the list of rules."""

@@ -7,6 +7,8 @@ from typing import Any, Protocol
 
 import torch
 
+from trainwright.optim.offloading import OffloadedOptimizer
+
 
 class Optimizer(Protocol):
     """Turns the gradients of its parameters into an update. Every torch optimizer is one.
@@ -33,6 +35,6 @@ class Optimizer(Protocol):
 def drops_on_device(optimizer: Optimizer) -> bool:
     """Whether its kernels take `grad_scale` and `found_inf`: all of its groups are fused. Any other
     must not be stepped at all when a gradient is not finite, which costs reading one number."""
-    return isinstance(optimizer, torch.optim.Optimizer) and all(
+    return isinstance(optimizer, torch.optim.Optimizer | OffloadedOptimizer) and all(
         group.get("fused") for group in optimizer.param_groups
     )

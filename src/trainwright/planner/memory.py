@@ -22,7 +22,8 @@ _NUMBER = 4
 @dataclass(frozen=True, slots=True)
 class MemoryEstimate:
     """What a training holds in the memory of its device, in bytes, in fp32 and without what
-    `training.memory` saves: an upper bound for bf16 and for activation checkpointing.
+    `training.memory` saves of gradients and activations: an upper bound for bf16 and for activation
+    checkpointing. `optimizer` is 0 where its state is offloaded; one part of it at a time is small.
 
     `activations` are those of a micro-batch, `data` the encoded rows, `device` all that the device
     has, 0 where that is not known. Workspaces of kernels, the allocator's waste and a GPU's context
@@ -60,11 +61,12 @@ def estimate_memory(
     device."""
     data, device = held
     rows = settled(training.batch_size)
+    moments = parameters * state_bytes(training.optimizer)
     means = 0 if training.average == "off" else parameters * _NUMBER
     return MemoryEstimate(
         weights=parameters * _NUMBER + means,
         gradients=parameters * _NUMBER,
-        optimizer=round(parameters * state_bytes(training.optimizer)),
+        optimizer=0 if training.memory.offload_optimizer else round(moments),
         activations=rows * activation_bytes(section, shape),
         data=data,
         device=device,

@@ -20,6 +20,14 @@ def problems_with_memory(contract: Contract, device: DeviceFacts) -> Iterator[Pr
             expected=f"batch_size {training.effective_batch_size}",
             fix=f"write batch_size: {training.effective_batch_size}",
         )
+    if training.memory.offload_optimizer and device.kind == "cpu":
+        yield Problem(
+            "there is no GPU to offload from: the optimizer's state lies in the host's memory",
+            path="training.memory.offload_optimizer",
+            found="true",
+            expected="true only where there is a GPU",
+            fix="remove it; adafactor and adamw_8bit keep less state on a CPU too",
+        )
     if training.memory.offload_activations and device.kind == "cpu":
         yield Problem(
             "there is no GPU to offload from: activations lie in the host's memory already",

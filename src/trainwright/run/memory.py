@@ -18,6 +18,7 @@ from trainwright.engine.out_of_memory import SplittingStep, rows_are_mixed
 from trainwright.engine.precision import Precision
 from trainwright.engine.step import OptimizerStep, Step
 from trainwright.objective.losses import Objective
+from trainwright.optim.offloading import OffloadedOptimizer
 from trainwright.optim.optimizer import Optimizer
 from trainwright.tracking.events import Event
 
@@ -25,6 +26,14 @@ from trainwright.tracking.events import Event
 def offloaded(objective: Objective, section: Memory, model: nn.Module) -> Objective:
     """The objective, with its activations in the host's memory if the plan says so."""
     return Offloading(objective, model) if section.offload_activations else objective
+
+
+def offloaded_state(optimizer: Optimizer, section: Memory) -> Optimizer:
+    """The optimizer, with its state in the host's memory if the plan says so."""
+    if not section.offload_optimizer:
+        return optimizer
+    assert isinstance(optimizer, torch.optim.Optimizer), "the rules refuse the others"
+    return OffloadedOptimizer(optimizer)
 
 
 def build_whole_step(

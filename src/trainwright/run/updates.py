@@ -28,6 +28,7 @@ from trainwright.optim.schedule import Schedule, build_schedule
 from trainwright.optim.weights import Evaluating, Weights
 from trainwright.run.averaging import Learning, build_averaged
 from trainwright.run.length import Length
+from trainwright.run.memory import offloaded_state
 
 
 @final
@@ -64,7 +65,9 @@ def build_updates(
     """Wire the updates of a model over a run of this length."""
     model = learning.model
     freeze(model, training.freeze)
-    optimizer = build_optimizer(training.optimizer, model, settled(training.effective_batch_size))
+    rows = settled(training.effective_batch_size)
+    built = build_optimizer(training.optimizer, model, rows)
+    optimizer = offloaded_state(built, training.memory)
     averaged = build_averaged(training.average, learning, optimizer, length)
     weights = build_weights(training.optimizer, optimizer)
     for mean in averaged.means:

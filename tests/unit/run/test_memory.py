@@ -77,6 +77,13 @@ def test_one_row_that_does_not_fit_ends_the_run(project: Path, memory: list[int]
     assert [event["numbers"]["rows"] for event in events("noted")] == [16, 8, 4, 2, 1]
 
 
+IN_BACKWARD = [
+    "training.memory.update=in_backward",
+    "training.gradient_clipping=off",
+    "training.guard.non_finite=rollback",
+    "training.num_epochs=2",
+]
+
 BLOCKS = "model={kind: tabular_resnet, width: 16, blocks: 3}"
 
 
@@ -114,7 +121,26 @@ def test_a_run_that_computes_activations_again_ends_with_the_same_bits(
         ),
         (
             ["training.memory.offload_activations=true"],
-            "there is no GPU to offload from",
+            "there is no GPU to offload from: activations",
+        ),
+        (
+            ["training.memory.offload_optimizer=true"],
+            "there is no GPU to offload from: the optimizer's state",
+        ),
+        (
+            ["training.memory.offload_optimizer=true", "training.optimizer.name=lion"],
+            "training.optimizer.name: offload_optimizer does not go with it",
+        ),
+        (
+            [
+                "training.memory.offload_optimizer=true",
+                "training.optimizer={name: sgd, momentum: 0.0}",
+            ],
+            "there is nothing to offload: sgd without momentum keeps no state",
+        ),
+        (
+            ["training.memory.offload_optimizer=true", *IN_BACKWARD],
+            "training.memory.update: offload_optimizer does not go with it",
         ),
     ],
 )
@@ -123,14 +149,6 @@ def test_what_cannot_be_is_refused(settings: list[str], says: str, project: Path
     assert code == 2
     assert says in said
     assert not Path("runs").exists()
-
-
-IN_BACKWARD = [
-    "training.memory.update=in_backward",
-    "training.gradient_clipping=off",
-    "training.guard.non_finite=rollback",
-    "training.num_epochs=2",
-]
 
 
 def test_updates_inside_the_backward_pass_end_with_the_same_bits(tmp_path: Path) -> None:
