@@ -64,13 +64,6 @@ def _data(contract: Contract) -> Iterator[Problem]:
                 f"{found.group()}...",
                 "copy the file here and name its local path",
             )
-    if data.num_workers not in ("auto", 0):
-        yield _not_available(
-            "worker processes that prepare batches",
-            "data.num_workers",
-            str(data.num_workers),
-            "choose 0: the data lies in memory and needs none",
-        )
 
 
 def _distributed(contract: Contract) -> Iterator[Problem]:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from trainwright.contract.loading import Loading
 from trainwright.contract.sampling import Sampling, Uniform
 from trainwright.contract.section import Auto, Section
 
@@ -14,10 +15,17 @@ class Feeding(Section):
     """How rows reach the model."""
 
     num_workers: Auto | Annotated[int, Field(ge=0)] = "auto"
-    """Processes that prepare batches. The data lies in memory and needs none: `auto` is 0."""
+    """Processes that make batches ahead of their use; 0 makes them in the training process. `auto`:
+    0 where rows only have to be gathered, and for runs that are too short to gain; else measured
+    with the model at the start of the run. The number changes nothing but the time, so it may
+    differ when a run goes on."""
 
     pin_memory: Auto | bool = "auto"
-    """Page-locked host memory for faster copies to a GPU. `auto`: only where there is one."""
+    """Whether the batches of worker processes reach a GPU through page-locked memory, which copies
+    faster and beside the training. `auto`: only where there is a GPU."""
+
+    loading: Loading = Loading()
+    """How worker processes deliver batches."""
 
     shuffle: bool = True
     """Whether an epoch visits the training rows in a new random order. The order of epoch e is a

@@ -1,4 +1,4 @@
-"""Rules on which rows an epoch visits."""
+"""Rules on which rows an epoch visits, and who makes its batches."""
 
 from __future__ import annotations
 
@@ -86,5 +86,18 @@ def check_given_once(contract: Contract, written: frozenset[str]) -> Iterator[Pr
         )
 
 
-SAMPLING_RULES = (check_sampled, check_balanced, check_given_once)
+def check_workers(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+    """Who makes batches, makes them for a network."""
+    workers, model = contract.data.num_workers, contract.model
+    if workers not in ("auto", 0) and isinstance(model, Boosting | Linear):
+        yield Problem(
+            f"a model of kind {model.kind} is fitted on all rows at once: there are no batches",
+            path="data.num_workers",
+            found=str(workers),
+            expected="0 or auto",
+            fix="remove num_workers",
+        )
+
+
+SAMPLING_RULES = (check_sampled, check_balanced, check_given_once, check_workers)
 """All of them, for the list of rules."""

@@ -11,6 +11,7 @@
     ├── StorageFailed           13   a write did not reach the disk
     ├── NonFinite               14   halted: a number is not finite, a loss leapt, memory ran out
     ├── RunLocked               15   another process owns the run folder
+    ├── PeerLost                16   a process that the run needs died too often
     └── Interrupted             75   stopped before its end; can be resumed
 
 0 is done with the verdict met; 3 is done with the verdict missed or undecided, 4 is data checked
@@ -135,6 +136,12 @@ class RunLocked(TrainwrightError):
     """Another process owns the run folder."""
 
     exit_code = 15
+
+
+class PeerLost(TrainwrightError):
+    """A process that the run needs, such as a data worker, died or hung too often."""
+
+    exit_code = 16
 
 
 class Interrupted(TrainwrightError):

@@ -9,6 +9,7 @@ the last step of one may be short, and its loss is divided by the targets it rea
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import islice
@@ -18,9 +19,11 @@ import torch
 from torch import Tensor
 
 from trainwright.data.draws import Draws
+from trainwright.data.loader import Direct, Loader
 from trainwright.data.order import Order, Positions
 from trainwright.data.ramps import Stages, steps_at_epoch_ends
-from trainwright.data.store import Batch, Store, TensorStore
+from trainwright.data.store import Batch, Store, as_store
+from trainwright.data.workers import Workers
 
 _BLOCK_BYTES = 8 * 2**20
 
@@ -41,6 +44,15 @@ class StepBatches(NamedTuple):
     wait_seconds: float
 
 
+class _Block(NamedTuple):
+    """Whole steps whose rows are fetched together: rows of each step, and which rows they are."""
+
+    start: int
+    epoch: int
+    steps: list[int]
+    rows: Positions
+
+
 def rows_of(batch: Batch) -> int:
     """Rows of a micro-batch, which are its targets but for a text."""
     return len(batch[0])
@@ -48,13 +60,13 @@ def rows_of(batch: Batch) -> int:
 
 @final
 class Feed:
-    """Micro-batches from aligned tensors in memory, on whatever device they lie, or from a store
-    that makes them.
+    """Micro-batches from aligned tensors in memory, on whatever device they lie, from a store that
+    makes them, or from worker processes that make them ahead.
 
     Rows are gathered a block of several megabytes at a time, so that a step costs a few views.
 
     Args:
-        tensors: aligned tensors, each with N rows on its first axis, or a `Store`.
+        tensors: aligned tensors, each with N rows on its first axis, a `Store`, or `Workers`.
         batch_size: rows of a micro-batch.
         accumulate: micro-batches of a step.
         seed: where the order starts.
@@ -68,7 +80,7 @@ class Feed:
 
     def __init__(
         self,
-        tensors: Sequence[Tensor] | Store,
+        tensors: Sequence[Tensor] | Store | Workers,
         batch_size: int,
         accumulate: int = 1,
         *,
@@ -78,12 +90,13 @@ class Feed:
         ramp: Stages | None = None,
         draws: Draws | None = None,
     ) -> None:
-        store = TensorStore(tensors) if isinstance(tensors, Sequence) else tensors
+        loader = tensors if isinstance(tensors, Workers) else Direct(as_store(tensors))
+        store = loader.store
         assert batch_size >= 1
         assert accumulate >= 1
         self.order: Draws = draws or Order(store.rows, seed, shuffle)
         assert self.order.rows == store.rows
-        self._store = store
+        self._loader: Loader = loader
         self._batch = batch_size
         self._step_rows = ramp or Stages.flat(batch_size * accumulate)
         self._count = count_targets
@@ -91,6 +104,8 @@ class Feed:
         self.samples = 0
         self._ready: list[StepBatches] = []
         self._next = 0
+        self._planned = 0
+        self._ahead: deque[_Block] = deque()
 
     @property
     def rows(self) -> int:
@@ -116,6 +131,8 @@ class Feed:
         """The micro-batches of the next step; moves the cursor behind them."""
         if self._next == len(self._ready):
             self._gather()
+        else:
+            self._loader.advance()
         step = self._ready[self._next]
         self._next += 1
         self.samples = step.samples
@@ -124,9 +141,17 @@ class Feed:
     def seek(self, samples: int) -> None:
         """Move the cursor to `samples` consumed, in constant time."""
         assert samples >= 0
-        self.samples = samples
+        self.samples = self._planned = samples
         self._ready = []
         self._next = 0
+        if self._ahead:
+            self._ahead.clear()
+            self._loader.forget()
+
+    def close(self) -> None:
+        """End what works ahead; the next step begins it again."""
+        self.seek(self.samples)
+        self._loader.close()
 
     def rows_between(self, start: int, stop: int) -> Positions:
         """The row numbers that samples `start` to `stop` (of one epoch) were: for messages."""
@@ -139,28 +164,39 @@ class Feed:
         whole = max(1, min(rows, self.rows) // self._batch)
         for start in range(0, whole * self._batch, self._batch):
             stop = min(start + self._batch, self.rows)
-            yield self._store.take(0, self.order.at(0, start, stop))
+            yield self._loader.now(0, self.order.at(0, start, stop))
 
     def _gather(self) -> None:
         """Fetch the rows of the coming steps, up to the end of the epoch, in one go a tensor."""
         started = time.perf_counter()
-        epoch, first = divmod(self.samples, self.rows)
-        steps = self._coming_steps(self.samples, (epoch + 1) * self.rows)
-        order = self.order.at(epoch, first, first + sum(steps))
+        self._ask(max(1, self._loader.depth))
+        block = self._ahead.popleft()
+        gathered = self._loader.take(block.epoch, block.rows)
+        self._ask(self._loader.depth)
         # Cut a step at a time: a short step must not shift the micro-batches of the next.
-        sizes = [size for rows in steps for size in _cut(rows, self._batch)]
-        gathered = self._store.take(epoch, order)
+        sizes = [size for rows in block.steps for size in _cut(rows, self._batch)]
         micro = zip(*(torch.split(tensor, sizes) for tensor in gathered), strict=True)
-        base = self.samples
+        base = block.start
         self._ready = []
-        for rows in steps:
+        for rows in block.steps:
             batches = list(islice(micro, -(-rows // self._batch)))
             base += rows
             targets = rows if self._count is rows_of else sum(map(self._count, batches))
-            self._ready.append(StepBatches(batches, targets, rows, base, epoch, 0.0))
+            self._ready.append(StepBatches(batches, targets, rows, base, block.epoch, 0.0))
         waited = time.perf_counter() - started
         self._ready[0] = self._ready[0]._replace(wait_seconds=waited)
         self._next = 0
+
+    def _ask(self, blocks: int) -> None:
+        """Have so many blocks under way. Where they begin follows from the cursor alone."""
+        while len(self._ahead) < blocks:
+            start = self._planned
+            epoch, first = divmod(start, self.rows)
+            steps = self._coming_steps(start, (epoch + 1) * self.rows)
+            self._planned += sum(steps)
+            rows = self.order.at(epoch, first, first + sum(steps))
+            self._ahead.append(_Block(start, epoch, steps, rows))
+            self._loader.ask(epoch, rows)
 
     def _coming_steps(self, position: int, epoch_end: int) -> list[int]:
         """Rows of each of the next steps, as many as make a block, within the epoch."""

@@ -39,6 +39,11 @@ class Store(Protocol):
         ...
 
 
+def as_store(rows: Sequence[Tensor] | Store) -> Store:
+    """The store itself, or that of aligned tensors."""
+    return TensorStore(rows) if isinstance(rows, Sequence) else rows
+
+
 @final
 class TensorStore:
     """Aligned tensors in memory, on whatever device they lie; the same in every epoch."""

@@ -91,7 +91,8 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
     model_state = ModuleState(model)
     loss = build_loss(training.loss, class_rows(prepared), device)
     objective = build_objective(contract, loss)
-    feed = build_feed(contract, prepared, device)
+    # Workers have something to tell when all is wired, and not before.
+    feed = build_feed(contract, prepared, device, lambda event: tell(event))
     length = length_of(contract, feed)
     validate_every = length.validations(training.validate_every_n_epochs)
     ends = _build_ends(contract)

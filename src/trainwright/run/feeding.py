@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import assert_never
 
 import numpy as np
@@ -20,17 +21,40 @@ from trainwright.data.store import Batch, Store, TensorStore, WindowStore
 from trainwright.data.table import ImageInputs, Integers, Part, TableInputs, TokenInputs
 from trainwright.data.target import Classes, Numbers
 from trainwright.data.vocabulary import TextVocabulary
+from trainwright.data.workers import Workers
 from trainwright.objective.losses import Mixed, Objective, Supervised, TargetLoss
+from trainwright.tracking.events import Event, Noted
 
 
-def build_feed(contract: Contract, prepared: Prepared, device: torch.device) -> Feed:
-    """The training part in the order of the contract's seed."""
-    training = contract.training
-    store = _store(contract, prepared, device)
+def _tell_nobody(_event: Event) -> None:
+    return
+
+
+def build_feed(
+    contract: Contract,
+    prepared: Prepared,
+    device: torch.device,
+    tell: Callable[[Event], object] = _tell_nobody,
+) -> Feed:
+    """The training part in the order of the contract's seed; `tell` learns of workers that died."""
+    training, workers = contract.training, settled(contract.data.num_workers)
+    store = _store(contract, prepared, torch.device("cpu") if workers else device)
     epochs = settled(training.num_epochs)
     samples = epochs * store.rows
+    loader = (
+        Workers(
+            store,
+            workers,
+            contract.data.loading,
+            device=device,
+            pin_memory=settled(contract.data.pin_memory),
+            tell=lambda kind, message: tell(Noted(kind, message)),
+        )
+        if workers
+        else store
+    )
     return Feed(
-        store,
+        loader,
         settled(training.batch_size),
         settled(training.gradient_accumulation_steps),
         count_targets=_tokens_of if isinstance(prepared.features, TextVocabulary) else rows_of,

@@ -41,7 +41,6 @@ def test_what_this_version_does_is_available(tmp_path: Path) -> None:
         ("data.path=s3://key:secret@bucket/x", "data.path", "s3://..."),
         ("data.path=gs://b/x", "data.path", "gs://..."),
         ("data.path=https://h/x", "data.path", "https://..."),
-        ("data.num_workers=2", "data.num_workers", "2"),
         ("distributed.strategy=fsdp", "distributed.strategy", "fsdp"),
         ("distributed.num_gpus=2", "distributed.num_gpus", "2"),
         ("distributed.backend=nccl", "distributed.backend", "nccl"),

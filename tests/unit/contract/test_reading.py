@@ -80,7 +80,6 @@ def test_the_mended_example_reads_as_it_says(tmp_path: Path) -> None:
         "model.architecture",
         "data.train_path",
         "data.val_path",
-        "data.num_workers",
         "distributed.strategy",
         "distributed.num_gpus",
         "distributed.backend",
