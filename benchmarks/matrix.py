@@ -61,7 +61,10 @@ ROWS: dict[str, tuple[str, str]] = {
     "F-32": ("no memory: an exception, and a kill by the kernel", "a crash like any other"),
     "F-33": ("a data file changes between two starts", "exit code 11, the file is named"),
     "F-34": ("records that cannot be read", "refused with file and line"),
-    "F-35": ("a data worker dies or hangs", "named, and nothing hangs"),
+    "F-35": (
+        "data workers are killed, stopped, hang, fail; their parent is killed",
+        "named at once with their rows, started again, the same bits; no process is left",
+    ),
     "F-41": ("two runs in one folder, stale and foreign locks", "exactly one runs, others exit 15"),
     "F-45": ("hostile checkpoint files", "refused, and none of them runs"),
     "F-46": ("hostile contracts", "refused with the line, nothing is imported"),

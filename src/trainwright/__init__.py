@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from trainwright.contract.reading import read_contract
     from trainwright.data.draws import CurriculumDraws, GroupDraws, Pace, WeightedDraws
     from trainwright.data.feed import Feed
+    from trainwright.data.workers import Workers
     from trainwright.engine.job import Every, Job
     from trainwright.engine.loop import fit
     from trainwright.engine.step import OptimizerStep
@@ -40,6 +41,7 @@ __all__ = [
     "RandomState",
     "StepLimit",
     "WeightedDraws",
+    "Workers",
     "__version__",
     "cosine_with_warmup",
     "fit",
@@ -72,6 +74,7 @@ if not TYPE_CHECKING:
         "Patience": "engine.stop",
         "RandomState": "checkpoint.random_state",
         "StepLimit": "engine.stop",
+        "Workers": "data.workers",
         "cosine_with_warmup": "optim.schedule",
         "fit": "engine.loop",
     }

@@ -26,6 +26,7 @@ PUBLIC = frozenset(
         "RandomState",
         "StepLimit",
         "WeightedDraws",
+        "Workers",
         "cosine_with_warmup",
         "fit",
         "load",

@@ -10,6 +10,9 @@ from trainwright.contract.loading import Loading
 from trainwright.contract.sampling import Sampling, Uniform
 from trainwright.contract.section import Auto, Section
 
+DELIVERY = ("num_workers", "pin_memory", "loading")
+"""Fields that change nothing but the time in which batches come."""
+
 
 class Feeding(Section):
     """How rows reach the model."""

@@ -35,6 +35,11 @@ class Augment(Section):
     weigh the labels by area; 0 pastes nothing (Yun et al. 2019, arXiv:1905.04899). Beside `mixup`,
     each image gets the one or the other with equal chances."""
 
+    @property
+    def changes(self) -> bool:
+        """Whether any image is changed."""
+        return bool(self.flip or self.crop or self.cutout or self.mixup or self.cutmix)
+
 
 class ImageData(Feeding):
     """Images of one size with a label each, in the files of the MNIST family."""

@@ -23,6 +23,7 @@ from trainwright.planner.estimate import steps_per_epoch, train_rows_of
 from trainwright.planner.optimizer_choices import learning_rates
 from trainwright.planner.resume_choices import resume_choices
 from trainwright.planner.tracking_choices import window_steps
+from trainwright.planner.worker_choices import workers_by_rule
 
 _STEPS_WANTED = 4000
 _FEWEST_EPOCHS, _MOST_EPOCHS = 10, 100
@@ -100,7 +101,7 @@ def _data(contract: Contract, facts: DataFacts, device: DeviceFacts, choosing: C
         contract.data,
         "data",
         {
-            "num_workers": (0, "the data lies in memory"),
+            **workers_by_rule(contract, device),
             "pin_memory": (on_gpu, "there is a GPU" if on_gpu else "there is no GPU"),
         },
     )

@@ -92,6 +92,12 @@ class Plan:
         contract = self.contract.model_copy(update={"training": training})
         return replace(self, contract=contract, choices=(*self.choices, *choices))
 
+    def with_workers(self, choice: Choice) -> Plan:
+        """The plan with a number of worker processes."""
+        data = self.contract.data.model_copy(update={"num_workers": choice.value})
+        contract = self.contract.model_copy(update={"data": data})
+        return replace(self, contract=contract, choices=(*self.choices, choice))
+
     def to_json(self) -> Json:
         """Everything, as JSON."""
         return {

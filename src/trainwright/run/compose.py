@@ -19,6 +19,7 @@ from trainwright.contract.model import Network
 from trainwright.contract.section import settled
 from trainwright.contract.training import Training
 from trainwright.core.files import Json
+from trainwright.data.feed import Feed
 from trainwright.data.prepared import Prepared
 from trainwright.engine.asked import OrAsked
 from trainwright.engine.faults import with_fault_points
@@ -55,9 +56,11 @@ from trainwright.tracking.signals import SignalRecorder
 @final
 @dataclass(frozen=True, slots=True)
 class Composed:
-    """A job with the parts that are asked for after it: the best weights and the scorer."""
+    """A job with the parts that are asked for after it: the best weights and the scorer; and the
+    feed, which is to be closed then."""
 
     job: Job
+    feed: Feed
     checkpoints: Checkpoints
     model: ModuleState
     scorer: NetworkScorer
@@ -131,7 +134,7 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
         inventory=_inventory(plan, prepared, device),
     )
     job = with_fault_points(job, updates.optimizer)
-    return Composed(job, checkpoints, model_state, scorer, updates.weights, saving.copying)
+    return Composed(job, feed, checkpoints, model_state, scorer, updates.weights, saving.copying)
 
 
 def _lay_out(model: BuiltNetwork, training: Training) -> None:

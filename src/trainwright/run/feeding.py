@@ -63,6 +63,12 @@ def build_feed(
     )
 
 
+def with_workers(contract: Contract, workers: int) -> Contract:
+    """The contract with a number of workers."""
+    data = contract.data.model_copy(update={"num_workers": workers})
+    return contract.model_copy(update={"data": data})
+
+
 def blends(contract: Contract) -> bool:
     """Whether training images are blended, so that a row has two labels."""
     augment = contract.data.augment if isinstance(contract.data, ImageData) else Augment()

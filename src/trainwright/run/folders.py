@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, final
 
+from trainwright.contract.feeding import DELIVERY
 from trainwright.core.errors import (
     ContractMistake,
     DataChanged,
@@ -156,11 +157,11 @@ def _is_finished(folder: RunFolder) -> bool:
 def _check_same(folder: RunFolder, ready: Ready) -> str:
     """Refuse to go on with another contract or other data than the run was started with.
 
-    How a run is resumed may differ. Returns what is to be noted of changed data.
+    Returns what is to be noted of changed data.
     """
     before = read_started(folder)
     after = ready.plan.to_json()
-    compared = [{**one["contract"], "resume": ""} for one in (before, after)]
+    compared = [_compared(one["contract"]) for one in (before, after)]
     changed = list(_differences(compared[0], compared[1], ""))
     if changed:
         raise ContractMistake(
@@ -213,6 +214,13 @@ def _changed_files(folder: RunFolder, ready: Ready) -> list[str]:
         for file in read_json(folder.data / "manifest.json")["facts"]["files"]
     }
     return [f.path for f in ready.raw.facts.files if before.get(f.path) != f.sha256]
+
+
+def _compared(contract: Json) -> Json:
+    """What must be the same when a run goes on: how it is resumed may differ, and how its batches
+    are delivered."""
+    data = {key: value for key, value in contract["data"].items() if key not in DELIVERY}
+    return {**contract, "data": data, "resume": ""}
 
 
 def _differences(old: Json, new: Json, path: str) -> Iterator[tuple[str, Json, Json]]:

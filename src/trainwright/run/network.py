@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import final
 
 from trainwright.checkpoint.evaluated import evaluated_part
@@ -31,7 +32,7 @@ class NetworkLearner:
         with kernels(self._plan.contract.training):
             composed = compose(self._section, self._plan, prepared, run)
             self._check_resumable(composed, run)
-            with composed.copying:
+            with composed.copying, closing(composed.feed):
                 ended = fit(composed.job)
         predictor = Predictor(prepared.features, prepared.target, composed.scorer)
         reason = ended.reason

@@ -12,6 +12,7 @@ from trainwright.planner.choosing import Choice
 from trainwright.planner.compute_choices import open_paths
 from trainwright.planner.compute_trials import measure_compute, take_choices
 from trainwright.planner.plan import Plan
+from trainwright.planner.worker_choices import WORKERS, choose_workers
 from trainwright.run.folders import find_resumed, is_blank, read_started
 from trainwright.run.ready import Ready, Request
 from trainwright.run.stages import Screen, Stages
@@ -21,11 +22,36 @@ from trainwright.run.summary import describe_choice
 def settle(request: Request, ready: Ready, stages: Stages, screen: Screen) -> Ready:
     """The same with nothing left open in its plan. Writes nothing.
 
-    A run that goes on computes as its first start chose, and nothing is measured: another choice
-    would give other bits.
-
     Raises:
         Mistake: there is no run to go on with.
+    """
+    return _settle_workers(request, _settle_compute(request, ready, stages, screen), stages, screen)
+
+
+def _settle_workers(request: Request, ready: Ready, stages: Stages, screen: Screen) -> Ready:
+    """How many processes make batches; a run that goes on keeps the number it has."""
+    if ready.plan.contract.data.num_workers != "auto":
+        return ready
+    if request.resume and not is_blank(folder := find_resumed(request, ready)):
+        kept = int(read_started(folder)["contract"]["data"]["num_workers"])
+        choice = Choice(WORKERS, kept, "what the run was started with")
+        return replace(ready, plan=ready.plan.with_workers(choice))
+    with stages("measure"):
+        # Imported here: only networks need torch.
+        from trainwright.run.kernels import kernels
+        from trainwright.run.worker_trial import Rehearsal
+
+        with kernels(ready.plan.contract.training):
+            choice = choose_workers(Rehearsal(ready.plan, ready.prepared), ready.device)
+    screen.say(describe_choice(choice))
+    return replace(ready, plan=ready.plan.with_workers(choice))
+
+
+def _settle_compute(request: Request, ready: Ready, stages: Stages, screen: Screen) -> Ready:
+    """How a step is computed.
+
+    A run that goes on computes as its first start chose, and nothing is measured: another choice
+    would give other bits.
     """
     if isinstance(ready.plan.contract.model, Boosting | Linear | Pretrained):
         return ready

@@ -27,7 +27,7 @@ from trainwright.objective.build import build_loss
 from trainwright.objective.losses import Objective
 from trainwright.planner.compute_trials import CompiledTiming, Failed, Setting, Timing
 from trainwright.planner.plan import Plan
-from trainwright.run.feeding import build_feed, build_objective, class_rows
+from trainwright.run.feeding import build_feed, build_objective, class_rows, with_workers
 from trainwright.run.shapes import shape_of
 
 
@@ -81,7 +81,8 @@ def build_trial(plan: Plan, prepared: Prepared) -> ModelTrial:
     RandomState().restore(numbers)
     # The steps of a ramp are small at first; the batches of most of the run are whole.
     whole = contract.training.model_copy(update={"ramps": Ramps()})
-    feed = build_feed(contract.model_copy(update={"training": whole}), prepared, device)
+    alone = with_workers(contract.model_copy(update={"training": whole}), 0)
+    feed = build_feed(alone, prepared, device)
     loss = build_loss(contract.training.loss, class_rows(prepared), device)
     objective = build_objective(contract, loss)
     return ModelTrial(model, objective, feed.next_step().micro_batches[0])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import runpy
 import signal
 import time
 from collections.abc import Callable
@@ -16,6 +18,7 @@ torch = pytest.importorskip("torch")
 
 from trainwright.contract.images import Augment  # noqa: E402
 from trainwright.contract.loading import Loading  # noqa: E402
+from trainwright.contract.reading import read_contract  # noqa: E402
 from trainwright.core.errors import PeerLost  # noqa: E402
 from trainwright.data.augment import ImageStore  # noqa: E402
 from trainwright.data.feed import Feed, StepBatches  # noqa: E402
@@ -26,6 +29,7 @@ from trainwright.data.workers import Workers  # noqa: E402
 pytestmark = pytest.mark.torch
 
 ROWS = 60
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "guide" / "loading.md"
 EVERYTHING = Augment(flip=True, crop=1, cutout=2, mixup=0.4, cutmix=1.0)
 
 
@@ -56,10 +60,10 @@ def steps(feed: Feed, count: int) -> list[list[object]]:
 
 def is_gone(pid: int) -> bool:
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
         return True
-    return False
+    return status.rpartition(")")[2].split()[0] in "ZX"
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3])
@@ -224,6 +228,16 @@ def test_workers_die_with_their_parent(how: signal.Signals) -> None:
     while not all(map(is_gone, pids)) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert all(map(is_gone, pids))
+
+
+def test_the_examples_of_the_page_are_true(tmp_path: Path) -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    (contract,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    (tmp_path / "contract.yaml").write_text(contract)
+    read_contract(tmp_path / "contract.yaml")
+    (script,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    (tmp_path / "script.py").write_text(script)
+    runpy.run_path(str(tmp_path / "script.py"))
 
 
 def test_shared_memory_has_no_name_that_could_stay() -> None:

@@ -1,0 +1,94 @@
+"""What worker processes gain on this machine, measured with the model that will be trained. Needs
+torch."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from typing import final
+
+import torch
+
+from trainwright.contract.model import Boosting, Linear, Pretrained
+from trainwright.contract.section import settled
+from trainwright.data.feed import Feed
+from trainwright.data.prepared import Prepared
+from trainwright.data.store import Batch
+from trainwright.engine.backward import backward_from
+from trainwright.engine.precision import build_precision
+from trainwright.model.build import build_network, lay_out
+from trainwright.objective.build import build_loss
+from trainwright.planner.plan import Plan
+from trainwright.planner.worker_choices import Making
+from trainwright.run.feeding import build_feed, build_objective, class_rows, with_workers
+from trainwright.run.shapes import shape_of
+
+_TURNS, _TURN_SECONDS, _PASSES = 2, 1.0, 5
+
+
+@final
+class Rehearsal:
+    """Forward and backward passes of a network with its first weights over its own batches, fed
+    with and without workers."""
+
+    def __init__(self, plan: Plan, prepared: Prepared) -> None:
+        contract, training = plan.contract, plan.contract.training
+        section = contract.model
+        assert not isinstance(section, Boosting | Linear | Pretrained), "only networks have steps"
+        self._contract = contract
+        self._prepared = prepared
+        self._device = torch.device("cpu")
+        self._model = build_network(section, shape_of(prepared))
+        lay_out(self._model, settled(training.compute.memory_format))
+        loss = build_loss(training.loss, class_rows(prepared), self._device)
+        self._objective = build_objective(contract, loss)
+        self._precision = build_precision(
+            settled(training.mixed_precision), self._model, self._device
+        )
+
+    def making(self) -> Making:
+        """The least times of a few."""
+        feed = self._feed(0)
+        rows = settled(self._contract.training.batch_size)
+        made, passed = [], []
+        for _ in range(_PASSES):
+            started = time.perf_counter()
+            batch = next(feed.from_start(rows))
+            middle = time.perf_counter()
+            self._pass(batch)
+            made.append(middle - started)
+            passed.append(time.perf_counter() - middle)
+        epochs = settled(self._contract.training.num_epochs)
+        run = min(made) / len(batch[0]) * feed.rows * epochs
+        return Making(min(made), min(passed), run)
+
+    def rows_per_second(self, counts: Sequence[int]) -> Mapping[int, float]:
+        """The best of a few turns each, so that whatever else the machine does counts least."""
+        rates = dict.fromkeys(counts, 0.0)
+        for _ in range(_TURNS):
+            for count in counts:
+                with closing(self._feed(count)) as feed:
+                    rates[count] = max(rates[count], self._rate(feed))
+        return rates
+
+    def _rate(self, feed: Feed) -> float:
+        # The first block waits for the processes to start, which a run does once.
+        for batch in feed.next_step().micro_batches:
+            self._pass(batch)
+        rows, started = 0, time.perf_counter()
+        while (seconds := time.perf_counter() - started) < _TURN_SECONDS:
+            work = feed.next_step()
+            for batch in work.micro_batches:
+                self._pass(batch)
+            rows += work.rows
+        return rows / seconds
+
+    def _pass(self, batch: Batch) -> None:
+        self._model.zero_grad(set_to_none=True)
+        with self._precision.forward():
+            loss_sum, count = self._objective(self._model, batch)
+        backward_from(loss_sum, torch.full_like(loss_sum, 1 / count))
+
+    def _feed(self, workers: int) -> Feed:
+        return build_feed(with_workers(self._contract, workers), self._prepared, self._device)
