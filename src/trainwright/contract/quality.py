@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Literal, get_args
+
+from pydantic import Field
 
 from trainwright.contract.section import Section
 
@@ -55,9 +59,74 @@ FindingKind = Literal[
 """What a finding is about. The guide to data quality says what each means and what can be done."""
 
 
+Action = Literal["report", "drop", "cap", "impute", "relabel", "fail"]
+"""What happens to what was found. `report`: nothing. `drop`: the training rows (of `leak`,
+`suspicious_feature` and `identifier` the columns) are left out. `cap`: numbers beyond the ends are
+put at the ends. `impute`: they count as missing. `relabel`: training rows get the likelier class.
+`fail`: no training."""
+
+_ROWS: tuple[Action, ...] = ("report", "drop", "fail")
+_NUMBERS: tuple[Action, ...] = ("report", "drop", "cap", "impute", "fail")
+_COLUMNS: tuple[Action, ...] = ("report", "drop", "fail")
+_ONLY: tuple[Action, ...] = ("report", "fail")
+
+POSSIBLE: Mapping[FindingKind, tuple[Action, ...]] = MappingProxyType(
+    {
+        "exact_duplicates": _ROWS,
+        "near_duplicates": _ROWS,
+        "conflicting_labels": _ROWS,
+        "missing": _ROWS,
+        "missing_not_at_random": _ONLY,
+        "constant": _ONLY,
+        "identifier": _COLUMNS,
+        "redundant_columns": _ONLY,
+        "mixed_units": _ROWS,
+        "mixed_formats": _ONLY,
+        "variant_spellings": _ROWS,
+        "out_of_range": _NUMBERS,
+        "unexpected_value": _ROWS,
+        "pattern_mismatch": _ROWS,
+        "not_unique": _ROWS,
+        "forbidden_missing": _ROWS,
+        "unlikely_values": ("report", "drop", "impute", "fail"),
+        "capped": _ROWS,
+        "stuck": _ROWS,
+        "time_gaps": _ONLY,
+        "outliers": _NUMBERS,
+        "skewed": _ONLY,
+        "class_imbalance": _ONLY,
+        "rare_class": _ONLY,
+        "rare_category": _ONLY,
+        "ordered_target": _ONLY,
+        "label_error": ("report", "drop", "relabel", "fail"),
+        "short_text": _ROWS,
+        "long_text": _ROWS,
+        "repeated_text": _ROWS,
+        "markup": _ROWS,
+        "line_breaks": _ROWS,
+        "mojibake": _ROWS,
+        "other_language": _ROWS,
+        "leak": _COLUMNS,
+        "suspicious_feature": _COLUMNS,
+    }
+)
+"""The actions that a kind of finding of a table can have; kinds that are not here only report."""
+
+
 class Quality(Section):
     """Which faults are looked for in the data before a training, and what happens to them."""
 
     look: Literal["all", "quick"] = "all"
     """`quick` leaves out what sorts, searches or fits something: near duplicates, numbers in two
     units, isolated rows, other languages and label errors. Tables only."""
+
+    actions: dict[str, Action] = Field(default_factory=dict)
+    """What happens to each kind of finding, for example `{exact_duplicates: drop}`; `report` where
+    nothing is said. The guide to data quality lists the kinds and what can be done to each. What is
+    fitted (the ends to cap at, the likelier class) is fitted on the training rows alone. Validation
+    and test rows are never dropped or relabelled; where `cap` and `impute` change what a model sees
+    of a column, they do so for every row, new ones too, and the report says so. Tables only."""
+
+    def asked(self) -> dict[FindingKind, Action]:
+        """The actions by kind, in the order of the kinds."""
+        return {kind: self.actions[kind] for kind in get_args(FindingKind) if kind in self.actions}

@@ -37,6 +37,7 @@ from trainwright.contract.optimizer_rules import (
     check_stretches,
     check_warmup,
 )
+from trainwright.contract.quality_rules import QUALITY_RULES
 from trainwright.contract.ramp_rules import RAMP_RULES
 from trainwright.contract.sampling_rules import SAMPLING_RULES
 from trainwright.contract.tracking_rules import check_inspect
@@ -346,6 +347,7 @@ RULES: tuple[Rule, ...] = (
     check_warmup,
     check_stretches,
     check_plateau,
+    *QUALITY_RULES,
     *RAMP_RULES,
     *AVERAGE_RULES,
     check_memory_format,

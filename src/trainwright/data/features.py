@@ -18,6 +18,7 @@ from trainwright.data.categories import Vocabulary, fit_vocabulary
 from trainwright.data.columns import ColumnType, value_problems
 from trainwright.data.dates import DatePart, fit_dates
 from trainwright.data.history import NO_HISTORY, History
+from trainwright.data.limits import Limit, limited
 from trainwright.data.scaling import NumberState, fit_numbers
 from trainwright.data.sources import FileVersion, SourceFile
 from trainwright.data.table import Floats, TableInputs
@@ -37,7 +38,8 @@ class Features:
     `columns` are the typed feature columns, `dates` the date parts that differ between training
     rows, `history` what earlier rows say, `means` the categories that become mean targets.
     `numbers` is the fitted imputation and scaling of numeric columns, followed by those of dates,
-    history and means. `texts` stand behind them as they are.
+    history and means. `texts` stand behind them as they are. `limits` are applied before anything
+    else.
     """
 
     columns: tuple[ColumnType, ...]
@@ -48,6 +50,7 @@ class Features:
     numbers: NumberState
     vocabularies: tuple[Vocabulary, ...]
     texts: tuple[Terms, ...]
+    limits: tuple[Limit, ...] = ()
 
     @property
     def numeric_names(self) -> tuple[str, ...]:
@@ -79,6 +82,7 @@ class Features:
 
     def encode(self, frame: pl.DataFrame, means: list[Floats]) -> TableInputs:
         """Encode typed rows whose mean targets [N, K] are given."""
+        frame = limited(frame, self.limits)
         values = _number_matrix(frame, self.columns, self.dates, self.history)
         numeric = self.numbers.transform(np.concatenate([values, *means], axis=1))
         if self.texts:
@@ -142,6 +146,7 @@ class Features:
             "numbers": self.numbers.to_json(),
             "vocabularies": [vocabulary.to_json() for vocabulary in self.vocabularies],
             "texts": [text.to_json() for text in self.texts],
+            "limits": [limit.to_json() for limit in self.limits],
         }
 
     def identity(self) -> Json:
@@ -166,6 +171,7 @@ class Features:
             numbers=NumberState.from_json(value["numbers"]),
             vocabularies=tuple(Vocabulary.from_json(item) for item in value["vocabularies"]),
             texts=tuple(Terms.from_json(item) for item in value["texts"]),
+            limits=tuple(Limit.from_json(item) for item in value.get("limits", [])),
         )
 
 
@@ -180,6 +186,7 @@ class TrainRows:
     cleaning: Cleaning
     target: TrainTarget
     history: History = NO_HISTORY
+    limits: tuple[Limit, ...] = ()
 
 
 def fit_features(
@@ -189,7 +196,7 @@ def fit_features(
 
     A training row is encoded with the mean targets of the folds it is not in.
     """
-    frame, columns = rows.frame, rows.columns
+    frame, columns = limited(rows.frame, rows.limits), rows.columns
     means: list[TargetMeans] = []
     crossed: list[Floats] = []
     vocabularies: list[Vocabulary] = []
@@ -221,6 +228,7 @@ def fit_features(
         ),
         vocabularies=tuple(vocabularies),
         texts=tuple(fit_terms(frame[name], section.text) for name in _names(columns, "text")),
+        limits=rows.limits,
     )
     return features, features.encode(frame, crossed)
 

@@ -25,6 +25,7 @@ from trainwright.data.folds import Folds, cut_folds
 from trainwright.data.history import NO_HISTORY, History, fit_history
 from trainwright.data.moments import moments, time_units
 from trainwright.data.prepared import Prepared
+from trainwright.data.quality.actions import act
 from trainwright.data.reading import RawTable
 from trainwright.data.split_file import PART_COLUMN
 from trainwright.data.split_report import SplitReport, report_folds, report_split
@@ -183,6 +184,9 @@ class _Table:
             else positions["train"][chosen[part]]
             for part in PARTS
         }
+        acted = act(frames, rows["train"], section)
+        frames["train"], rows["train"] = acted.train, rows["train"][acted.kept]
+        columns = tuple(column for column in self.columns if column.name not in acted.columns)
         report = self.report(frames, left_out)
         if checked:
             _check_crossing(report, section)
@@ -192,7 +196,9 @@ class _Table:
         known = train_target(
             target, encoded["train"], units["train"], section.features.folds, self.seed
         )
-        train = TrainRows(frames["train"], self.columns, self.raw.cleaning, known, self.history)
+        train = TrainRows(
+            frames["train"], columns, self.raw.cleaning, known, self.history, acted.limits
+        )
         features, train_inputs = fit_features(train, section.features, section.columns)
         parts = {
             part: Part(
@@ -206,8 +212,18 @@ class _Table:
             for part, frame in frames.items()
         }
         version = data_version(self.raw, section, rows, features, target)
+        if acted.done:
+            done = [one.to_json() for one in acted.done]
+            version = hash_value({"rows": version, "done": done})
         return Prepared(
-            parts["train"], parts["validation"], parts["test"], features, target, report, version
+            train=parts["train"],
+            validation=parts["validation"],
+            test=parts["test"],
+            features=features,
+            target=target,
+            split=report,
+            version=version,
+            done=acted.done,
         )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import final
 
 from trainwright.core.files import Json
+from trainwright.data.done import Done
 from trainwright.data.features import Features
 from trainwright.data.pixels import Pixels
 from trainwright.data.split_report import SplitReport
@@ -20,7 +21,8 @@ Encoding = Features | Pixels | TextVocabulary
 @final
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Everything that a learner and a judge get of the data."""
+    """Everything that a learner and a judge get of the data. `done` is what the contract's actions
+    changed."""
 
     train: Part
     validation: Part
@@ -29,6 +31,7 @@ class Prepared:
     target: Target
     split: SplitReport
     version: str
+    done: tuple[Done, ...] = ()
 
     @property
     def table(self) -> Features:

@@ -52,6 +52,7 @@ class Contents:
     record: Mapping[str, Json] = field(default_factory=dict)
     manifest: Mapping[str, Json] = field(default_factory=dict)
     split: Mapping[str, Json] = field(default_factory=dict)
+    findings: Sequence[Mapping[str, Json]] = ()
     signals: Mapping[str, Sequence[float]] = field(default_factory=dict)
     windows: Sequence[WindowLine] = ()
     events: Sequence[Mapping[str, Json]] = ()
@@ -73,6 +74,7 @@ def read_contents(folder: RunFolder) -> Contents:
         record=reading.take_mapping("record.json", lambda: read_json(folder.record)),
         manifest=reading.take_mapping("data/manifest.json", lambda: read_json(manifest)),
         split=reading.take_mapping("data/split.json", lambda: read_json(split)),
+        findings=reading.take("preflight.json", lambda: tuple(read_json(folder.preflight))),
         signals=reading.take_mapping("signals.jsonl", lambda: read_signals(folder.signals)),
         windows=reading.take("windows.jsonl", lambda: tuple(read_windows(folder.windows))),
         events=reading.take("events.jsonl", lambda: tuple(read_events(folder.events))),

@@ -60,6 +60,18 @@ class LeftOut:
 
 @final
 @dataclass(frozen=True, slots=True)
+class FindingRow:
+    """One finding of the checks before the training."""
+
+    severity: str
+    kind: str
+    count: int
+    message: str
+    fix: str
+
+
+@final
+@dataclass(frozen=True, slots=True)
 class DataView:
     """The whole section."""
 
@@ -72,6 +84,8 @@ class DataView:
     columns: tuple[ColumnRow, ...]
     left_out: tuple[LeftOut, ...]
     notes: tuple[str, ...]
+    findings: tuple[FindingRow, ...]
+    done: tuple[str, ...]
 
 
 def view_data(contents: Contents) -> tuple[DataView, ...]:
@@ -93,7 +107,19 @@ def view_data(contents: Contents) -> tuple[DataView, ...]:
             columns=tuple(_column(one, facts.get("rows") or 0) for one in columns),
             left_out=_left_out(columns, facts, contents.plan),
             notes=tuple(str(note) for note in manifest.get("notes") or []),
+            findings=tuple(_finding(one) for one in contents.findings),
+            done=tuple(str(one["message"]) for one in manifest.get("done") or []),
         ),
+    )
+
+
+def _finding(one: Mapping[str, Json]) -> FindingRow:
+    return FindingRow(
+        str(one["severity"]),
+        str(one["kind"]).replace("_", " "),
+        int(one["count"]),
+        str(one["message"]),
+        str(one["fix"]),
     )
 
 

@@ -250,6 +250,7 @@ def _write_plan(folder: RunFolder, request: Request, ready: Ready) -> None:
         "version": ready.prepared.version,
         "facts": facts,
         "notes": list(ready.raw.notes),
+        "done": [one.to_json() for one in ready.prepared.done],
     }
     write_json(folder.data / "manifest.json", manifest)
     write_json(folder.data / "split.json", ready.prepared.split.to_json())

@@ -44,6 +44,7 @@ def describe_data(raw: Raw, prepared: Prepared) -> list[str]:
     )
     if isinstance(raw, RawTable) and (left_out := _left_out(raw)):
         lines.append(labelled("left out", left_out))
+    lines += [labelled("done", one.message) for one in prepared.done]
     return lines
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from collections.abc import Iterator
@@ -103,8 +104,54 @@ def test_every_kind_stands_in_the_guide() -> None:
     )
 
 
-def test_the_checks_of_a_run_are_kept_and_not_done_again(project: Path) -> None:
+def test_the_checks_of_a_run_are_kept_and_shown(project: Path) -> None:
     ran = command("train", "small.yaml", "--run", "one")
     assert ran.code in (0, 3), ran.err
-    found = json.loads(Path("runs/one/preflight.json").read_text())
+    path = Path("runs/one/preflight.json")
+    found = json.loads(path.read_text())
     assert {"missing", "disk"} <= {finding["kind"] for finding in found}
+    page = Path("runs/one/report.html").read_text()
+    assert "is missing in 1 of 300 rows" in html.unescape(page)
+
+
+def test_an_action_is_counted_wherever_a_run_is_told(project: Path) -> None:
+    rows = Path("rows.csv")
+    lines = rows.read_text().splitlines()
+    rows.write_text("\n".join([*lines, *lines[1:60]]) + "\n")
+    actions = ["--set", "data.quality.actions={exact_duplicates: drop, missing: drop}"]
+    ran = command("train", "small.yaml", "--run", "one", *actions)
+    assert ran.code in (0, 3), ran.err
+    assert re.search(r"done +\d+ training rows left out \(exact_duplicates\)", ran.err)
+    done = json.loads(Path("runs/one/data/manifest.json").read_text())["done"]
+    (copies,) = [one for one in done if one["kind"] == "exact_duplicates"]
+    assert copies["count"] == len(copies["rows"]) > 0
+    split = json.loads(Path("runs/one/data/split.json").read_text())
+    assert split["duplicate_rows"] == 0
+    assert "training rows left out (exact_duplicates)" in Path("runs/one/report.html").read_text()
+
+
+def test_a_fault_that_is_to_fail_writes_nothing(project: Path) -> None:
+    before = tree(project)
+    ran = command("train", "small.yaml", "--set", "data.quality.actions.missing=fail")
+    assert ran.code == 2
+    assert "data.quality.actions.missing" in ran.err
+    assert tree(project) == before
+
+
+def test_capped_numbers_are_capped_for_new_rows_too(project: Path) -> None:
+    rows = Path("rows.csv")
+    lines = rows.read_text().splitlines()
+    lines[5] = "9999,Oslo,3,yes"
+    rows.write_text("\n".join(lines) + "\n")
+    model = ["--set", "model={kind: linear}", "--set", "data.quality.actions={outliers: cap}"]
+    split = ["--set", "data.split={kind: time, column: number}"]
+    numbered = [f"{lines[0]},number", *(f"{line},{i}" for i, line in enumerate(lines[1:]))]
+    rows.write_text("\n".join(numbered) + "\n")
+    ran = command("train", "small.yaml", "--run", "one", *model, *split)
+    assert ran.code in (0, 3), ran.err
+    assert "'age' capped at 18 to 79 in every row: 1 train" in ran.err
+    ends = [f"{age},Oslo,3.0,{7}" for age in (79, 500, 100_000)]
+    Path("new.csv").write_text("\n".join(["age,city,visits,number", *ends]) + "\n")
+    assert command("predict", "one", "new.csv", "-o", "out.csv").code == 0
+    predicted = Path("out.csv").read_text().splitlines()[1:]
+    assert len(set(predicted)) == 1

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Literal
 
 from trainwright.contract.data import Column
+from trainwright.contract.quality import FindingKind
 from trainwright.data.images import RawImages
 from trainwright.data.quality import classes, duplicates, forms, order, ranges, spread, texts
 from trainwright.data.quality import missing as absence
@@ -68,6 +70,50 @@ SLOW: tuple[tuple[str, Check], ...] = (
     ("label errors", label_errors),
 )
 """Checks that sort, search or fit something, each with what it looks for."""
+
+
+CHECK_OF: Mapping[FindingKind, Check] = MappingProxyType(
+    {
+        "exact_duplicates": duplicates.exact_duplicates,
+        "near_duplicates": near_duplicates,
+        "conflicting_labels": duplicates.conflicting_labels,
+        "missing": absence.missing,
+        "missing_not_at_random": absence.missing_not_at_random,
+        "constant": constant,
+        "identifier": identifier,
+        "redundant_columns": redundant_columns,
+        "mixed_units": mixed_units,
+        "mixed_formats": forms.mixed_formats,
+        "variant_spellings": forms.variant_spellings,
+        "unlikely_values": ranges.unlikely_values,
+        "capped": ranges.capped,
+        "stuck": order.stuck,
+        "time_gaps": order.time_gaps,
+        "outliers": spread.outliers,
+        "skewed": spread.skewed,
+        "class_imbalance": classes.class_imbalance,
+        "rare_class": classes.rare_class,
+        "rare_category": rare_category,
+        "ordered_target": classes.ordered_target,
+        "label_error": label_errors,
+        "short_text": texts.short_text,
+        "long_text": texts.long_text,
+        "repeated_text": texts.repeated_text,
+        "markup": texts.markup,
+        "line_breaks": texts.line_breaks,
+        "mojibake": texts.mojibake,
+        "other_language": texts.other_language,
+        "leak": leaks,
+        "suspicious_feature": leaks,
+    }
+)
+"""The check that finds a kind; what the contract says of columns is not among them."""
+
+
+def find_kind(data: Examined, kind: FindingKind, columns: Mapping[str, Column]) -> list[Finding]:
+    """The findings of one kind."""
+    found = CHECK_OF[kind](data) if kind in CHECK_OF else ranges.against_schema(data, columns)
+    return [finding for finding in found if finding.kind == kind]
 
 
 def find_faults(

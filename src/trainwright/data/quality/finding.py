@@ -17,7 +17,7 @@ Severity = Literal["error", "warning", "info"]
 and often as it should be."""
 
 MOST_ROWS = 100_000
-"""More positions than this are not listed; `count` still counts them all."""
+"""More positions than this are not written; `count` still counts them all."""
 
 _ORDER: dict[Severity, int] = {"error": 0, "warning": 1, "info": 2}
 
@@ -47,7 +47,7 @@ class Finding:
             "kind": self.kind,
             "severity": self.severity,
             "count": self.count,
-            "rows": list(self.rows),
+            "rows": list(self.rows[:MOST_ROWS]),
             "columns": list(self.columns),
             "message": self.message,
             "fix": self.fix,
@@ -55,13 +55,13 @@ class Finding:
 
 
 def positions(rows: pl.Series | Iterable[int]) -> tuple[int, ...]:
-    """Row numbers as a finding holds them: ascending, the first of very many. A Boolean column
-    means the rows where it is true."""
+    """Row numbers as a finding holds them: ascending, each once. A Boolean column means the rows
+    where it is true."""
     if isinstance(rows, pl.Series):
         rows = rows.arg_true() if rows.dtype == pl.Boolean else rows
         rows = rows.to_numpy()
-    found = np.unique(np.fromiter((int(row) for row in rows), dtype=np.int64))
-    return tuple(found[:MOST_ROWS].tolist())
+    numbers = rows if isinstance(rows, np.ndarray) else np.array(list(rows), dtype=np.int64)
+    return tuple(np.unique(numbers).astype(np.int64).tolist())
 
 
 def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -39,26 +39,11 @@ def near_duplicates(data: Examined) -> list[Finding]:
     and punctuation, dates and the target's class exactly; there must be three columns of fine
     numbers, else chance makes such pairs. More than 200,000 rows are not compared so.
     """
-    if not 2 <= len(data) <= _MOST_ROWS:
+    exact, group, what = near_groups(data)
+    first = exact == np.arange(len(data))
+    copies = np.flatnonzero((group != np.arange(len(data))) & first)
+    if not len(copies):
         return []
-    names = [name for name in compared(data) if name != data.target]
-    looks = [data.of_name(name) for name in names if name not in data.left_out]
-    if not looks:
-        return []
-    exact = first_of_each(frame_of(data, names))
-    firsts = np.flatnonzero(exact == np.arange(len(data)))
-    if any(look.kind == "text" for look in looks) and not _fine(looks):
-        pairs = text_pairs(_joined(looks).gather(firsts))
-        what = f"their texts have a similarity of at least {SIMILAR}"
-    else:
-        pairs = row_pairs(data, looks, firsts)
-        what = f"every number is within {TOLERANCE} deviations, every word the same"
-    if not len(pairs):
-        return []
-    group = np.arange(len(data))
-    group[firsts] = firsts[_first_of_group(len(firsts), pairs)]
-    group = group[exact]
-    copies = np.flatnonzero((group != np.arange(len(data))) & (exact == np.arange(len(data))))
     finding = Finding(
         "near_duplicates",
         "warning",
@@ -67,9 +52,32 @@ def near_duplicates(data: Examined) -> list[Finding]:
         data.places(copies),
         fix="data.quality.actions: {near_duplicates: drop} keeps the first in training",
     )
-    near = np.where(group != exact, group, exact)
-    crossing = across_parts(data, near, "near_duplicates", "are nearly")
-    return [finding, *crossing]
+    # A row that equals a training row exactly is found elsewhere.
+    near = data.take(np.flatnonzero(first))
+    return [finding, *across_parts(near, group[first], "near_duplicates", "are nearly")]
+
+
+def near_groups(data: Examined) -> tuple[Integers, Integers, str]:
+    """For each row [N] the first row that equals it in its features, the first row of those that it
+    is nearly equal to (by pairs, one after the other), and what nearly means here."""
+    alone = np.arange(len(data))
+    if not 2 <= len(data) <= _MOST_ROWS:
+        return alone, alone, ""
+    names = [name for name in compared(data) if name != data.target]
+    looks = [data.of_name(name) for name in names if name not in data.left_out]
+    if not looks:
+        return alone, alone, ""
+    exact = first_of_each(frame_of(data, names))
+    firsts = np.flatnonzero(exact == np.arange(len(data)))
+    if any(look.kind == "text" for look in looks) and not _fine(looks):
+        pairs = text_pairs(_joined(looks).gather(firsts))
+        what = f"their texts have a similarity of at least {SIMILAR}"
+    else:
+        pairs = row_pairs(data, looks, firsts)
+        what = f"every number is within {TOLERANCE} deviations, every word the same"
+    group = np.arange(len(data))
+    group[firsts] = firsts[_first_of_group(len(firsts), pairs)]
+    return exact, group[exact], what
 
 
 def text_pairs(texts: pl.Series) -> Integers:

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from trainwright.contract.data import ColumnSplit, GroupSplit, TableData, TimeSplit
+from trainwright.contract.data import TableData
 from trainwright.core.errors import DataMistake
 from trainwright.data.prepared import Prepared
 from trainwright.data.quality.examined import Examined, examine, together
+from trainwright.data.quality.keys import columns_of, key_columns
 from trainwright.data.reading import RawTable, name_problems, read_sources
 from trainwright.data.values import Cleaning
 
@@ -40,21 +41,12 @@ def examine_table(section: TableData, folder: Path, *, targeted: bool = True) ->
     return replace(data, parts=np.concatenate(parts))
 
 
-def key_columns(section: TableData) -> tuple[str, ...]:
-    """The columns that only divide the rows: the split's group or part."""
-    match section.split:
-        case GroupSplit(column=name) | ColumnSplit(column=name):
-            return (name,)
-        case TimeSplit() | _:
-            return ()
-
-
 def examine_prepared(raw: RawTable, prepared: Prepared, section: TableData) -> Examined:
     """Rows that were read and divided already, with the part of each."""
     data = examine(
         together(list(raw.frames.values())),
         section.target,
-        section.columns,
+        columns_of(section, raw.frames["train"]),
         Cleaning((), {}),
         section.exclude + key_columns(section),
     )

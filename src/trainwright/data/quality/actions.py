@@ -1,0 +1,255 @@
+"""What a contract has done about faults: rows left out, labels changed, numbers capped, counted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, final
+
+import numpy as np
+import polars as pl
+
+from trainwright.contract.data import Column, TableData
+from trainwright.contract.quality import Action, FindingKind
+from trainwright.core.errors import DataMistake, Problem
+from trainwright.data.done import Done
+from trainwright.data.limits import Limit, limited
+from trainwright.data.quality.collect import find_kind
+from trainwright.data.quality.duplicates import compared, first_of_each, frame_of
+from trainwright.data.quality.examined import Examined, examine, together
+from trainwright.data.quality.finding import Finding
+from trainwright.data.quality.keys import columns_of, key_columns
+from trainwright.data.quality.label_errors import find_suspects
+from trainwright.data.quality.near import near_groups
+from trainwright.data.quality.spread import far_out
+from trainwright.data.table import Integers, PartName
+from trainwright.data.values import Cleaning
+from trainwright.data.wording import quoted, some
+
+_COLUMN_KINDS = frozenset({"leak", "suspicious_feature", "identifier"})
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Acted:
+    """The training rows after all actions. `kept` int64 says which of the rows given they were;
+    `columns` are no longer features; `limits` belong to the features."""
+
+    train: pl.DataFrame
+    kept: Integers
+    columns: frozenset[str] = frozenset()
+    limits: tuple[Limit, ...] = ()
+    done: tuple[Done, ...] = ()
+
+
+@final
+@dataclass(slots=True)
+class _Work:
+    """The parts as they are so far, and what was done to them."""
+
+    frames: dict[PartName, pl.DataFrame]
+    section: TableData
+    positions: Integers
+    kept: Integers
+    columns: set[str] = field(default_factory=set)
+    limits: list[Limit] = field(default_factory=list)
+    done: list[Done] = field(default_factory=list)
+
+    def examined(self, *parts: PartName) -> Examined:
+        """The rows of these parts, one part after the other."""
+        return examine(
+            together([self.frames[part] for part in parts]),
+            self.section.target,
+            columns_of(self.section, self.frames["train"]),
+            Cleaning((), {}),
+            (*self.section.exclude, *key_columns(self.section), *sorted(self.columns)),
+        )
+
+    def drop(self, kind: FindingKind, rows: Integers) -> None:
+        """Leave training rows out."""
+        if not len(rows):
+            return
+        stay = np.ones(len(self.kept), dtype=np.bool_)
+        stay[rows] = False
+        if not stay.any():
+            raise _nothing_left(kind, len(rows))
+        message = f"{len(rows):,} training rows left out ({kind})"
+        self.note(kind, "drop", message, rows)
+        self.frames["train"] = self.frames["train"].filter(pl.Series(stay))
+        self.kept = self.kept[stay]
+
+    def note(
+        self,
+        kind: FindingKind,
+        action: Action,
+        message: str,
+        rows: Integers,
+        columns: tuple[str, ...] = (),
+    ) -> None:
+        """Count what was done."""
+        places = tuple(self.positions[self.kept[rows]].tolist())
+        self.done.append(Done(kind, action, message, len(rows) or len(columns), places, columns))
+
+
+def act(frames: Mapping[PartName, pl.DataFrame], positions: Integers, section: TableData) -> Acted:
+    """Do to the typed training rows what the contract asks; `positions` are theirs in their file.
+
+    Columns go first, then labels are changed, then rows go, then ends of numbers are found: each
+    looks at the training rows as those before it left them. Of duplicates, training rows that equal
+    a validation or test row go too, so that no other part changes.
+
+    Raises:
+        DataMistake: what is to fail was found, or no training row would be left.
+    """
+    work = _Work(dict(frames), section, positions, np.arange(frames["train"].height))
+    wanted = section.quality.asked()
+    _fail(work, [kind for kind, action in wanted.items() if action == "fail"])
+    for kind in [kind for kind, action in wanted.items() if action == "drop"]:
+        if kind in _COLUMN_KINDS:
+            _drop_columns(work, kind)
+    if wanted.get("label_error") == "relabel":
+        _relabel(work)
+    for kind in [kind for kind, action in wanted.items() if action == "drop"]:
+        if kind not in _COLUMN_KINDS:
+            work.drop(kind, _faulty(work, kind))
+    for kind, action in wanted.items():
+        if action in ("cap", "impute"):
+            _limit(work, kind, "cap" if action == "cap" else "impute")
+    return Acted(
+        work.frames["train"],
+        work.kept,
+        frozenset(work.columns),
+        tuple(work.limits),
+        tuple(work.done),
+    )
+
+
+def _fail(work: _Work, kinds: list[FindingKind]) -> None:
+    if not kinds:
+        return
+    data = work.examined(*work.frames)
+    sizes = [frame.height for frame in work.frames.values()]
+    data.parts[:] = np.repeat(np.arange(len(sizes)), sizes)
+    found = [one for kind in kinds for one in find_kind(data, kind, work.section.columns)]
+    if found:
+        raise DataMistake(_refused(finding) for finding in found)
+
+
+def _refused(finding: Finding) -> Problem:
+    return Problem(
+        finding.message,
+        path=f"data.quality.actions.{finding.kind}",
+        found=f"{finding.count:,} ({finding.kind})",
+        expected="none: the contract says fail",
+        fix=f"{finding.fix}; trainwright data check names the rows",
+    )
+
+
+def _nothing_left(kind: FindingKind, count: int) -> DataMistake:
+    return DataMistake(
+        Problem(
+            "no training row would be left",
+            path=f"data.quality.actions.{kind}",
+            found=f"drop, with {count:,} rows to drop",
+            fix="look at the rows with trainwright data check, or choose report",
+        )
+    )
+
+
+def _drop_columns(work: _Work, kind: FindingKind) -> None:
+    found = find_kind(work.examined("train"), kind, work.section.columns)
+    names = tuple(dict.fromkeys(name for finding in found for name in finding.columns))
+    if names:
+        work.columns.update(names)
+        message = f"columns {quoted(names)} left out ({kind}: {found[0].message})"
+        work.note(kind, "drop", message, np.empty(0, dtype=np.int64), names)
+
+
+def _relabel(work: _Work) -> None:
+    suspects = find_suspects(work.examined("train"))
+    if not len(suspects.rows):
+        return
+    target = work.section.target
+    labels = work.frames["train"][target]
+    changed = labels.scatter(suspects.rows, suspects.likelier).alias(target)
+    work.frames["train"] = work.frames["train"].with_columns(changed)
+    pairs = [f"{a!r} to {b!r}" for a, b in zip(suspects.given, suspects.likelier, strict=True)]
+    message = f"{len(suspects.rows):,} training rows relabelled: {some(list(dict.fromkeys(pairs)))}"
+    work.note("label_error", "relabel", message, suspects.rows, (target,))
+
+
+def _faulty(work: _Work, kind: FindingKind) -> Integers:
+    """The training rows that have a fault."""
+    if kind in ("exact_duplicates", "near_duplicates"):
+        return _copies(work, kind)
+    data = work.examined("train")
+    if kind == "label_error":
+        return find_suspects(data).rows
+    rows = {row for one in find_kind(data, kind, work.section.columns) for row in one.rows}
+    return np.array(sorted(rows), dtype=np.int64)
+
+
+def _copies(work: _Work, kind: FindingKind) -> Integers:
+    """Training rows that repeat an earlier one, or a row of another part."""
+    order: list[PartName] = [*(part for part in work.frames if part != "train"), "train"]
+    data = work.examined(*order)
+    if kind == "exact_duplicates":
+        group = first_of_each(frame_of(data, compared(data)))
+    else:
+        _, group, _ = near_groups(data)
+    copies = np.flatnonzero(group != np.arange(len(data)))
+    held = len(data) - work.frames["train"].height
+    rows: Integers = copies[copies >= held] - held
+    return rows
+
+
+def _limit(work: _Work, kind: FindingKind, beyond: Literal["cap", "impute"]) -> None:
+    """Find the ends of each column that has the fault, in training rows."""
+    data = work.examined("train")
+    for look in data.of_kind("numeric"):
+        rows = _beyond(data, look.name, kind, work.section)
+        if kind == "out_of_range" and work.section.columns.get(look.name, Column()).range != "any":
+            # The contract's own ends hold for rows to come, even where training has none beyond.
+            low, high = _written_range(work.section, look.name)
+        elif len(rows):
+            others = np.delete(look.numbers, rows)
+            others = others[np.isfinite(others)]
+            if not len(others):
+                continue
+            low, high = float(others.min()), float(others.max())
+        else:
+            continue
+        limit = Limit(look.name, low, high, beyond)
+        work.limits.append(limit)
+        verb = "capped at" if beyond == "cap" else "taken for missing outside"
+        counts = _counts(work.frames, limit)
+        message = f"{look.name!r} {verb} {low:g} to {high:g} in every row: {counts} ({kind})"
+        work.note(kind, beyond, message, rows, (look.name,))
+
+
+def _beyond(data: Examined, name: str, kind: FindingKind, section: TableData) -> Integers:
+    if kind == "outliers":
+        return far_out(data.of_name(name))[0]
+    rows = [
+        row
+        for finding in find_kind(data, kind, section.columns)
+        if name in finding.columns
+        for row in finding.rows
+    ]
+    return np.array(sorted(set(rows)), dtype=np.int64)
+
+
+def _written_range(section: TableData, name: str) -> tuple[float, float]:
+    written = section.columns[name].range
+    assert written != "any", "the caller has asked"
+    return written
+
+
+def _counts(frames: Mapping[PartName, pl.DataFrame], limit: Limit) -> str:
+    """How many values of each part the limit changes."""
+    counts = []
+    for part, frame in frames.items():
+        before = frame[limit.column].cast(pl.Float64)
+        after = limited(frame, [limit])[limit.column].cast(pl.Float64)
+        counts.append(f"{int((~before.eq_missing(after)).sum()):,} {part}")
+    return f"{', '.join(counts)} values"

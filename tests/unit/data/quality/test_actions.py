@@ -1,0 +1,164 @@
+"""What a contract can do about faults: counted, fitted on training rows, other rows untouched."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from trainwright.contract.data import Column, TableData
+from trainwright.contract.quality import Action, FindingKind, Quality
+from trainwright.core.errors import DataMistake
+from trainwright.data.quality.actions import Acted, act
+from trainwright.data.table import PartName
+
+ROWS = 400
+
+
+def made(rows: int, seed: int) -> pl.DataFrame:
+    random = np.random.default_rng(seed)
+    x = random.normal(0, 1, (rows, 3))
+    labels = np.where(x[:, 0] + x[:, 1] > 0, "yes", "no")
+    return pl.DataFrame({"a": x[:, 0], "b": x[:, 1], "c": x[:, 2], "label": labels})
+
+
+def parts(train: pl.DataFrame) -> dict[PartName, pl.DataFrame]:
+    return {"train": train, "validation": made(80, 1), "test": made(80, 2)}
+
+
+def done(
+    frames: dict[PartName, pl.DataFrame], actions: dict[FindingKind, Action], **columns: Column
+) -> Acted:
+    section = TableData(path="x.csv", quality=Quality(actions=actions), columns=columns)
+    before = {part: frame.clone() for part, frame in frames.items()}
+    # Positions in the file are not those in the part.
+    acted = act(frames, np.arange(frames["train"].height) * 2, section)
+    assert all(frames[part].equals(before[part]) for part in frames)
+    return acted
+
+
+def test_nothing_asked_is_nothing_done() -> None:
+    frames = parts(made(ROWS, 0))
+    acted = done(frames, {"exact_duplicates": "report"})
+    assert acted.train.equals(frames["train"])
+    assert acted.done == ()
+
+
+def test_copies_go_and_so_do_training_rows_that_stand_elsewhere_too() -> None:
+    frames = parts(made(ROWS, 0))
+    train = frames["train"]
+    frames["train"] = pl.concat([train, train[[4, 5]], frames["test"][[0]]])
+    acted = done(frames, {"exact_duplicates": "drop"})
+    assert acted.train.equals(train)
+    (one,) = acted.done
+    assert (one.count, one.rows) == (3, (800, 802, 804))
+
+
+def test_near_copies_of_test_rows_go_from_training() -> None:
+    frames = parts(made(ROWS, 0))
+    near = frames["test"][[3]].with_columns(pl.col("a") + 1e-4)
+    frames["train"] = pl.concat([frames["train"], near])
+    acted = done(frames, {"near_duplicates": "drop"})
+    assert acted.kept.tolist() == list(range(ROWS))
+
+
+def swapped() -> tuple[dict[PartName, pl.DataFrame], set[int]]:
+    frames = parts(made(ROWS, 0))
+    train = frames["train"]
+    away = (train["a"] + train["b"]).abs().arg_sort(descending=True)[:12].to_list()
+    labels = train["label"].to_list()
+    for row in away:
+        labels[row] = "no" if labels[row] == "yes" else "yes"
+    frames["train"] = train.with_columns(label=pl.Series(labels))
+    return frames, set(away)
+
+
+def test_swapped_labels_are_given_back() -> None:
+    frames, planted = swapped()
+    acted = done(frames, {"label_error": "relabel"})
+    true = made(ROWS, 0)["label"]
+    wrong = (acted.train["label"] != true).arg_true().to_list()
+    assert len(set(wrong) & planted) <= 1
+    (one,) = acted.done
+    assert (one.kind, one.action, one.columns) == ("label_error", "relabel", ("label",))
+    assert {row // 2 for row in one.rows} >= planted - set(wrong)
+
+
+def test_swapped_labels_are_left_out() -> None:
+    frames, planted = swapped()
+    acted = done(frames, {"label_error": "drop"})
+    assert len(planted - set(range(ROWS)).difference(acted.kept.tolist())) <= 1
+
+
+def test_outliers_are_capped_at_the_ends_of_the_other_training_rows() -> None:
+    frames = parts(made(ROWS, 0))
+    values = frames["train"]["a"].to_numpy().copy()
+    low, high = float(np.delete(values, 7).min()), float(np.delete(values, 7).max())
+    values[7] = 5000.0
+    frames["train"] = frames["train"].with_columns(a=pl.Series(values))
+    frames["test"] = frames["test"].with_columns(
+        a=pl.when(pl.int_range(pl.len()) == 3).then(-900.0).otherwise(pl.col("a"))
+    )
+    acted = done(frames, {"outliers": "cap"})
+    (limit,) = acted.limits
+    assert (limit.column, limit.low, limit.high, limit.beyond) == ("a", low, high, "cap")
+    # The ends come from training rows, and what they do to other rows is said.
+    assert "1 train, 0 validation, 1 test values" in acted.done[0].message
+
+
+def test_the_ranges_of_the_contract_become_missing_values() -> None:
+    frames = parts(made(ROWS, 0))
+    acted = done(frames, {"out_of_range": "impute"}, a=Column(range=(-2.0, 2.0)))
+    (limit,) = acted.limits
+    assert (limit.low, limit.high, limit.beyond) == (-2.0, 2.0, "impute")
+
+
+def test_a_leak_goes_as_a_column() -> None:
+    frames = {
+        part: frame.with_columns(prize=(pl.col("label") == "yes").cast(pl.Float64))
+        for part, frame in parts(made(ROWS, 0)).items()
+    }
+    acted = done(frames, {"leak": "drop"})
+    assert acted.columns == {"prize"}
+    assert acted.done[0].columns == ("prize",)
+
+
+@pytest.mark.parametrize("part", ["train", "test"])
+def test_what_is_to_fail_fails_wherever_it_stands(part: PartName) -> None:
+    frames = parts(made(ROWS, 0))
+    frames[part] = frames[part].with_columns(
+        a=pl.when(pl.int_range(pl.len()) == 3).then(99.0).otherwise(pl.col("a"))
+    )
+    with pytest.raises(DataMistake, match=r"'a' is outside -9 to 9: 1 values"):
+        done(frames, {"out_of_range": "fail"}, a=Column(range=(-9.0, 9.0)))
+
+
+def test_training_never_becomes_empty() -> None:
+    frames = parts(made(ROWS, 0))
+    none = {"a": Column(range=(90.0, 99.0))}
+    with pytest.raises(DataMistake, match="no training row would be left"):
+        done(frames, {"out_of_range": "drop"}, **none)
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        ("missing", {"a": None}),
+        ("unexpected_value", {"word": "Ulm"}),
+        ("unlikely_values", {"positive": -1.0}),
+    ],
+)
+def test_rows_with_a_fault_are_dropped(kind: FindingKind, values: dict[str, Any]) -> None:
+    frames = {
+        part: frame.with_columns(positive=pl.col("a").abs() + 1, word=pl.lit("Bern"))
+        for part, frame in parts(made(ROWS, 0)).items()
+    }
+    for name, value in values.items():
+        row = pl.int_range(pl.len()) == 6
+        frames["train"] = frames["train"].with_columns(
+            pl.when(row).then(pl.lit(value)).otherwise(pl.col(name)).alias(name)
+        )
+    acted = done(frames, {kind: "drop"}, word=Column(allowed=("Bern",)))
+    assert set(range(ROWS)) - set(acted.kept.tolist()) == {6}
