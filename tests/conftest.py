@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import tempfile
 from collections.abc import Callable
 
 import pytest
@@ -12,6 +13,9 @@ from hypothesis import settings
 # One thread a worker: results are the same bits on every machine, and two workers share two cores.
 os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["MPLBACKEND"] = "Agg"
+# What tests read is kept by them alone, and by all processes of a run together.
+_CACHE = tempfile.TemporaryDirectory(prefix="trainwright-tests-")
+os.environ.setdefault("TRAINWRIGHT_CACHE", _CACHE.name)
 
 # No test asserts a time, and a run that fails must fail again.
 settings.register_profile("project", deadline=None, derandomize=True)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import json
 import struct
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 
 
 def idx_bytes(values: np.ndarray) -> bytes:
@@ -38,3 +40,23 @@ def make_text(file: Path, sentences: int = 1500) -> Path:
     words = np.array(["anna ", "bob ", "carla "])
     file.write_text("".join(words[generator.integers(0, 3, 4 * sentences)]))
     return file
+
+
+def saved_dataset(folder: Path, frame: pl.DataFrame, shards: int = 2, **info: object) -> None:
+    """`frame` as `datasets` writes it with `save_to_disk`: Arrow streams and two notes of JSON."""
+    folder.mkdir(parents=True, exist_ok=True)
+    names = [f"data-{at:05d}-of-{shards:05d}.arrow" for at in range(shards)]
+    rows = -(-frame.height // shards)
+    for at, name in enumerate(names):
+        frame[at * rows : (at + 1) * rows].write_ipc_stream(folder / name)
+    state = {
+        "_data_files": [{"filename": name} for name in names],
+        "_fingerprint": "0123456789abcdef",
+        "_format_columns": None,
+        "_format_kwargs": {},
+        "_format_type": None,
+        "_output_all_columns": False,
+        "_split": None,
+    }
+    (folder / "state.json").write_text(json.dumps(state))
+    (folder / "dataset_info.json").write_text(json.dumps({"features": {}, **info}))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import final
 
 from trainwright.core.faultpoints import reached
 from trainwright.core.files import Json
+from trainwright.data.frames import Frame
 from trainwright.evaluation.evaluate import Evaluation
 from trainwright.evaluation.verdict import Verdict
 from trainwright.predictor.bundle import read_bundle
@@ -71,6 +72,7 @@ def train(
     runs: str | Path = "runs",
     name: str = "",
     resume: bool = False,
+    frames: Mapping[str, Frame] | None = None,
 ) -> TrainedRun:
     """Train what a contract describes and judge it; says on stderr what it does.
 
@@ -80,6 +82,8 @@ def train(
         runs: the folder in which the run gets its own.
         name: the run's name; empty takes the contract's name and the next free number.
         resume: go on with the run of this name, or with the newest unfinished one.
+        frames: rows in memory, for a contract whose `data.path` is `frame://NAME`: frames of polars
+            or pandas, or dicts of columns, by name.
 
     Raises:
         Mistake: contract or data are wrong, every problem at once; nothing was written.
@@ -87,7 +91,9 @@ def train(
         NonFinite: the training was halted at a loss or gradient that is not a finite number.
         TrainwrightError: the other ways to fail, each named in `trainwright.core.errors`.
     """
-    request = Request(Path(contract), tuple(overrides), Path(runs), name, resume)
+    request = Request(
+        Path(contract), tuple(overrides), Path(runs), name, resume, frames=dict(frames or {})
+    )
     return TrainedRun(train_and_report(request, StreamScreen(sys.stderr)))
 
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from trainwright.contract.data import TableData
 from trainwright.contract.document import Contract
+from trainwright.contract.images import ImageData
 from trainwright.contract.model import Pretrained
 from trainwright.core.errors import Problem
 
@@ -50,20 +50,14 @@ def _model_and_task(contract: Contract, written: frozenset[str]) -> Iterator[Pro
 
 def _data(contract: Contract) -> Iterator[Problem]:
     data = contract.data
-    paths = {"path": data.path}
-    if isinstance(data, TableData):
-        paths["train_path"] = data.train_path
-        paths["val_path"] = data.val_path
-        paths["test_path"] = data.test_path
-    for key, path in paths.items():
-        if found := _REMOTE.match(path):
-            yield _not_available(
-                f"reading from {found.group()}",
-                f"data.{key}",
-                # Without what may hold a user name or a key.
-                f"{found.group()}...",
-                "copy the file here and name its local path",
-            )
+    if isinstance(data, ImageData) and (found := _REMOTE.match(data.path)):
+        yield _not_available(
+            f"images from {found.group()}",
+            "data.path",
+            # Without what may hold a user name or a key.
+            f"{found.group()}...",
+            "copy the files here and name their local folder",
+        )
 
 
 def _distributed(contract: Contract) -> Iterator[Problem]:

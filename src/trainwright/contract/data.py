@@ -18,6 +18,7 @@ from trainwright.contract.section import (
     Section,
     tagged_by,
 )
+from trainwright.contract.sources import Reading, Sql
 from trainwright.contract.tokens import TokenData
 
 ColumnKind = Literal["numeric", "categorical", "datetime", "text", "ignored"]
@@ -205,8 +206,14 @@ class TableData(Feeding):
     kind: Literal["table"] = "table"
 
     path: str = ""
-    """One file that is divided into training, validation and test rows. CSV, TSV, Parquet, JSON
-    Lines or Arrow, also `.gz` or `.zst`; relative to the contract's folder."""
+    """Rows that are divided into training, validation and test rows: a file (CSV, TSV, Parquet,
+    JSON Lines or Arrow, also `.gz` or `.zst`), a folder or pattern of them (`parts/*.parquet`) that
+    are read as one in the order of their names, a folder that `datasets` saved, a URL of one of
+    these (`s3://`, `gs://`, `az://`, `https://`, `hf://`), or `frame://NAME` for a frame given from
+    Python. Relative to the contract's folder."""
+
+    sql: Sql = Sql()
+    """A query whose rows stand in place of `path`."""
 
     train_path: str = ""
     """The training file, in place of `path`, where validation or test rows have files of their own;
@@ -245,6 +252,9 @@ class TableData(Feeding):
 
     quality: Quality = Quality()
     """Which faults are looked for, and what happens to them."""
+
+    reading: Reading = Reading()
+    """How files are read, and how far they are trusted."""
 
 
 Data = Annotated[

@@ -40,6 +40,7 @@ from trainwright.contract.optimizer_rules import (
 from trainwright.contract.quality_rules import QUALITY_RULES
 from trainwright.contract.ramp_rules import RAMP_RULES
 from trainwright.contract.sampling_rules import SAMPLING_RULES
+from trainwright.contract.source_rules import SOURCE_RULES
 from trainwright.contract.tracking_rules import check_inspect
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.paths import check_name
@@ -156,35 +157,6 @@ def rollback_has_the_optimizer(contract: Contract, written: frozenset[str]) -> P
 
 def _under_training(path: str) -> bool:
     return path.startswith("training.")
-
-
-def one_source(contract: Contract, _written: frozenset[str]) -> Problems:
-    """Either one file is divided, or the training file is named with what belongs to it."""
-    data = contract.data
-    if not isinstance(data, TableData):
-        return
-    if data.path and data.train_path:
-        yield Problem(
-            "data.path and data.train_path exclude each other",
-            path="data.train_path",
-            expected="path for one file to divide, train_path where other files go with it",
-            fix="keep one of the two",
-        )
-    elif not data.path and not data.train_path:
-        yield Problem(
-            "the contract names no data",
-            path="data",
-            expected="path or train_path",
-            fix="add for example: path: data.csv",
-        )
-    for key, value in (("val_path", data.val_path), ("test_path", data.test_path)):
-        if value and data.path and not data.train_path:
-            yield Problem(
-                f"data.{key} goes with data.train_path, not with data.path",
-                path=f"data.{key}",
-                expected="path alone, or train_path with val_path or test_path",
-                fix="rename path to train_path",
-            )
 
 
 def split_of_given_parts(contract: Contract, written: frozenset[str]) -> Problems:
@@ -331,7 +303,7 @@ def cost_has_a_price(contract: Contract, _written: frozenset[str]) -> Problems:
 RULES: tuple[Rule, ...] = (
     safe_name,
     *KIND_RULES,
-    one_source,
+    *SOURCE_RULES,
     split_of_given_parts,
     target_is_not_a_feature,
     column_formats,

@@ -6,6 +6,7 @@ from typing import Literal
 
 from trainwright.contract.feeding import Feeding
 from trainwright.contract.section import Fraction
+from trainwright.contract.sources import Reading
 
 
 class TokenData(Feeding):
@@ -27,3 +28,6 @@ class TokenData(Feeding):
 
     test: Fraction = 0.05
     """Share of the text, at its end, that is opened once, for the verdict."""
+
+    reading: Reading = Reading()
+    """How the text is read, and how far its file is trusted."""

@@ -2,61 +2,77 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
-import io
 from array import array
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, final
+from itertools import chain, islice
+from pathlib import Path
+from typing import Literal, Protocol, TextIO, final
 
 import numpy as np
 import polars as pl
 
+from trainwright.contract.sources import Reading
 from trainwright.core.errors import DataMistake, Place, Problem
+from trainwright.data.parsed import BadRecords, Parsed
 from trainwright.data.table import Integers
 from trainwright.data.wording import quoted, some
 
 _OTHER_SEPARATORS = (";", "\t", "|")
 _SHOWN = 5
+_BLOCK_RECORDS = 50_000
+_MOST_FIELD_LETTERS = 16 * 2**20
+"""A longer field is a quote that does not end."""
 
 
-def decode(data: bytes, written: str) -> str:
-    """UTF-8 bytes as text, without a byte order mark.
+class Records(Protocol):
+    """Python's reader of such text, which tells in which line it is."""
 
-    Raises:
-        DataMistake: naming the first byte that is not UTF-8 and its line.
-    """
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise DataMistake(
-            Problem(
-                "the text is not UTF-8",
-                found=f"byte 0x{data[error.start]:02x} at offset {error.start}",
-                expected="UTF-8",
-                fix=f"iconv -f WINDOWS-1252 -t UTF-8 '{written}' > utf8.csv (or the encoding it "
-                "was written in)",
-                place=Place(written, line),
-            )
-        ) from error
+    @property
+    def line_num(self) -> int:
+        """Lines read so far."""
+        ...
+
+    def __iter__(self) -> Iterator[list[str]]: ...
+
+    def __next__(self) -> list[str]: ...
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Dialect:
+    """How the text is divided."""
+
+    separator: str
+    quoted: bool
+    header: bool
+
+    def records(self, text: TextIO) -> Records:
+        """The records of a text, the header first if there is one."""
+        if self.quoted:
+            return csv.reader(text, delimiter=self.separator, strict=True)
+        return csv.reader(text, delimiter=self.separator, quoting=csv.QUOTE_NONE, strict=True)
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class _Scan:
-    """The shape of a delimited text. `starts` holds the line of each row, `blank` the record
-    numbers (0 is the first after the header) of lines that hold nothing."""
+    """The shape of a delimited text. `starts` holds the line of each row, `left_out` the record
+    numbers (0 is the first after the header) of lines that hold nothing or could not be read."""
 
     names: tuple[str, ...]
     starts: Integers
-    blank: Integers
+    left_out: Integers
+    skipped: tuple[int, ...]
 
 
 def read_delimited(
-    text: str, kind: Literal["csv", "tsv"], written: str
-) -> tuple[pl.DataFrame, Integers]:
-    """The rows of CSV or TSV text, all strings, and the line [N] on which each row starts.
+    file: Path, kind: Literal["csv", "tsv"], written: str, reading: Reading, target: Path
+) -> Parsed:
+    """Write the rows of CSV or TSV text in UTF-8, all strings, into the Arrow file `target`.
 
     In a `.csv` whose header holds no comma, `;`, tab or `|` separates if the header holds one.
     Quotes are `"`, doubled inside a quoted field. Lines that hold nothing are left out.
@@ -64,48 +80,75 @@ def read_delimited(
     Raises:
         DataMistake: duplicate column names, broken quotes, rows with a wrong number of fields.
     """
-    separator = "\t" if kind == "tsv" else _separator_of(text)
-    scan = _scan(text, separator, written)
-    frame = _fast_frame(text, separator, scan)
-    if frame is None:
-        frame = _exact_frame(text, separator, scan)
-    return frame, scan.starts
+    separator = _separator_of(file, kind, reading)
+    dialect = _Dialect(separator, reading.quotes == "double", reading.header)
+    scan = _scan(file, dialect, written, BadRecords(reading.bad_records))
+    if scan.skipped or not _wrote_fast(file, dialect, scan, target):
+        _write_exactly(file, dialect, scan, target)
+    return Parsed(scan.starts, scan.skipped)
 
 
-def _separator_of(text: str) -> str:
-    header = text[: text.find("\n")] if "\n" in text else text
+def _separator_of(file: Path, kind: Literal["csv", "tsv"], reading: Reading) -> str:
+    if kind == "tsv":
+        return "\t"
+    if reading.separator != "auto":
+        return reading.separator
+    with _text(file) as text:
+        header = text.readline(_MOST_FIELD_LETTERS)
     if "," in header:
         return ","
     return next((mark for mark in _OTHER_SEPARATORS if mark in header), ",")
 
 
-def _scan(text: str, separator: str, written: str) -> _Scan:
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
-    starts, blank = array("q"), array("q")
-    ragged: list[tuple[int, int]] = []
-    start, number = 1, 0
-    names: tuple[str, ...] = ()
+@contextlib.contextmanager
+def _text(file: Path) -> Iterator[TextIO]:
+    """The text of a file, with fields as long as they may be."""
+    before = csv.field_size_limit(_MOST_FIELD_LETTERS)
     try:
-        names = _names(next(reader, []), written)
-        start = reader.line_num + 1
-        for number, record in enumerate(reader):
-            if len(record) == len(names):
-                starts.append(start)
-            elif not record or (len(record) == 1 and not record[0].strip()):
-                blank.append(number)
+        with file.open(encoding="utf-8-sig", newline="") as stream:
+            yield stream
+    finally:
+        csv.field_size_limit(before)
+
+
+def _scan(file: Path, dialect: _Dialect, written: str, bad: BadRecords) -> _Scan:
+    starts, left_out = array("q"), array("q")
+    ragged: list[tuple[int, int]] = []
+    start = 1
+    names: tuple[str, ...] = ()
+    with _text(file) as text:
+        reader = dialect.records(text)
+        try:
+            first: list[str] = next(reader, [])
+            names = _names(first, written, dialect.header)
+            records: Iterator[list[str]] = reader
+            if dialect.header:
+                start = reader.line_num + 1
             else:
-                ragged.append((start, len(record)))
-            start = reader.line_num + 1
-    except csv.Error as error:
-        problems = [_quote_problem(start, str(error), written)]
-        raise DataMistake(problems + _ragged_problems(ragged, len(names), written)) from error
-    if ragged:
-        raise DataMistake(_ragged_problems(ragged, len(names), written))
-    return _Scan(names, np.array(starts, dtype=np.int64), np.array(blank, dtype=np.int64))
+                records = chain([first], reader)
+            for number, record in enumerate(records):
+                if len(record) == len(names):
+                    starts.append(start)
+                elif not record or (len(record) == 1 and not record[0].strip()):
+                    left_out.append(number)
+                elif bad.leave_out(start):
+                    left_out.append(number)
+                    ragged.append((start, len(record)))
+                else:
+                    ragged.append((start, len(record)))
+                start = reader.line_num + 1
+        except csv.Error as error:
+            problems = [_quote_problem(start, str(error), written)]
+            raise DataMistake(problems + _ragged_problems(ragged, len(names), written)) from error
+    bad.check(_ragged_problems(ragged, len(names), written))
+    lines = np.array(starts, dtype=np.int64)
+    return _Scan(names, lines, np.array(left_out, dtype=np.int64), tuple(bad.lines))
 
 
-def _names(header: list[str], written: str) -> tuple[str, ...]:
-    if not any(name.strip() for name in header):
+def _names(first: list[str], written: str, header: bool) -> tuple[str, ...]:
+    if not header:
+        return tuple(f"column_{i}" for i in range(1, len(first) + 1))
+    if not any(name.strip() for name in first):
         raise DataMistake(
             Problem(
                 "the first line holds no column names",
@@ -115,7 +158,7 @@ def _names(header: list[str], written: str) -> tuple[str, ...]:
                 place=Place(written, 1),
             )
         )
-    names = [name.strip() or f"column_{i}" for i, name in enumerate(header, start=1)]
+    names = [name.strip() or f"column_{i}" for i, name in enumerate(first, start=1)]
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise DataMistake(
@@ -123,7 +166,8 @@ def _names(header: list[str], written: str) -> tuple[str, ...]:
                 "column names occur more than once",
                 found=quoted(twice),
                 expected="names that occur once",
-                fix="rename or remove the repeated columns in the header",
+                fix="rename or remove the repeated columns in the header, or set "
+                "data.reading.header to false if the first line is a row",
                 place=Place(written, 1),
             )
         )
@@ -136,7 +180,8 @@ def _quote_problem(line: int, detail: str, written: str) -> Problem:
         "a quoted field does not end" if unclosed else "a quoted field is broken",
         found=detail,
         expected='a quote inside a quoted field is written twice: ""',
-        fix="mend the quotes of the row that starts on this line",
+        fix="mend the quotes of the row that starts on this line, or set data.reading.quotes to "
+        "none if quotes are part of the text",
         place=Place(written, line),
     )
 
@@ -154,33 +199,48 @@ def _ragged_problems(ragged: list[tuple[int, int]], width: int, written: str) ->
                 f"rows have too {'many' if many else 'few'} fields",
                 found=f"{count} fields; line{plural} {some([line for line, _ in chosen], _SHOWN)}",
                 expected=f"{width}, as in the header",
-                fix="quote fields that hold the separator, or repair these rows",
+                fix="quote fields that hold the separator, repair these rows, or let some be left "
+                "out: data.reading.bad_records",
                 place=Place(written, line),
             )
         )
     return problems
 
 
-def _fast_frame(text: str, separator: str, scan: _Scan) -> pl.DataFrame | None:
-    """Read with polars; None where it does not see the same rows as the scan."""
+def _wrote_fast(file: Path, dialect: _Dialect, scan: _Scan, target: Path) -> bool:
+    """Read with polars; False where it does not see the same rows as the scan."""
+    rows = pl.scan_csv(
+        file,
+        separator=dialect.separator,
+        has_header=dialect.header,
+        quote_char='"' if dialect.quoted else None,
+        schema=dict.fromkeys(scan.names, pl.String),
+        infer_schema=False,
+        glob=False,
+    )
+    if len(scan.left_out):
+        left_out = pl.Series(scan.left_out).implode()
+        rows = rows.with_row_index("").filter(~pl.col("").is_in(left_out)).drop("")
     try:
-        frame = pl.read_csv(text.encode(), separator=separator, infer_schema=False)
+        rows.sink_ipc(target)
     except pl.exceptions.PolarsError:
-        return None
-    if frame.width != len(scan.names):
-        return None
-    frame.columns = list(scan.names)
-    if len(scan.blank):
-        kept = np.ones(frame.height, dtype=np.bool_)
-        kept[scan.blank[scan.blank < frame.height]] = False
-        frame = frame.filter(pl.Series(kept))
-    return frame if frame.height == len(scan.starts) else None
+        return False
+    height = pl.scan_ipc(target).select(pl.len()).collect().item()
+    return bool(height == len(scan.starts))
 
 
-def _exact_frame(text: str, separator: str, scan: _Scan) -> pl.DataFrame:
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
-    next(reader)
-    blank = set(scan.blank.tolist())
-    records = [record for number, record in enumerate(reader) if number not in blank]
+def _write_exactly(file: Path, dialect: _Dialect, scan: _Scan, target: Path) -> None:
+    """The records that Python's reader sees, block by block."""
     schema = dict.fromkeys(scan.names, pl.String)
-    return pl.DataFrame(records, schema=schema, orient="row")
+    left_out = frozenset(scan.left_out.tolist())
+    blocks: list[Path] = []
+    with _text(file) as text:
+        reader = dialect.records(text)
+        if dialect.header:
+            next(reader)
+        kept = (record for number, record in enumerate(reader) if number not in left_out)
+        while records := list(islice(kept, _BLOCK_RECORDS)):
+            blocks.append(target.with_name(f"records-{len(blocks)}.arrow"))
+            pl.DataFrame(records, schema=schema, orient="row").write_ipc(blocks[-1])
+    rows = pl.scan_ipc(blocks) if blocks else pl.LazyFrame(schema=schema)
+    rows.sink_ipc(target)

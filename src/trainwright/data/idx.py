@@ -18,7 +18,8 @@ import numpy as np
 
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.hashing import hash_bytes
-from trainwright.data.sources import FileVersion, read_bytes
+from trainwright.data.local import read_bytes
+from trainwright.data.sources import FileVersion
 from trainwright.data.table import Bytes
 
 _UNSIGNED_BYTE = 8

@@ -3,54 +3,120 @@
 from __future__ import annotations
 
 import json
+from array import array
 from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import polars as pl
 
+from trainwright.contract.sources import Reading
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.files import Json
-from trainwright.data.table import Integers
+from trainwright.data.parsed import BadRecords, Parsed
 from trainwright.data.wording import quoted, some
 
 _SHOWN = 5
+_BLOCK_RECORDS = 50_000
+_MOST_LINE_LETTERS = 64 * 2**20
 
 
 class _RepeatedKey(ValueError):
     """An object names a key twice."""
 
 
-def read_json_lines(text: str, written: str) -> tuple[pl.DataFrame, Integers]:
-    """The rows as strings (null where a key is absent), and the line [N] of each.
+def read_json_lines(file: Path, written: str, reading: Reading, target: Path) -> Parsed:
+    """Write the rows of a file in UTF-8 as strings (null where a key is absent) into the Arrow file
+    `target`.
 
     Numbers keep their spelling, so that they are typed by the same rules as those of a CSV.
 
     Raises:
         DataMistake: lines that are not flat JSON objects; the first few are named.
     """
-    rows: list[dict[str, str | None]] = []
-    lines: list[int] = []
+    bad = BadRecords(reading.bad_records)
     problems: list[Problem] = []
-    for number, line in enumerate(text.split("\n"), start=1):
-        if not line.strip():
-            continue
+    lines = array("q")
+    rows: list[dict[str, str | None]] = []
+    blocks: list[Path] = []
+    for number, line in _lines(file, written):
         try:
-            rows.append(_flat(_load(line)))
+            rows.append(_flat(load_line(line)))
             lines.append(number)
         except ValueError as error:
-            problems.append(_line_problem(error, line, Place(written, number)))
-    if problems:
-        raise DataMistake(problems[:_SHOWN])
+            bad.leave_out(number)
+            if len(problems) < max(_SHOWN, reading.bad_records + 1):
+                problems.append(line_problem(error, line, Place(written, number)))
+        if len(rows) == _BLOCK_RECORDS:
+            blocks.append(_write(rows, target.with_name(f"records-{len(blocks)}.arrow")))
+            rows = []
+    bad.check(problems[:_SHOWN])
+    frames = [pl.scan_ipc(block) for block in blocks]
+    if rows or not frames:
+        frames.append(_frame(rows).lazy())
+    pl.concat(frames, how="diagonal").sink_ipc(target)
+    return Parsed(np.array(lines, dtype=np.int64), tuple(bad.lines))
+
+
+def load_line(line: str) -> Json:
+    """A line as JSON; numbers stay text.
+
+    Raises:
+        ValueError: it is not JSON, names a key twice or is nested without end.
+    """
+    try:
+        return json.loads(
+            line, parse_float=str, parse_int=str, parse_constant=str, object_pairs_hook=_unique
+        )
+    except RecursionError:
+        raise ValueError("the line is nested too deeply") from None
+
+
+def line_problem(error: ValueError, line: str, place: Place) -> Problem:
+    """What is wrong with a line that `load_line` refused."""
+    not_json = isinstance(error, json.JSONDecodeError)
+    return Problem(
+        f"the line is not JSON: {error}" if not_json else str(error),
+        found=line.strip()[:80],
+        expected='one flat object a line, for example {"age": 39, "sex": "Male"}',
+        fix="repair the line, write one object on each line, or let some be left out: "
+        "data.reading.bad_records",
+        place=place,
+    )
+
+
+def _lines(file: Path, written: str) -> Iterator[tuple[int, str]]:
+    """The lines that hold something, with their numbers from 1."""
+    number = 0
+    with file.open(encoding="utf-8-sig", newline="\n") as stream:
+        while line := stream.readline(_MOST_LINE_LETTERS):
+            number += 1
+            if len(line) == _MOST_LINE_LETTERS:
+                raise DataMistake(_endless(written, number))
+            if line.strip():
+                yield number, line
+
+
+def _endless(written: str, number: int) -> Problem:
+    return Problem(
+        "the line does not end",
+        found=f"more than {_MOST_LINE_LETTERS:,} letters",
+        expected="one object on each line",
+        fix="write each object on a line of its own",
+        place=Place(written, number),
+    )
+
+
+def _frame(rows: list[dict[str, str | None]]) -> pl.DataFrame:
     names = list(dict.fromkeys(name for row in rows for name in row))
     columns = {name: [row.get(name) for row in rows] for name in names}
-    frame = pl.DataFrame(columns, schema=dict.fromkeys(names, pl.String))
-    return frame, np.array(lines, dtype=np.int64)
+    return pl.DataFrame(columns, schema=dict.fromkeys(names, pl.String))
 
 
-def _load(line: str) -> Json:
-    return json.loads(
-        line, parse_float=str, parse_int=str, parse_constant=str, object_pairs_hook=_unique
-    )
+def _write(rows: list[dict[str, str | None]], block: Path) -> Path:
+    _frame(rows).write_ipc(block)
+    return block
 
 
 def _unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
@@ -74,14 +140,3 @@ def _as_text(item: str | bool | None) -> str | None:
     if isinstance(item, bool):
         return "true" if item else "false"
     return item
-
-
-def _line_problem(error: ValueError, line: str, place: Place) -> Problem:
-    not_json = isinstance(error, json.JSONDecodeError)
-    return Problem(
-        f"the line is not JSON: {error}" if not_json else str(error),
-        found=line.strip()[:80],
-        expected='one flat object a line, for example {"age": 39, "sex": "Male"}',
-        fix="repair the line, or write one object on each line",
-        place=place,
-    )

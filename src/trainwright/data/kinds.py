@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import assert_never
 
@@ -9,6 +10,7 @@ from trainwright.contract.data import Data, TableData
 from trainwright.contract.images import ImageData
 from trainwright.contract.metric import TaskKind
 from trainwright.contract.tokens import TokenData
+from trainwright.data.frames import NO_FRAMES, Frame
 from trainwright.data.images import RawImages, prepare_images, read_images
 from trainwright.data.prepare import prepare_table
 from trainwright.data.prepared import Prepared
@@ -18,8 +20,8 @@ from trainwright.data.tokens import RawTokens, prepare_tokens, read_tokens
 Raw = RawTable | RawImages | RawTokens
 
 
-def read_data(section: Data, folder: Path) -> Raw:
-    """Read every file the section names, relative to `folder`.
+def read_data(section: Data, folder: Path, frames: Mapping[str, Frame] = NO_FRAMES) -> Raw:
+    """Read everything the section names: files relative to `folder`, and frames by name.
 
     Raises:
         DataMistake: with every problem that could be found at once.
@@ -27,7 +29,7 @@ def read_data(section: Data, folder: Path) -> Raw:
     """
     match section:
         case TableData():
-            return read_table(section, folder)
+            return read_table(section, folder, frames)
         case ImageData():
             return read_images(section, folder)
         case TokenData():

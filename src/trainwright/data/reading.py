@@ -24,7 +24,8 @@ from trainwright.contract.data import (
 from trainwright.core.errors import DataMistake, Mistake, NotAvailable, Problem
 from trainwright.core.files import Json
 from trainwright.data.columns import ColumnType, infer_column, value_problems
-from trainwright.data.sources import FileVersion, SourceFile, read_source
+from trainwright.data.frames import NO_FRAMES, Frame
+from trainwright.data.sources import FileVersion, SourceFile, read_query, read_source
 from trainwright.data.split_file import WrittenSplit, read_split_file, with_parts
 from trainwright.data.table import Integers, PartName
 from trainwright.data.target_column import (
@@ -78,8 +79,10 @@ class RawTable:
     notes: tuple[str, ...]
 
 
-def read_table(section: TableData, folder: Path) -> RawTable:
-    """Read every file the section names, relative to `folder`, and type its columns.
+def read_table(
+    section: TableData, folder: Path, given: Mapping[str, Frame] = NO_FRAMES
+) -> RawTable:
+    """Read everything the section names, files relative to `folder`, and type its columns.
 
     The training file alone decides the types; the other files are read with them.
 
@@ -87,7 +90,7 @@ def read_table(section: TableData, folder: Path) -> RawTable:
         DataMistake: with every problem that could be found at once.
         NotAvailable: the section asks for what this version does not do.
     """
-    sources = read_sources(section, folder)
+    sources = read_sources(section, folder, given)
     problems = name_problems(section, sources)
     if problems:
         raise DataMistake(problems)
@@ -111,7 +114,9 @@ def read_table(section: TableData, folder: Path) -> RawTable:
     return _raw(sources, frames, columns, target, cleaning, written)
 
 
-def read_sources(section: TableData, folder: Path) -> dict[PartName, SourceFile]:
+def read_sources(
+    section: TableData, folder: Path, given: Mapping[str, Frame] = NO_FRAMES
+) -> dict[PartName, SourceFile]:
     """The file of each part that has one, before any cleaning.
 
     Raises:
@@ -123,6 +128,11 @@ def read_sources(section: TableData, folder: Path) -> dict[PartName, SourceFile]
         ("validation", "data.val_path", section.val_path),
         ("test", "data.test_path", section.test_path),
     ]
+    if section.sql.query:
+        source = read_query(section.sql, folder, section.reading)
+        if few := _row_problems(source, "train", "data.sql.query"):
+            raise DataMistake(few)
+        return {"train": source}
     if not wanted[0][2]:
         raise DataMistake(
             Problem("no data is named", path="data.path", fix="name a file: data.path: rows.csv")
@@ -133,7 +143,7 @@ def read_sources(section: TableData, folder: Path) -> dict[PartName, SourceFile]
         if not written:
             continue
         try:
-            sources[part] = read_source(written, folder, path)
+            sources[part] = read_source(written, folder, path, section.reading, given)
             problems += _row_problems(sources[part], part, path)
         except NotAvailable:
             raise
@@ -290,6 +300,7 @@ def _raw(
         if left := frame.height - kept[part].height:
             dropped += left
             notes.append(f"{left} rows of {sources[part].version.path} left out: no target")
+    notes += [note for source in sources.values() for note in _skipped_notes(source)]
     notes += [f"{c.name} left out: {c.reason}" for c in columns if c.kind == "ignored"]
     series = kept["train"][target.name]
     counts = {} if target.kind == "numbers" else class_counts(series)
@@ -297,8 +308,22 @@ def _raw(
         rows=sum(frame.height for frame in kept.values()),
         columns=columns,
         target=TargetFacts(target.kind, counts, series.n_unique(), dropped),
-        files=(*(source.version for source in sources.values()), *written.files),
+        files=(
+            *(file for source in sources.values() for file in source.files),
+            *written.files,
+        ),
         given=frozenset(part for part in kept if part != "train"),
         part_rows={part: frame.height for part, frame in kept.items()},
     )
     return RawTable(kept, positions, columns, cleaning, facts, tuple(notes))
+
+
+def _skipped_notes(source: SourceFile) -> list[str]:
+    """What was left out because it could not be read, by file."""
+    notes = []
+    for file in source.files:
+        if count := len(file.skipped):
+            records = "record" if count == 1 else "records"
+            lines = some(list(file.skipped), 5)
+            notes.append(f"{count} {records} of {file.path} left out, not readable: line {lines}")
+    return notes

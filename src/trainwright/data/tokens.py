@@ -22,9 +22,10 @@ from trainwright.contract.tokens import TokenData
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.files import write_atomic
 from trainwright.core.hashing import hash_bytes, hash_file, hash_value
+from trainwright.data.local import read_bytes
 from trainwright.data.prepared import Prepared
 from trainwright.data.reading import DataFacts
-from trainwright.data.sources import FileVersion, read_bytes
+from trainwright.data.sources import FileVersion
 from trainwright.data.split_report import SplitReport
 from trainwright.data.table import Integers, Part, PartName, TokenInputs
 from trainwright.data.target import NextToken

@@ -16,9 +16,10 @@ from trainwright.core.files import read_json, to_json
 from trainwright.data.features import Features
 from trainwright.data.idx import read_idx
 from trainwright.data.images import image_part, read_labelled
+from trainwright.data.local import read_bytes
 from trainwright.data.pixels import Pixels
 from trainwright.data.prepare import read_part
-from trainwright.data.sources import read_bytes, read_source
+from trainwright.data.sources import read_source
 from trainwright.data.splits import group_codes
 from trainwright.data.table import Part
 from trainwright.data.target import Classes

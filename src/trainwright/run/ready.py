@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol, final
 
@@ -17,6 +17,7 @@ from trainwright.contract.reading import Document, Source, placed, read_contract
 from trainwright.core.errors import NOWHERE, Mistake, NotAvailable
 from trainwright.core.extras import need_torch
 from trainwright.data.drawing import build_draws
+from trainwright.data.frames import Frame
 from trainwright.data.kinds import Raw, prepare, read_data
 from trainwright.data.prepared import Prepared
 from trainwright.evaluation.slices import find_slices
@@ -45,7 +46,8 @@ class Watcher(Protocol):
 @dataclass(frozen=True, slots=True)
 class Request:
     """What the caller of a training asks for. An empty `name` takes the next free number; with
-    `resume` and no name, the newest run of the contract's name goes on."""
+    `resume` and no name, the newest run of the contract's name goes on. `frames` are those that the
+    contract calls `frame://NAME`."""
 
     contract: Path
     overrides: Sequence[str] = ()
@@ -54,6 +56,7 @@ class Request:
     resume: bool = False
     command: Sequence[str] = tuple(sys.argv)
     watchers: Sequence[Watcher] = ()
+    frames: Mapping[str, Frame] = field(default_factory=dict)
 
 
 @final
@@ -84,7 +87,7 @@ def make_ready(request: Request, stages: Stages, screen: Screen) -> Ready:
             need_torch("model.kind", "a network")
             need_optimizer(contract.training.optimizer)
     with stages("read"), _blaming(document.source):
-        raw = read_data(contract.data, document.source.folder)
+        raw = read_data(contract.data, document.source.folder, request.frames)
     device = read_device(is_network)
     decided = plan(document, raw.facts, device)
     task = task_of(decided.contract)

@@ -38,9 +38,6 @@ def test_what_this_version_does_is_available(tmp_path: Path) -> None:
         ("model={architecture: x}", "model.architecture", "x"),
         ("task=ranking", "task", "ranking"),
         ("task=retrieval", "task", "retrieval"),
-        ("data.path=s3://key:secret@bucket/x", "data.path", "s3://..."),
-        ("data.path=gs://b/x", "data.path", "gs://..."),
-        ("data.path=https://h/x", "data.path", "https://..."),
         ("distributed.strategy=fsdp", "distributed.strategy", "fsdp"),
         ("distributed.num_gpus=2", "distributed.num_gpus", "2"),
         ("distributed.backend=nccl", "distributed.backend", "nccl"),
@@ -49,3 +46,8 @@ def test_what_this_version_does_is_available(tmp_path: Path) -> None:
 )
 def test_what_it_does_not_is_named(tmp_path: Path, override: str, path: str, found: str) -> None:
     assert not_available(tmp_path, override) == {path: found}
+
+
+def test_images_are_read_from_this_machine(tmp_path: Path) -> None:
+    overrides = ["data={kind: images, path: 's3://bucket/x'}", "model.kind=resnet"]
+    assert not_available(tmp_path, *overrides) == {"data.path": "s3://..."}

@@ -78,8 +78,6 @@ def test_the_mended_example_reads_as_it_says(tmp_path: Path) -> None:
     assert training.mixed_precision == "fp16"
     assert {problem.path for problem in unavailable(document.contract, document.written)} == {
         "model.architecture",
-        "data.train_path",
-        "data.val_path",
         "distributed.strategy",
         "distributed.num_gpus",
         "distributed.backend",

@@ -6,6 +6,7 @@ import csv
 import gzip
 import hashlib
 import io
+import tempfile
 from pathlib import Path
 
 import polars as pl
@@ -14,9 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trainwright.contract.data import TableData
+from trainwright.contract.sources import USUAL, Reading
 from trainwright.data.delimited import read_delimited
 from trainwright.data.reading import read_table
 from trainwright.data.sources import read_source
+from trainwright.data.table import Integers
 
 FRAME = pl.DataFrame(
     {
@@ -25,6 +28,15 @@ FRAME = pl.DataFrame(
         "income": ["low", "high", "low", "high"],
     }
 )
+
+
+def delimited(text: str, reading: Reading = USUAL) -> tuple[pl.DataFrame, Integers]:
+    """The rows and lines of a CSV with this text."""
+    with tempfile.TemporaryDirectory() as folder:
+        file, target = Path(folder) / "a.csv", Path(folder) / "rows.arrow"
+        file.write_bytes(text.encode())
+        parsed = read_delimited(file, "csv", "a.csv", reading, target)
+        return pl.read_ipc(target), parsed.lines
 
 
 def write(folder: Path, name: str) -> Path:
@@ -94,7 +106,7 @@ def test_text_stays_text_until_it_is_typed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("separator", [";", "\t", "|"])
 def test_a_csv_without_commas_in_its_header_may_use_another_separator(separator: str) -> None:
-    frame, _ = read_delimited(f"a{separator}b\n1{separator}2,5\n", "csv", "a.csv")
+    frame, _ = delimited(f"a{separator}b\n1{separator}2,5\n")
     assert frame.rows() == [("1", "2,5")]
 
 
@@ -107,24 +119,24 @@ def test_a_byte_order_mark_and_windows_line_ends(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("end", ["", "\n", "\n\n\n", "\n  \n"])
 def test_lines_that_hold_nothing_are_no_rows(end: str) -> None:
-    frame, lines = read_delimited(f"a,y\n\n1,no\n\n2,yes{end}", "csv", "a.csv")
+    frame, lines = delimited(f"a,y\n\n1,no\n\n2,yes{end}")
     assert frame.rows() == [("1", "no"), ("2", "yes")]
     assert lines.tolist() == [3, 5]
 
 
 def test_quotes_hold_separators_line_ends_and_quotes() -> None:
-    frame, lines = read_delimited('a,y\n"x, ""y""\nz",1\n5" pipe,2\n', "csv", "a.csv")
+    frame, lines = delimited('a,y\n"x, ""y""\nz",1\n5" pipe,2\n')
     assert frame["a"].to_list() == ['x, "y"\nz', '5" pipe']
     assert lines.tolist() == [2, 4]
 
 
 def test_old_line_ends_are_read_though_the_fast_reader_does_not_know_them() -> None:
-    frame, _ = read_delimited("a,y\r1,no\r2,yes\r", "csv", "a.csv")
+    frame, _ = delimited("a,y\r1,no\r2,yes\r")
     assert frame.rows() == [("1", "no"), ("2", "yes")]
 
 
 def test_a_column_without_a_name_gets_its_number() -> None:
-    frame, _ = read_delimited(",y\n1,no\n", "csv", "a.csv")
+    frame, _ = delimited(",y\n1,no\n")
     assert frame.columns == ["column_1", "y"]
 
 
@@ -148,6 +160,6 @@ def test_whatever_a_csv_writer_writes_is_read_back(rows: list[tuple[str, str]]) 
     stream = io.StringIO()
     writer = csv.writer(stream, quoting=csv.QUOTE_ALL, lineterminator="\n")
     writer.writerows([("a", "b"), *rows])
-    frame, lines = read_delimited(stream.getvalue(), "csv", "a.csv")
+    frame, lines = delimited(stream.getvalue())
     assert [tuple(value or "" for value in row) for row in frame.rows()] == rows
     assert len(lines) == len(rows)

@@ -1,0 +1,151 @@
+"""Rules on where rows come from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from urllib.parse import parse_qsl, urlsplit
+
+from trainwright.contract.data import TableData
+from trainwright.contract.document import Contract
+from trainwright.contract.images import ImageData
+from trainwright.contract.sources import FRAME
+from trainwright.core.errors import Problem
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_SECRET = re.compile(r"pass|pwd|secret|token|key|sig|credential|auth", re.IGNORECASE)
+_DATABASES = ("sqlite", "postgresql", "postgres")
+
+
+def one_source(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+    """Rows come from one place: a file that is divided, a training file that is named with what
+    belongs to it, or a query."""
+    data = contract.data
+    if not isinstance(data, TableData):
+        return
+    named = [key for key in ("path", "train_path") if getattr(data, key)]
+    named += ["sql"] if data.sql.url or data.sql.query else []
+    if len(named) > 1:
+        first, second = named[:2]
+        yield Problem(
+            f"data.{first} and data.{second} exclude each other",
+            path=f"data.{second}",
+            expected="path for rows to divide, train_path where other files go with it, or sql",
+            fix="keep one of them",
+        )
+    elif not named:
+        yield Problem(
+            "the contract names no data",
+            path="data",
+            expected="path, train_path or sql",
+            fix="add for example: path: data.csv",
+        )
+    for key, value in (("val_path", data.val_path), ("test_path", data.test_path)):
+        if value and data.path and not data.train_path:
+            yield Problem(
+                f"data.{key} goes with data.train_path, not with data.path",
+                path=f"data.{key}",
+                expected="path alone, or train_path with val_path or test_path",
+                fix="rename path to train_path",
+            )
+
+
+def query_is_whole(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+    """A query has a database that is known here, and the database a query."""
+    data = contract.data
+    if not isinstance(data, TableData) or not (data.sql.url or data.sql.query):
+        return
+    for key, value in (("url", data.sql.url), ("query", data.sql.query)):
+        if not value.strip():
+            yield Problem(
+                f"data.sql has no {key}",
+                path=f"data.sql.{key}",
+                expected="url and query",
+                fix="write both, for example url: sqlite:///shop.db and query: SELECT * FROM t",
+            )
+    scheme = data.sql.url.partition("://")[0]
+    if data.sql.url.strip() and scheme not in _DATABASES:
+        yield Problem(
+            "nothing is known of such a database",
+            path="data.sql.url",
+            found=scheme[:40],
+            expected="a URL that begins with sqlite:// or postgresql://",
+            fix="export the rows to a file, or copy them into one of these",
+        )
+
+
+def no_secret_in_a_url(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+    """A contract is copied into each run folder: what it holds is read by others."""
+    data = contract.data
+    urls = {"path": data.path}
+    if isinstance(data, TableData):
+        urls |= {"train_path": data.train_path, "val_path": data.val_path}
+        urls |= {"test_path": data.test_path, "sql.url": data.sql.url}
+    for key, url in urls.items():
+        if _URL.match(url) and _holds_secret(url):
+            yield Problem(
+                "the URL holds a password or a key, which a contract must not",
+                path=f"data.{key}",
+                found=f"{url.partition('://')[0]}://***",
+                expected="a URL that anybody may read",
+                fix="give it in the environment, as the library of this place reads it: PGPASSWORD "
+                "or ~/.pgpass for PostgreSQL, AWS_SECRET_ACCESS_KEY for S3, HF_TOKEN for hf://",
+            )
+
+
+def _holds_secret(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        password, named = parts.password, parse_qsl(parts.query, keep_blank_values=True)
+    except ValueError:
+        return True
+    return bool(password) or any(_SECRET.search(name) for name, _ in named)
+
+
+def separator_is_one_mark(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+    """Text is told apart by one mark that no quote or line break is, in an encoding there is."""
+    data = contract.data
+    if isinstance(data, ImageData):
+        return
+    reading = data.reading
+    if reading.separator != "auto" and (
+        len(reading.separator.encode()) != 1 or reading.separator in '"\r\n\0'
+    ):
+        yield Problem(
+            "a separator is one ASCII mark that is no quote and no line break",
+            path="data.reading.separator",
+            found=repr(reading.separator)[:40],
+            fix='write for example ";" or "\\t"',
+        )
+    try:
+        "".encode(reading.encoding)
+    except (LookupError, ValueError):
+        yield Problem(
+            "there is no such encoding",
+            path="data.reading.encoding",
+            found=reading.encoding[:40],
+            expected="a name that Python knows, for example utf-8, cp1252, latin-1 or utf-16",
+            fix="correct the name",
+        )
+
+
+def frames_are_of_tables(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+    """Frames from Python are tables."""
+    if not isinstance(contract.data, TableData) and contract.data.path.startswith(FRAME):
+        yield Problem(
+            f"data of kind {contract.data.kind} does not come from a frame",
+            path="data.path",
+            found=contract.data.path,
+            expected=f"{FRAME} only beside kind: table",
+            fix="name files",
+        )
+
+
+SOURCE_RULES = (
+    one_source,
+    query_is_whole,
+    no_secret_in_a_url,
+    separator_is_one_mark,
+    frames_are_of_tables,
+)
+"""All of them, for the list of rules."""

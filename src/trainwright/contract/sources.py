@@ -1,0 +1,66 @@
+"""Where rows come from beside files, and how files are read."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from trainwright.contract.section import Positive, Section
+
+FRAME = "frame://"
+"""How a path begins that means a frame given to `trainwright.train` from Python."""
+
+
+class Sql(Section):
+    """Rows of a query. The query runs in a transaction that may only read."""
+
+    url: str = ""
+    """The database: `sqlite:///shop.db` (a file, relative to the contract's folder) or
+    `postgresql://user@host:5432/name`. A password never stands in it: PostgreSQL takes one from
+    the environment variable PGPASSWORD or the file ~/.pgpass. Empty: no database."""
+
+    query: str = ""
+    """One SELECT. Without ORDER BY a database may answer in another order each time, which counts
+    as other data."""
+
+
+class Reading(Section):
+    """How files are read, and how far a file is trusted."""
+
+    header: bool = True
+    """Whether the first line of CSV and TSV holds the column names; without one the columns are
+    `column_1`, `column_2` and so on."""
+
+    separator: str = "auto"
+    """The mark between fields of a CSV. `auto`: a comma, or else `;`, tab or `|` if the header
+    holds one; of a TSV always a tab."""
+
+    quotes: Literal["double", "none"] = "double"
+    """`double`: a field in `"` may hold separators and line breaks. `none`: a quote is text."""
+
+    encoding: str = "utf-8"
+    """How text files are encoded, by the name that Python gives it, for example `cp1252`,
+    `latin-1` or `utf-16`. Never guessed: a file that cannot be read so is refused, and the message
+    says what it looks like."""
+
+    bad_records: Annotated[int, Field(ge=0)] = 0
+    """Up to so many records of a file that cannot be read (a line that is not JSON, a row with
+    too few or too many fields) are left out, counted and listed by line; one more is refused."""
+
+    most_unpacked_ratio: Positive = 200.0
+    """A packed file that unpacks to more than so many times its size is refused once it has passed
+    64 MiB: text packs 3 to 20 times, a bomb a thousand times."""
+
+    most_gigabytes: Positive = 200.0
+    """A file that has more than so many gigabytes (10^9 bytes), downloaded, unpacked or as a table,
+    is refused before it fills the disk."""
+
+    cache: str = "auto"
+    """The folder of the files that are read once and then mapped into memory: a folder, `auto`
+    ($TRAINWRIGHT_CACHE, else $XDG_CACHE_HOME/trainwright, else ~/.cache/trainwright), or `off`,
+    which reads them anew each time."""
+
+
+USUAL = Reading()
+"""How a file is read of which nothing else is said."""

@@ -1,0 +1,127 @@
+"""Text in any encoding to plain UTF-8, block by block; what cannot be read is named."""
+
+from __future__ import annotations
+
+import codecs
+import unicodedata
+from collections.abc import Iterator
+from pathlib import Path
+
+from trainwright.core.errors import DataMistake, Place, Problem
+from trainwright.core.files import storage_errors
+
+_BLOCK = 2**20
+_NEAR = 400
+_MANY_HIGH_BYTES = 3
+_LOWER_CYRILLIC = 0xE0
+
+
+def plain_text(file: Path, written: str, encoding: str, target: Path) -> Path:
+    """A text file in UTF-8: the file itself, or its transcription in `target`. Every byte is
+    checked, and none may be NUL.
+
+    Raises:
+        DataMistake: naming the first byte that is not of the encoding, or the first NUL.
+    """
+    if codecs.lookup(encoding).name == "utf-8":
+        for _ in text_blocks(file, written, encoding):
+            pass
+        return file
+    with storage_errors(f"transcribing {written}"), target.open("wb") as out:
+        for text in text_blocks(file, written, encoding):
+            out.write(text.encode())
+    return target
+
+
+def text_blocks(file: Path, written: str, encoding: str) -> Iterator[str]:
+    """The text of a file, about a million letters at a time, without a byte order mark.
+
+    Raises:
+        DataMistake: as `plain_text`.
+    """
+    name = codecs.lookup(encoding).name
+    decoder = codecs.getincrementaldecoder("utf-8-sig" if name == "utf-8" else name)()
+    offset = lines = 0
+    with file.open("rb") as stream:
+        while True:
+            block = stream.read(_BLOCK)
+            held = len(decoder.getstate()[0])
+            try:
+                text = decoder.decode(block, final=not block)
+            except UnicodeDecodeError as error:
+                at = offset - held + error.start
+                # The decoder counts from behind the mark at the beginning of a file.
+                at += len(codecs.BOM_UTF8) * (not offset and block.startswith(codecs.BOM_UTF8))
+                raise DataMistake(_foreign(file, written, name, at, error.reason)) from error
+            if "\0" in text:
+                line = lines + text.count("\n", 0, text.index("\0")) + 1
+                raise DataMistake(_nul(written, line))
+            yield text
+            if not block:
+                return
+            offset += len(block)
+            lines += text.count("\n")
+
+
+def encoding_of(sample: bytes) -> str:
+    """The encoding that bytes look like which are not UTF-8: a guess, for a message only."""
+    for mark, name in ((codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16")):
+        if sample.startswith(mark):
+            return name
+    if sample.count(0) > len(sample) // 4:
+        return "utf-16-le" if sample[1::2].count(0) > sample[::2].count(0) else "utf-16-be"
+    if _longest_run(sample) >= _MANY_HIGH_BYTES:
+        high = [byte for byte in sample if byte > 127]
+        if sum(byte >= _LOWER_CYRILLIC for byte in high) > 0.6 * len(high):
+            return "cp1251"
+        kana = _share(sample, "shift_jis", "HIRAGANA") + _share(sample, "shift_jis", "KATAKANA")
+        return "shift_jis" if kana > 0.3 else "gb18030"
+    try:
+        sample.decode("cp1252")
+    except UnicodeDecodeError:
+        return "latin-1"
+    return "cp1252"
+
+
+def _longest_run(sample: bytes) -> int:
+    """Bytes above ASCII one after the other."""
+    runs = bytes(1 if byte > 127 else 32 for byte in sample).split()
+    return max((len(run) for run in runs), default=0)
+
+
+def _share(sample: bytes, encoding: str, script: str) -> float:
+    """How much of the text beyond ASCII is of a script, if the bytes are read so."""
+    text = sample.decode(encoding, errors="ignore")
+    beyond = [mark for mark in text if ord(mark) > 127]
+    found = [mark for mark in beyond if unicodedata.name(mark, "").startswith(script)]
+    return len(found) / len(beyond) if beyond else 0.0
+
+
+def _foreign(file: Path, written: str, encoding: str, at: int, reason: str) -> Problem:
+    near = max(0, at - _NEAR)
+    line = 1
+    with file.open("rb") as stream:
+        while stream.tell() < at:
+            line += stream.read(min(_BLOCK, at - stream.tell())).count(b"\n")
+        stream.seek(near)
+        sample = stream.read(2 * _NEAR)
+    guess = encoding_of(sample)
+    reads = sample[max(0, at - near - 12) : at - near + 12].decode(guess, errors="replace")
+    return Problem(
+        f"the text is not {encoding.upper()}",
+        found=f"byte 0x{sample[at - near]:02x} at offset {at} ({reason})",
+        expected=f"{encoding.upper()}; it looks like {guess}, where it reads {reads!r}",
+        fix=f"set data.reading.encoding to {guess} or to the encoding it was written in, or: "
+        f"iconv -f {guess.upper()} -t UTF-8 '{written}' > utf8.csv",
+        place=Place(written, line),
+    )
+
+
+def _nul(written: str, line: int) -> Problem:
+    return Problem(
+        "the text holds a NUL byte",
+        found=f"a byte of value 0 in line {line:,}",
+        expected="text; a file that was cut short by a crash ends in such bytes",
+        fix="export the file again, or remove the bytes: tr -d '\\0'",
+        place=Place(written, line),
+    )

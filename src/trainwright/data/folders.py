@@ -1,0 +1,202 @@
+"""A folder of parts, and patterns of files: read as one table, in the order of their names."""
+
+from __future__ import annotations
+
+import glob
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+from trainwright.contract.sources import Reading
+from trainwright.core.errors import DataMistake, Place, Problem
+from trainwright.data.cache import Tables
+from trainwright.data.formats import EXPECTED, FORMATS, packing_of, suffixes_of
+from trainwright.data.local import LocalFile
+from trainwright.data.source_part import Source, SourcePart
+from trainwright.data.wording import quoted, some
+
+_MARKS = frozenset("*?[")
+_ASIDE = ("_", ".")
+_SHOWN = 5
+
+
+def is_pattern(written: str) -> bool:
+    """Whether a path has a mark that stands for other letters."""
+    return any(mark in written for mark in _MARKS)
+
+
+def parts_of_folder(written: str, folder: Path, path: str) -> list[str]:
+    """The data files in a folder, as the contract would call them, sorted by name.
+
+    Files whose names begin with `_` or `.` are notes of the program that wrote the others and stay
+    aside, and so do files that are no data, such as a README.
+
+    Raises:
+        DataMistake: there are none, a part is a link that leads out of the folder, or data lies in
+            folders below it.
+    """
+    place = folder / written
+    inside = sorted(child for child in place.iterdir() if not child.name.startswith(_ASIDE))
+    names = [child.name for child in inside if child.is_file() and _is_data(child.name)]
+    if not names:
+        below = sorted(child.name for child in inside if child.is_dir())
+        raise DataMistake(_no_parts(written, path, [child.name for child in inside], below))
+    _check_inside(place, [place / name for name in names], written, path)
+    return [f"{written.rstrip('/')}/{name}" for name in names]
+
+
+def parts_of_pattern(written: str, folder: Path, path: str) -> list[str]:
+    """The files that a pattern means, sorted by name; `**` stands for any folders.
+
+    Raises:
+        DataMistake: there are none, or one is a link that leads out of the folder of the pattern.
+    """
+    # Path.glob knows no absolute patterns.
+    found = sorted(glob.glob(written, root_dir=folder, recursive=True))  # noqa: PTH207
+    names = [name for name in found if (folder / name).is_file() and _is_data(name)]
+    if not names:
+        raise DataMistake(
+            Problem(
+                "no file of data has such a name",
+                path=path,
+                found=f"{len(found)} names" if found else written,
+                expected=f"names of {EXPECTED}",
+                fix=f"list what is there: ls {folder}",
+            )
+        )
+    base = folder
+    for piece in Path(written).parts[:-1]:
+        if is_pattern(piece):
+            break
+        base = base / piece
+    _check_inside(base, [folder / name for name in names], written, path)
+    return names
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Several sources with the same columns, one below the other."""
+
+    sources: tuple[Source, ...]
+    path: str
+
+    def parts(self) -> tuple[SourcePart, ...]:
+        """The parts of all of them, their columns in the order of the first.
+
+        Raises:
+            DataMistake: what is wrong with each, or the parts whose columns are others.
+        """
+        found: list[SourcePart] = []
+        problems: list[Problem] = []
+        for source in self.sources:
+            try:
+                found += source.parts()
+            except DataMistake as mistake:
+                problems += mistake.problems
+                if len(problems) > _SHOWN:
+                    break
+        if not problems:
+            problems = _schema_problems(found, self.path)
+        if problems:
+            raise DataMistake(problems[: _SHOWN + 1])
+        names = found[0].frame.columns
+        return tuple(
+            SourcePart(
+                part.written,
+                part.sha256,
+                part.size_bytes,
+                part.frame.select(names),
+                part.lines,
+                part.skipped,
+            )
+            for part in found
+        )
+
+
+def files_as_parts(
+    names: list[str], folder: Path, path: str, reading: Reading, tables: Tables
+) -> Parts:
+    """Files in `folder`, by the names that the contract has for them."""
+    kinds = {_kind(name): name for name in reversed(names)}
+    if len(kinds) > 1:
+        raise DataMistake(
+            Problem(
+                "the parts are of more than one format",
+                path=path,
+                found=", ".join(sorted(kinds.values())),
+                expected="parts of one format",
+                fix="name those of one format by a pattern, for example parts/*.parquet",
+            )
+        )
+    return Parts(tuple(LocalFile(folder / n, n, path, reading, tables) for n in names), path)
+
+
+def _kind(name: str) -> str:
+    suffixes = suffixes_of(name)
+    return FORMATS[suffixes[-2 if packing_of(name) else -1]]
+
+
+def _is_data(name: str) -> bool:
+    suffixes = suffixes_of(name)
+    if packing_of(name):
+        suffixes = suffixes[:-1]
+    return bool(suffixes) and suffixes[-1] in FORMATS
+
+
+def _check_inside(base: Path, files: list[Path], written: str, path: str) -> None:
+    """A link may lead to any file of the machine: only those below the folder are parts of it."""
+    root = base.resolve()
+    leading_out = [file for file in files if not file.resolve().is_relative_to(root)]
+    if leading_out:
+        file = leading_out[0]
+        raise DataMistake(
+            Problem(
+                "a part is a link that leads out of the folder",
+                path=path,
+                found=f"{file.name} -> {file.resolve()}",
+                expected=f"files below {root}",
+                fix="copy the file into the folder, or name it by itself",
+                place=Place(written),
+            )
+        )
+
+
+def _no_parts(written: str, path: str, names: list[str], below: list[str]) -> Problem:
+    pattern = f"name them by a pattern: {written.rstrip('/')}/**/*.parquet"
+    return Problem(
+        "the folder holds no file of data",
+        path=path,
+        found=some(names, _SHOWN) if names else "nothing",
+        expected=f"files of {EXPECTED}",
+        fix=pattern if below else "name the folder that holds the parts",
+        place=Place(written),
+    )
+
+
+def _schema_problems(parts: list[SourcePart], path: str) -> list[Problem]:
+    first = parts[0]
+    problems = []
+    for part in parts[1:]:
+        lacking = [name for name in first.frame.columns if name not in part.frame.columns]
+        unknown = [name for name in part.frame.columns if name not in first.frame.columns]
+        other = [
+            f"{name} {part.frame.schema[name]} instead of {kind}"
+            for name, kind in first.frame.schema.items()
+            if name not in lacking and part.frame.schema[name] != kind
+        ]
+        said = [f"no {quoted(lacking)}"] if lacking else []
+        said += [f"also {quoted(unknown)}"] if unknown else []
+        said += [some(other, _SHOWN)] if other else []
+        if said:
+            problems.append(
+                Problem(
+                    "the columns of this part are not those of the first",
+                    path=path,
+                    found="; ".join(said),
+                    expected=f"the columns of {first.written}",
+                    fix="write the part again, or name the parts that belong together by a pattern",
+                    place=Place(part.written),
+                )
+            )
+    return problems

@@ -1,0 +1,169 @@
+"""Which format a file is: what its name says, and what its first bytes are."""
+
+from __future__ import annotations
+
+from pathlib import Path, PurePosixPath
+from types import MappingProxyType
+from typing import Literal
+
+from trainwright.core.errors import DataMistake, Place, Problem
+
+Format = Literal["csv", "tsv", "jsonl", "parquet", "arrow"]
+Compression = Literal["", ".gz", ".zst"]
+
+FORMATS: MappingProxyType[str, Format] = MappingProxyType(
+    {
+        ".csv": "csv",
+        ".tsv": "tsv",
+        ".tab": "tsv",
+        ".jsonl": "jsonl",
+        ".ndjson": "jsonl",
+        ".parquet": "parquet",
+        ".pq": "parquet",
+        ".arrow": "arrow",
+        ".feather": "arrow",
+        ".ipc": "arrow",
+    }
+)
+EXPECTED = "CSV, TSV, JSON Lines (.jsonl), Parquet or Arrow, also .gz or .zst"
+
+_MAGIC = (
+    (b"PAR1", "Parquet"),
+    (b"ARROW1", "Arrow"),
+    (b"\xff\xff\xff\xff", "Arrow stream"),
+    (b"\x1f\x8b", "gzip"),
+    (b"\x28\xb5\x2f\xfd", "zstd"),
+    (b"PK\x03\x04", "ZIP (an Excel workbook or another archive)"),
+    (b"\x89PNG", "PNG image"),
+    (b"\xff\xd8\xff", "JPEG image"),
+    (b"GIF8", "GIF image"),
+    (b"%PDF", "PDF"),
+    (b"\x89HDF", "HDF5"),
+    (b"\x93NUMPY", "NumPy"),
+    (b"BZh", "bzip2"),
+    (b"\xfd7zXZ", "xz"),
+    (b"SQLite format 3\x00", "SQLite database"),
+    (b"\x7fELF", "program"),
+    (b"FEA1", "Feather version 1"),
+    (b"\xd0\xcf\x11\xe0", "Excel 97 workbook"),
+)
+_PICKLE_PROTOCOLS = (2, 3, 4, 5)
+_HEAD_BYTES = 65_536
+
+_WANTED: MappingProxyType[str, tuple[str, ...]] = MappingProxyType(
+    {
+        ".gz": ("gzip",),
+        ".zst": ("zstd",),
+        "parquet": ("Parquet",),
+        "arrow": ("Arrow", "Arrow stream"),
+        "csv": ("text",),
+        "tsv": ("text",),
+        "jsonl": ("text",),
+        "text": ("text",),
+    }
+)
+_WIDE_TEXT = ("UTF-16 text", "UTF-32 text")
+
+
+def format_of(written: str, path: str) -> tuple[Format, Compression]:
+    """The format and the packing that a file's name says.
+
+    Raises:
+        DataMistake: it says none that is known; `path` is the contract path to blame.
+    """
+    suffixes = suffixes_of(written)
+    compression = packing_of(written)
+    if compression:
+        suffixes = suffixes[:-1]
+    if suffixes and suffixes[-1] in FORMATS:
+        return FORMATS[suffixes[-1]], compression
+    raise DataMistake(
+        Problem(
+            "the file's name does not say a format that can be read",
+            path=path,
+            found=written,
+            expected=EXPECTED,
+            fix="rename the file to end in its format, for example .csv",
+        )
+    )
+
+
+def suffixes_of(written: str) -> list[str]:
+    """The suffixes of a path or URL in lower case, without what stands behind a `?` of a URL."""
+    name = written.partition("?")[0] if "://" in written else written
+    return [suffix.lower() for suffix in PurePosixPath(name).suffixes]
+
+
+def packing_of(written: str) -> Compression:
+    """How a file is packed as a whole, by its name."""
+    match suffixes_of(written)[-1:]:
+        case [".gz"]:
+            return ".gz"
+        case [".zst"]:
+            return ".zst"
+        case _:
+            return ""
+
+
+def looks_like(head: bytes) -> str:
+    """What a file is, by its first bytes."""
+    for magic, name in _MAGIC:
+        if head.startswith(magic):
+            return name
+    if len(head) > 1 and head[0] == 0x80 and head[1] in _PICKLE_PROTOCOLS:
+        return "Python pickle"
+    if head.startswith((b"\xff\xfe\x00\x00", b"\x00\x00\xfe\xff")):
+        return "UTF-32 text"
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "UTF-16 text"
+    return "binary data" if b"\x00" in head else "text"
+
+
+def check_content(file: Path, kind: str, written: str, encoding: str = "utf-8") -> None:
+    """Hold a file's first bytes against what it should be: a format, a packing or `text`, which an
+    `encoding` of two or four bytes a letter may make look like binary data.
+
+    Raises:
+        DataMistake: it is something else, and no parser may see it.
+    """
+    with file.open("rb") as stream:
+        head = stream.read(_HEAD_BYTES)
+    found = looks_like(head)
+    wide = encoding.lower().replace("_", "-").startswith(("utf-16", "utf-32"))
+    if found in _WANTED[kind] or (wide and found in (*_WIDE_TEXT, "binary data")):
+        return
+    fix = {
+        "Python pickle": "export the table as Parquet or CSV; a pickle can run code and is "
+        "never opened here",
+        "UTF-16 text": f"set data.reading.encoding to utf-16, or: iconv -f UTF-16 -t UTF-8 "
+        f"'{written}' > utf8.csv",
+        "UTF-32 text": "set data.reading.encoding to utf-32",
+        "gzip": "add .gz to the file's name",
+        "zstd": "add .zst to the file's name",
+    }.get(found, "name the file after its format, or export the data again")
+    raise DataMistake(
+        Problem(
+            "the file's content is not what its name says",
+            found=_with_nul(head) if found == "binary data" else found,
+            expected=_WANTED[kind][0],
+            fix=fix,
+            place=Place(written),
+        )
+    )
+
+
+def _with_nul(head: bytes) -> str:
+    return f"binary data: a NUL byte at offset {head.index(0):,}"
+
+
+def broken(written: str, kind: str, detail: str) -> DataMistake:
+    """The mistake of a file that is cut short or damaged."""
+    return DataMistake(
+        Problem(
+            f"the {kind} file is damaged or cut short",
+            found=detail.splitlines()[0][:200] if detail else "",
+            expected=f"a whole {kind} file",
+            fix="copy or export the file again and compare its size with the original",
+            place=Place(written),
+        )
+    )

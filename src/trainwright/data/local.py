@@ -1,0 +1,223 @@
+"""A file on this machine: checked, hashed, and read once."""
+
+from __future__ import annotations
+
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, assert_never, final
+
+import polars as pl
+
+from trainwright.contract.sources import Reading
+from trainwright.core.errors import DataMistake, Place, Problem
+from trainwright.core.hashing import hash_file, hash_value
+from trainwright.data.cache import Tables
+from trainwright.data.delimited import read_delimited
+from trainwright.data.encodings import plain_text
+from trainwright.data.formats import (
+    Compression,
+    Format,
+    broken,
+    check_content,
+    format_of,
+)
+from trainwright.data.jsonlines import read_json_lines
+from trainwright.data.parsed import NO_LINES, Parsed
+from trainwright.data.source_part import SourcePart
+from trainwright.data.unpacking import check_size, unpack
+from trainwright.data.wording import nearest, some
+
+_SCHEME = 1
+_FEWEST_BYTES = 4096
+_FIXED_BYTES = 8
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class LocalFile:
+    """One file; `written` is what the contract calls it, at `path`."""
+
+    file: Path
+    written: str
+    path: str
+    reading: Reading
+    tables: Tables
+
+    def parts(self) -> tuple[SourcePart, ...]:
+        """The file's rows.
+
+        Raises:
+            DataMistake: it is missing, empty, not what its name says, or not whole.
+        """
+        kind, compression = format_of(self.written, self.path)
+        check_file(self.file, self.written, self.path)
+        check_content(self.file, compression or kind, self.written, self.reading.encoding)
+        sha256, size_bytes = hash_file(self.file), self.file.stat().st_size
+        how = _how(kind, compression, self.reading)
+        key = hash_value({"scheme": _SCHEME, "sha256": sha256, "how": how})
+
+        def build(target: Path) -> Parsed:
+            parsed = _parse(self, kind, compression, target)
+            check_unchanged(self.file, self.written, sha256)
+            return parsed
+
+        rows = self.tables.table(key, self.written, build)
+        return (SourcePart(self.written, sha256, size_bytes, rows.frame, rows.lines, rows.skipped),)
+
+
+def check_unchanged(file: Path, written: str, sha256: str) -> None:
+    """Raise `DataMistake` if a file is no longer the one that was hashed before it was read."""
+    if hash_file(file) != sha256:
+        raise DataMistake(
+            Problem(
+                "the file changed while it was read",
+                fix="wait until whoever writes it is done, and start again",
+                place=Place(written),
+            )
+        )
+
+
+def check_file(file: Path, written: str, path: str) -> None:
+    """Raise `DataMistake` for what is missing, a folder, no file, empty or not readable."""
+    place = Place(written)
+    try:
+        found = file.stat()
+        if stat.S_ISREG(found.st_mode):
+            with file.open("rb") as stream:
+                blank = found.st_size <= _FEWEST_BYTES and not stream.read().strip()
+        else:
+            raise DataMistake(_no_file(file, path, place))
+    except (FileNotFoundError, NotADirectoryError):
+        raise DataMistake(_missing_file(file, written, path)) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", "") or str(error)
+        raise DataMistake(
+            Problem(
+                f"the file cannot be read: {reason}",
+                path=path,
+                fix="check the file's rights and that its folder is reachable",
+                place=place,
+            )
+        ) from error
+    if blank:
+        raise DataMistake(
+            Problem(
+                "the file is empty",
+                path=path,
+                found=f"{found.st_size} bytes",
+                expected="a header line and rows",
+                fix="export the data again, or name another file",
+                place=place,
+            )
+        )
+
+
+def read_bytes(file: Path, written: str, path: str) -> bytes:
+    """The bytes of a file that a contract calls `written` at `path`.
+
+    Raises:
+        DataMistake: as `check_file`.
+    """
+    check_file(file, written, path)
+    return file.read_bytes()
+
+
+def _no_file(file: Path, path: str, place: Place) -> Problem:
+    if not file.is_dir():
+        return Problem(
+            "this is a device or a pipe",
+            path=path,
+            expected="a file",
+            fix="write the data into a file first",
+            place=place,
+        )
+    inside = sorted(child.name for child in file.iterdir() if child.is_file())
+    fix = f"name a file inside it: {some(inside, 3)}" if inside else "name a file"
+    return Problem("this is a folder", path=path, fix=fix, place=place)
+
+
+def _missing_file(file: Path, written: str, path: str) -> Problem:
+    parent = file.parent
+    if not parent.is_dir():
+        fix = f"the folder {parent} does not exist; paths are relative to the contract's folder"
+    else:
+        near = nearest(file.name, [child.name for child in parent.iterdir()])
+        fix = (
+            f"did you mean {str(Path(written).with_name(near))!r}?"
+            if near
+            else f"put the file into {parent}, or correct the path"
+        )
+    return Problem(
+        "there is no such file",
+        path=path,
+        found=written,
+        expected=f"a file, named from {parent}",
+        fix=fix,
+    )
+
+
+def _how(kind: Format, compression: Compression, reading: Reading) -> list[str]:
+    """Everything beside the content that decides what rows a file gives."""
+    how = [kind, compression, pl.__version__]
+    if kind in ("parquet", "arrow"):
+        return how
+    how += [reading.encoding, str(reading.bad_records)]
+    if kind in ("csv", "tsv"):
+        how += [str(reading.header), reading.separator, reading.quotes]
+    return how
+
+
+def _parse(source: LocalFile, kind: Format, compression: Compression, target: Path) -> Parsed:
+    written, reading = source.written, source.reading
+    check_size(source.file.stat().st_size, written, reading)
+    file = unpack(source.file, compression, written, reading, target.with_name("unpacked"))
+    if compression:
+        check_content(file, kind, written, reading.encoding)
+    match kind:
+        case "csv" | "tsv":
+            text = plain_text(file, written, reading.encoding, target.with_name("text"))
+            return read_delimited(text, kind, written, reading, target)
+        case "jsonl":
+            text = plain_text(file, written, reading.encoding, target.with_name("text"))
+            return read_json_lines(text, written, reading, target)
+        case "parquet" | "arrow":
+            _write_binary(file, kind, written, reading, target)
+            return Parsed(NO_LINES)
+        case _:
+            assert_never(kind)
+
+
+def _write_binary(
+    file: Path, kind: Literal["parquet", "arrow"], written: str, reading: Reading, target: Path
+) -> None:
+    name = "Parquet" if kind == "parquet" else "Arrow"
+    with file.open("rb") as stream:
+        head = stream.read(6)
+        stream.seek(-4, 2)
+        tail = stream.read()
+    if kind == "parquet" and tail != b"PAR1":
+        raise broken(written, name, "no PAR1 at its end")
+    try:
+        if kind == "parquet":
+            rows = pl.scan_parquet(file, glob=False)
+        elif head == b"ARROW1":
+            rows = pl.scan_ipc(file, glob=False)
+        else:
+            rows = pl.read_ipc_stream(file).lazy()
+        schema = rows.collect_schema()
+        height = rows.select(pl.len()).collect().item()
+        check_size(height * len(schema) * _FIXED_BYTES, written, reading)
+        rows.sink_ipc(target)
+    except (pl.exceptions.DuplicateError, pl.exceptions.SchemaError) as error:
+        raise DataMistake(
+            Problem(
+                "the file's columns cannot be told apart",
+                found=str(error).splitlines()[0],
+                expected="column names that occur once",
+                fix="rename the columns and export the file again",
+                place=Place(written),
+            )
+        ) from error
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+        raise broken(written, name, str(error)) from error

@@ -1,0 +1,27 @@
+"""Arrow files as frames whose columns lie in the file, not in memory."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import polars as pl
+
+MAPPED_FROM_BYTES = 32 * 2**20
+"""A smaller file is read: that takes less time than loading the library that maps."""
+
+
+def open_arrow(file: Path, mapped_from: int = MAPPED_FROM_BYTES) -> pl.DataFrame:
+    """The rows of an Arrow file that is not packed and that nobody writes to.
+
+    A large one is mapped by pyarrow where that is installed: only what is looked at is read, it
+    may leave memory at any time, and processes that look at the same file share it.
+    """
+    if file.stat().st_size < mapped_from or find_spec("pyarrow") is None:
+        return pl.read_ipc(file)
+    import pyarrow
+
+    table = pyarrow.ipc.open_file(pyarrow.memory_map(str(file))).read_all()
+    frame = pl.from_arrow(table, rechunk=False)
+    assert isinstance(frame, pl.DataFrame)
+    return frame

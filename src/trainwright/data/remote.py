@@ -1,0 +1,200 @@
+"""Files elsewhere, fetched into the cache: S3, GCS, Azure, HTTP, Hugging Face, by fsspec."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, final
+
+from trainwright.contract.sources import FRAME, Reading
+from trainwright.core.errors import (
+    DataMistake,
+    MissingExtra,
+    Place,
+    Problem,
+    TrainwrightError,
+)
+from trainwright.core.files import storage_errors
+from trainwright.core.hashing import hash_value
+from trainwright.data.cache import Tables, Uncached
+from trainwright.data.folders import Parts, is_pattern
+from trainwright.data.formats import EXPECTED, FORMATS, packing_of, suffixes_of
+from trainwright.data.local import LocalFile
+from trainwright.data.source_part import SourcePart
+from trainwright.data.unpacking import check_size
+from trainwright.tracking.redaction import redact
+
+_BLOCK = 2**20
+_EXTRAS = {
+    "s3": "s3",
+    "s3a": "s3",
+    "gs": "gs",
+    "gcs": "gs",
+    "az": "az",
+    "abfs": "az",
+    "abfss": "az",
+    "http": "web",
+    "https": "web",
+    "hf": "hf",
+}
+_TAGS = {
+    "s3": ("ETag",),
+    "s3a": ("ETag",),
+    "gs": ("md5Hash", "generation"),
+    "gcs": ("md5Hash", "generation"),
+    "az": ("etag",),
+    "abfs": ("etag",),
+    "abfss": ("etag",),
+    "hf": ("blob_id",),
+}
+"""What says that an object is the same content. An ETag over HTTP does not: common servers make it
+of the time and the size of a file."""
+
+_ASIDE = ("_", ".")
+
+
+def is_remote(written: str) -> bool:
+    """Whether a path is a URL of something else than a frame."""
+    return "://" in written and not written.startswith(FRAME)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class RemoteFiles:
+    """A file, folder or pattern at a URL. Credentials come from the environment, as the libraries
+    behind fsspec read them."""
+
+    written: str
+    path: str
+    reading: Reading
+    tables: Tables
+
+    def parts(self) -> tuple[SourcePart, ...]:
+        """The rows, from files that were fetched first.
+
+        A file is fetched again each time, unless its store says by a tag that it is the same
+        content (`_TAGS`): then it is taken from the cache.
+
+        Raises:
+            DataMistake: the place cannot be reached, or what is there cannot be read.
+            MissingExtra: the package for such URLs is not installed.
+        """
+        files, root = self._open()
+        # Holds what nobody can tell from an older version, until its rows are read.
+        unkept = Uncached()
+        with self._errors():
+            found = self._listed(files, root)
+            sources = tuple(self._local(files, name, url, unkept) for name, url in found)
+        return Parts(sources, self.path).parts()
+
+    def _open(self) -> tuple[Any, str]:
+        scheme = self.written.partition("://")[0]
+        extra = _EXTRAS.get(scheme)
+        try:
+            from fsspec.core import url_to_fs
+
+            files, root = url_to_fs(self.written, skip_instance_cache=True)
+        except ImportError as error:
+            fix = f"pip install 'trainwright[{extra}]'" if extra else "install the package it names"
+            raise MissingExtra(
+                Problem(
+                    f"{scheme}:// needs a package that is not installed",
+                    path=self.path,
+                    found=redact(str(error))[:200],
+                    fix=fix,
+                )
+            ) from None
+        except ValueError:
+            raise DataMistake(
+                Problem(
+                    f"{scheme}:// leads to no place that is known here",
+                    path=self.path,
+                    expected="s3://, gs://, az://, https:// or hf://, or a path of this machine",
+                    fix="correct the URL",
+                )
+            ) from None
+        return files, str(root)
+
+    def _listed(self, files: Any, root: str) -> list[tuple[str, str]]:
+        """The files by their names in the store, each with the URL that people are shown."""
+        scheme = self.written.partition("://")[0]
+        if is_pattern(self.written):
+            names = [str(name) for name in files.glob(root) if _is_data(str(name))]
+        elif _is_data(self.written):
+            return [(root, redact(self.written))]
+        else:
+            names = [str(name) for name in files.ls(root, detail=False)]
+            names = [name for name in names if _is_data(name)]
+        if not names:
+            raise DataMistake(
+                Problem(
+                    "there is no file of data at this URL",
+                    path=self.path,
+                    found=redact(self.written),
+                    expected=f"{EXPECTED}, a folder or a pattern of them",
+                    fix="correct the URL",
+                )
+            )
+        return [
+            (name, name if "://" in name else f"{scheme}://{name.lstrip('/')}")
+            for name in sorted(names)
+        ]
+
+    def _local(self, files: Any, name: str, url: str, unkept: Uncached) -> LocalFile:
+        known = dict(files.info(name))
+        size = known.get("size")
+        check_size(int(size or 0), url, self.reading)
+        tag = _tag(url, known)
+        key = hash_value({"url": url, "tag": tag, "size": size})
+        tables: Tables = self.tables if tag else unkept
+        file = tables.download(key, url, lambda target: self._fetch(files, name, url, target))
+        return LocalFile(file, url, self.path, self.reading, self.tables)
+
+    def _fetch(self, files: Any, name: str, url: str, target: Path) -> None:
+        size = 0
+        with (
+            storage_errors(f"keeping {url}"),
+            files.open(name, "rb") as stream,
+            target.open("wb") as out,
+        ):
+            while block := stream.read(_BLOCK):
+                size += len(block)
+                check_size(size, url, self.reading)
+                out.write(block)
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """The libraries behind fsspec raise errors of many kinds; all of them may pass by."""
+        try:
+            yield
+        except TrainwrightError:
+            raise
+        except Exception as error:
+            text = redact(str(error)).strip().splitlines()
+            missing = isinstance(error, FileNotFoundError)
+            raise DataMistake(
+                Problem(
+                    "there is no such file" if missing else "the place cannot be reached",
+                    path=self.path,
+                    found=f"{type(error).__name__}: {text[0][:200] if text else ''}",
+                    fix="check the URL, the network, and the credentials in the environment",
+                    place=Place(redact(self.written)),
+                )
+            ) from error
+
+
+def _tag(url: str, known: dict[str, Any]) -> str:
+    """What a store says of the content of an object; empty if that is nothing to rely on."""
+    found = (str(known.get(name) or "") for name in _TAGS.get(url.partition("://")[0], ()))
+    return next((tag for tag in found if tag), "")
+
+
+def _is_data(name: str) -> bool:
+    """Whether a name in a store is one of a data file, and not of a note beside them."""
+    suffixes = suffixes_of(name)
+    if packing_of(name):
+        suffixes = suffixes[:-1]
+    aside = PurePosixPath(name.partition("?")[0]).name.startswith(_ASIDE)
+    return bool(suffixes) and suffixes[-1] in FORMATS and not aside

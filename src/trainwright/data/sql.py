@@ -1,0 +1,129 @@
+"""Rows of a query, by ADBC: SQLite and PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+from urllib.parse import quote, urlsplit
+
+import polars as pl
+
+from trainwright.contract.sources import Reading, Sql
+from trainwright.core.errors import DataMistake, MissingExtra, Place, Problem, TrainwrightError
+from trainwright.data.frame_hash import hash_frame
+from trainwright.data.parsed import NO_LINES
+from trainwright.data.source_part import SourcePart
+from trainwright.data.unpacking import check_size
+from trainwright.tracking.redaction import redact
+
+_QUERY = "data.sql.query"
+_URL = "data.sql.url"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class SqlQuery:
+    """The answer to a query, which is asked anew each time: nobody but the database can say
+    whether it is still the same. It is read into memory whole."""
+
+    section: Sql
+    folder: Path
+    reading: Reading
+
+    def parts(self) -> tuple[SourcePart, ...]:
+        """The rows, in the order in which the database gives them.
+
+        Raises:
+            DataMistake: the database cannot be reached, or refuses the query.
+            MissingExtra: the package that talks to it is not installed.
+        """
+        with self._errors(), closing(self._connect()) as connection:
+            with closing(connection.cursor()) as cursor:
+                self._only_read(cursor)
+                cursor.execute(self.section.query)
+                frame = _plain(pl.DataFrame(cursor.fetch_arrow()))
+            connection.rollback()
+        size = int(frame.estimated_size())
+        check_size(size, self._named, self.reading)
+        return (SourcePart(self._named, hash_frame(frame), size, frame, NO_LINES),)
+
+    @property
+    def _named(self) -> str:
+        """The database without whoever asks it."""
+        url = urlsplit(self.section.url)
+        return f"{url.scheme}://{url.netloc.rpartition('@')[2]}{url.path}"
+
+    @property
+    def _is_sqlite(self) -> bool:
+        return self.section.url.startswith("sqlite:")
+
+    def _connect(self) -> Any:
+        try:
+            if self._is_sqlite:
+                from adbc_driver_sqlite import dbapi as sqlite
+
+                return sqlite.connect(self._file_uri())
+            from adbc_driver_postgresql import dbapi as postgresql
+
+            return postgresql.connect(self.section.url)
+        except ImportError:
+            raise MissingExtra(
+                Problem(
+                    "a query needs packages that are not installed",
+                    path=_URL,
+                    found=self._named,
+                    fix="pip install 'trainwright[sql]'",
+                )
+            ) from None
+
+    def _file_uri(self) -> str:
+        """The database's file, opened so that it can only be read: none is made."""
+        written = self.section.url.removeprefix("sqlite:").removeprefix("//").removeprefix("/")
+        file = self.folder / written
+        if not file.is_file():
+            raise DataMistake(
+                Problem(
+                    "there is no such database",
+                    path=_URL,
+                    found=str(file),
+                    fix="correct the URL: sqlite:///shop.db is a file beside the contract, "
+                    "sqlite:////home/me/shop.db one anywhere",
+                )
+            )
+        return f"file:{quote(str(file.resolve()))}?mode=ro"
+
+    def _only_read(self, cursor: Any) -> None:
+        if self._is_sqlite:
+            cursor.execute("PRAGMA query_only = ON")
+        else:
+            cursor.execute("SET TRANSACTION READ ONLY")
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except TrainwrightError:
+            raise
+        except Exception as error:
+            lines = [line for line in redact(str(error)).splitlines() if line.strip()]
+            raise DataMistake(
+                Problem(
+                    "the database refuses the query, or cannot be reached",
+                    path=_QUERY,
+                    found=f"{type(error).__name__}: {lines[0][:200] if lines else ''}",
+                    expected="one SELECT, and a database that this user may read",
+                    fix="try the query with psql or sqlite3; a password comes from PGPASSWORD or "
+                    "~/.pgpass",
+                    place=Place(self._named),
+                )
+            ) from error
+
+
+def _plain(frame: pl.DataFrame) -> pl.DataFrame:
+    """The frame without types of the database's own: a NUMERIC of PostgreSQL is text, which is
+    typed by its values as in a CSV."""
+    own = [name for name, kind in frame.schema.items() if isinstance(kind, pl.BaseExtension)]
+    return frame.with_columns(pl.col(own).ext.storage()) if own else frame

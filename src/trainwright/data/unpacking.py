@@ -1,0 +1,109 @@
+"""Packed files unpacked block by block, no further than a limit."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import zstandard
+
+from trainwright.contract.sources import Reading
+from trainwright.core.errors import DataMistake, Place, Problem
+from trainwright.core.files import storage_errors
+from trainwright.core.units import show_bytes
+from trainwright.data.formats import Compression, broken
+
+_BLOCK = 2**20
+_ALWAYS_ALLOWED = 64 * 2**20
+_GIGABYTE = 10**9
+_MOST_WINDOW = 2**27
+_ZSTD_BLOCK = 2**11
+"""A block of zstd makes at most 128 KiB of 4 bytes, so these make 64 MiB."""
+
+
+def unpack(
+    file: Path, compression: Compression, written: str, reading: Reading, target: Path
+) -> Path:
+    """The unpacked content of a file in `target`; a file that is not packed is returned as it is.
+
+    Raises:
+        DataMistake: it is damaged, or unpacks to more than the limits of `reading`.
+    """
+    if not compression:
+        return file
+    size = file.stat().st_size
+    done = 0
+    with (
+        file.open("rb") as stream,
+        storage_errors(f"unpacking {written}"),
+        target.open("wb") as out,
+    ):
+        blocks = _gzip_blocks(stream) if compression == ".gz" else _zstd_blocks(stream)
+        try:
+            for block in blocks:
+                done += len(block)
+                check_size(done, written, reading)
+                if done > max(_ALWAYS_ALLOWED, reading.most_unpacked_ratio * size):
+                    raise DataMistake(_bomb(done, size, written, reading))
+                out.write(block)
+        except (zlib.error, EOFError, zstandard.ZstdError) as error:
+            name = "gzip" if compression == ".gz" else "zstd"
+            raise broken(written, name, str(error)) from error
+    return target
+
+
+def check_size(size_bytes: int, written: str, reading: Reading) -> None:
+    """Raise `DataMistake` for what is larger than `reading` allows."""
+    if size_bytes <= reading.most_gigabytes * _GIGABYTE:
+        return
+    raise DataMistake(
+        Problem(
+            "the file has more data than is allowed",
+            found=f"{show_bytes(size_bytes)} and more",
+            expected=f"at most {reading.most_gigabytes:g} GB",
+            fix="raise data.reading.most_gigabytes if the file is trusted",
+            place=Place(written),
+        )
+    )
+
+
+def _bomb(done: int, size: int, written: str, reading: Reading) -> Problem:
+    return Problem(
+        "the packed file unpacks to far more than text does",
+        found=f"{show_bytes(done)} and more from {show_bytes(size)}",
+        expected=f"at most {reading.most_unpacked_ratio:g} times its size",
+        fix="raise data.reading.most_unpacked_ratio if the file is trusted",
+        place=Place(written),
+    )
+
+
+def _gzip_blocks(stream: BinaryIO) -> Iterator[bytes]:
+    """The content of a gzip file, which may be several, one after the other."""
+    member = zlib.decompressobj(wbits=31)
+    packed = stream.read(_BLOCK)
+    while packed:
+        yield member.decompress(packed, _BLOCK)
+        packed = member.unconsumed_tail or member.unused_data
+        if member.eof:
+            packed = packed.lstrip(b"\0")
+        packed = packed or stream.read(_BLOCK)
+        if member.eof and packed:
+            member = zlib.decompressobj(wbits=31)
+    if not member.eof:
+        raise EOFError("the file ends before its last block")
+
+
+def _zstd_blocks(stream: BinaryIO) -> Iterator[bytes]:
+    """The content of a zstd file, which may be several frames, one after the other."""
+    unpacker = zstandard.ZstdDecompressor(max_window_size=_MOST_WINDOW)
+    frame = unpacker.decompressobj()
+    packed = stream.read(_ZSTD_BLOCK)
+    while packed:
+        yield frame.decompress(packed)
+        packed = frame.unused_data or stream.read(_ZSTD_BLOCK)
+        if frame.eof and packed:
+            frame = unpacker.decompressobj()
+    if not frame.eof:
+        raise EOFError("the file ends before its last block")

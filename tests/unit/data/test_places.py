@@ -1,0 +1,315 @@
+"""Databases and stores: what they hold is read, and what they refuse is told in one message."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import trainwright as tw
+from command import CONTRACT, command, inside, tree, write_project
+from made_data import saved_dataset
+from trainwright.contract.data import TableData
+from trainwright.contract.sources import USUAL, Reading, Sql
+from trainwright.core.errors import DataMistake, MissingExtra, Problem
+from trainwright.data.cache import Cache
+from trainwright.data.frame_hash import hash_frame
+from trainwright.data.reading import read_table
+from trainwright.data.sources import read_query, read_source
+
+SHOP = pl.DataFrame({"age": [39, 50, None, 28], "y": ["no", "yes", "no", "yes"]})
+
+
+def refused(section: Sql, folder: Path) -> Problem:
+    with pytest.raises(DataMistake) as caught:
+        read_query(section, folder, USUAL)
+    (problem,) = caught.value.problems
+    return problem
+
+
+# SQLite
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    pytest.importorskip("adbc_driver_sqlite")
+    with sqlite3.connect(tmp_path / "shop.db") as there:
+        there.execute("CREATE TABLE t (age INTEGER, y TEXT)")
+        there.executemany("INSERT INTO t VALUES (?, ?)", SHOP.rows())
+    there.close()
+    return tmp_path
+
+
+@pytest.mark.parametrize("url", ["sqlite:///shop.db", "sqlite:///{}/shop.db"])
+def test_a_query_gives_typed_rows(url: str, shop: Path) -> None:
+    section = Sql(url=url.format(shop), query="SELECT * FROM t WHERE age IS NOT NULL ORDER BY age")
+    source = read_query(section, shop, USUAL)
+    assert source.frame.rows() == [(28, "yes"), (39, "no"), (50, "yes")]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "INSERT INTO t VALUES (1, 'x')",
+        "DROP TABLE t",
+        "ATTACH DATABASE 'new.db' AS n",
+        "SELEC * FROM t",
+        "SELECT * FROM nowhere",
+    ],
+)
+def test_a_query_only_reads(query: str, shop: Path) -> None:
+    before = tree(shop)
+    with pytest.raises(DataMistake):
+        read_table(TableData(sql=Sql(url="sqlite:///shop.db", query=query), target="y"), shop)
+    assert tree(shop) == before
+
+
+def test_a_database_that_is_not_there_is_not_made(shop: Path) -> None:
+    problem = refused(Sql(url="sqlite:///shpo.db", query="SELECT 1"), shop)
+    assert "no such database" in problem.message
+    assert not (shop / "shpo.db").exists()
+
+
+def test_a_run_from_a_query_is_judged_and_refuses_changed_rows(tmp_path: Path) -> None:
+    pytest.importorskip("adbc_driver_sqlite")
+    write_project(
+        tmp_path,
+        CONTRACT.replace(
+            "path: rows.csv",
+            "sql: {url: 'sqlite:///rows.db', query: SELECT * FROM rows ORDER BY rowid}",
+        ),
+    )
+    rows = pl.read_csv(tmp_path / "rows.csv")
+    with sqlite3.connect(tmp_path / "rows.db") as there:
+        there.execute("CREATE TABLE rows (age INTEGER, city TEXT, visits REAL, bought TEXT)")
+        there.executemany("INSERT INTO rows VALUES (?, ?, ?, ?)", rows.rows())
+    there.close()
+    with inside(tmp_path):
+        ran = command("train", "small.yaml", "--run", "one")
+    assert ran.code in (0, 3), ran.err
+    assert "sqlite:///rows.db" in (tmp_path / "runs/one/plan.json").read_text() + ran.err
+
+
+# PostgreSQL
+
+
+@pytest.fixture(scope="module")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a server of our own, whose user has a password."""
+    pytest.importorskip("adbc_driver_postgresql")
+    for name in ("initdb", "pg_ctl", "psql"):
+        if shutil.which(name) is None:
+            pytest.skip(f"there is no PostgreSQL on this machine: {name} is missing")
+    folder = tmp_path_factory.mktemp("pg")
+    user = [] if os.geteuid() else ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    if user:
+        for path in (folder, *folder.parents):
+            if path == Path("/tmp"):
+                break
+            path.chmod(0o755)
+        os.chown(folder, 65534, 65534)
+    (folder / "word").write_text("W0rdOfTests")
+    (folder / "word").chmod(0o644)
+    run = {"check": True, "capture_output": True, "cwd": folder, "timeout": 60}
+    made = ["initdb", "-D", "db", "-U", "tester", "-A", "scram-sha-256", "--pwfile=word"]
+    try:
+        subprocess.run([*user, *made], **run)
+    except subprocess.CalledProcessError as error:
+        pytest.skip(f"initdb does not work here: {error.stderr.decode()[:200]}")
+    options = f"-c listen_addresses=127.0.0.1 -p 54391 -k {folder}"
+    server = [*user, "pg_ctl", "-D", "db", "-w", "-l", "log", "-o", options]
+    subprocess.run([*server, "start"], **{**run, "capture_output": False})
+    try:
+        yield "postgresql://tester@127.0.0.1:54391/postgres"
+    finally:
+        subprocess.run([*user, "pg_ctl", "-D", "db", "-m", "immediate", "stop"], **run)
+
+
+QUERY = "SELECT * FROM (VALUES (39, 1.5::numeric, 'no'), (50, NULL, 'yes')) AS t(age, x, y)"
+
+
+def test_postgresql_answers(postgres: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGPASSWORD", "W0rdOfTests")
+    source = read_query(Sql(url=postgres, query=QUERY), Path(), USUAL)
+    assert source.frame["age"].to_list() == [39, 50]
+    assert source.frame["x"].cast(pl.Float64).to_list() == [1.5, None]
+    assert source.version.path == "postgresql://127.0.0.1:54391/postgres"
+    assert "tester" not in str(source.version.to_json())
+
+
+def test_postgresql_only_reads(postgres: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGPASSWORD", "W0rdOfTests")
+    for query in ("CREATE TABLE made (a int)", "SELECT * FROM made"):
+        assert "refuses the query" in refused(Sql(url=postgres, query=query), Path()).message
+
+
+def test_a_refused_password_is_told_without_it(
+    postgres: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGPASSWORD", "An0therWord")
+    problem = refused(Sql(url=postgres, query=QUERY), Path())
+    assert "An0therWord" not in str(problem)
+    assert "PGPASSWORD" in problem.fix
+
+
+def test_a_server_that_is_not_there() -> None:
+    pytest.importorskip("adbc_driver_postgresql")
+    problem = refused(Sql(url="postgresql://me@127.0.0.1:1/shop", query="SELECT 1"), Path())
+    assert "cannot be reached" in problem.message
+    assert problem.place.file == "postgresql://127.0.0.1:1/shop"
+
+
+# Stores
+
+
+@pytest.fixture(scope="module")
+def bucket() -> Iterator[str]:
+    moto = pytest.importorskip("moto.server")
+    boto3 = pytest.importorskip("boto3")
+    pytest.importorskip("s3fs")
+    server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    settings = {
+        "AWS_ACCESS_KEY_ID": "testing",
+        "AWS_SECRET_ACCESS_KEY": "testing",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in settings.items():
+            patch.setenv(name, value)
+        boto3.client("s3").create_bucket(Bucket="rows")
+        yield "rows"
+    server.stop()
+
+
+def test_s3_is_read_once_for_each_content(bucket: str, tmp_path: Path) -> None:
+    import boto3
+
+    store = boto3.client("s3")
+    reading = Reading(cache=str(tmp_path / "cache"))
+    cache = Cache(tmp_path / "cache")
+
+    def put(name: str, frame: pl.DataFrame) -> None:
+        store.put_object(Bucket=bucket, Key=name, Body=frame.write_csv().encode())
+
+    put("t/1.csv", SHOP[:2])
+    put("t/2.csv", SHOP[2:])
+    put("t/_SUCCESS", SHOP[:0])
+    for named in ("s3://rows/t", "s3://rows/t/*.csv", "s3://rows/t"):
+        source = read_source(named, tmp_path, reading=reading)
+        assert source.frame["y"].to_list() == SHOP["y"].to_list()
+        assert [file.path for file in source.files] == ["s3://rows/t/1.csv", "s3://rows/t/2.csv"]
+    assert [entry.shelf for entry in cache.entries()].count("downloads") == 2
+    put("t/2.csv", SHOP[2:].reverse())
+    source = read_source("s3://rows/t", tmp_path, reading=reading)
+    assert source.frame["y"].to_list() == ["no", "yes", "yes", "no"]
+
+
+def test_s3_that_has_no_such_place(bucket: str, tmp_path: Path) -> None:
+    for named in ("s3://rows/no/where.csv", "s3://nobody-has-this/rows.csv", "s3://rows/empty"):
+        with pytest.raises(DataMistake) as caught:
+            read_source(named, tmp_path)
+        assert caught.value.problems[0].path == "data.path"
+
+
+def test_a_store_whose_package_is_absent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    pytest.importorskip("fsspec")
+    monkeypatch.setitem(sys.modules, "gcsfs", None)
+    with pytest.raises(MissingExtra, match=r"trainwright\[gs\]"):
+        read_source("gs://bucket/rows.csv", tmp_path)
+    with pytest.raises(DataMistake, match="no place that is known"):
+        read_source("nowhere://bucket/rows.csv", tmp_path)
+
+
+def test_a_database_whose_package_is_absent(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "adbc_driver_postgresql", None)
+    with pytest.raises(MissingExtra, match=r"trainwright\[sql\]"):
+        read_query(Sql(url="postgresql://host/shop", query="SELECT 1"), tmp_path, USUAL)
+
+
+# Datasets that were saved
+
+
+def test_labels_of_a_saved_dataset_have_names(tmp_path: Path) -> None:
+    features = {"label": {"names": ["ham", "spam"], "_type": "ClassLabel"}, "a": {"_type": "Value"}}
+    frame = pl.DataFrame({"a": [1, 2, 3], "label": [0, 1, -1]})
+    saved_dataset(tmp_path / "set", frame, features=features)
+    source = read_source("set", tmp_path)
+    assert source.frame["label"].to_list() == ["ham", "spam", None]
+    assert [file.rows for file in source.files] == [2, 1]
+
+
+def test_a_dataset_of_several_splits_is_named_split_by_split(tmp_path: Path) -> None:
+    saved_dataset(tmp_path / "set" / "train", SHOP)
+    (tmp_path / "set" / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
+    with pytest.raises(DataMistake) as caught:
+        read_source("set", tmp_path)
+    assert "set/train, set/test" in caught.value.problems[0].fix
+    assert read_source("set/train", tmp_path).frame.equals(SHOP)
+
+
+def test_chosen_rows_that_were_not_written_out(tmp_path: Path) -> None:
+    saved_dataset(tmp_path / "set", SHOP)
+    (tmp_path / "set" / "state.json").write_text('{"_indices_files": [{"filename": "i.arrow"}]}')
+    with pytest.raises(DataMistake, match="chosen"):
+        read_source("set", tmp_path)
+
+
+# Frames from Python
+
+
+def test_frames_of_all_libraries_are_the_same_rows(tmp_path: Path) -> None:
+    columns = {"a": np.array([1.0, 2.0]), "b": np.array([3, 4])}
+    frames: dict[str, object] = {"polars": pl.DataFrame(columns), "arrays": columns}
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    frames["pandas"] = pandas.DataFrame(columns)
+    hashes = {
+        read_source(f"frame://{name}", tmp_path, frames=frames).version.sha256
+        for name in frames  # type: ignore[arg-type]
+    }
+    assert len(hashes) == 1
+
+
+def test_a_hash_of_a_frame_is_of_its_values(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"a": [1, None], "b": ["x", "yz"], "c": [[1], []], "d": [True, None]})
+    frame = frame.with_columns(e=pl.col("b").cast(pl.Categorical))
+    assert hash_frame(frame) == hash_frame(pl.concat([frame[:1], frame[1:]], rechunk=False))
+    others = [
+        frame.with_columns(a=pl.Series([0, None])),
+        frame.with_columns(a=pl.Series([1, 0])),
+        frame.with_columns(b=pl.Series(["xy", "z"])),
+        frame.with_columns(c=pl.Series([[], [1]], dtype=pl.List(pl.Int64))),
+        frame.with_columns(d=pl.Series([True, False])),
+        frame.rename({"a": "aa"}),
+        frame.with_columns(pl.col("a").cast(pl.Int32)),
+        frame.reverse(),
+    ]
+    hashes = [hash_frame(other) for other in (frame, *others)]
+    assert len(set(hashes)) == len(hashes)
+
+
+def test_training_on_a_frame(tmp_path: Path) -> None:
+    path = write_project(tmp_path, CONTRACT.replace("rows.csv", "frame://customers"))
+    rows = pl.read_csv(tmp_path / "rows.csv")
+    (tmp_path / "rows.csv").unlink()
+    run = tw.train(path, runs=tmp_path / "runs", frames={"customers": rows})
+    assert run.verdict.status in ("met", "undecided", "missed")
+    with pytest.raises(DataMistake, match="no frame 'customers'"):
+        tw.train(path, runs=tmp_path / "runs", frames={"custmers": rows})
+    with inside(tmp_path):
+        ran = command("train", "small.yaml")
+    assert ran.code == 2
+    assert "frames={'customers': frame}" in ran.err
