@@ -108,7 +108,7 @@ def separator_is_one_mark(contract: Contract, _written: frozenset[str]) -> Itera
     if isinstance(data, ImageData):
         return
     reading = data.reading
-    if reading.separator != "auto" and (
+    if reading.separator and (
         len(reading.separator.encode()) != 1 or reading.separator in '"\r\n\0'
     ):
         yield Problem(

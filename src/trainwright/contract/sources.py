@@ -32,8 +32,8 @@ class Reading(Section):
     """Whether the first line of CSV and TSV holds the column names; without one the columns are
     `column_1`, `column_2` and so on."""
 
-    separator: str = "auto"
-    """The mark between fields of a CSV. `auto`: a comma, or else `;`, tab or `|` if the header
+    separator: str = ""
+    """The mark between fields of a CSV. Left out: a comma, or else `;`, tab or `|` if the header
     holds one; of a TSV always a tab."""
 
     quotes: Literal["double", "none"] = "double"
@@ -56,8 +56,8 @@ class Reading(Section):
     """A file that has more than so many gigabytes (10^9 bytes), downloaded, unpacked or as a table,
     is refused before it fills the disk."""
 
-    cache: str = "auto"
-    """The folder of the files that are read once and then mapped into memory: a folder, `auto`
+    cache: str = "user"
+    """The folder of the files that are read once and then mapped into memory: a folder, `user`
     ($TRAINWRIGHT_CACHE, else $XDG_CACHE_HOME/trainwright, else ~/.cache/trainwright), or `off`,
     which reads them anew each time."""
 

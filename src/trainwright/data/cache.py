@@ -204,13 +204,13 @@ _SHELVES: tuple[Shelf, ...] = ("tables", "downloads")
 
 
 def open_cache(written: str, folder: Path) -> Tables:
-    """The cache that a contract in `folder` asks for: `off`, a folder, or `auto`.
+    """The cache that a contract in `folder` asks for: `off`, a folder, or `user`.
 
-    Where `auto` is a place that cannot be written to, nothing is kept.
+    Where the user's is a place that cannot be written to, nothing is kept.
     """
     if written == "off":
         return Uncached()
-    if written != "auto":
+    if written != "user":
         return Cache(folder / written)
     place = cache_folder()
     there = next(parent for parent in (place, *place.parents) if parent.exists())

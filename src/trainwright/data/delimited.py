@@ -91,7 +91,7 @@ def read_delimited(
 def _separator_of(file: Path, kind: Literal["csv", "tsv"], reading: Reading) -> str:
     if kind == "tsv":
         return "\t"
-    if reading.separator != "auto":
+    if reading.separator:
         return reading.separator
     with _text(file) as text:
         header = text.readline(_MOST_FIELD_LETTERS)

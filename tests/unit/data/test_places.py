@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -124,11 +125,14 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         subprocess.run([*user, *made], **run)
     except subprocess.CalledProcessError as error:
         pytest.skip(f"initdb does not work here: {error.stderr.decode()[:200]}")
-    options = f"-c listen_addresses=127.0.0.1 -p 54391 -k {folder}"
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    options = f"-c listen_addresses=127.0.0.1 -p {port} -k {folder}"
     server = [*user, "pg_ctl", "-D", "db", "-w", "-l", "log", "-o", options]
     subprocess.run([*server, "start"], **{**run, "capture_output": False})
     try:
-        yield "postgresql://tester@127.0.0.1:54391/postgres"
+        yield f"postgresql://tester@127.0.0.1:{port}/postgres"
     finally:
         subprocess.run([*user, "pg_ctl", "-D", "db", "-m", "immediate", "stop"], **run)
 
@@ -141,7 +145,7 @@ def test_postgresql_answers(postgres: str, monkeypatch: pytest.MonkeyPatch) -> N
     source = read_query(Sql(url=postgres, query=QUERY), Path(), USUAL)
     assert source.frame["age"].to_list() == [39, 50]
     assert source.frame["x"].cast(pl.Float64).to_list() == [1.5, None]
-    assert source.version.path == "postgresql://127.0.0.1:54391/postgres"
+    assert source.version.path == postgres.replace("tester@", "")
     assert "tester" not in str(source.version.to_json())
 
 
