@@ -8,6 +8,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -103,19 +104,20 @@ def test_a_run_from_a_query_is_judged_and_refuses_changed_rows(tmp_path: Path) -
 
 
 @pytest.fixture(scope="module")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def postgres() -> Iterator[str]:
     """The URL of a server of our own, whose user has a password."""
     pytest.importorskip("adbc_driver_postgresql")
     for name in ("initdb", "pg_ctl", "psql"):
         if shutil.which(name) is None:
             pytest.skip(f"there is no PostgreSQL on this machine: {name} is missing")
-    folder = tmp_path_factory.mktemp("pg")
+    # Not below pytest's folder, which only root may enter.
+    with tempfile.TemporaryDirectory(prefix="trainwright-pg-") as folder:
+        yield from serve_postgres(Path(folder))
+
+
+def serve_postgres(folder: Path) -> Iterator[str]:
     user = [] if os.geteuid() else ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
     if user:
-        for path in (folder, *folder.parents):
-            if path == Path("/tmp"):
-                break
-            path.chmod(0o755)
         os.chown(folder, 65534, 65534)
     (folder / "word").write_text("W0rdOfTests")
     (folder / "word").chmod(0o644)
@@ -134,7 +136,9 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     try:
         yield f"postgresql://tester@127.0.0.1:{port}/postgres"
     finally:
-        subprocess.run([*user, "pg_ctl", "-D", "db", "-m", "immediate", "stop"], **run)
+        stop = [*user, "pg_ctl", "-D", "db", "-m", "immediate", "stop"]
+        ended = subprocess.run(stop, **{**run, "check": False})
+        assert ended.returncode == 0, ended.stderr.decode()
 
 
 QUERY = "SELECT * FROM (VALUES (39, 1.5::numeric, 'no'), (50, NULL, 'yes')) AS t(age, x, y)"
