@@ -56,7 +56,8 @@ def import_names(listed: dict[str, Requirement]) -> set[str]:
 
 def test_the_source_imports_only_what_is_declared() -> None:
     declared = import_names(CORE) | import_names(EXTRAS["torch"]) | import_names(EXTRAS["eightbit"])
-    # fsspec loads s3fs by the scheme of a URL.
+    declared |= import_names(EXTRAS["sql"]) | import_names(EXTRAS["large"])
+    # fsspec loads s3fs, gcsfs and the like by the scheme of a URL.
     declared |= {"fsspec"} & import_names(EXTRAS["s3"])
     assert imported(ROOT / "src") - ONLY_TESTING <= declared
 

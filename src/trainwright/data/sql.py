@@ -90,7 +90,7 @@ class SqlQuery:
                     path=_URL,
                     found=str(file),
                     fix="correct the URL: sqlite:///shop.db is a file beside the contract, "
-                    "sqlite:////home/me/shop.db one anywhere",
+                    "sqlite:////data/shop.db one anywhere",
                 )
             )
         return f"file:{quote(str(file.resolve()))}?mode=ro"
