@@ -192,7 +192,7 @@ def test_a_cut_run_ends_with_the_same_bits(precision: str, tmp_path: Path) -> No
 
 def test_a_number_that_is_not_finite_reaches_nothing(tmp_path: Path) -> None:
     built, seen = job(tmp_path)
-    inputs, _ = built.feed._store._tensors
+    inputs, _ = built.feed._loader.store._tensors
     inputs[5, 3] = math.nan
     fit(built)
     dropped = [event for event in seen.events if isinstance(event, StepDropped)]

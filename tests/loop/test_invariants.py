@@ -81,15 +81,15 @@ def test_the_first_rule_that_gives_a_reason_names_the_ending(tmp_path: Path) -> 
 
 
 def poison_input(canary: Canary) -> None:
-    canary.feed._store._tensors[0][9, 2] = math.inf
+    canary.feed._loader.store._tensors[0][9, 2] = math.inf
 
 
 def poison_label(canary: Canary) -> None:
-    canary.feed._store._tensors[1][9] = math.nan
+    canary.feed._loader.store._tensors[1][9] = math.nan
 
 
 def poison_loss(canary: Canary) -> None:
-    canary.feed._store._tensors[1][9] = (
+    canary.feed._loader.store._tensors[1][9] = (
         1e30  # its square is infinite in fp32, every number in it finite
     )
 
@@ -185,8 +185,8 @@ def test_the_way_that_reads_nothing_is_the_way_that_does(max_norm: float, tmp_pa
         # The gradient of a bias before batch norm is rounding alone, which Adam must not blow up.
         canary.model.double()
         canary.optimizer.param_groups[0]["eps"] = 1e-3
-        canary.feed._store._tensors = tuple(
-            tensor.double() for tensor in canary.feed._store._tensors
+        canary.feed._loader.store._tensors = tuple(
+            tensor.double() for tensor in canary.feed._loader.store._tensors
         )
         old = canary.job.step
         steps.append(
@@ -201,7 +201,7 @@ def test_the_way_that_reads_nothing_is_the_way_that_does(max_norm: float, tmp_pa
     for number in range(8):
         if number == 5:
             for canary in both:
-                canary.feed._store._tensors[0][:] = math.nan
+                canary.feed._loader.store._tensors[0][:] = math.nan
                 canary.feed.seek(canary.feed.samples)
         state = RandomState().snapshot()
         before = copy.deepcopy(both[1].model.state_dict())

@@ -32,7 +32,7 @@ ENDS = (8, 14)
 
 def growing(folder: Path, store: MemoryCheckpoints, process: int = 0, most: int = 40) -> Canary:
     canary = start(folder, store, Setting(), process)
-    feed = Feed(canary.feed._store._tensors, 3, seed=11, ramp=RAMP)
+    feed = Feed(canary.feed._loader.store._tensors, 3, seed=11, ramp=RAMP)
     assert feed.epoch_ends(2) == ENDS
     rate = BatchRate(canary.optimizer, RAMP.at, lambda ratio: batch_scale("sqrt", ratio), 4)
     limits = (StepLimit(ENDS[-1]), SampleLimit(most, "all rows"))
