@@ -135,6 +135,14 @@ def test_help_waits_for_nothing_heavy() -> None:
     assert not set(HEAVY) & set(loaded)
 
 
+def test_a_training_waits_for_no_library_that_only_some_data_need() -> None:
+    """The first step of a text or of images comes sooner."""
+    statement = "from trainwright.run.train import train"
+    loaded = last_line(LOADED.replace("{statement}", statement), [""])
+    assert isinstance(loaded, list)
+    assert not {"torch", "sklearn", "scipy", "lightgbm", "pandas", "matplotlib"} & set(loaded)
+
+
 def test_importing_the_package_waits_for_nothing_heavy() -> None:
     loaded = last_line(LOADED.replace("{statement}", "import trainwright"), [""])
     assert isinstance(loaded, list)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import chdtrc, erfc
 
 from trainwright.data.quality.examined import Examined, Look
 from trainwright.data.quality.finding import Finding
@@ -83,6 +82,8 @@ def _not_at_random(data: Examined, look: Look, text: str) -> Finding:
 def _by_class(data: Examined, absent: np.ndarray, limit: float) -> str:
     if data.task != "classes":
         return ""
+    from scipy.special import chdtrc
+
     labels = data.labels
     names = labels.drop_nulls().unique().sort().to_list()
     if not 2 <= len(names) <= _CLASSES:
@@ -105,6 +106,8 @@ def _by_class(data: Examined, absent: np.ndarray, limit: float) -> str:
 
 
 def _by_number(target: Floats, absent: np.ndarray, limit: float) -> str:
+    from scipy.special import erfc
+
     with_value, without = target[~absent], target[absent]
     with_value, without = (v[np.isfinite(v)] for v in (with_value, without))
     if min(len(with_value), len(without)) < _FEWEST:

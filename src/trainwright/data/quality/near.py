@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import polars as pl
-from scipy.sparse import coo_matrix
-from scipy.sparse.csgraph import connected_components
-from scipy.spatial import cKDTree
 
 from trainwright.data.quality.duplicates import across_parts, compared, first_of_each, frame_of
 from trainwright.data.quality.examined import Examined, Look
@@ -147,6 +144,9 @@ def row_pairs(data: Examined, looks: list[Look], rows: Integers) -> Integers:
     numeric = _fine(looks) or []
     if len(numeric) < _FEWEST_NUMBERS:
         return np.empty((0, 2), dtype=np.int64)
+    # Imported here and below: a run on a text or on images need not wait for it.
+    from scipy.spatial import cKDTree
+
     others = [look for look in looks if look not in numeric]
     exact = [normalised(o.values) if o.values.dtype == pl.String else o.values for o in others]
     if data.task == "classes":
@@ -185,6 +185,9 @@ def _joined(looks: list[Look]) -> pl.Series:
 
 def _first_of_group(size: int, pairs: Integers) -> Integers:
     """The first member [N] of the group that pairs join each row to."""
+    from scipy.sparse import coo_matrix
+    from scipy.sparse.csgraph import connected_components
+
     ones = np.ones(len(pairs), dtype=np.int8)
     graph = coo_matrix((ones, (pairs[:, 0], pairs[:, 1])), shape=(size, size))
     _, group = connected_components(graph, directed=False)
