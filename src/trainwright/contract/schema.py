@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 
 from trainwright.contract.document import Contract
+from trainwright.contract.field_texts import field_texts
 from trainwright.contract.metric import METRICS
+from trainwright.contract.section import Section
 from trainwright.core.files import Json
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -19,6 +22,9 @@ def contract_schema() -> Json:
         "title": "Trainwright contract",
     }
     sections = schema["$defs"]
+    classes = {section.__name__: section for section in _all_sections(Section)}
+    for name, section in (("Contract", schema), *sections.items()):
+        _document(section["properties"], field_texts(classes[name]))
     sections["Metric"]["properties"]["name"]["enum"] = ["auto", *METRICS]
     sections["Slice"]["properties"]["metric"]["enum"] = ["auto", *METRICS]
     sections["EarlyStopping"]["properties"]["metric"]["enum"] = [
@@ -34,6 +40,18 @@ def contract_schema() -> Json:
 def schema_text() -> str:
     """The JSON schema as text, in the order of the contract's own documentation."""
     return json.dumps(contract_schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+def _all_sections(root: type[Section]) -> Iterator[type[Section]]:
+    for section in root.__subclasses__():
+        yield section
+        yield from _all_sections(section)
+
+
+def _document(properties: Json, texts: Mapping[str, str]) -> None:
+    """Put the text of each field where pydantic would put it: keys are in order."""
+    for name, text in texts.items():
+        properties[name] = dict(sorted({**properties[name], "description": text}.items()))
 
 
 def _describe(section: Json) -> None:

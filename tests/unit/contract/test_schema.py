@@ -5,8 +5,10 @@ import subprocess
 import sys
 
 from trainwright.contract.document import Contract
+from trainwright.contract.field_texts import field_texts
 from trainwright.contract.metric import METRICS
 from trainwright.contract.schema import contract_schema, schema_text
+from trainwright.contract.section import Section
 
 
 def test_it_is_json_schema_with_a_title() -> None:
@@ -24,6 +26,35 @@ def test_every_key_and_every_section_is_described() -> None:
         for key, described in section["properties"].items():
             assert described["description"], f"{name}.{key}"
             assert "\n" not in described["description"]
+
+
+class Parent(Section):
+    """Two fields."""
+
+    first: int = 1
+    """The first
+    of two."""
+
+    second: int = 2
+    """The second."""
+
+    third: int = 3
+    "of another value"
+
+
+class Child(Parent):
+    """One that says it anew, one that says nothing."""
+
+    first: int = 3
+    """Another first."""
+
+    second: int = 4
+
+
+def test_the_text_under_a_field_is_its_description() -> None:
+    parent = {"first": "The first\nof two.", "second": "The second.", "third": "of another value"}
+    assert field_texts(Parent) == parent
+    assert field_texts(Child) == {"first": "Another first.", "third": "of another value"}
 
 
 def test_metrics_are_offered() -> None:
