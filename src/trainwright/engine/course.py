@@ -29,7 +29,7 @@ class Stretch(NamedTuple):
     `noise` is the deviation of a loss from its neighbours, a trend left out (1.0483 times the
     median |difference| of neighbours). `turns` is how often of all times the loss turned from
     falling to rising or back, 2/3 where it is noise, 1 where each step undoes the one before.
-    `pieces` are the medians of five losses each.
+    `pieces` are the medians of five losses each, `least` the least loss.
     """
 
     loss: float
@@ -38,25 +38,26 @@ class Stretch(NamedTuple):
     noise: float
     turns: float
     pieces: tuple[float, ...]
+    least: float
 
 
-NO_STRETCH = Stretch(math.nan, math.nan, 0.0, math.nan, 0.0, ())
+NO_STRETCH = Stretch(math.nan, math.nan, 0.0, math.nan, 0.0, (), math.nan)
 
 
 @final
 class Course:
     """What signs of trouble are judged by.
 
-    `start` is the median of the first ten losses, `first` the first stretch, `last` the newest
-    ones, at most four, and `best` the least median loss of a stretch before the newest. `steps`
-    counts the steps in stretches, `worth` weighs them by their learning rate over the largest so
-    far, so that a warmup does not count as training. Steps with numbers that are not finite are
-    left out.
+    `origin` is the very first loss, computed before any update, `start` the median of the first
+    ten, `first` the first stretch, `last` the newest ones, at most four, and `best` the least
+    median loss of a stretch before the newest. `steps` counts the steps in stretches, `worth`
+    weighs them by their learning rate over the largest so far, so that a warmup does not count as
+    training. Steps with numbers that are not finite are left out.
     """
 
     def __init__(self) -> None:
         self._waiting: list[StepNumbers] = []
-        self._earliest: list[float] = []
+        self.origin = math.nan
         self.start = math.nan
         self.best = math.inf
         self.steps = 0
@@ -79,6 +80,7 @@ class Course:
             return False
         stretch = _stretch(self._waiting)
         if not self.steps:
+            self.origin = self._waiting[0].loss
             self.start = median(one.loss for one in self._waiting[:_FIRST])
             self.first = stretch
         self._weigh(stretch)
@@ -99,6 +101,7 @@ class Course:
         return Snapshot(
             values={
                 "waiting": [list(step[:4]) for step in self._waiting],
+                "origin": self.origin,
                 "start": self.start,
                 "best": self.best,
                 "steps": self.steps,
@@ -116,6 +119,7 @@ class Course:
             StepNumbers(int(step), float(loss), float(norm), float(rate))
             for step, loss, norm, rate in values["waiting"]
         ]
+        self.origin = float(values["origin"])
         self.start, self.best = float(values["start"]), float(values["best"])
         self.steps, self.worth = int(values["steps"]), float(values["worth"])
         self.peak_rate = float(values["peak_rate"])
@@ -142,9 +146,10 @@ def _stretch(steps: Sequence[StepNumbers]) -> Stretch:
         noise=_TO_DEVIATION * median(map(abs, differences)),
         turns=turns / (len(differences) - 1),
         pieces=tuple(median(losses[i : i + _PIECE]) for i in range(0, len(losses), _PIECE)),
+        least=min(losses),
     )
 
 
 def _read_stretch(values: Json) -> Stretch:
-    loss, norm, rate, noise, turns, pieces = values
-    return Stretch(loss, norm, rate, noise, turns, tuple(pieces))
+    loss, norm, rate, noise, turns, pieces, least = values
+    return Stretch(loss, norm, rate, noise, turns, tuple(pieces), least)

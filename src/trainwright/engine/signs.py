@@ -26,12 +26,15 @@ Sign = Callable[[Course, Mapping[str, float]], Evidence | None]
 
 
 def divergence(course: Course, _: Mapping[str, float]) -> Evidence | None:
-    """The loss has risen above its start, or has given back half of what it had won.
+    """The loss has risen above its start, has given back half of what it had won, or leapt up in
+    the first steps and has not come back.
 
     With the median loss of a stretch m, the start L, the best stretch b and the noise s (the larger
     of now and the first): m > L + 2 s + |L| / 10, or m > b + (L - b) / 2 + 3 s after a fall L - b
     of at least 3 s, rising for three stretches. AUTOTRAINER (Zhang et al. 2021, ICSE) calls
-    it exploding from a loss of 1,000 on; a rise over the start is seen at any scale.
+    it exploding from a loss of 1,000 on; a rise over the start is seen at any scale. A loss that
+    leaps in the first steps takes L and s with it; then the very first loss, from before any
+    update, lies under each loss of the last three stretches, and under m / 3.
     """
     if course.steps < 3 * STRETCH or len(course.last) < 3:
         return None
@@ -40,13 +43,24 @@ def divergence(course: Course, _: Mapping[str, float]) -> Evidence | None:
     rises = all(a.loss < b.loss for a, b in pairwise(course.last[-3:]))
     above = now > start + 2 * noise + 0.1 * abs(start)
     lost = won > 3 * noise and rises and now > course.best + won / 2 + 3 * noise
-    if not (above or lost):
+    leapt = _leapt(course)
+    if leapt:
+        start = course.origin
+    if not (above or lost or leapt):
         return None
     return Evidence(
         f"the loss diverges: {now:.4g} over the last steps, {start:.4g} at the start, at best "
         f"{course.best:.4g}. Lower the learning rate, lengthen its warmup, or clip the gradient",
         {"loss": now, "start": start, "best": course.best},
     )
+
+
+def _leapt(course: Course) -> bool:
+    """Whether every loss of the last three stretches is above the one before the first update."""
+    if course.steps < 4 * STRETCH:
+        return False
+    least = min(stretch.least for stretch in course.last[-3:])
+    return 0 < course.origin < least and course.now.loss > 3 * course.origin
 
 
 def explosion(course: Course, _: Mapping[str, float]) -> Evidence | None:

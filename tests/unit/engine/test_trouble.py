@@ -126,6 +126,21 @@ def test_trouble_is_named_once_and_soon(kind: str) -> None:
     assert found[0][1] <= by
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_a_loss_that_leaps_in_its_first_steps_and_never_comes_back_diverges(seed: int) -> None:
+    """Its first stretch is as high as all others, and the noise is as large as the loss."""
+    noise = random.Random(seed)
+    losses = [1.2, *(math.exp(noise.gauss(math.log(120 * 0.998**n), 0.8)) for n in range(800))]
+    assert ("divergence", 300) in told(windows(lambda step: losses[step]))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_batches_of_one_row_that_teach_nothing_do_not_diverge(seed: int) -> None:
+    noise = random.Random(seed)
+    losses = [noise.gauss(0, 1) ** 2 for _ in range(800)]
+    assert told(windows(lambda step: losses[step])) == []
+
+
 def test_every_sign_has_a_case() -> None:
     assert {*CASES, "oscillation"} == {*OF_THE_LOSS, *OF_THE_LAYERS}
 
