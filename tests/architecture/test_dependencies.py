@@ -54,8 +54,13 @@ def import_names(listed: dict[str, Requirement]) -> set[str]:
     return {IMPORT_NAMES.get(name, name.replace("-", "_")) for name in listed}
 
 
+def declared_names() -> set[str]:
+    extras = (import_names(EXTRAS[extra]) for extra in ("torch", "eightbit", "text"))
+    return import_names(CORE).union(*extras)
+
+
 def test_the_source_imports_only_what_is_declared() -> None:
-    declared = import_names(CORE) | import_names(EXTRAS["torch"]) | import_names(EXTRAS["eightbit"])
+    declared = declared_names()
     declared |= import_names(EXTRAS["sql"]) | import_names(EXTRAS["large"])
     # fsspec loads s3fs, gcsfs and the like by the scheme of a URL.
     declared |= {"fsspec"} & import_names(EXTRAS["s3"])
@@ -63,7 +68,7 @@ def test_the_source_imports_only_what_is_declared() -> None:
 
 
 def test_every_dependency_is_imported() -> None:
-    declared = import_names(CORE) | import_names(EXTRAS["torch"]) | import_names(EXTRAS["eightbit"])
+    declared = declared_names()
     assert declared <= imported(ROOT / "src")
 
 

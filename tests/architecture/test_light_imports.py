@@ -37,6 +37,7 @@ NEEDS_TORCH = frozenset(
         "trainwright.data.slots",
         "trainwright.data.worker",
         "trainwright.data.workers",
+        "trainwright.data.packed_store",
         "trainwright.data.short_windows",
         "trainwright.data.store",
         "trainwright.model.attention",

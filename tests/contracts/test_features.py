@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -44,9 +45,30 @@ def sales(file: Path, days: int = 150) -> None:
 
 @pytest.fixture
 def contract(tmp_path: Path) -> Path:
-    (text,) = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
-    (tmp_path / "contract.yaml").write_text(text)
+    (tmp_path / "contract.yaml").write_text(blocks("yaml")[0])
     sales(tmp_path / "sales.csv")
+    return tmp_path / "contract.yaml"
+
+
+def blocks(language: str) -> list[str]:
+    page = PAGE.read_text(encoding="utf-8")
+    return re.findall(rf"```{language}\n(.*?)```", page, flags=re.DOTALL)
+
+
+def notes(file: Path, documents: int = 500) -> None:
+    draw = np.random.default_rng(6)
+    file.write_text(
+        "".join(
+            " ".join(WORDS[v] for v in draw.integers(0, 6, draw.integers(2, 12))) + "\n\n"
+            for _ in range(documents)
+        )
+    )
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    (tmp_path / "contract.yaml").write_text(blocks("yaml")[1])
+    notes(tmp_path / "notes.txt")
     return tmp_path / "contract.yaml"
 
 
@@ -90,3 +112,53 @@ def test_a_killed_run_goes_on_to_the_same_bits(contract: Path, death: int) -> No
     names = whole.ready.prepared.table.numeric_names
     assert {"sold (lag 7)", "price (std of 28)", "shop (mean)", "day (weekday sin)"} <= set(names)
     assert "note (direction 8)" not in names[:8]
+
+
+def test_packed_documents_come_to_their_verdict(text: Path, tmp_path: Path) -> None:
+    quick = ["metric.resamples=100", "tracking.windows.every_n_steps=8"]
+    result = tw.train(text, runs=tmp_path / "runs", overrides=quick)
+    folder = RunFolder(result.folder)
+    notes(tmp_path / "more.txt", documents=60)
+    judged = evaluate_rows(folder, tmp_path / "more.txt")
+    assert judged.evaluation.units == 60
+    value = judged.evaluation.metrics["nats_per_token"].value
+    assert value == pytest.approx(result.evaluation.metrics["nats_per_token"].value, rel=0.1)
+    assert value < result.evaluation.baselines["dummy"]["nats_per_token"].value
+    found = {one["kind"]: one["message"] for one in json.loads(folder.preflight.read_text())}
+    assert re.search(r"documents in \d+ windows of 32: \d+.\d% padding", found["packing"])
+    lines = [json.loads(line) for line in folder.windows.read_text().splitlines()]
+    assert all(0 <= line["numbers"]["padding"] < 0.2 for line in lines)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        (),
+        ("data.windows=across",),
+        ("data.long_documents=cut", "model.context=8"),
+        ("training.ramps.sequence={samples: 60, start: 8}",),
+    ],
+)
+def test_a_killed_run_of_documents_goes_on_to_the_same_bits(
+    text: Path, more: tuple[str, ...]
+) -> None:
+    steps = ("training.checkpointing.save_every_n_steps=2", "training.num_epochs=1", *more)
+    whole = train(text, "whole", *steps)
+    with pytest.raises(Killed):
+        train(text, "cut", *steps, dies_at=3)
+    resumed = train(text, "cut", *steps)
+    assert bits(whole) == bits(resumed)
+    assert whole.ready.prepared.version == resumed.ready.prepared.version
+
+
+def test_the_script_writes_a_token_file_that_trains_to_the_same_bits(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (script,) = blocks("python")
+    exec(script, {})
+    steps = ("training.num_epochs=1", "data.vocabulary_size=4096")
+    of_text = train(text, "text", *steps)
+    contract = text.read_text().replace("notes.txt", "notes.tokens")
+    text.write_text(contract)
+    assert bits(train(text, "tokens", *steps)) == bits(of_text)

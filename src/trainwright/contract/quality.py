@@ -54,6 +54,7 @@ FindingKind = Literal[
     "future_rows",
     "train_test_difference",
     "few_test_rows",
+    "packing",
     "disk",
 ]
 """What a finding is about. The guide to data quality says what each means and what can be done."""

@@ -41,6 +41,7 @@ from trainwright.contract.quality_rules import QUALITY_RULES
 from trainwright.contract.ramp_rules import RAMP_RULES
 from trainwright.contract.sampling_rules import SAMPLING_RULES
 from trainwright.contract.source_rules import SOURCE_RULES
+from trainwright.contract.token_rules import TOKEN_RULES
 from trainwright.contract.tracking_rules import check_inspect
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.paths import check_name
@@ -308,6 +309,7 @@ RULES: tuple[Rule, ...] = (
     target_is_not_a_feature,
     column_formats,
     *FEATURE_RULES,
+    *TOKEN_RULES,
     positive_needs_classes,
     *SAMPLING_RULES,
     batch_arithmetic,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from trainwright.contract.feeding import Feeding
 from trainwright.contract.section import Fraction
@@ -11,7 +13,8 @@ from trainwright.contract.sources import Reading
 
 class TokenData(Feeding):
     """One text, divided by position: the beginning trains, then the validation part, then the
-    test part, so that no part lies inside another."""
+    test part, so that no part lies inside another. Where documents are divided by a separator, no
+    document lies in two parts."""
 
     kind: Literal["tokens"]
 
@@ -19,9 +22,32 @@ class TokenData(Feeding):
     """A text file in UTF-8, or a token file that `write_token_file` made, which is mapped into
     memory and not read; relative to the contract's folder."""
 
-    vocabulary: Literal["characters", "bytes"] = "characters"
+    vocabulary: Literal["characters", "bytes", "bpe", "tokenizer"] = "characters"
     """What a token is: a `characters` vocabulary holds those of the training part, and one token
-    for all others; `bytes` are the 256 values. A token file has its own."""
+    for all others; `bytes` are the 256 values; `bpe` are pieces of words that the training part has
+    often (byte-level byte-pair encoding; Sennrich et al. 2016, arXiv:1508.07909, section 3.2);
+    `tokenizer` is the one of a file. A token file has its own."""
+
+    vocabulary_size: Annotated[int, Field(ge=256, le=65_536)] = 4096
+    """Tokens of a `bpe` vocabulary, at most: the 256 bytes and what is joined of them. More tokens
+    make texts shorter and the embedding larger."""
+
+    tokenizer: str = ""
+    """A `tokenizer.json` as the tokenizers library writes it, relative to the contract's folder;
+    beside `vocabulary: tokenizer`."""
+
+    separator: str = ""
+    """What stands between two documents, for example two line ends; it belongs to the document
+    before it. Empty: the text is one document. A token file says itself where its documents
+    begin."""
+
+    windows: Literal["across", "packed"] = "across"
+    """How windows are cut: `across` documents, as if the text were one; or whole documents `packed`
+    into windows, none of which sees another."""
+
+    long_documents: Literal["split", "cut"] = "split"
+    """What happens to a training document that is longer than a packed window: `split` makes it
+    several, `cut` keeps its beginning. What is lost is told."""
 
     validation: Fraction = 0.05
     """Share of the text that steers the training."""

@@ -20,3 +20,16 @@ def need_torch(path: str, what: str) -> None:
                 fix="pip install 'trainwright[torch]'",
             )
         )
+
+
+def need_tokenizers(path: str) -> None:
+    """Raise `MissingExtra` if the tokenizers library, which a vocabulary of word pieces needs, is
+    not installed. `path` is the contract path that asks for it."""
+    if find_spec("tokenizers") is None:
+        raise MissingExtra(
+            Problem(
+                "a vocabulary of word pieces needs the tokenizers library, which is not installed",
+                path=path,
+                fix="pip install 'trainwright[text]'",
+            )
+        )

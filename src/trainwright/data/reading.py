@@ -44,7 +44,8 @@ from trainwright.data.wording import nearest, quoted, some
 @dataclass(frozen=True, slots=True)
 class DataFacts:
     """What a plan needs to know of the data. `rows` counts all files; `given` names the parts that
-    have a file of their own; `columns` leaves the target out."""
+    have a file of their own; `columns` leaves the target out. `documents` are the tokens of each
+    document of a text's training part."""
 
     rows: int
     columns: tuple[ColumnType, ...]
@@ -52,6 +53,7 @@ class DataFacts:
     files: tuple[FileVersion, ...]
     given: frozenset[str]
     part_rows: Mapping[str, int]
+    documents: tuple[int, ...] = ()
 
     def to_json(self) -> Json:
         """Everything, as JSON."""

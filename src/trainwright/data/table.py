@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, assert_never
 
 import numpy as np
@@ -53,19 +53,34 @@ class TokenInputs:
     """N stretches of one sequence of tokens, uint16 [T], which may be mapped from a file.
 
     Stretch i is the `lengths[i]` tokens that are predicted from position `starts[i]` on, each from
-    the tokens before it; `starts` are at least 1.
+    the tokens before it, but none before the last of `documents` (the positions where these begin,
+    0 first) that is not behind it.
     """
 
     tokens: npt.NDArray[np.uint16]
     starts: Integers
     lengths: Integers
+    documents: Integers = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
 
     def __len__(self) -> int:
         return len(self.starts)
 
+    def document_starts(self) -> tuple[Integers, int]:
+        """Where the documents of these stretches begin, and where the last one that predicts a
+        token ends."""
+        first = int(np.searchsorted(self.documents, self.starts[0], side="right")) - 1
+        end = int(self.starts[-1] + self.lengths[-1])
+        starts = self.documents[first:]
+        return starts[starts < end], end
+
+    def document_lengths(self) -> Integers:
+        """The tokens of each of these documents."""
+        starts, end = self.document_starts()
+        return np.diff(np.append(starts, end))
+
     def take(self, rows: Integers) -> TokenInputs:
         """The given stretches, in the given order."""
-        return TokenInputs(self.tokens, self.starts[rows], self.lengths[rows])
+        return TokenInputs(self.tokens, self.starts[rows], self.lengths[rows], self.documents)
 
 
 Inputs = TableInputs | ImageInputs | TokenInputs

@@ -1,109 +1,99 @@
-"""A text as one sequence of tokens: read, divided by position, and prepared.
-
-A token file holds uint16 tokens behind a header with their vocabulary, and is mapped into memory:
-
-    8 bytes  magic "TWTOKENS"      4 bytes  length of the header, little-endian
-    the header, JSON               then the tokens, uint16, little-endian, to the end of the file
-"""
+"""A text as one sequence of tokens: read, divided by position, and prepared."""
 
 from __future__ import annotations
 
-import json
-import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import final
+from typing import assert_never, final
 
 import numpy as np
 import polars as pl
 
 from trainwright.contract.tokens import TokenData
 from trainwright.core.errors import DataMistake, Place, Problem
-from trainwright.core.files import write_atomic
+from trainwright.core.files import Json
 from trainwright.core.hashing import hash_bytes, hash_file, hash_value
 from trainwright.data.local import read_bytes
 from trainwright.data.prepared import Prepared
 from trainwright.data.reading import DataFacts
 from trainwright.data.sources import FileVersion
 from trainwright.data.split_report import SplitReport
+from trainwright.data.subwords import read_pieces, train_pieces
 from trainwright.data.table import Integers, Part, PartName, TokenInputs
 from trainwright.data.target import NextToken
 from trainwright.data.target_column import TargetFacts
+from trainwright.data.token_file import EncodedText, is_token_file, read_token_file
 from trainwright.data.vocabulary import TextVocabulary, Tokens, fit_characters
 
-_MAGIC = b"TWTOKENS"
-_MOST_HEADER_BYTES = 2**22
 STRETCH = 256
 """Tokens of a stretch that is judged as one: neighbours in a text depend on each other, so the
 bootstrap draws stretches, not tokens."""
 
 _FEWEST_TOKENS = 64
+_PARTS: tuple[PartName, ...] = ("train", "validation", "test")
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class RawTokens:
-    """A text before it is divided: its characters, or its tokens with their vocabulary."""
+    """A text as tokens, and where each part ends: the position after its last token."""
 
-    content: str | EncodedText
+    text: EncodedText
+    ends: Mapping[PartName, int]
     facts: DataFacts
     notes: tuple[str, ...] = ()
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class EncodedText:
-    """Tokens uint16 [T], which may be mapped from a file, and what they stand for."""
-
-    tokens: Tokens
-    vocabulary: TextVocabulary
-
-
 def read_tokens(section: TokenData, folder: Path) -> RawTokens:
-    """Read the text or token file that the section names.
+    """Read the text or token file that the section names, divide it, and encode it.
+
+    A vocabulary is that of the training part alone.
 
     Raises:
-        DataMistake: it is missing, not UTF-8, or a token file that is not whole.
+        DataMistake: it is missing, not UTF-8, too short, or a token file that is not whole.
+        MissingExtra: the vocabulary needs a library that is not installed.
     """
     file = folder / section.path
-    if _is_token_file(file):
+    if is_token_file(file):
         encoded = read_token_file(file, section.path)
-        content: str | EncodedText = encoded
         length = len(encoded.tokens)
         version = FileVersion(section.path, hash_file(file), file.stat().st_size, length)
+        stops = np.append(encoded.documents[1:], length)
+        ends = _at_ends(part_ends(length, section), stops)
     else:
         data = read_bytes(file, section.path, "data.path")
-        text = _decoded(data, section.path)
-        content = text
-        length = len(data) if section.vocabulary == "bytes" else len(text)
+        encoded, ends = _encoded(_decoded(data, section.path), section, folder)
+        length = len(encoded.tokens)
         version = FileVersion(section.path, hash_bytes(data), len(data), length)
-    _check_length(section, length)
+    _check_length(ends)
+    _check_documents(encoded, section)
+    starts = encoded.documents[encoded.documents < ends["train"]]
+    lengths = np.diff(np.append(starts, ends["train"]))
     facts = DataFacts(
         rows=length,
         columns=(),
         target=TargetFacts("tokens", {}, 0, missing=0),
         files=(version,),
         given=frozenset(),
-        part_rows={"train": length},
+        part_rows={str(part): size for part, size in _sizes(ends).items()},
+        documents=tuple(lengths.tolist()),
     )
-    return RawTokens(content, facts)
+    return RawTokens(encoded, ends, facts)
 
 
 def prepare_tokens(raw: RawTokens, section: TokenData) -> Prepared:
-    """Divide by position; a vocabulary of characters is that of the training part alone."""
-    text = raw.content
-    ends = part_ends(raw.facts.rows, section)
-    if isinstance(text, str):
-        if section.vocabulary == "bytes":
-            vocabulary = TextVocabulary("bytes")
-        else:
-            vocabulary = fit_characters(text[: ends["train"]])
-        text = EncodedText(vocabulary.encode(text), vocabulary)
+    """The parts as stretches, each a row."""
+    text, ends = raw.text, raw.ends
+    packed = section.windows == "packed"
     parts: dict[PartName, Part] = {}
-    start = 1
-    for name in ("train", "validation", "test"):
-        parts[name] = token_part(text.tokens, name, start, ends[name])
+    start = 0
+    for name in _PARTS:
+        if packed:
+            parts[name] = document_part(text, name, start, ends[name])
+        else:
+            # The first token of the text has nothing before it.
+            parts[name] = token_part(text.tokens, name, max(1, start), ends[name])
         start = ends[name]
     target = NextToken(text.vocabulary.size)
     return Prepared(
@@ -112,16 +102,96 @@ def prepare_tokens(raw: RawTokens, section: TokenData) -> Prepared:
         test=parts["test"],
         features=text.vocabulary,
         target=target,
-        split=_report(ends),
+        split=_report(ends, len(text.documents)),
         version=hash_value(
             {
                 "scheme": 1,
                 "files": [file.sha256 for file in raw.facts.files],
                 "ends": {str(part): end for part, end in ends.items()},
                 "vocabulary": text.vocabulary.to_json(),
+                **_documents_of_version(text, section),
             }
         ),
     )
+
+
+def _documents_of_version(text: EncodedText, section: TokenData) -> dict[str, Json]:
+    if len(text.documents) < 2:
+        return {}
+    starts = hash_bytes(text.documents.astype("<i8").tobytes())
+    return {"documents": starts, "windows": section.windows, "long": section.long_documents}
+
+
+def _encoded(
+    text: str, section: TokenData, folder: Path
+) -> tuple[EncodedText, dict[PartName, int]]:
+    """The tokens of a text and where its parts end in them. No token reaches from one document, or
+    one part, into another."""
+    if section.vocabulary == "bytes" and not section.separator:
+        vocabulary = TextVocabulary("bytes")
+        tokens = vocabulary.encode(text)
+        return EncodedText(tokens, vocabulary), part_ends(len(tokens), section)
+    stops = _document_stops(text, section.separator)
+    ends = _at_ends(part_ends(len(text), section), stops)
+    _check_length(ends)
+    vocabulary = _vocabulary(text[: ends["train"]], section, folder)
+    cuts = np.unique(np.concatenate([stops, list(ends.values())]))
+    starts = np.append(0, cuts[:-1])
+    pieces = [text[a:b] for a, b in zip(starts.tolist(), cuts.tolist(), strict=True)]
+    encoded = vocabulary.encode_each(pieces)
+    places = np.cumsum([len(one) for one in encoded])
+    token_ends = {name: int(places[np.searchsorted(cuts, end)]) for name, end in ends.items()}
+    documents = np.append(0, places[np.searchsorted(cuts, stops[:-1])])
+    return EncodedText(np.concatenate(encoded), vocabulary, documents), token_ends
+
+
+def _vocabulary(train: str, section: TokenData, folder: Path) -> TextVocabulary:
+    match section.vocabulary:
+        case "characters":
+            return fit_characters(train)
+        case "bytes":
+            return TextVocabulary("bytes")
+        case "bpe":
+            return TextVocabulary("subwords", train_pieces([train], section.vocabulary_size))
+        case "tokenizer":
+            return TextVocabulary(
+                "subwords", read_pieces(folder / section.tokenizer, section.tokenizer)
+            )
+        case _:
+            assert_never(section.vocabulary)
+
+
+def _document_stops(text: str, separator: str) -> Integers:
+    """Behind the last character of each document, which ends with its separator."""
+    if not separator:
+        return np.array([len(text)], dtype=np.int64)
+    lengths = [len(part) + len(separator) for part in text.split(separator)]
+    lengths[-1] -= len(separator)
+    stops = np.cumsum(lengths)
+    # A text that ends with a separator has no empty document behind it.
+    return np.unique(stops[stops > 0])
+
+
+def _at_ends(ends: dict[PartName, int], stops: Integers) -> dict[PartName, int]:
+    """Each part ends with the last document that lies in it whole; of one document, where it is."""
+    if len(stops) < 2:
+        return ends
+    whole = {name: stops[stops <= end] for name, end in ends.items()}
+    return {name: int(found[-1]) if len(found) else 0 for name, found in whole.items()}
+
+
+def _check_documents(text: EncodedText, section: TokenData) -> None:
+    if section.windows == "packed" and len(text.documents) < 2:
+        raise DataMistake(
+            Problem(
+                "there are no documents to pack",
+                path="data.windows",
+                found="one document",
+                expected="a separator between documents, or a token file with several",
+                fix="add for example separator: followed by two line ends, or remove windows",
+                place=Place(section.path),
+            )
+        )
 
 
 def part_ends(tokens: int, section: TokenData) -> dict[PartName, int]:
@@ -145,62 +215,46 @@ def token_part(tokens: Tokens, name: PartName, start: int, end: int) -> Part:
     return Part(name, frame, TokenInputs(tokens, starts, lengths), target, starts, rows)
 
 
-def text_part(data: bytes, written: str, vocabulary: TextVocabulary) -> Part:
-    """The bytes of another text as a part, for judging a fitted model on it.
+def document_part(text: EncodedText, name: PartName, start: int, end: int) -> Part:
+    """The documents from `start` to `end` as stretches within one document each; a document is a
+    unit, and its first token has nothing before it."""
+    inside = (text.documents >= start) & (text.documents < end)
+    begins = text.documents[inside]
+    counted = np.maximum(np.diff(np.append(begins, end)) - 1, 0)
+    pieces = -(-counted // STRETCH)
+    units = np.repeat(np.arange(len(begins)), pieces)
+    place = np.arange(len(units)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    starts = begins[units] + 1 + place * STRETCH
+    lengths = np.minimum(STRETCH, np.repeat(counted, pieces) - place * STRETCH)
+    inputs = TokenInputs(text.tokens, starts, lengths, text.documents)
+    frame = pl.DataFrame({"position": starts, "tokens": lengths})
+    target = NextToken(0).encode(frame["tokens"])
+    return Part(name, frame, inputs, target, starts, units)
+
+
+def text_part(data: bytes, written: str, vocabulary: TextVocabulary, section: TokenData) -> Part:
+    """The bytes of another text as a part, for judging a fitted model on it; documents are those of
+    the section.
 
     Raises:
         DataMistake: it is not UTF-8, or one token long.
     """
-    tokens = vocabulary.encode(_decoded(data, written))
+    text = _decoded(data, written)
+    packed = section.windows == "packed" and section.separator
+    stops = _document_stops(text, section.separator if packed else "")
+    starts = [0, *stops[:-1].tolist()]
+    encoded = vocabulary.encode_each(
+        [text[a:b] for a, b in zip(starts, stops.tolist(), strict=True)]
+    )
+    tokens = np.concatenate(encoded)
     if len(tokens) < 2:
         raise DataMistake(
             Problem("the text is too short to judge", path="DATA", found=f"{len(tokens)} tokens")
         )
-    return token_part(tokens, "test", 1, len(tokens))
-
-
-def write_token_file(file: Path, text: EncodedText) -> None:
-    """Write tokens with their vocabulary, for texts too large to encode at each start."""
-    header = json.dumps(text.vocabulary.to_json(), ensure_ascii=False).encode()
-    assert len(header) <= _MOST_HEADER_BYTES
-    tokens = text.tokens.astype("<u2").tobytes()
-    # The tokens begin on an even byte, as their type needs.
-    header += b" " * (len(header) % 2)
-    write_atomic(file, _MAGIC + struct.pack("<I", len(header)) + header + tokens)
-
-
-def read_token_file(file: Path, written: str = "") -> EncodedText:
-    """Map the tokens of a file that `write_token_file` wrote; nothing but the header is read.
-
-    Raises:
-        DataMistake: the file is not whole, or a token is outside of the vocabulary.
-    """
-    with file.open("rb") as stream:
-        start = stream.read(len(_MAGIC) + 4)
-        size = struct.unpack("<I", start[-4:])[0] if len(start) == len(_MAGIC) + 4 else 0
-        header = stream.read(size) if size <= _MOST_HEADER_BYTES else b""
-    offset = len(start) + size
-    length = file.stat().st_size - offset
-    try:
-        vocabulary = TextVocabulary.from_json(json.loads(header))
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise _not_whole(written or str(file), f"its header cannot be read ({error})") from error
-    if length < 2 or length % 2:
-        raise _not_whole(written or str(file), f"{max(0, length)} bytes of tokens, 2 for each")
-    tokens = np.memmap(file, dtype="<u2", mode="r", offset=offset)
-    highest = int(tokens.max())
-    if highest >= vocabulary.size:
-        raise _not_whole(
-            written or str(file), f"token {highest} of a vocabulary of {vocabulary.size}"
-        )
-    return EncodedText(tokens, vocabulary)
-
-
-def _is_token_file(file: Path) -> bool:
-    if not file.is_file():
-        return False
-    with file.open("rb") as stream:
-        return stream.read(len(_MAGIC)) == _MAGIC
+    if not packed:
+        return token_part(tokens, "test", 1, len(tokens))
+    begins = np.cumsum([0, *(len(one) for one in encoded[:-1])])
+    return document_part(EncodedText(tokens, vocabulary, begins), "test", 0, len(tokens))
 
 
 def _decoded(data: bytes, written: str) -> str:
@@ -218,38 +272,38 @@ def _decoded(data: bytes, written: str) -> str:
         ) from error
 
 
-def _check_length(section: TokenData, length: int) -> None:
-    ends = part_ends(length, section)
-    sizes = {
+def _sizes(ends: Mapping[PartName, int]) -> dict[PartName, int]:
+    return {
         "train": ends["train"],
         "validation": ends["validation"] - ends["train"],
         "test": ends["test"] - ends["validation"],
     }
+
+
+def _check_length(ends: Mapping[PartName, int]) -> None:
     problems = [
         Problem(
             f"too little text for the {part} part",
             path="data.path" if part == "train" else f"data.{part}",
-            found=f"{size:,} of {length:,} tokens",
+            found=f"{size:,} of {ends['test']:,} tokens",
             expected=f"at least {_FEWEST_TOKENS}",
             fix="give a longer text" if part == "train" else "raise the share, or a longer text",
         )
-        for part, size in sizes.items()
+        for part, size in _sizes(ends).items()
         if size < _FEWEST_TOKENS
     ]
     if problems:
         raise DataMistake(problems)
 
 
-def _report(ends: Mapping[PartName, int]) -> SplitReport:
-    rows = {
-        "train": ends["train"],
-        "validation": ends["validation"] - ends["train"],
-        "test": ends["test"] - ends["validation"],
-    }
+def _report(ends: Mapping[PartName, int], documents: int) -> SplitReport:
+    reason = "the beginning of the text trains and its end tests: no part lies inside another"
+    if documents > 1:
+        reason += f", and none of its {documents:,} documents in two"
     return SplitReport(
         kind="position",
-        reason="the beginning of the text trains and its end tests: no part lies inside another",
-        rows=rows,
+        reason=reason,
+        rows={str(part): size for part, size in _sizes(ends).items()},
         class_shares={},
         target_mean={},
         groups={},
@@ -257,15 +311,4 @@ def _report(ends: Mapping[PartName, int]) -> SplitReport:
         time_ranges={},
         future_rows_in_training=0,
         duplicate_rows=0,
-    )
-
-
-def _not_whole(written: str, why: str) -> DataMistake:
-    return DataMistake(
-        Problem(
-            f"the token file is not whole: {why}",
-            path="data.path",
-            fix="write it again from its text",
-            place=Place(written),
-        )
     )

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, final
+from typing import Literal, assert_never, final
 
 import numpy as np
 import numpy.typing as npt
 
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.files import Json
+from trainwright.data.subwords import check_pieces, count_pieces, decode_pieces, encode_pieces
 
 Tokens = npt.NDArray[np.uint16]
 
@@ -22,18 +24,37 @@ UNKNOWN = 0
 @dataclass(frozen=True, slots=True)
 class TextVocabulary:
     """The tokens of a text. `characters`: token 0 is any character not in `symbols`, token i the
-    i-th of `symbols`, which are sorted. `bytes`: the 256 values; `symbols` is empty."""
+    i-th of `symbols`, which are sorted. `bytes`: the 256 values; `symbols` is empty. `subwords`:
+    pieces of words; `symbols` is the tokenizer as JSON."""
 
-    kind: Literal["characters", "bytes"]
+    kind: Literal["characters", "bytes", "subwords"]
     symbols: str = ""
 
     @property
     def size(self) -> int:
         """Different tokens."""
-        return 256 if self.kind == "bytes" else len(self.symbols) + 1
+        match self.kind:
+            case "bytes":
+                return 256
+            case "characters":
+                return len(self.symbols) + 1
+            case "subwords":
+                return count_pieces(self.symbols)
+            case _:
+                assert_never(self.kind)
 
     def encode(self, text: str) -> Tokens:
         """The tokens of a text, uint16 [T]."""
+        (tokens,) = self.encode_each([text])
+        return tokens
+
+    def encode_each(self, texts: Sequence[str]) -> list[Tokens]:
+        """The tokens of each text; of `subwords` none reaches from one into another."""
+        if self.kind == "subwords":
+            return encode_pieces(self.symbols, texts)
+        return [self._encode(text) for text in texts]
+
+    def _encode(self, text: str) -> Tokens:
         if self.kind == "bytes":
             return np.frombuffer(text.encode(), dtype=np.uint8).astype(np.uint16)
         points = _points(text)
@@ -44,6 +65,8 @@ class TextVocabulary:
 
     def decode(self, tokens: Tokens) -> str:
         """The text of tokens; what is unknown or broken is U+FFFD."""
+        if self.kind == "subwords":
+            return decode_pieces(self.symbols, tokens)
         if self.kind == "bytes":
             return tokens.astype(np.uint8).tobytes().decode(errors="replace")
         known = np.concatenate([[0xFFFD], _points(self.symbols)]).astype("<u4")
@@ -61,8 +84,11 @@ class TextVocabulary:
             ValueError: it is no vocabulary.
         """
         unit, symbols = json["unit"], json["symbols"]
-        if unit not in ("characters", "bytes") or not isinstance(symbols, str):
-            raise ValueError("a vocabulary is of characters or bytes")
+        if unit not in ("characters", "bytes", "subwords") or not isinstance(symbols, str):
+            raise ValueError("a vocabulary is of characters or bytes, or of subwords")
+        if unit == "subwords":
+            check_pieces(symbols)
+            return TextVocabulary(unit, symbols)
         if list(symbols) != sorted(set(symbols)) or bool(symbols) != (unit == "characters"):
             raise ValueError("the symbols of a vocabulary are sorted, each once")
         return TextVocabulary(unit, symbols)

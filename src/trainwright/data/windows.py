@@ -41,13 +41,16 @@ def cut_windows(inputs: TokenInputs, context: int) -> Iterator[Windows]:
     """Windows of at most `context` tokens that predict every token of every stretch once.
 
     A stretch is predicted in pieces of `context` tokens from its beginning, as in training. Where
-    the context is longer than the stretch, a window also holds what stands before it in the text.
+    the context is longer than the stretch, a window also holds what stands before it in its
+    document.
     """
     pieces: dict[tuple[int, int], list[tuple[int, int]]] = {}
-    for stretch, (start, length) in enumerate(zip(inputs.starts, inputs.lengths, strict=True)):
+    begins = inputs.documents[np.searchsorted(inputs.documents, inputs.starts, side="right") - 1]
+    stretches = zip(inputs.starts, inputs.lengths, begins, strict=True)
+    for stretch, (start, length, begin) in enumerate(stretches):
         for first in range(int(start), int(start + length), context):
             end = min(first + context, int(start + length))
-            opened = max(0, end - 1 - context)
+            opened = max(int(begin), end - 1 - context)
             pieces.setdefault((end - 1 - opened, end - first), []).append((opened, stretch))
     for (length, predicted), found in pieces.items():
         table = np.array(found, dtype=np.int64)

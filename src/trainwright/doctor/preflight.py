@@ -6,15 +6,20 @@ import os
 import shutil
 from pathlib import Path
 
+from trainwright.contract.model import Gpt
+from trainwright.contract.tokens import TokenData
 from trainwright.core.units import show_bytes
 from trainwright.data.kinds import Raw
+from trainwright.data.packing import pack
 from trainwright.data.prepared import Prepared
 from trainwright.data.quality.finding import Finding, worst_first
+from trainwright.data.table import TokenInputs
 from trainwright.doctor.faults import prepared_faults
 from trainwright.planner.plan import Plan
 
 _SPARE_BYTES = 256 * 2**20
 _FEW_TEST_ROWS = 100
+_MUCH_PADDING = 0.1
 
 
 def preflight(decided: Plan, raw: Raw, prepared: Prepared, runs: Path) -> tuple[Finding, ...]:
@@ -23,6 +28,7 @@ def preflight(decided: Plan, raw: Raw, prepared: Prepared, runs: Path) -> tuple[
         (
             *prepared_faults(decided.contract.data, raw, prepared),
             *_test_rows(prepared),
+            *_packing(decided, prepared),
             _disk(decided, runs),
         )
     )
@@ -34,6 +40,33 @@ def _test_rows(prepared: Prepared) -> tuple[Finding, ...]:
         return ()
     message = f"{rows:,} test rows for the verdict: the intervals will be wide"
     return (Finding("few_test_rows", "warning", message, rows, fix="give more rows to the test"),)
+
+
+def _packing(decided: Plan, prepared: Prepared) -> tuple[Finding, ...]:
+    """What packing the training documents into windows wastes and loses."""
+    data, model, inputs = decided.contract.data, decided.contract.model, prepared.train.inputs
+    if not isinstance(data, TokenData) or data.windows != "packed":
+        return ()
+    assert isinstance(model, Gpt), "the rules refuse other models"
+    assert isinstance(inputs, TokenInputs)
+    lengths = inputs.document_lengths()
+    packing = pack(lengths, model.context, data.long_documents)
+    message = (
+        f"{len(lengths):,} documents in {len(packing.ends):,} windows of {model.context:,}: "
+        f"{packing.padding:.1%} padding, {packing.cut:,} documents "
+        f"({packing.cut / len(lengths):.1%}) cut, {packing.lost / lengths.sum():.1%} of the tokens "
+        "lost"
+    )
+    is_much = packing.padding > _MUCH_PADDING or packing.lost
+    return (
+        Finding(
+            "packing",
+            "warning" if is_much else "info",
+            message,
+            packing.cut,
+            fix="choose another model.context, or data.long_documents: split" if is_much else "",
+        ),
+    )
 
 
 def _disk(decided: Plan, runs: Path) -> Finding:

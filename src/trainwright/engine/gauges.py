@@ -29,6 +29,19 @@ class Throughput:
 
 
 @final
+class Padding:
+    """`padding`, the share of the places of a window's rows that held no target, from 0 to 1: work
+    that teaches nothing. A row has `places`."""
+
+    def __init__(self, places: int) -> None:
+        self._places = places
+
+    def read(self, window: Window) -> Mapping[str, Number]:
+        """The share of the window."""
+        return {"padding": 1 - window.targets / (window.rows * self._places)}
+
+
+@final
 class Memory:
     """`host_memory_bytes`, what this process has in RAM; on a GPU also `device_memory_bytes`, what
     its tensors take now, and `device_memory_peak_bytes`, the most they took since the process

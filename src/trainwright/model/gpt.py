@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import final
+from typing import Literal, final
 
 import torch
 from jaxtyping import Float, Int
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from trainwright.contract.model import Gpt
-from trainwright.model.attention import attend
+from trainwright.model.attention import attend, within_documents
 from trainwright.model.shape import TokenShape
 
 _DEVIATION = 0.02
@@ -45,17 +45,29 @@ class GptNetwork(nn.Module):
         self.register_buffer("sines", sines, persistent=False)
         _start(self, section.layers)
 
-    def forward(self, tokens: Int[Tensor, "B L"]) -> Float[Tensor, "B L V"]:
-        """Logits of the token after each position."""
+    def forward(
+        self,
+        tokens: Int[Tensor, "B L"],
+        positions: Literal["running"] | Int[Tensor, "B L"] = "running",
+    ) -> Float[Tensor, "B L V"]:
+        """Logits of the token after each position. Where a window holds several documents, their
+        `positions` begin at 0 each, and none sees another."""
         length = tokens.shape[1]
         assert length <= self.context, "a window is at most the context"
         x: Tensor = self.embedding(tokens)
+        seen: Literal["past"] | Tensor = "past"
+        if isinstance(positions, str):
+            places = torch.arange(length, device=tokens.device)
+            turn = (self.cosines[:length], self.sines[:length])
+        else:
+            places = positions
+            turn = (self.cosines[positions][:, None], self.sines[positions][:, None])
+            seen = within_documents(positions)
         if self.learned:
-            x = x + self.places(torch.arange(length, device=tokens.device))
+            x = x + self.places(places)
         x = self.dropout(x)
-        turn = (self.cosines[:length], self.sines[:length])
         for block in self.blocks:
-            x = block(x, turn)
+            x = block(x, turn, seen)
         return functional.linear(self.norm(x), self.embedding.weight)
 
     @property
@@ -93,8 +105,10 @@ class _Block(nn.Module):
         self.narrow = nn.Linear(4 * width, width, bias=False)
         self.drop = nn.Dropout(section.dropout)
 
-    def forward(self, x: Tensor, turn: tuple[Tensor, Tensor]) -> Tensor:
-        x = x + self.drop(self.attended(self._attend(self.before_attention(x), turn)))
+    def forward(
+        self, x: Tensor, turn: tuple[Tensor, Tensor], seen: Literal["past"] | Tensor
+    ) -> Tensor:
+        x = x + self.drop(self.attended(self._attend(self.before_attention(x), turn, seen)))
         inner = self.active(self.wide(self.before_forward(x)))
         out: Tensor = x + self.drop(self.narrow(inner))
         return out
@@ -108,9 +122,11 @@ class _Block(nn.Module):
         queries, keys = (_turned(both, turn) if self.turned else both).unbind(0)
         return queries, keys, values
 
-    def _attend(self, x: Tensor, turn: tuple[Tensor, Tensor]) -> Tensor:
+    def _attend(
+        self, x: Tensor, turn: tuple[Tensor, Tensor], seen: Literal["past"] | Tensor
+    ) -> Tensor:
         queries, keys, values = self.split(self.queries_keys_values(x), turn)
-        mixed = attend(queries, keys, values, self.dropout if self.training else 0.0)
+        mixed = attend(queries, keys, values, self.dropout if self.training else 0.0, seen)
         return mixed.transpose(1, 2).reshape(x.shape)
 
 

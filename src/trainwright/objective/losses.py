@@ -59,6 +59,22 @@ class Supervised:
 
 
 @final
+class Packed:
+    """The loss of windows that hold several documents, (tokens, positions, counted, target), each
+    [B, L]: `positions` run from 0 on in each document, and `counted`, which stays on the host so
+    that nothing waits for the device, says which targets there are; the others are negative."""
+
+    def __init__(self, loss: TargetLoss) -> None:
+        self._loss = loss
+
+    def __call__(self, model: nn.Module, batch: Batch) -> LossSum:
+        """The summed loss of a micro-batch."""
+        tokens, positions, counted, target = batch
+        rows = self._loss.rows(model(tokens, positions), target.clamp_min(0))
+        return LossSum((rows * (target >= 0)).sum(), int(counted.sum()))
+
+
+@final
 class Mixed:
     """The loss of blended rows, (*inputs, target, other target, share): share x loss(target) +
     (1 - share) x loss(other target), the soft target of mixup (Zhang et al. 2018,

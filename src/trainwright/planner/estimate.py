@@ -19,10 +19,10 @@ from trainwright.contract.model import (
 from trainwright.contract.section import settled
 from trainwright.contract.tokens import TokenData
 from trainwright.core.files import Json
+from trainwright.data.packing import count_windows
 from trainwright.data.ramps import step_rows, steps_at_epoch_ends
 from trainwright.data.reading import DataFacts
 from trainwright.data.splits import Shares, rows_of_class
-from trainwright.data.tokens import part_ends
 from trainwright.model.counting import count_parameters
 from trainwright.model.shape import (
     Shape,
@@ -82,8 +82,10 @@ def train_rows_of(contract: Contract, facts: DataFacts) -> int:
             return max(1, rows - taken)
         case TokenData():
             assert isinstance(contract.model, Gpt), "the rules refuse other models"
-            tokens = part_ends(rows, data)["train"] - 1
-            return max(1, tokens // contract.model.context - 1)
+            if data.windows == "packed":
+                long = data.long_documents
+                return max(1, count_windows(facts.documents, contract.model.context, long))
+            return max(1, (rows - 1) // contract.model.context - 1)
         case TableData():
             return _table_rows(rows, data.split, facts)
         case _:

@@ -42,7 +42,13 @@ from trainwright.run.ending import (
     build_target,
     name_budget,
 )
-from trainwright.run.feeding import build_feed, build_objective, class_rows, target_unit
+from trainwright.run.feeding import (
+    build_feed,
+    build_objective,
+    class_rows,
+    feed_gauges,
+    target_unit,
+)
 from trainwright.run.length import length_of, ramped_source
 from trainwright.run.measuring import Measurable, Measured, build_measured
 from trainwright.run.shapes import shape_of
@@ -111,7 +117,7 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
     trained = Trained(model, objective, updates.optimizer)
     stepping = build_stepping(training, trained, feed, rules, contract.tracking, tell)
     measurable = Measurable(model, settled(training.mixed_precision), target_unit(prepared))
-    watching = (stepping.gauges, stepping.probes)
+    watching = ((*stepping.gauges, *feed_gauges(contract)), stepping.probes)
     measured = build_measured(contract.tracking, measurable, run, tell, *watching)
     of_rows = validation_loss(loss, model, prepared, portions)
     validation = Validation(prepared, scorer, plan, of_rows)

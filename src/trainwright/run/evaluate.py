@@ -11,6 +11,7 @@ import polars as pl
 
 from trainwright.contract.data import GroupSplit, StratifiedGroupSplit, TableData
 from trainwright.contract.document import Contract
+from trainwright.contract.tokens import TokenData
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import read_json, to_json
 from trainwright.data.features import Features
@@ -103,7 +104,9 @@ def _read(data: Path, predictor: Predictor, contract: Contract) -> Part:
             pixels.read(images)
             return image_part(images, labels, target, "test", np.arange(len(labels)))
         case TextVocabulary() as vocabulary:
-            return text_part(read_bytes(data, str(data), "DATA"), str(data), vocabulary)
+            assert isinstance(contract.data, TokenData)
+            held = read_bytes(data, str(data), "DATA")
+            return text_part(held, str(data), vocabulary, contract.data)
         case _:
             assert_never(predictor.features)
 

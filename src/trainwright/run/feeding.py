@@ -12,9 +12,11 @@ from trainwright.contract.document import Contract
 from trainwright.contract.images import Augment, ImageData
 from trainwright.contract.model import Gpt
 from trainwright.contract.section import settled
+from trainwright.contract.tokens import TokenData
 from trainwright.data.augment import ImageStore
 from trainwright.data.drawing import build_draws
 from trainwright.data.feed import Feed, rows_of
+from trainwright.data.packed_store import PackedStore, packed_targets
 from trainwright.data.prepared import Prepared
 from trainwright.data.ramps import step_rows
 from trainwright.data.store import Batch, Store, TensorStore, WindowStore
@@ -22,7 +24,9 @@ from trainwright.data.table import ImageInputs, Integers, Part, TableInputs, Tok
 from trainwright.data.target import Classes, Numbers
 from trainwright.data.vocabulary import TextVocabulary
 from trainwright.data.workers import Workers
-from trainwright.objective.losses import Mixed, Objective, Supervised, TargetLoss
+from trainwright.engine.gauges import Padding
+from trainwright.engine.windows import Gauge
+from trainwright.objective.losses import Mixed, Objective, Packed, Supervised, TargetLoss
 from trainwright.tracking.events import Event, Noted
 
 
@@ -57,7 +61,7 @@ def build_feed(
         loader,
         settled(training.batch_size),
         settled(training.gradient_accumulation_steps),
-        count_targets=_tokens_of if isinstance(prepared.features, TextVocabulary) else rows_of,
+        count_targets=_count(contract, prepared),
         ramp=step_rows(training.ramps.batch, settled(training.effective_batch_size), samples),
         draws=build_draws(contract.data, prepared.train, epochs, store.rows, contract.seed),
     )
@@ -75,9 +79,24 @@ def blends(contract: Contract) -> bool:
     return bool(augment.mixup or augment.cutmix)
 
 
+def packs(contract: Contract) -> bool:
+    """Whether documents are packed into windows."""
+    return isinstance(contract.data, TokenData) and contract.data.windows == "packed"
+
+
 def build_objective(contract: Contract, loss: TargetLoss) -> Objective:
-    """What a step makes small: the loss of rows, blended or not."""
+    """What a step makes small: the loss of rows, blended or not, or of packed documents."""
+    if packs(contract):
+        return Packed(loss)
     return Mixed(loss) if blends(contract) else Supervised(loss)
+
+
+def feed_gauges(contract: Contract) -> tuple[Gauge, ...]:
+    """What is measured of the rows themselves."""
+    if not packs(contract):
+        return ()
+    assert isinstance(contract.model, Gpt), "the rules refuse other models"
+    return (Padding(contract.model.context),)
 
 
 def class_rows(prepared: Prepared) -> Integers:
@@ -115,7 +134,11 @@ def _store(contract: Contract, prepared: Prepared, device: torch.device) -> Stor
             return ImageStore(pixels, labels, contract.data.augment, contract.seed)
         case TokenInputs():
             assert isinstance(contract.model, Gpt), "the rules refuse other models"
-            return WindowStore(inputs, contract.model.context, device=device, seed=contract.seed)
+            assert isinstance(contract.data, TokenData)
+            context = contract.model.context
+            if contract.data.windows == "packed":
+                return PackedStore(inputs, context, contract.data.long_documents, device)
+            return WindowStore(inputs, context, device=device, seed=contract.seed)
         case _:
             assert_never(inputs)
 
@@ -123,6 +146,13 @@ def _store(contract: Contract, prepared: Prepared, device: torch.device) -> Stor
 def target_unit(prepared: Prepared) -> str:
     """What the targets of a step are called."""
     return "tokens" if isinstance(prepared.features, TextVocabulary) else "rows"
+
+
+def _count(contract: Contract, prepared: Prepared) -> Callable[[Batch], int]:
+    """What counts the targets of a micro-batch."""
+    if packs(contract):
+        return packed_targets
+    return _tokens_of if isinstance(prepared.features, TextVocabulary) else rows_of
 
 
 def _tokens_of(batch: Batch) -> int:

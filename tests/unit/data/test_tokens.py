@@ -9,12 +9,10 @@ from made_data import make_text
 from trainwright.contract.tokens import TokenData
 from trainwright.core.errors import DataMistake, Mistake
 from trainwright.data.table import TokenInputs
+from trainwright.data.token_file import EncodedText, read_token_file, write_token_file
 from trainwright.data.tokens import (
-    EncodedText,
     prepare_tokens,
-    read_token_file,
     read_tokens,
-    write_token_file,
 )
 from trainwright.data.vocabulary import TextVocabulary, fit_characters
 from trainwright.data.windows import cut_windows

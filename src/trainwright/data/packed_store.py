@@ -1,0 +1,84 @@
+"""Windows of packed documents as a store. Needs torch."""
+
+from __future__ import annotations
+
+from typing import final
+
+import numpy as np
+import torch
+
+from trainwright.core.errors import Mistake, Problem
+from trainwright.data.order import Positions
+from trainwright.data.packing import LongDocuments, pack
+from trainwright.data.store import Batch
+from trainwright.data.table import TokenInputs
+
+NO_TARGET = -100
+"""The target of a place that holds no token."""
+
+
+@final
+class PackedStore:
+    """Documents packed into windows: (tokens, positions, counted, target), each [B, L].
+
+    `positions` (int64) count from 0 on in each piece of a document, so a 0 says where one begins;
+    places without a token are pieces of one place each. `counted` (bool) stays on the host. Which
+    documents share a window is the same in every epoch, and the order of the windows is not.
+    """
+
+    def __init__(
+        self, inputs: TokenInputs, context: int, long: LongDocuments, device: torch.device
+    ) -> None:
+        starts, _ = inputs.document_starts()
+        lengths = inputs.document_lengths()
+        self.packing = pack(lengths, context, long)
+        self.rows = len(self.packing.ends)
+        if self.rows < 2:
+            raise Mistake(
+                Problem(
+                    "the training documents fill fewer than two windows",
+                    path="model.context",
+                    found=f"{lengths.sum():,} tokens, windows of {context:,}",
+                    fix="lower it, or give more documents",
+                )
+            )
+        self._tokens = inputs.tokens
+        self._begins = starts[self.packing.documents] + self.packing.offsets
+        self._device = device
+        self.row_bytes = 3 * 8 * context
+
+    def take(self, epoch: int, rows: Positions) -> Batch:  # noqa: ARG002
+        """The windows of these rows."""
+        ends = self.packing.ends
+        firsts = np.where(rows > 0, ends[rows - 1], 0)
+        counts = ends[rows] - firsts
+        pieces = np.repeat(firsts, counts) + _running(counts)
+        lengths = self.packing.lengths[pieces]
+        within = _running(lengths)
+        source = np.repeat(self._begins[pieces], lengths) + within
+        filled = np.add.reduceat(lengths, np.cumsum(counts) - counts)
+        row, column = np.repeat(np.arange(len(rows)), filled), _running(filled)
+        shape = (len(rows), self.packing.context)
+        tokens, positions = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+        target = np.full(shape, NO_TARGET, dtype=np.int64)
+        tokens[row, column] = self._tokens[source]
+        target[row, column] = self._tokens[source + 1]
+        positions[row, column] = within
+        counted = torch.from_numpy(target != NO_TARGET)
+        moved = (
+            torch.from_numpy(one).to(self._device, non_blocking=True)
+            for one in (tokens, positions, target)
+        )
+        first, second, last = moved
+        return first, second, counted, last
+
+
+def packed_targets(batch: Batch) -> int:
+    """Targets of a micro-batch, counted on the host."""
+    return int(batch[2].sum())
+
+
+def _running(counts: Positions) -> Positions:
+    """0, 1, ... up to each count, one after the other."""
+    ends = np.cumsum(counts)
+    return np.arange(int(ends[-1])) - np.repeat(ends - counts, counts)

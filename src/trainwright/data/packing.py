@@ -1,0 +1,98 @@
+"""Documents packed into windows of one length, so that little of a window stays empty.
+
+Best-fit decreasing (Ding et al. 2024, "Fewer truncations improve language modeling",
+arXiv:2404.10830, section 3): the pieces go from the longest on, each into the fullest window that
+has room for it. A piece of n inputs predicts the n tokens that follow them, so every token of a
+document but its first is predicted once.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal, final
+
+import numpy as np
+
+from trainwright.data.table import Integers
+
+LongDocuments = Literal["split", "cut"]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """Pieces in the order of their windows: `documents` [P] says of which document each is,
+    `offsets` [P] where in it a piece begins, `lengths` [P] its inputs; window i holds the pieces
+    from `ends[i - 1]` to `ends[i]` [W]. `cut` documents lost `lost` of their tokens."""
+
+    documents: Integers
+    offsets: Integers
+    lengths: Integers
+    ends: Integers
+    context: int
+    cut: int
+    lost: int
+
+    @property
+    def padding(self) -> float:
+        """Share of the windows' places that hold no token."""
+        places = len(self.ends) * self.context
+        return 1 - float(self.lengths.sum()) / places if places else 0.0
+
+
+def pack(lengths: Sequence[int] | Integers, context: int, long: LongDocuments) -> Packing:
+    """Pack documents of `lengths` tokens into windows of `context` inputs."""
+    inputs = np.maximum(np.asarray(lengths, dtype=np.int64) - 1, 0)
+    over = inputs > context
+    kept = np.minimum(inputs, context) if long == "cut" else inputs
+    count = -(-kept // context)
+    documents = np.repeat(np.arange(len(kept)), count)
+    place = np.arange(len(documents)) - np.repeat(np.cumsum(count) - count, count)
+    offsets = place * context
+    sizes = np.minimum(context, kept[documents] - offsets)
+    window = _windows_of(sizes, context)
+    order = np.argsort(window, kind="stable")
+    return Packing(
+        documents=documents[order],
+        offsets=offsets[order],
+        lengths=sizes[order],
+        ends=np.cumsum(np.bincount(window)) if len(window) else np.empty(0, dtype=np.int64),
+        context=context,
+        cut=int(over.sum()) if long == "cut" else 0,
+        lost=int((inputs - kept).sum()),
+    )
+
+
+@lru_cache(maxsize=4)
+def count_windows(lengths: tuple[int, ...], context: int, long: LongDocuments) -> int:
+    """How many windows `pack` fills."""
+    return len(pack(lengths, context, long).ends)
+
+
+def _windows_of(sizes: Integers, context: int) -> Integers:
+    """The window of each piece, numbered in the order in which they are opened."""
+    window = np.empty(len(sizes), dtype=np.int64)
+    rooms: list[int] = []  # the different sizes of free room, ascending
+    having: dict[int, list[int]] = {}  # the windows with each
+    opened = 0
+    for piece in np.argsort(-sizes, kind="stable").tolist():
+        size = int(sizes[piece])
+        at = bisect_left(rooms, size)
+        if at == len(rooms):
+            chosen, room = opened, context
+            opened += 1
+        else:
+            room = rooms[at]
+            chosen = having[room].pop()
+            if not having[room]:
+                del rooms[at]
+        window[piece] = chosen
+        if left := room - size:
+            if not having.get(left):
+                insort(rooms, left)
+                having[left] = []
+            having[left].append(chosen)
+    return window

@@ -1,0 +1,128 @@
+"""Pieces of words as tokens, by the tokenizers library: learned here, or read from its file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from trainwright.core.errors import DataMistake, Place, Problem
+from trainwright.core.extras import need_tokenizers
+
+MOST_TOKENS = 65_536
+"""Tokens are kept as 16-bit numbers."""
+
+
+def train_pieces(texts: Iterable[str], size: int) -> str:
+    """A byte-level byte-pair encoding as JSON: from the 256 bytes on, the pair of tokens that
+    stands together most often within words becomes a token, until there are `size` (Sennrich et al.
+    2016, arXiv:1508.07909, section 3.2; bytes and the pattern of words as in Radford et al. 2019,
+    "Language models are unsupervised multitask learners", section 2.2). Any text comes back from
+    its tokens.
+
+    Raises:
+        MissingExtra: the tokenizers library is not installed.
+    """
+    need_tokenizers("data.vocabulary")
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=size,
+        show_progress=False,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        special_tokens=[],
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    return str(tokenizer.to_str())
+
+
+def read_pieces(file: Path, written: str) -> str:
+    """A `tokenizer.json`, checked.
+
+    Raises:
+        DataMistake: it is missing, no tokenizer, or one of too many tokens. MissingExtra.
+    """
+    need_tokenizers("data.tokenizer")
+    if not file.is_file():
+        raise DataMistake(
+            Problem(
+                "there is no such tokenizer",
+                path="data.tokenizer",
+                found=written,
+                fix="name a tokenizer.json, relative to the contract's folder",
+            )
+        )
+    try:
+        text = file.read_text(encoding="utf-8")
+        size = count_pieces(text)
+    except Exception as error:  # the library raises Exception itself
+        raise DataMistake(
+            Problem(
+                f"the tokenizer cannot be read ({error})",
+                path="data.tokenizer",
+                expected="a tokenizer.json of the tokenizers library",
+                fix="write it again: tokenizer.save('tokenizer.json')",
+                place=Place(written),
+            )
+        ) from error
+    if size > MOST_TOKENS:
+        raise DataMistake(
+            Problem(
+                "the tokenizer has too many tokens",
+                path="data.tokenizer",
+                found=f"{size:,}",
+                expected=f"at most {MOST_TOKENS:,}, which 16 bits tell apart",
+                fix="use a smaller one, or vocabulary: bpe",
+                place=Place(written),
+            )
+        )
+    return text
+
+
+def check_pieces(text: str) -> None:
+    """Raise ValueError if a text is not the JSON of a tokenizer; its content is read at its first
+    use."""
+    found = json.loads(text)
+    if not isinstance(found, dict) or "model" not in found:
+        raise ValueError("a vocabulary of subwords is a tokenizer as JSON")
+
+
+def count_pieces(text: str) -> int:
+    """Different tokens: one more than the highest number."""
+    return _counted(text)
+
+
+def encode_pieces(text: str, texts: Sequence[str]) -> list[npt.NDArray[np.uint16]]:
+    """The tokens of each text, without any that the tokenizer would put around them."""
+    found = _tokenizer(text).encode_batch(list(texts), add_special_tokens=False)
+    return [np.array(one.ids, dtype=np.uint16) for one in found]
+
+
+def decode_pieces(text: str, tokens: npt.NDArray[np.uint16]) -> str:
+    """The text of tokens."""
+    return str(_tokenizer(text).decode(tokens.tolist(), skip_special_tokens=False))
+
+
+@lru_cache(maxsize=4)
+def _tokenizer(text: str) -> Any:
+    need_tokenizers("data.vocabulary")
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_str(text)
+    # A file may ask for either; here every token of a text counts.
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer
+
+
+@lru_cache(maxsize=4)
+def _counted(text: str) -> int:
+    return int(max(_tokenizer(text).get_vocab(with_added_tokens=True).values())) + 1

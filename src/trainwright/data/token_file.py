@@ -1,0 +1,112 @@
+"""A text as tokens in one flat file, which is mapped into memory and never read whole:
+
+8 bytes  magic "TWTOKENS"      4 bytes  length of the header, little-endian
+the header, JSON               the vocabulary, and the number of documents where there are several
+where documents begin          int64, little-endian, as many as the header says
+the tokens                     uint16, little-endian, to the end of the file
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import final
+
+import numpy as np
+
+from trainwright.core.errors import DataMistake, Place, Problem
+from trainwright.core.files import Json, write_atomic
+from trainwright.data.table import Integers
+from trainwright.data.vocabulary import TextVocabulary, Tokens
+
+_MAGIC = b"TWTOKENS"
+_MOST_HEADER_BYTES = 2**24
+_ALIGNED = 8
+
+
+def one_document() -> Integers:
+    """Where the only document begins."""
+    return np.zeros(1, dtype=np.int64)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class EncodedText:
+    """Tokens uint16 [T], which may be mapped from a file, what they stand for, and where each
+    document begins, int64 [D] from 0 on."""
+
+    tokens: Tokens
+    vocabulary: TextVocabulary
+    documents: Integers = field(default_factory=one_document)
+
+
+def write_token_file(file: Path, text: EncodedText) -> None:
+    """Write tokens with their vocabulary, for texts too large to encode at each start."""
+    about: dict[str, Json] = dict(text.vocabulary.to_json())
+    starts = b""
+    if len(text.documents) > 1:
+        about["documents"] = len(text.documents)
+        starts = text.documents.astype("<i8").tobytes()
+    header = json.dumps(about, ensure_ascii=False).encode()
+    assert len(header) <= _MOST_HEADER_BYTES
+    # What follows begins where its type can be mapped.
+    header += b" " * (-(len(_MAGIC) + 4 + len(header)) % _ALIGNED)
+    tokens = text.tokens.astype("<u2").tobytes()
+    write_atomic(file, _MAGIC + struct.pack("<I", len(header)) + header + starts + tokens)
+
+
+def read_token_file(file: Path, written: str = "") -> EncodedText:
+    """Map the tokens of a file that `write_token_file` wrote; nothing but the header and the starts
+    of documents is read.
+
+    Raises:
+        DataMistake: the file is not whole, or a token is outside of the vocabulary.
+    """
+    name = written or str(file)
+    with file.open("rb") as stream:
+        start = stream.read(len(_MAGIC) + 4)
+        size = struct.unpack("<I", start[-4:])[0] if len(start) == len(_MAGIC) + 4 else 0
+        header = stream.read(size) if size <= _MOST_HEADER_BYTES else b""
+    offset = len(start) + size
+    try:
+        about = json.loads(header)
+        vocabulary = TextVocabulary.from_json(about)
+        count = int(about.get("documents", 1))
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise _not_whole(name, f"its header cannot be read ({error})") from error
+    held = 8 * count if count > 1 else 0
+    length = file.stat().st_size - offset - held
+    if count < 1 or length < 2 or length % 2:
+        raise _not_whole(name, f"{max(0, length)} bytes of tokens, 2 for each")
+    documents = one_document()
+    if held:
+        documents = np.fromfile(file, dtype="<i8", count=count, offset=offset).astype(np.int64)
+        rising = documents[0] == 0 and bool((np.diff(documents) > 0).all())
+        if not rising or documents[-1] >= length // 2:
+            raise _not_whole(name, "its documents do not follow each other")
+    tokens = np.memmap(file, dtype="<u2", mode="r", offset=offset + held)
+    highest = int(tokens.max())
+    if highest >= vocabulary.size:
+        raise _not_whole(name, f"token {highest} of a vocabulary of {vocabulary.size}")
+    return EncodedText(tokens, vocabulary, documents)
+
+
+def is_token_file(file: Path) -> bool:
+    """Whether a file begins like one."""
+    if not file.is_file():
+        return False
+    with file.open("rb") as stream:
+        return stream.read(len(_MAGIC)) == _MAGIC
+
+
+def _not_whole(written: str, why: str) -> DataMistake:
+    return DataMistake(
+        Problem(
+            f"the token file is not whole: {why}",
+            path="data.path",
+            fix="write it again from its text",
+            place=Place(written),
+        )
+    )

@@ -1,0 +1,174 @@
+"""Documents in windows: every token once, none seen from outside, and nothing lost in silence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trainwright.contract.tokens import TokenData
+from trainwright.core.errors import DataMistake
+from trainwright.data.packing import count_windows, pack
+from trainwright.data.table import TokenInputs
+from trainwright.data.token_file import EncodedText, read_token_file, write_token_file
+from trainwright.data.tokens import document_part, prepare_tokens, read_tokens, text_part
+from trainwright.data.vocabulary import TextVocabulary
+from trainwright.data.windows import cut_windows
+
+LENGTHS = st.lists(st.integers(1, 40), min_size=1, max_size=60)
+BYTES = TextVocabulary("bytes")
+
+
+@given(LENGTHS, st.integers(1, 16))
+def test_every_token_but_the_first_of_each_document_is_predicted_once(
+    lengths: list[int], context: int
+) -> None:
+    packing = pack(lengths, context, "split")
+    seen = [
+        (document, offset + place)
+        for document, offset, size in zip(
+            packing.documents.tolist(),
+            packing.offsets.tolist(),
+            packing.lengths.tolist(),
+            strict=True,
+        )
+        for place in range(size)
+    ]
+    assert sorted(seen) == [(d, at) for d, n in enumerate(lengths) for at in range(n - 1)]
+    assert (packing.lost, packing.cut) == (0, 0)
+    assert len(packing.ends) == count_windows(tuple(lengths), context, "split")
+    held = np.add.reduceat(packing.lengths, np.append(0, packing.ends[:-1])) if seen else []
+    assert all(0 < size <= context for size in held)
+    # Best fit: no two windows would go into one.
+    if len(held) > 1:
+        assert sum(sorted(held)[:2]) > context
+
+
+@given(LENGTHS, st.integers(1, 16))
+def test_what_is_cut_is_told(lengths: list[int], context: int) -> None:
+    packing = pack(lengths, context, "cut")
+    assert packing.lost == sum(max(0, n - 1 - context) for n in lengths)
+    assert packing.cut == sum(n - 1 > context for n in lengths)
+    assert packing.offsets.sum() == 0
+    total = sum(n - 1 for n in lengths)
+    assert packing.lengths.sum() + packing.lost == total
+
+
+def words(folder: Path, documents: int = 400, separator: str = "\n\n") -> str:
+    draw = np.random.default_rng(5)
+    known = np.array(["anna", "bob", "carla"])
+    lines = [" ".join(known[draw.integers(0, 3, draw.integers(1, 14))]) for _ in range(documents)]
+    text = separator.join(lines) + separator
+    (folder / "t.txt").write_text(text)
+    return text
+
+
+@pytest.mark.parametrize("vocabulary", ["characters", "bytes"])
+def test_no_document_lies_in_two_parts_and_none_is_seen_from_another(
+    tmp_path: Path, vocabulary: str
+) -> None:
+    text = words(tmp_path)
+    section = TokenData(
+        kind="tokens", path="t.txt", separator="\n\n", windows="packed", vocabulary=vocabulary
+    )
+    raw = read_tokens(section, tmp_path)
+    prepared = prepare_tokens(raw, section)
+    encoded = raw.text
+    assert encoded.vocabulary.decode(encoded.tokens) == text
+    assert set(list(raw.ends.values())[:2]) <= set(encoded.documents.tolist())
+    assert sum(raw.facts.documents) == raw.ends["train"]
+    predicted = 0
+    for part in (prepared.train, prepared.validation, prepared.test):
+        inputs = part.inputs
+        assert isinstance(inputs, TokenInputs)
+        predicted += int(inputs.lengths.sum())
+        begins = np.searchsorted(encoded.documents, part.rows, side="right")
+        assert (np.diff(begins) == np.diff(part.units)).all()
+        for windows in cut_windows(inputs, 9):
+            document = np.searchsorted(encoded.documents, windows.starts, side="right")
+            last = windows.starts + windows.length  # the last token that is predicted
+            assert (np.searchsorted(encoded.documents, last, side="right") == document).all()
+    assert predicted == len(encoded.tokens) - len(encoded.documents)
+
+
+def test_windows_across_documents_are_those_of_one_text(tmp_path: Path) -> None:
+    words(tmp_path)
+    plain = TokenData(kind="tokens", path="t.txt")
+    divided = TokenData(kind="tokens", path="t.txt", separator="\n\n")
+    one, other = (prepare_tokens(read_tokens(s, tmp_path), s) for s in (plain, divided))
+    assert isinstance(one.train.inputs, TokenInputs)
+    assert isinstance(other.train.inputs, TokenInputs)
+    assert (one.train.inputs.tokens == other.train.inputs.tokens).all()
+    ends = [int(p.train.inputs.starts[-1] + p.train.inputs.lengths[-1]) for p in (one, other)]  # type: ignore[union-attr]
+    assert 0 <= ends[0] - ends[1] < 80
+
+
+def test_a_token_file_keeps_its_documents(tmp_path: Path) -> None:
+    text = words(tmp_path)
+    section = TokenData(kind="tokens", path="t.txt", separator="\n\n", vocabulary="bytes")
+    encoded = read_tokens(section, tmp_path).text
+    write_token_file(tmp_path / "t.tokens", encoded)
+    again = read_token_file(tmp_path / "t.tokens")
+    assert isinstance(again.tokens, np.memmap)
+    assert (again.documents == encoded.documents).all()
+    assert again.vocabulary.decode(again.tokens) == text
+    packed = TokenData(kind="tokens", path="t.tokens", windows="packed")
+    from_text = packed.model_copy(update={"path": "t.txt", "separator": "\n\n"})
+    from_text = from_text.model_copy(update={"vocabulary": "bytes"})
+    one, other = (prepare_tokens(read_tokens(s, tmp_path), s) for s in (packed, from_text))
+    assert (one.test.target == other.test.target).all()
+    assert (one.test.units == other.test.units).all()
+    broken = encoded.documents.copy()
+    broken[3] = broken[2]
+    write_token_file(tmp_path / "t.tokens", EncodedText(encoded.tokens, BYTES, broken))
+    with pytest.raises(DataMistake, match="do not follow each other"):
+        read_token_file(tmp_path / "t.tokens")
+
+
+def test_packing_needs_documents_and_judging_knows_them(tmp_path: Path) -> None:
+    text = words(tmp_path)
+    section = TokenData(kind="tokens", path="t.txt", windows="packed")
+    with pytest.raises(DataMistake, match="no documents to pack"):
+        read_tokens(section, tmp_path)
+    section = section.model_copy(update={"separator": "\n\n"})
+    part = text_part(text.encode(), "new.txt", BYTES, section)
+    assert len(set(part.units.tolist())) == 400
+    assert part.target.sum() == len(text) - 400
+
+
+def test_a_store_gives_what_the_packing_says() -> None:
+    torch = pytest.importorskip("torch")
+    from trainwright.data.feed import Feed
+    from trainwright.data.packed_store import NO_TARGET, PackedStore, packed_targets
+
+    draw = np.random.default_rng(1)
+    lengths = draw.integers(1, 30, 50)
+    total = int(lengths.sum())
+    tokens = np.arange(total, dtype=np.uint16)
+    documents = np.cumsum(lengths) - lengths
+    text = EncodedText(tokens, BYTES, documents)
+    part = document_part(text, "train", 0, total)
+    assert isinstance(part.inputs, TokenInputs)
+    store = PackedStore(part.inputs, 12, "split", torch.device("cpu"))
+    shown: list[int] = []
+    order = np.random.default_rng(0).permutation(store.rows)
+    x, positions, counted, y = store.take(3, order)
+    assert x.shape == positions.shape == y.shape == (store.rows, 12)
+    assert ((y != NO_TARGET) == counted).all()
+    assert (y[counted] == x[counted] + 1).all()
+    shown = y[counted].tolist()
+    assert sorted(shown) == sorted(set(range(total)) - set(documents.tolist()))
+    # A position that is not 0 follows the token before it, in the same document.
+    follows = positions[:, 1:] > 0
+    assert (x[:, 1:][follows] == x[:, :-1][follows] + 1).all()
+    one = store.take(0, order[5:6])
+    assert all(
+        torch.equal(a[0], b[5]) for a, b in zip(one, (x, positions, counted, y), strict=True)
+    )
+    feed = Feed(store, 4, 2, count_targets=packed_targets)
+    epoch = [feed.next_step() for _ in range(feed.steps_per_epoch)]
+    assert sum(step.targets for step in epoch) == total - 50
+    assert 0 <= store.packing.padding < 0.2

@@ -1,0 +1,99 @@
+"""Word pieces: learned from the training part alone, and the same as the library's own."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+tokenizers = pytest.importorskip("tokenizers")
+
+from made_data import make_text  # noqa: E402
+from trainwright.contract.tokens import TokenData  # noqa: E402
+from trainwright.core.errors import DataMistake  # noqa: E402
+from trainwright.data.prepared import Prepared, encoding_from_json  # noqa: E402
+from trainwright.data.subwords import train_pieces  # noqa: E402
+from trainwright.data.tokens import prepare_tokens, read_tokens  # noqa: E402
+from trainwright.data.vocabulary import TextVocabulary  # noqa: E402
+
+STRANGE = "Größe, 東京 and 🎉\n\n\tbar\x00 anna anna bobcarla"
+
+
+def prepared(folder: Path, **more: object) -> Prepared:
+    section = TokenData(kind="tokens", path="t.txt", **more)  # type: ignore[arg-type]
+    return prepare_tokens(read_tokens(section, folder), section)
+
+
+def test_any_text_comes_back_and_json_keeps_the_vocabulary(tmp_path: Path) -> None:
+    text = make_text(tmp_path / "t.txt").read_text()
+    vocabulary = TextVocabulary("subwords", train_pieces([text], 300))
+    assert 256 < vocabulary.size <= 300
+    assert vocabulary.decode(vocabulary.encode(STRANGE)) == STRANGE
+    assert len(vocabulary.encode(text)) < len(text) / 2
+    again = encoding_from_json(vocabulary.to_json())
+    assert again == vocabulary
+
+
+def test_learning_is_that_of_the_library_and_repeats(tmp_path: Path) -> None:
+    text = make_text(tmp_path / "t.txt").read_text() + STRANGE
+    reference = tokenizers.ByteLevelBPETokenizer()
+    reference.train_from_iterator([text], vocab_size=290, min_frequency=0, show_progress=False)
+    made = train_pieces([text], 290)
+    assert made == train_pieces([text], 290)
+    vocabulary = TextVocabulary("subwords", made)
+    assert vocabulary.encode(STRANGE).tolist() == reference.encode(STRANGE).ids
+
+
+def test_the_vocabulary_is_that_of_the_training_part(tmp_path: Path) -> None:
+    file = make_text(tmp_path / "t.txt")
+    text = file.read_text()
+    clean = prepared(tmp_path, vocabulary="bpe", vocabulary_size=280)
+    end = len(text) - 2 * round(len(text) * 0.05)
+    file.write_text(
+        text[:end] + "zebra " * ((len(text) - end) // 6) + " " * ((len(text) - end) % 6)
+    )
+    dirty = prepared(tmp_path, vocabulary="bpe", vocabulary_size=280)
+    assert clean.features == dirty.features
+    assert (clean.train.target == dirty.train.target).all()
+    assert clean.version != dirty.version
+
+
+def test_a_tokenizer_of_a_file_is_used_as_it_is_but_cuts_nothing(tmp_path: Path) -> None:
+    text = make_text(tmp_path / "t.txt").read_text()
+    pretrained = tokenizers.Tokenizer.from_str(train_pieces([text[:500]], 270))
+    expected = [pretrained.encode(part).ids for part in _parts(text)]
+    pretrained.enable_truncation(max_length=7)
+    pretrained.enable_padding(length=9)
+    pretrained.save(str(tmp_path / "tokenizer.json"))
+    found = prepared(tmp_path, vocabulary="tokenizer", tokenizer="tokenizer.json")
+    tokens = np.asarray(found.train.inputs.tokens)  # type: ignore[union-attr]
+    assert tokens.tolist() == [token for part in expected for token in part]
+
+
+def _parts(text: str) -> list[str]:
+    share = round(len(text) * 0.05)
+    ends = [0, len(text) - 2 * share, len(text) - share, len(text)]
+    return [text[a:b] for a, b in pairwise(ends)]
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [("", "no such tokenizer"), ("{}", "cannot be read"), ("no json", "cannot be read")],
+)
+def test_a_broken_tokenizer_is_refused(tmp_path: Path, content: str, found: str) -> None:
+    make_text(tmp_path / "t.txt")
+    if content:
+        (tmp_path / "tokenizer.json").write_text(content)
+    with pytest.raises(DataMistake, match=found):
+        prepared(tmp_path, vocabulary="tokenizer", tokenizer="tokenizer.json")
+
+
+def test_more_tokens_than_16_bits_tell_apart_are_refused(tmp_path: Path) -> None:
+    make_text(tmp_path / "t.txt")
+    words = {f"w{at}": at for at in range(65_537)}
+    model = tokenizers.models.WordLevel(words, unk_token="w0")
+    tokenizers.Tokenizer(model).save(str(tmp_path / "tokenizer.json"))
+    with pytest.raises(DataMistake, match="too many tokens"):
+        prepared(tmp_path, vocabulary="tokenizer", tokenizer="tokenizer.json")
