@@ -57,6 +57,7 @@ NEEDS_TORCH = frozenset(
         "trainwright.run.memory",
         "trainwright.run.kernels",
         "trainwright.run.network",
+        "trainwright.run.same_bits",
         "trainwright.run.trial",
         "trainwright.run.worker_trial",
         "trainwright.run.updates",

@@ -251,6 +251,9 @@ class Machine:
             for one in settings
         }
 
+    def without_determinism(self, setting: Setting) -> tuple[Timing | Failed, Timing | Failed]:
+        return Failed("not looked at"), Failed("not looked at")
+
     def compile(self, setting: Setting) -> CompiledTiming | Failed:
         raise AssertionError("this machine has no compiler")
 
@@ -321,7 +324,7 @@ def test_a_trial_has_the_batches_of_most_of_the_run(
     ready = run_ready.make_ready(request, Stages(), StreamScreen(io.StringIO()))
     rows: list[int] = []
     monkeypatch.setattr(
-        run_trial, "ModelTrial", lambda model, objective, batch: rows.append(len(batch[0]))
+        run_trial, "ModelTrial", lambda model, objective, batch, level: rows.append(len(batch[0]))
     )
     run_trial.build_trial(ready.plan, ready.prepared)
     assert rows == [16]

@@ -20,6 +20,7 @@ HERE = {
     "threads": 1,
     "device": "cpu",
     "cpu": "AVX512",
+    "cudnn": 90100,
     "deterministic": True,
 }
 OTHER = {
@@ -27,6 +28,7 @@ OTHER = {
     "threads": 2,
     "device": "a GPU",
     "cpu": "AVX2",
+    "cudnn": 90200,
     "deterministic": False,
 }
 

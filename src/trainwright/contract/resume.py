@@ -8,6 +8,8 @@ from pydantic import Field
 
 from trainwright.contract.section import Auto, Positive, Section
 
+Determinism = Literal["bitwise", "run_to_run", "off"]
+
 NoticePath = Annotated[str, Field(pattern="/")]
 """A path of a file with a slash in it, so that no misspelt cloud is taken for one."""
 
@@ -18,6 +20,18 @@ class Resume(Section):
     data_changed: Literal["refuse", "record"] = "refuse"
     """When the data differs from the run's: `refuse` stops with exit code 11, `record` goes on and
     says so in the record."""
+
+    determinism: Auto | Determinism = "auto"
+    """How alike the run and its repetitions are. `bitwise`: only algorithms that give the same bits
+    every time, an error where an operation has none, and no resume where the bits would differ.
+    `run_to_run`: the same algorithms, but a warning where there is none, and a resume elsewhere
+    says so and goes on. `off`: whatever is fastest. What it costs is measured at the start of a
+    long run and stands in the record. `auto`: `bitwise` on a CPU, `off` on a GPU."""
+
+    numerics_changed: Literal["refuse", "record"] = "refuse"
+    """When `determinism: bitwise` meets another version of torch, number of threads, device or
+    instruction set than the run's: `refuse` stops with exit code 2, `record` goes on and says so in
+    the events."""
 
     notice: Literal["off", "aws", "gcp", "azure"] | NoticePath = "off"
     """Where it is asked whether this machine will be taken away, as spot machines are: the metadata

@@ -7,19 +7,21 @@ import torch
 from trainwright.core.files import Json
 
 _SHOWN = "the last bits may differ from those of the run left alone"
-_OF_THE_BITS = ("torch", "threads", "device", "cpu", "deterministic")
+_OF_THE_BITS = ("torch", "threads", "device", "cpu", "cudnn", "deterministic")
 
 
 def numerics_of(device: torch.device) -> dict[str, Json]:
     """What the bits of a step depend on beside its inputs: the version of torch, the threads that
-    share a sum, the device, the vector instructions of the processor, and whether only
-    deterministic algorithms are used."""
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
+    share a sum, the device, the vector instructions of the processor, the version of cuDNN, and
+    whether only deterministic algorithms are used."""
+    on_gpu = device.type == "cuda"
+    name = torch.cuda.get_device_name(device) if on_gpu else "cpu"
     return {
         "torch": torch.__version__,
         "threads": torch.get_num_threads(),
         "device": name,
         "cpu": torch.backends.cpu.get_cpu_capability(),
+        "cudnn": torch.backends.cudnn.version() if on_gpu else 0,  # type: ignore[no-untyped-call]
         "deterministic": torch.are_deterministic_algorithms_enabled(),
     }
 

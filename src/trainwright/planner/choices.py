@@ -47,7 +47,9 @@ def decide(
             "metric": _metric(contract, facts, choosing),
             "data": _data(contract, facts, device, choosing),
             "model": _model(contract.model, facts, choosing),
-            "resume": choosing.take(contract.resume, "resume", resume_choices(contract.resume)),
+            "resume": choosing.take(
+                contract.resume, "resume", resume_choices(contract.resume, device)
+            ),
             "distributed": choosing.take(
                 contract.distributed,
                 "distributed",

@@ -76,7 +76,7 @@ def _formats(contract: Contract, work: Work, device: DeviceFacts) -> Chosen:
         return {key: ("fp32", "the CPU has no instructions for bf16")}
     if contract.task == "regression":
         return {key: ("fp32", "bf16 keeps three digits of a number that is predicted")}
-    reason = _not_worth_measuring(work, device)
+    reason = why_not_measured(work, device)
     return {key: ("fp32", reason)} if reason else {}
 
 
@@ -88,7 +88,7 @@ def _products(contract: Contract, work: Work, device: DeviceFacts, *, fp32: bool
     elif isinstance(contract.model, ResNet):
         reason = "convolutions are computed by oneDNN already"
     else:
-        reason = _not_worth_measuring(work, device)
+        reason = why_not_measured(work, device)
     return {"matrix_products": ("exact", reason)} if reason else {}
 
 
@@ -97,7 +97,7 @@ def _layouts(contract: Contract, work: Work, device: DeviceFacts) -> Chosen:
         return {"memory_format": ("contiguous", "the model has no convolutions")}
     if device.kind == "cuda":
         return {"memory_format": ("channels_last", "what convolutions of GPUs are fastest with")}
-    reason = _not_worth_measuring(work, device)
+    reason = why_not_measured(work, device)
     return {"memory_format": ("channels_last", reason)} if reason else {}
 
 
@@ -113,7 +113,7 @@ def _compiling(training: Training, work: Work, device: DeviceFacts) -> Chosen:
     return {}
 
 
-def _not_worth_measuring(work: Work, device: DeviceFacts) -> str:
+def why_not_measured(work: Work, device: DeviceFacts) -> str:
     """Why nothing is measured; empty where it is. It takes the time of about 20 micro-batches."""
     operations = 6 * work.products * work.rows
     if operations < _SMALL_BATCH:

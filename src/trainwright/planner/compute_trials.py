@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Literal, NamedTuple, Protocol, final
 
@@ -91,6 +91,10 @@ class Trial(Protocol):
         """Each of the settings, in turns."""
         ...
 
+    def without_determinism(self, setting: Setting) -> tuple[Timing | Failed, Timing | Failed]:
+        """The setting as deterministic as the plan says, and not at all, in turns."""
+        ...
+
     def compile(self, setting: Setting) -> CompiledTiming | Failed:
         """The setting in compiled kernels."""
         ...
@@ -109,6 +113,29 @@ def measure_compute(plan: Plan, trial: Trial) -> Plan:
     if COMPILE in paths:
         choices.append(_compiling(plan, trial, best, timings[best]))
     return plan.with_training(take_choices(training, choices), choices)
+
+
+def measure_determinism(plan: Plan, trial: Trial) -> Plan:
+    """The plan with what `resume.determinism` costs, where it is on and the run is long enough."""
+    if plan.contract.resume.determinism == "off" or plan.too_short:
+        return plan
+    training = plan.contract.training
+    precision: Precision = settled(training.mixed_precision)
+    products: Products = settled(training.compute.matrix_products)
+    layout: Layout = settled(training.compute.memory_format)
+    one = Setting(precision, products, layout)
+    mine, without = trial.without_determinism(one)
+    if isinstance(mine, Failed) or isinstance(without, Failed):
+        (why, *_) = [one.reason for one in (mine, without) if isinstance(one, Failed)]
+        return replace(plan, determinism_cost={"not_measured": why})
+    return replace(
+        plan,
+        determinism_cost={
+            "seconds_of_a_micro_batch": mine.seconds,
+            "without": without.seconds,
+            "factor": mine.seconds / without.seconds,
+        },
+    )
 
 
 def take_choices(training: Training, choices: Sequence[Choice]) -> Training:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Literal, final
 
 from trainwright.contract.document import Contract
+from trainwright.contract.free import without_free
 from trainwright.contract.model import Boosting, Linear, Pretrained
 from trainwright.contract.reading import Document, placed
 from trainwright.contract.training import Training
@@ -18,7 +19,12 @@ from trainwright.model.counting import count_parameters, count_products
 from trainwright.model.shape import Shape
 from trainwright.planner.choices import decide
 from trainwright.planner.choosing import Choice, Choosing
-from trainwright.planner.compute_choices import decide_compute, open_paths, work_of
+from trainwright.planner.compute_choices import (
+    decide_compute,
+    open_paths,
+    why_not_measured,
+    work_of,
+)
 from trainwright.planner.data_rules import problems_with_data
 from trainwright.planner.device import DeviceFacts
 from trainwright.planner.device_rules import problems_with_device
@@ -34,6 +40,8 @@ class Plan:
 
     What only a measurement on the machine can tell is `auto` until the run starts. `files` are the
     SHA-256 of the data files; `memory` is known once the data is encoded, for a network.
+    `too_short` says why nothing needs to be measured; empty where the run is long.
+    `determinism_cost` is what a step takes with and without deterministic algorithms.
     """
 
     contract: Contract
@@ -41,12 +49,14 @@ class Plan:
     estimate: Estimate
     files: tuple[str, ...]
     memory: Literal["unknown"] | MemoryEstimate = "unknown"
+    too_short: str = ""
+    determinism_cost: Mapping[str, Json] = field(default_factory=dict)
 
     @property
     def hash(self) -> str:
-        """A SHA-256 over the decided contract and the content of its data files: runs of equal
-        hashes are the same experiment."""
-        contract = self.contract.model_dump(mode="json")
+        """A SHA-256 over the decided contract, but for what cannot change a bit, and the content of
+        its data files: runs of equal hashes are the same experiment."""
+        contract = without_free(self.contract.model_dump(mode="json"))
         return hash_value({"contract": contract, "files": list(self.files)})
 
     @property
@@ -82,8 +92,11 @@ class Plan:
         choosing = Choosing()
         work = work_of(self.contract.training, count_products(model, shape), self.steps)
         training = decide_compute(self.contract, work, device, choosing)
+        too_short = why_not_measured(work, device)
         return replace(
             self.with_training(training, choosing.made),
+            too_short=too_short,
+            determinism_cost={"not_measured": too_short} if too_short else {},
             estimate=self.estimate.with_parameters(model, shape),
         )
 
@@ -105,6 +118,7 @@ class Plan:
             "choices": [choice.to_json() for choice in self.choices],
             "estimate": self.estimate.to_json(),
             "memory": self.memory if self.memory == "unknown" else self.memory.to_json(),
+            "determinism_cost": dict(self.determinism_cost),
             "hash": self.hash,
         }
 

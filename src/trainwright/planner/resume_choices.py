@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from trainwright.contract.resume import Resume
 from trainwright.core.files import Json
+from trainwright.planner.device import DeviceFacts
 
 _AWS_SECONDS, _USUAL_SECONDS = 120.0, 30.0
 
 
-def resume_choices(section: Resume) -> dict[str, tuple[Json, str]]:
+def resume_choices(section: Resume, device: DeviceFacts) -> dict[str, tuple[Json, str]]:
     """Field -> (value, reason) for `resume`."""
     grace = (_USUAL_SECONDS, "what most clouds and schedulers grant")
     if section.notice == "aws":
         grace = (_AWS_SECONDS, "AWS gives notice two minutes ahead")
-    return {"grace_seconds": grace}
+    determinism = ("bitwise", "a CPU has algorithms that give the same bits every time")
+    if device.kind == "cuda":
+        determinism = ("off", "on a GPU it costs speed, and some operations have no such algorithm")
+    return {"grace_seconds": grace, "determinism": determinism}

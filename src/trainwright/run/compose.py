@@ -51,6 +51,7 @@ from trainwright.run.feeding import (
 )
 from trainwright.run.length import length_of, ramped_source
 from trainwright.run.measuring import Measurable, Measured, build_measured
+from trainwright.run.same_bits import with_same_bits
 from trainwright.run.shapes import shape_of
 from trainwright.run.stepping import WINDOW, Trained, build_stepping, reader
 from trainwright.run.updates import build_updates
@@ -122,6 +123,7 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
     of_rows = validation_loss(loss, model, prepared, portions)
     validation = Validation(prepared, scorer, plan, of_rows)
     own_state: dict[str, Stateful] = {"random": RandomState(), "portions": portions, **ends.state}
+    inventory = _inventory(plan, prepared, device)
     job = Job(
         model=model,
         feed=ramped_source(contract, feed),
@@ -135,9 +137,9 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
         validate_every=validate_every,
         patience=ends.patience,
         rank_by=training.checkpointing.rank_by,
-        checkpoints=saving.store,
+        checkpoints=with_same_bits(saving.store, contract.resume, inventory),
         checkpoint_every=OrAsked(stepping.saved(saving.due), run.flag),
-        inventory=_inventory(plan, prepared, device),
+        inventory=inventory,
     )
     job = with_fault_points(job, updates.optimizer)
     return Composed(job, feed, checkpoints, model_state, scorer, updates.weights, saving.copying)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, final
 
-from trainwright.contract.feeding import DELIVERY
+from trainwright.contract.free import differences, is_free
 from trainwright.core.errors import (
     ContractMistake,
     DataChanged,
@@ -71,7 +71,7 @@ def open_run(request: Request, ready: Ready, screen: Screen) -> Iterator[Started
         reached("open")
         tidy(folder)
         goes_on = request.resume and not is_blank(folder)
-        note = _check_same(folder, ready) if goes_on else ""
+        notes = _check_same(folder, ready) if goes_on else []
         if goes_on and _is_finished(folder):
             yield FinishedRun(folder)
             return
@@ -80,13 +80,11 @@ def open_run(request: Request, ready: Ready, screen: Screen) -> Iterator[Started
         reached("plan")
         observers = (*_observers(folder, screen), *request.watchers)
         started = StartedRun(folder, _record(folder, request, ready), observers)
-        for event in cut:
+        for note in notes:
+            screen.say(labelled("note", note.message))
+        for event in (*cut, *notes):
             for observer in started.observers:
                 observer.observe(event)
-        if note:
-            screen.say(labelled("note", note))
-            for observer in started.observers:
-                observer.observe(Noted("data_changed", note))
         try:
             yield started
         except (TrainwrightError, KeyboardInterrupt, OSError, MemoryError) as error:
@@ -154,16 +152,15 @@ def _is_finished(folder: RunFolder) -> bool:
     return bool(read_json(folder.record).get("ending", {}).get("state") == "finished")
 
 
-def _check_same(folder: RunFolder, ready: Ready) -> str:
+def _check_same(folder: RunFolder, ready: Ready) -> list[Noted]:
     """Refuse to go on with another contract or other data than the run was started with.
 
-    Returns what is to be noted of changed data.
+    What cannot change a bit may differ. Returns what is to be noted of changes.
     """
     before = read_started(folder)
-    after = ready.plan.to_json()
-    compared = [_compared(one["contract"]) for one in (before, after)]
-    changed = list(_differences(compared[0], compared[1], ""))
-    if changed:
+    changed = list(differences(before["contract"], ready.plan.to_json()["contract"]))
+    refused = [(path, old, new) for path, old, new in changed if not is_free(path)]
+    if refused:
         raise ContractMistake(
             [
                 Problem(
@@ -174,12 +171,17 @@ def _check_same(folder: RunFolder, ready: Ready) -> str:
                     fix="put the value back, or start a new run without --resume",
                     place=ready.document.source.place_of(path),
                 )
-                for path, old, new in changed
+                for path, old, new in refused
             ]
         )
+    # How it goes on is said where it goes on, and how batches come is measured at each start.
+    free = [change for change in changed if not change[0].startswith(("resume.", "data."))]
+    listed = ", ".join(f"{path} {old} -> {new}" for path, old, new in free)
+    text = f"the contract has changed since the run was started: {listed}"
+    notes = [Noted("contract_changed", text)] if free else []
     files = _changed_files(folder, ready)
     if not files and before["data"] == ready.prepared.version:
-        return ""
+        return notes
     what = ", ".join(files) or "the installed libraries prepare it otherwise"
     if ready.plan.contract.resume.data_changed == "refuse":
         raise DataChanged(
@@ -187,7 +189,10 @@ def _check_same(folder: RunFolder, ready: Ready) -> str:
             "files back, start a new run without --resume, or go on with the data as it is: "
             "--set resume.data_changed=record"
         )
-    return f"the data has changed since the run was started: {what}"
+    return [
+        *notes,
+        Noted("data_changed", f"the data has changed since the run was started: {what}"),
+    ]
 
 
 def read_started(folder: RunFolder) -> Json:
@@ -214,23 +219,6 @@ def _changed_files(folder: RunFolder, ready: Ready) -> list[str]:
         for file in read_json(folder.data / "manifest.json")["facts"]["files"]
     }
     return [f.path for f in ready.raw.facts.files if before.get(f.path) != f.sha256]
-
-
-def _compared(contract: Json) -> Json:
-    """What must be the same when a run goes on: how it is resumed may differ, and how its batches
-    are delivered."""
-    data = {key: value for key, value in contract["data"].items() if key not in DELIVERY}
-    return {**contract, "data": data, "resume": ""}
-
-
-def _differences(old: Json, new: Json, path: str) -> Iterator[tuple[str, Json, Json]]:
-    """Contract paths at which two contracts differ, with both values."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        for key in sorted({*old, *new}):
-            inner = f"{path}.{key}" if path else key
-            yield from _differences(old.get(key, "absent"), new.get(key, "absent"), inner)
-    elif old != new:
-        yield path, old, new
 
 
 def _write_plan(folder: RunFolder, request: Request, ready: Ready) -> None:
@@ -263,6 +251,10 @@ def _record(folder: RunFolder, request: Request, ready: Ready) -> RunRecord:
         source=ready.document.source.folder,
         data_version=ready.prepared.version,
         seeds={"contract": ready.plan.contract.seed},
+        determinism={
+            "level": ready.plan.contract.resume.determinism,
+            "cost": dict(ready.plan.determinism_cost),
+        },
         threads={"cores": ready.device.cores, "torch": ready.device.threads},
         gpus=[ready.device.name] if ready.device.kind == "cuda" else [],
     )

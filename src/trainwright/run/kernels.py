@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from trainwright.contract.document import Contract
+from trainwright.contract.resume import Determinism
 from trainwright.contract.section import settled
-from trainwright.contract.training import Training
 from trainwright.engine.compiling import compiling
 from trainwright.engine.kernels import deterministic, matrix_products
 
 
 @contextmanager
-def kernels(training: Training) -> Iterator[None]:
-    """Inside the block the process computes as the plan says; then as it did before."""
+def kernels(contract: Contract) -> Iterator[None]:
+    """Inside the block the process computes as a decided contract says; then as it did before."""
+    training = contract.training
+    level: Determinism = settled(contract.resume.determinism)
     compute = training.compute
     tf32 = training.mixed_precision == "tf32"
     products = matrix_products("tf32" if tf32 else settled(compute.matrix_products))
     compiles = compute.compile == "on"
-    with deterministic(compiled=compiles), products, compiling("on" if compiles else "off"):
+    compiler = compiling("on" if compiles else "off")
+    with deterministic(level, compiled=compiles), products, compiler:
         yield

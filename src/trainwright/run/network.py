@@ -29,7 +29,7 @@ class NetworkLearner:
 
     def fit(self, prepared: Prepared, run: RunContext) -> Fitted:
         """Train, going on from the newest checkpoint of the run if it has one."""
-        with kernels(self._plan.contract.training):
+        with kernels(self._plan.contract):
             composed = compose(self._section, self._plan, prepared, run)
             self._check_resumable(composed, run)
             with composed.copying, closing(composed.feed):

@@ -5,18 +5,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from trainwright.contract.document import Contract
 from trainwright.contract.model import Boosting, Linear, Pretrained
-from trainwright.contract.training import Training
 from trainwright.core.files import Json
 from trainwright.planner.choosing import Choice
 from trainwright.planner.compute_choices import open_paths
-from trainwright.planner.compute_trials import measure_compute, take_choices
+from trainwright.planner.compute_trials import (
+    measure_compute,
+    measure_determinism,
+    take_choices,
+)
 from trainwright.planner.plan import Plan
 from trainwright.planner.worker_choices import WORKERS, choose_workers
 from trainwright.run.folders import find_resumed, is_blank, read_started
 from trainwright.run.ready import Ready, Request
 from trainwright.run.stages import Screen, Stages
 from trainwright.run.summary import describe_choice
+
+_DETERMINISM = "resume.determinism"
 
 
 def settle(request: Request, ready: Ready, stages: Stages, screen: Screen) -> Ready:
@@ -41,7 +47,7 @@ def _settle_workers(request: Request, ready: Ready, stages: Stages, screen: Scre
         from trainwright.run.kernels import kernels
         from trainwright.run.worker_trial import Rehearsal
 
-        with kernels(ready.plan.contract.training):
+        with kernels(ready.plan.contract):
             choice = choose_workers(Rehearsal(ready.plan, ready.prepared), ready.device)
     screen.say(describe_choice(choice))
     return replace(ready, plan=ready.plan.with_workers(choice))
@@ -57,33 +63,45 @@ def _settle_compute(request: Request, ready: Ready, stages: Stages, screen: Scre
         return ready
     if request.resume and not is_blank(folder := find_resumed(request, ready)):
         started = read_started(folder)
-        return replace(
-            ready, plan=_as_started(ready.plan, ready.document.contract.training, started)
-        )
-    if not ready.plan.open_paths:
+        return replace(ready, plan=_as_started(ready.plan, ready.document.contract, started))
+    made = ready.plan
+    costs = made.contract.resume.determinism != "off" and not made.too_short
+    if not made.open_paths and not costs:
         return ready
     with stages("measure"):
         # Imported here: only networks need torch.
         from trainwright.run.trial import build_trial
 
-        settled = measure_compute(ready.plan, build_trial(ready.plan, ready.prepared))
-    for choice in settled.choices[len(ready.plan.choices) :]:
+        trial = build_trial(made, ready.prepared)
+        decided = measure_compute(made, trial) if made.open_paths else made
+        decided = measure_determinism(decided, trial)
+    for choice in decided.choices[len(made.choices) :]:
         screen.say(describe_choice(choice))
-    return replace(ready, plan=settled)
+    return replace(ready, plan=decided)
 
 
-def _as_started(plan: Plan, written: Training, started: Json) -> Plan:
-    """The plan with what its first start chose where the contract says `auto`."""
+def _as_started(plan: Plan, written: Contract, started: Json) -> Plan:
+    """The plan with what its first start chose where the contract says `auto`, and measured."""
     recorded = {choice["path"]: choice for choice in started["choices"]}
+    open_now = open_paths(written.training)
+    if written.resume.determinism == "auto":
+        open_now = (*open_now, _DETERMINISM)
     kept = [
         Choice(path, recorded[path]["value"], recorded[path]["reason"], _numbers(recorded[path]))
-        for path in open_paths(written)
+        for path in open_now
         if path in recorded
     ]
     paths = {choice.path for choice in kept}
     others = tuple(choice for choice in plan.choices if choice.path not in paths)
-    training = take_choices(plan.contract.training, kept)
-    return replace(plan, choices=others).with_training(training, kept)
+    contract = plan.contract
+    level = {choice.path: choice.value for choice in kept}.get(
+        _DETERMINISM, contract.resume.determinism
+    )
+    resume = contract.resume.model_copy(update={"determinism": level})
+    contract = contract.model_copy(update={"resume": resume})
+    cost = started.get("determinism_cost", {})
+    plan = replace(plan, contract=contract, choices=others, determinism_cost=cost)
+    return plan.with_training(take_choices(contract.training, kept), kept)
 
 
 def _numbers(choice: Json) -> dict[str, Json]:

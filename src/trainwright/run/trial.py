@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import final
+from typing import Literal, final
 
 import torch
 from torch import nn
@@ -16,6 +16,8 @@ from torch import nn
 from trainwright.checkpoint.random_state import RandomState
 from trainwright.contract.model import Boosting, Linear, Pretrained
 from trainwright.contract.ramps import Ramps
+from trainwright.contract.resume import Determinism
+from trainwright.contract.section import settled
 from trainwright.data.prepared import Prepared
 from trainwright.data.store import Batch
 from trainwright.engine.compiling import CompiledObjective, compiling
@@ -35,9 +37,12 @@ from trainwright.run.shapes import shape_of
 class ModelTrial:
     """A model and a batch of its training, tried in several settings."""
 
-    def __init__(self, model: nn.Module, objective: Objective, batch: Batch) -> None:
+    def __init__(
+        self, model: nn.Module, objective: Objective, batch: Batch, level: Determinism
+    ) -> None:
         self._model = model
         self._objective = objective
+        self._level = level
         self._device = next(model.parameters()).device
         self._trials = Trials(model, batch)
 
@@ -50,20 +55,32 @@ class ModelTrial:
         tried = self._trials.compare([self._way(setting) for setting in settings])
         return {setting: _timing(one) for setting, one in zip(settings, tried, strict=True)}
 
+    def without_determinism(self, setting: Setting) -> tuple[Timing | Failed, Timing | Failed]:
+        """The setting as deterministic as the plan says, and not at all."""
+        ways = [self._way(setting), self._way(setting, level="off")]
+        one, other = self._trials.compare(ways)
+        return _timing(one), _timing(other)
+
     def compile(self, setting: Setting) -> CompiledTiming | Failed:
         """The setting in compiled kernels."""
-        with compiling("on"), deterministic(compiled=True):
+        with compiling("on"), deterministic(self._level, compiled=True):
             way = self._way(setting, CompiledObjective(self._objective))
             first, tried = self._trials.first_and_next(way)
         if tried.failure:
             return Failed(tried.failure)
         return CompiledTiming(tried.seconds.passed, first)
 
-    def _way(self, setting: Setting, objective: Objective | None = None) -> Way:
+    def _way(
+        self,
+        setting: Setting,
+        objective: Objective | None = None,
+        level: Determinism | Literal["the plan's"] = "the plan's",
+    ) -> Way:
+        kernels = partial(_kernels, setting, self._level if level == "the plan's" else level)
         return Way(
             objective or self._objective,
             build_precision(setting.precision, self._model, self._device),
-            partial(_kernels, setting),
+            kernels,
             partial(lay_out, self._model, setting.memory_format),
         )
 
@@ -85,13 +102,14 @@ def build_trial(plan: Plan, prepared: Prepared) -> ModelTrial:
     feed = build_feed(alone, prepared, device)
     loss = build_loss(contract.training.loss, class_rows(prepared), device)
     objective = build_objective(contract, loss)
-    return ModelTrial(model, objective, feed.next_step().micro_batches[0])
+    level: Determinism = settled(contract.resume.determinism)
+    return ModelTrial(model, objective, feed.next_step().micro_batches[0], level)
 
 
 @contextmanager
-def _kernels(setting: Setting) -> Iterator[None]:
+def _kernels(setting: Setting, level: Determinism) -> Iterator[None]:
     products: MatrixProducts = "tf32" if setting.precision == "tf32" else setting.matrix_products
-    with deterministic(), matrix_products(products):
+    with deterministic(level), matrix_products(products):
         yield
 
 

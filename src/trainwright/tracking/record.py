@@ -31,6 +31,8 @@ class RunFacts:
     seeds: Mapping[str, int] = field(default_factory=dict)
     threads: Mapping[str, int] = field(default_factory=dict)
     gpus: Sequence[str] = ()
+    determinism: Mapping[str, Json] = field(default_factory=dict)
+    """How alike repetitions are, and what that costs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,7 @@ class RunRecord:
             "environment": describe_environment(),
             "hardware": describe_hardware(facts.gpus),
             "threads": dict(facts.threads),
+            "determinism": dict(facts.determinism),
             "seeds": dict(facts.seeds),
             "command": command,
             "started": before.get("started", now),

@@ -34,7 +34,7 @@ def test_algorithms_are_deterministic_inside_only() -> None:
     for mode in ("default", "warn"):
         torch.set_deterministic_debug_mode(mode)
         before = torch.get_deterministic_debug_mode()
-        with contextlib.suppress(ZeroDivisionError), deterministic():
+        with contextlib.suppress(ZeroDivisionError), deterministic("bitwise"):
             assert torch.get_deterministic_debug_mode() == 2
             raise ZeroDivisionError
         assert torch.get_deterministic_debug_mode() == before

@@ -18,6 +18,7 @@ from trainwright.planner.compute_trials import (
     Setting,
     Timing,
     measure_compute,
+    measure_determinism,
 )
 from trainwright.planner.estimate import Estimate
 from trainwright.planner.plan import Plan
@@ -45,6 +46,9 @@ class Fake:
     def time(self, settings: Sequence[Setting]) -> Mapping[Setting, Timing | Failed]:
         self.asked = list(settings)
         return {setting: self.speed(setting) for setting in settings}
+
+    def without_determinism(self, setting: Setting) -> tuple[Timing | Failed, Timing | Failed]:
+        return self.speed(setting), speeds()(setting)
 
     def compile(self, setting: Setting) -> CompiledTiming | Failed:
         self.compiles.append(setting)
@@ -213,3 +217,25 @@ def test_nothing_is_chosen_where_nothing_can_be_measured(tmp_path: Path) -> None
     assert "out of memory" in reasons(made)[COMPILE].reason
     json.dumps(made.to_json(), allow_nan=False)
     assert made.contract.training.compute.memory_format == reasons(made)[LAYOUT].value
+
+
+SETTLED = "training.compute={matrix_products: exact, memory_format: contiguous, compile: off}"
+BITWISE = ("resume.determinism=bitwise", "training.mixed_precision=fp32", SETTLED)
+
+
+def test_the_cost_of_determinism_is_told_beside_both_times(tmp_path: Path) -> None:
+    made = measure_determinism(plan(tmp_path, TEXT, *BITWISE), Fake(speeds(scale=0.012)))
+    cost = made.to_json()["determinism_cost"]
+    assert cost["factor"] == pytest.approx(1.2)
+    assert (cost["seconds_of_a_micro_batch"], cost["without"]) == (0.012, 0.01)
+
+
+def test_what_could_not_be_measured_says_why(tmp_path: Path) -> None:
+    fake = Fake(lambda setting: Failed("no such kernel"))
+    made = measure_determinism(plan(tmp_path, TEXT, *BITWISE), fake)
+    assert made.determinism_cost == {"not_measured": "no such kernel"}
+
+
+def test_the_cost_is_no_part_of_the_experiment(tmp_path: Path) -> None:
+    before = plan(tmp_path, TEXT, *BITWISE)
+    assert measure_determinism(before, Fake(speeds())).hash == before.hash

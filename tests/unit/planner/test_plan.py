@@ -125,7 +125,7 @@ def test_what_is_written_stays(tmp_path: Path) -> None:
         "training.checkpointing={save_every_n_steps: 7, rank_by: val_loss, save_every_minutes: 3}",
         "training.early_stopping={metric: val_loss}",
         "training.gradient_accumulation_steps=2",
-        "resume.grace_seconds=60",
+        "resume={grace_seconds: 60, determinism: run_to_run}",
     ]
     made = planned(tmp_path, *written)
     training = made.contract.training
