@@ -37,10 +37,8 @@ def length_of(contract: Contract, feed: Feed) -> Length:
     training = contract.training
     stop = training.stop
     ends = feed.epoch_ends(settled(training.num_epochs))
-    limits: list[StopRule] = []
-    most = ends[-1]
-    if stop.max_steps != "off":
-        most = min(most, stop.max_steps)
+    most = ends[-1] if stop.max_steps == "off" else min(stop.max_steps, ends[-1])
+    limits: list[StopRule] = [StepLimit(most)]
     if stop.max_samples != "off":
         limits.append(SampleLimit(stop.max_samples, f"all {stop.max_samples:,} rows"))
         most = min(most, steps_up_to(feed.step_rows, feed.rows, stop.max_samples))
@@ -49,9 +47,8 @@ def length_of(contract: Contract, feed: Feed) -> Length:
         samples = -(-stop.max_tokens // contract.model.context)
         limits.append(SampleLimit(samples, f"all {stop.max_tokens:,} tokens"))
         most = min(most, steps_up_to(feed.step_rows, feed.rows, samples))
-    most_by_steps = ends[-1] if stop.max_steps == "off" else min(stop.max_steps, ends[-1])
     scheduled = most if stop.schedule_spans == "limits" else ends[-1]
-    return Length(feed.step_rows, ends, most, scheduled, (StepLimit(most_by_steps), *limits))
+    return Length(feed.step_rows, ends, most, scheduled, tuple(limits))
 
 
 def ramped_source(contract: Contract, feed: Feed) -> Source:
