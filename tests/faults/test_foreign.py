@@ -165,6 +165,7 @@ def test_the_weights_of_a_run(tmp_path: Path) -> None:
         )
         first = load_file("first.safetensors")
         assert first.keys() == mine.keys()
+        assert command("weights", "export", "one", "--step", "-1").code == 2
         absent = command("weights", "export", "one", "--step", "999")
         assert absent.code == 2
         assert "trainwright runs checkpoints one" in absent.err

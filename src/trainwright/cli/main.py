@@ -250,8 +250,9 @@ def export_weights(
         Path, typer.Option("-o", "--output", metavar="FILE", help="Where the weights go.")
     ] = Path("model.safetensors"),
     step: Annotated[
-        int, typer.Option(metavar="STEP", help="Of a checkpoint; the run's model if left out.")
-    ] = -1,
+        int | None,
+        typer.Option(metavar="STEP", min=0, help="Of a checkpoint; the run's model if left out."),
+    ] = None,
     runs: Runs = _RUNS,
 ) -> None:
     """Write the weights of a run in the layout of Hugging Face."""

@@ -10,20 +10,24 @@ from trainwright.core.extras import need_torch
 from trainwright.run.evaluate import find_run
 
 
-def export(run: str, runs: Path, step: int, output: Path) -> None:
-    """Write the weights of a run."""
+def export(run: str, runs: Path, step: int | None, output: Path) -> None:
+    """Write the weights of a run: of its model, or of the checkpoint of a step."""
     need_torch("", "the weights of a network")
-    from trainwright.run.weights import export_weights
+    from trainwright.run.weights import export_checkpoint, export_model
 
     check_folder(output)
-    names = export_weights(find_run(run, runs), step, output)
+    folder = find_run(run, runs)
+    if step is None:
+        names = export_model(folder, output)
+    else:
+        names = export_checkpoint(folder, step, output)
     sys.stdout.write(f"{len(names):,} tensors in {output}\n")
 
 
 def convert(source: Path, output: Path) -> None:
     """Write the tensors of a foreign file."""
     need_torch("", "a file of torch")
-    from trainwright.run.weights import convert_foreign
+    from trainwright.checkpoint.foreign import convert_foreign
 
     check_folder(output)
     names = convert_foreign(source, output)

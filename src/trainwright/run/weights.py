@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -9,7 +10,6 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from trainwright.checkpoint.evaluated import evaluated_part
-from trainwright.checkpoint.foreign import convert_foreign
 from trainwright.checkpoint.manifest import read_manifest, read_parts
 from trainwright.checkpoint.names import name_of
 from trainwright.checkpoint.regular_file import read_file
@@ -23,19 +23,27 @@ _WEIGHTS = "network.safetensors"
 _LAYOUT = {"format": "pt"}
 """What the loaders of Hugging Face ask for in the header."""
 
-__all__ = ["convert_foreign", "export_weights"]
 
-
-def export_weights(folder: RunFolder, step: int, output: Path) -> list[str]:
-    """Write the weights of a run as one safetensors file in Hugging Face's layout; their names.
-
-    A `step` takes them from its checkpoint, -1 from the model of the finished run. What is read is
-    verified, and nothing of the run is changed: it may be at work.
+def export_model(folder: RunFolder, output: Path) -> list[str]:
+    """Write the model of a finished run as one safetensors file in Hugging Face's layout; the names
+    of its weights. What is read is verified.
 
     Raises:
         Mistake: there are no such weights. StorageFailed: the output cannot be written.
     """
-    tensors = _of_bundle(folder) if step < 0 else _of_checkpoint(folder, step)
+    return _write(_of_bundle(folder), output)
+
+
+def export_checkpoint(folder: RunFolder, step: int, output: Path) -> list[str]:
+    """The same with the weights of a checkpoint. Nothing of the run is changed: it may be at work.
+
+    Raises:
+        Mistake: there are no such weights. StorageFailed: the output cannot be written.
+    """
+    return _write(_of_checkpoint(folder, step), output)
+
+
+def _write(tensors: Mapping[str, Tensor], output: Path) -> list[str]:
     whole = {name: tensor.contiguous() for name, tensor in tensors.items()}
     write_atomic(output, save(whole, metadata=_LAYOUT))
     return sorted(whole)
