@@ -14,6 +14,9 @@ from trainwright.core.errors import Problem
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _SECRET = re.compile(r"pass|pwd|secret|token|key|sig|credential|auth", re.IGNORECASE)
+_FIRST_WORD = re.compile(r"(?:\s|--[^\n]*(?:\n|\Z)|/\*.*?\*/|\()*(\w*)", re.DOTALL)
+"""Of a query, behind blanks, comments and brackets."""
+_READING = ("select", "with", "values", "table")
 _DATABASES = ("sqlite", "postgresql", "postgres")
 
 
@@ -63,6 +66,17 @@ def query_is_whole(contract: Contract, _written: frozenset[str]) -> Iterator[Pro
                 expected="url and query",
                 fix="write both, for example url: sqlite:///shop.db and query: SELECT * FROM t",
             )
+    first = _FIRST_WORD.match(data.sql.query)
+    word = first.group(1) if first else ""
+    if data.sql.query.strip() and word.lower() not in _READING:
+        # ATTACH makes a file even where a database is opened for reading alone.
+        yield Problem(
+            "a query only reads",
+            path="data.sql.query",
+            found=word or data.sql.query.strip()[:20],
+            expected="a statement that begins with SELECT, WITH, VALUES or TABLE",
+            fix="write SELECT ... FROM ...",
+        )
     scheme = data.sql.url.partition("://")[0]
     if data.sql.url.strip() and scheme not in _DATABASES:
         yield Problem(

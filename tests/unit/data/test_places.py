@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import socket
@@ -20,8 +21,9 @@ import trainwright as tw
 from command import CONTRACT, command, inside, tree, write_project
 from made_data import saved_dataset
 from trainwright.contract.data import TableData
+from trainwright.contract.reading import read_contract
 from trainwright.contract.sources import USUAL, Reading, Sql
-from trainwright.core.errors import DataMistake, MissingExtra, Problem
+from trainwright.core.errors import DataMistake, MissingExtra, Mistake, Problem
 from trainwright.data.cache import Cache
 from trainwright.data.frame_hash import hash_frame
 from trainwright.data.reading import read_table
@@ -62,16 +64,36 @@ def test_a_query_gives_typed_rows(url: str, shop: Path) -> None:
     [
         "INSERT INTO t VALUES (1, 'x')",
         "DROP TABLE t",
-        "ATTACH DATABASE 'new.db' AS n",
+        "SELECT 1; ATTACH DATABASE 'new.db' AS n",
         "SELEC * FROM t",
         "SELECT * FROM nowhere",
     ],
 )
-def test_a_query_only_reads(query: str, shop: Path) -> None:
+def test_a_query_only_reads(query: str, shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(shop)
     before = tree(shop)
     with pytest.raises(DataMistake):
         read_table(TableData(sql=Sql(url="sqlite:///shop.db", query=query), target="y"), shop)
     assert tree(shop) == before
+
+
+@pytest.mark.parametrize("before", ["", "  -- SELECT\n", "/* SELECT */ (", "-- SELECT"])
+@pytest.mark.parametrize("query", ["ATTACH DATABASE 'new.db' AS n", "PRAGMA query_only = OFF"])
+def test_only_what_begins_as_a_query_is_sent(before: str, query: str, tmp_path: Path) -> None:
+    sql = json.dumps({"url": "sqlite:///shop.db", "query": before + query})
+    write_project(tmp_path, CONTRACT.replace("path: rows.csv", f"sql: {sql}"))
+    with pytest.raises(Mistake, match="a query only reads"):
+        read_contract(tmp_path / "small.yaml")
+
+
+@pytest.mark.parametrize("before", ["", "  -- all of them\n", "/* all */ "])
+@pytest.mark.parametrize(
+    "query", ["select 1", "(SELECT 1)", "WITH a AS (SELECT 1) SELECT * FROM a"]
+)
+def test_what_begins_as_a_query_is_sent(before: str, query: str, tmp_path: Path) -> None:
+    sql = json.dumps({"url": "sqlite:///shop.db", "query": before + query})
+    write_project(tmp_path, CONTRACT.replace("path: rows.csv", f"sql: {sql}"))
+    assert read_contract(tmp_path / "small.yaml").contract.data.sql.query == before + query
 
 
 def test_a_database_that_is_not_there_is_not_made(shop: Path) -> None:
