@@ -47,6 +47,7 @@ QUICK: tuple[Check, ...] = (
     ranges.unlikely_values,
     ranges.capped,
     order.stuck,
+    order.frozen,
     order.time_gaps,
     spread.outliers,
     spread.skewed,
@@ -72,6 +73,10 @@ SLOW: tuple[tuple[str, Check], ...] = (
 """Checks that sort, search or fit something, each with what it looks for."""
 
 
+def _standing(data: Examined) -> list[Finding]:
+    return [*order.stuck(data), *order.frozen(data)]
+
+
 CHECK_OF: Mapping[FindingKind, Check] = MappingProxyType(
     {
         "exact_duplicates": duplicates.exact_duplicates,
@@ -87,7 +92,7 @@ CHECK_OF: Mapping[FindingKind, Check] = MappingProxyType(
         "variant_spellings": forms.variant_spellings,
         "unlikely_values": ranges.unlikely_values,
         "capped": ranges.capped,
-        "stuck": order.stuck,
+        "stuck": _standing,
         "time_gaps": order.time_gaps,
         "outliers": spread.outliers,
         "skewed": spread.skewed,

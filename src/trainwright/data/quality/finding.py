@@ -61,7 +61,9 @@ def positions(rows: pl.Series | Iterable[int]) -> tuple[int, ...]:
         rows = rows.arg_true() if rows.dtype == pl.Boolean else rows
         rows = rows.to_numpy()
     numbers = rows if isinstance(rows, np.ndarray) else np.array(list(rows), dtype=np.int64)
-    return tuple(np.unique(numbers).astype(np.int64).tolist())
+    numbers = numbers.astype(np.int64, copy=False)
+    ascending = bool((np.diff(numbers) > 0).all())
+    return tuple((numbers if ascending else np.unique(numbers)).tolist())
 
 
 def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:

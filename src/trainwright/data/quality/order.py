@@ -7,10 +7,13 @@ import polars as pl
 
 from trainwright.data.quality.examined import Examined, Look
 from trainwright.data.quality.finding import Finding
+from trainwright.data.quality.whole_columns import correlations
 
 _DISTINCT = 20
 _LONG = 10
 _TIMES_LONGER = 3.0
+_TOGETHER = 0.95
+_MOVES = 5
 _REGULAR = 0.8
 _FEWEST_MOMENTS = 20
 _HOURS = frozenset({"hr", "hour", "hours"})
@@ -55,6 +58,48 @@ def stuck(data: Examined) -> list[Finding]:
                 (look.name,),
                 "find out whether it was measured then; leave these rows out, or divide by time",
             )
+        )
+    return found
+
+
+def frozen(data: Examined) -> list[Finding]:
+    """Numbers that stay the same for 10 rows and more while the column that they otherwise go with
+    (a correlation beyond 0.95) takes at least 5 different values."""
+    looks = [
+        look
+        for look in data.telling
+        if look.kind == "numeric" and look.values.n_unique() >= _DISTINCT
+    ]
+    if len(looks) < 2 or len(data) < 5 * _LONG:
+        return []
+    related = correlations(data, looks) - np.eye(len(looks))
+    found = []
+    for at, look in enumerate(looks):
+        partner = looks[int(np.argmax(np.abs(related[at])))]
+        if np.abs(related[at]).max() < _TOGETHER:
+            continue
+        lengths = look.values.rle().struct.field("len").to_numpy().astype(np.int64)
+        starts = np.cumsum(lengths) - lengths
+        stretches = [
+            np.arange(starts[i], starts[i] + lengths[i]) for i in np.flatnonzero(lengths >= _LONG)
+        ]
+        moving = [
+            rows
+            for rows in stretches
+            if np.isfinite(look.numbers[rows[0]])
+            and len(np.unique(partner.numbers[rows])) >= _MOVES
+        ]
+        if not moving:
+            continue
+        longest = max(moving, key=len)
+        rows = np.concatenate(moving)
+        text = (
+            f"{look.name!r} stays at {look.numbers[longest[0]]:g} for {len(longest):,} rows from "
+            f"row {data.rows[longest[0]]:,} on, while {partner.name!r}, which it goes with, moves"
+        )
+        fix = "leave these rows out, or let the value count as missing there"
+        found.append(
+            Finding("stuck", "warning", text, len(rows), data.places(rows), (look.name,), fix)
         )
     return found
 

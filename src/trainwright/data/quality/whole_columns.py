@@ -120,11 +120,11 @@ def _linear(data: Examined) -> list[Finding]:
     looks = [look for look in looks if look.values.n_unique() > _FEW_VALUES or len(data) < 100]
     if len(looks) < 2 or len(data) < 50:
         return []
-    correlations = _correlations(data, looks)
+    related = correlations(data, looks)
     found = []
     for (i, one), (j, other) in combinations(list(enumerate(looks)), 2):
-        if abs(correlations[i, j]) > _LINEAR:
-            text = f"correlation {correlations[i, j]:.5f} with {other.name!r}"
+        if abs(related[i, j]) > _LINEAR:
+            text = f"correlation {related[i, j]:.5f} with {other.name!r}"
             found.append(_redundant((one.name, other.name), f"{one.name!r} says the same: {text}"))
     if len(looks) <= _MOST_FOR_PRODUCTS or len(data.features) <= 2 * _MOST_FOR_PRODUCTS:
         numeric = [look for look in data.telling if look.kind == "numeric"][:_MOST_FOR_PRODUCTS]
@@ -132,18 +132,18 @@ def _linear(data: Examined) -> list[Finding]:
     return found
 
 
-def _correlations(data: Examined, looks: list[Look]) -> Floats:
-    """Pearson's, [F, F], over rows; a missing value counts as the column's mean."""
+def correlations(data: Examined, looks: list[Look]) -> Floats:
+    """Pearson's correlations, [F, F], over rows; a missing value counts as the column's mean."""
     values = np.stack([look.numbers for look in looks], axis=1)
     values = values - np.nanmean(values, axis=0)
     values = np.nan_to_num(values / np.maximum(np.nanstd(values, axis=0), 1e-300))
-    correlations: Floats = values.T @ values / len(data)
-    return correlations
+    related: Floats = values.T @ values / len(data)
+    return related
 
 
 def _products(data: Examined, looks: list[Look]) -> list[Finding]:
     found = []
-    alone = _correlations(data, looks) if len(looks) > 2 else np.empty((0, 0))
+    alone = correlations(data, looks) if len(looks) > 2 else np.empty((0, 0))
     for (i, one), (j, other) in combinations(list(enumerate(looks)), 2) if len(looks) > 2 else ():
         product = one.numbers * other.numbers
         spread = float(np.nanstd(product))

@@ -312,6 +312,16 @@ def test_a_sensor_that_stands_still() -> None:
     assert only(order.stuck(made(sensor=values))).rows == tuple(range(100, 140))
 
 
+def test_a_number_that_stands_still_while_its_twin_moves() -> None:
+    random = np.random.default_rng(0)
+    one = np.repeat(np.round(random.normal(size=ROWS // 8), 2), 8)
+    other = one + random.normal(0, 0.05, ROWS)
+    one[160:184] = one[160]
+    finding = only(order.frozen(made(one=one, other=other)))
+    assert (finding.columns, set(finding.rows)) == (("one",), set(range(160, 184)))
+    assert order.frozen(made(one=one)) == []
+
+
 def test_moments_that_are_absent() -> None:
     days = pl.datetime_range(
         pl.datetime(2024, 1, 1), pl.datetime(2025, 3, 31), "1d", time_unit="us", eager=True
