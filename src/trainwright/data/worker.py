@@ -14,6 +14,7 @@ import socket
 import struct
 import sys
 import traceback
+import warnings
 from collections.abc import Iterable, Sequence
 from typing import NoReturn, final
 
@@ -51,7 +52,7 @@ class Worker:
         # No handler of this process may run in the new one before they are reset there.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
-            self.pid = os.fork()
+            self.pid = _fork()
             if self.pid == 0:
                 _run(store, slots, theirs, (*others, self.socket), parent)
         finally:
@@ -71,6 +72,14 @@ class Worker:
         _, status = os.waitpid(self.pid, 0)
         code = os.waitstatus_to_exitcode(status)
         return f"signal {-code} ({signal.Signals(-code).name})" if code < 0 else f"exit code {code}"
+
+
+def _fork() -> int:
+    with warnings.catch_warnings():
+        # From Python 3.12 on a warning where there are threads: the new process needs nothing that
+        # one of them could hold.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return os.fork()
 
 
 def _run(
