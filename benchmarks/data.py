@@ -12,6 +12,7 @@ import json
 import os
 import random
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -30,8 +31,8 @@ from batches.ways import Case
 from page import write_section
 
 DATA = Path(__file__).resolve().parents[1] / "shared" / "data" / "fashion-mnist"
-CASES = ("rows", "tokens", "images", "adult", "resume")
-MOST_FOR_ADULT, MOST_FOR_RESUME = 1.5, 1.2
+CASES = ("rows", "tokens", "images", "adult", "resume", "stream")
+MOST_FOR_ADULT, MOST_FOR_RESUME, MOST_MEGABYTES = 1.5, 1.2, 50
 
 Seconds = Mapping[str, Sequence[float]]
 """Of each way, in each round."""
@@ -129,6 +130,33 @@ def resume_lines(rounds: int) -> list[Line]:
     return lines
 
 
+def streamed(gigabytes: float, folder: Path) -> str:
+    """How far memory rises while generated Parquet becomes a row file and is trained on. Each phase
+    is a process of its own."""
+    script = [sys.executable, str(Path(__file__).with_name("batches") / "streaming.py")]
+    places = ["--folder", str(folder)]
+    path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    run = partial(
+        subprocess.run,
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    made = json.loads(run([*script, *places, "--gigabytes", str(gigabytes)]).stdout)
+    found = json.loads(run([*script, *places, "--rows", str(made["rows"])]).stdout)
+    growth = found["indexing_growth_mb"], found["epoch_growth_mb"]
+    verdict = "met" if max(growth) <= MOST_MEGABYTES else "missed"
+    return (
+        f"Memory: {made['gigabytes']:.1f} GB of generated Parquet, {made['rows']:,} rows. Behind "
+        "the first twentieth of each phase the resident memory of the process, mapped pages "
+        f"included, rose by {growth[0]:.0f} MB while the row file was written "
+        f"({found['indexing_seconds']:.0f} s) and by {growth[1]:.0f} MB over an epoch in random "
+        f"order ({found['epoch_seconds']:.0f} s); the goal of at most {MOST_MEGABYTES} MB is "
+        f"{verdict}."
+    )
+
+
 def table(lines: Sequence[Line]) -> str:
     """Ratios: of batches the time of the others over ours, of the rest ours over the others."""
     shown = [
@@ -148,10 +176,11 @@ def _show(seconds: float) -> str:
     return f"{seconds * 1e6:,.0f} µs" if seconds < 1e-2 else f"{seconds * 1e3:,.0f} ms"
 
 
-def measure(given: argparse.Namespace) -> tuple[list[Line], list[str]]:
-    """The lines of the table, and what the batches are."""
+def measure(given: argparse.Namespace) -> tuple[list[Line], list[str], str]:
+    """The lines of the table, what the batches are, and what was found of memory."""
     lines: list[Line] = []
     about: list[str] = []
+    memory = ""
     with tempfile.TemporaryDirectory() as folder:
         cases: dict[str, Callable[[], Case]] = {
             "rows": ways.rows,
@@ -163,11 +192,13 @@ def measure(given: argparse.Namespace) -> tuple[list[Line], list[str]]:
                 case = cases[name]()
                 about.append(f"{case.name}: {case.what}")
                 lines += batch_lines(case, given.rounds)
-    if "adult" in given.only:
-        lines.append(adult_line(given.rounds))
-    if "resume" in given.only:
-        lines += resume_lines(20 * given.rounds)
-    return lines, about
+        if "adult" in given.only:
+            lines.append(adult_line(given.rounds))
+        if "resume" in given.only:
+            lines += resume_lines(20 * given.rounds)
+        if "stream" in given.only:
+            memory = streamed(given.gigabytes, Path(folder))
+    return lines, about, memory
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -177,21 +208,24 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--write", action="store_true", help="write its section of the page")
     parser.add_argument("--rounds", type=int, default=9, help="rounds that are counted")
     parser.add_argument("--data", type=Path, default=DATA, help="the folder of Fashion-MNIST")
+    parser.add_argument(
+        "--gigabytes", type=float, default=1.0, help="Parquet that is streamed; the figure is 20"
+    )
     parser.add_argument("--only", nargs="+", choices=CASES, default=CASES)
     given = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    lines, about = measure(given)
+    lines, about, memory = measure(given)
     if given.json:
         print(json.dumps({f"{line.case}, {line.beside}": line.ratio for line in lines}))
     else:
-        print(table(lines))
+        print(f"{table(lines)}\n\n{memory}")
     if given.write:
         told = " ".join((__doc__ or "").splitlines()[2:]).strip()
         what = (
             "The ratio of batches is the time of the other way over ours, of preparing and of "
             f"resuming ours over the other. {given.rounds} rounds; {'; '.join(about)}."
         )
-        text = f"{told}\n\n{table(lines)}\n\n{what}"
+        text = f"{told}\n\n{table(lines)}\n\n{what}\n\n{memory}"
         write_section("data", "Batches", text, ("torch", "polars", "scikit-learn"))
 
 

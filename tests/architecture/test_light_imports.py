@@ -34,6 +34,7 @@ NEEDS_TORCH = frozenset(
         "trainwright.data.feed",
         "trainwright.data.landing",
         "trainwright.data.loader",
+        "trainwright.data.row_file",
         "trainwright.data.slots",
         "trainwright.data.worker",
         "trainwright.data.workers",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import json
 import os
 import signal
@@ -115,6 +116,8 @@ def _settle(others: Iterable[socket.socket], parent: int) -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(0)
+    # What the parent left behind must not be taken apart here: it may hold memory of a GPU.
+    gc.freeze()
     # The threads of the parent's pools are not there after a fork.
     torch.set_num_threads(1)
 

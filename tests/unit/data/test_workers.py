@@ -230,14 +230,17 @@ def test_workers_die_with_their_parent(how: signal.Signals) -> None:
     assert all(map(is_gone, pids))
 
 
-def test_the_examples_of_the_page_are_true(tmp_path: Path) -> None:
+def test_the_examples_of_the_page_are_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = PAGE.read_text(encoding="utf-8")
     (contract,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
     (tmp_path / "contract.yaml").write_text(contract)
     read_contract(tmp_path / "contract.yaml")
-    (script,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    (tmp_path / "script.py").write_text(script)
-    runpy.run_path(str(tmp_path / "script.py"))
+    monkeypatch.chdir(tmp_path)
+    scripts = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert len(scripts) == 2
+    for script in scripts:
+        (tmp_path / "script.py").write_text(script)
+        runpy.run_path(str(tmp_path / "script.py"))
 
 
 def test_shared_memory_has_no_name_that_could_stay() -> None:
