@@ -44,6 +44,7 @@ main()
 """The command, with 100 MiB for the loop alone: a step of a whole batch takes twice as much."""
 
 
+@pytest.mark.row("F-32")
 def test_the_training_goes_on_with_smaller_micro_batches(tmp_path: Path) -> None:
     write_project(tmp_path, DEEP + TRAINING, rows=12_000)
     done = subprocess.run(

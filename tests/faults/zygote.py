@@ -91,13 +91,15 @@ class Zygote:
         dies_at: int = 0,
         dies_by: str = "kill",
         notice: str = "",
+        clock_jumps: bool = False,
     ) -> Child:
         """Run `trainwright words...` in `folder`. Steps go to the file `journal`; with
         `write_bytes` a checkpoint is written in blocks of so many; how often each armed point was
         reached goes to the file `count_points`. The page for people is drawn only with `reports`:
         it takes longer than all the rest. The step that begins at the cursor `poison` gives no
         numbers; at the cursor `dies_at` the process dies. While it stands still at a fault
-        point the file `notice` is made."""
+        point the file `notice` is made. With `clock_jumps` every look at the date finds
+        another day, before or behind."""
         log = folder / "output.txt"
         asked = {
             "words": list(words),
@@ -113,6 +115,7 @@ class Zygote:
             "dies_at": dies_at,
             "dies_by": dies_by,
             "notice": notice,
+            "clock_jumps": clock_jumps,
         }
         return Child(int(self._ask({"start": asked})), log)
 
@@ -257,7 +260,7 @@ def _arrange(asked: dict[str, object]) -> None:
     from dataclasses import replace
 
     from trainwright import api
-    from trainwright.checkpoint import commit
+    from trainwright.checkpoint import draft
     from trainwright.core import faultpoints
     from trainwright.run import network
 
@@ -268,11 +271,13 @@ def _arrange(asked: dict[str, object]) -> None:
     if not asked["reports"]:
         api.write_report = lambda folder: folder.report  # type: ignore[assignment]
     if asked["write_bytes"]:
-        commit._CHUNK_BYTES = asked["write_bytes"]  # type: ignore[assignment]
+        draft._CHUNK_BYTES = asked["write_bytes"]  # type: ignore[assignment]
     if asked["dies_at"]:
         _die_at(asked["dies_at"], str(asked["dies_by"]))
     if asked["poison"]:
         _poison(asked["poison"])
+    if asked["clock_jumps"]:
+        _let_the_clock_jump()
     if asked["notice"]:
         _notice_while_still(Path(str(asked["notice"])))
     if asked["journal"]:
@@ -294,6 +299,10 @@ def _die_at(cursor: object, how: str) -> None:
         if feed.samples == cursor:
             if how == "raise":
                 raise RuntimeError("these rows cannot be learned from")
+            if how == "no memory":
+                raise MemoryError
+            if how not in ("kill", "no memory"):
+                _use_up(Path(how))
             os.kill(os.getpid(), signal.SIGKILL)
         return give(feed)
 
@@ -311,6 +320,28 @@ def _notice_while_still(path: Path) -> None:
             time.sleep(seconds)
 
     faultpoints.time = Time  # type: ignore[assignment]
+
+
+def _use_up(group: Path) -> None:
+    """Join a control group with little memory, and take more of it."""
+    (group / "cgroup.procs").write_text(str(os.getpid()))
+    taken = bytearray(512 * 2**20)
+    taken[::4096] = b"x" * len(taken[::4096])
+
+
+def _let_the_clock_jump() -> None:
+    """The date, not the count of seconds that durations are made of."""
+    import random
+    from datetime import UTC, datetime, timedelta
+
+    from trainwright.tracking.clock import SystemClock
+
+    draw = random.Random(os.getpid())
+
+    def now(self: object) -> datetime:
+        return datetime.now(UTC) + timedelta(days=draw.choice((-400, -1, 0, 1, 400)))
+
+    SystemClock.now = now  # type: ignore[assignment,method-assign]
 
 
 def _poison(cursor: object) -> None:

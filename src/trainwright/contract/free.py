@@ -1,7 +1,7 @@
 """Which fields of a contract cannot change a bit of what a run computes.
 
-They may differ when a run goes on, and do not make it another experiment. Everything that is not
-named here is compared: a new field is part of the experiment until somebody shows that it is not.
+They may differ when a run goes on. Everything that is not named here is compared: a new field is
+part of the experiment until somebody shows that it is not.
 """
 
 from __future__ import annotations
@@ -55,15 +55,3 @@ def differences(old: Json, new: Json, path: str = "") -> Iterator[tuple[str, Jso
             yield from differences(old.get(key, "absent"), new.get(key, "absent"), inner)
     elif old != new:
         yield path, old, new
-
-
-def without_free(contract: Json, path: str = "") -> Json:
-    """The fields of a contract that are part of the experiment."""
-    if not isinstance(contract, dict):
-        return contract
-    inner = {key: f"{path}.{key}" if path else key for key in contract}
-    return {
-        key: without_free(value, inner[key])
-        for key, value in contract.items()
-        if not is_free(inner[key])
-    }

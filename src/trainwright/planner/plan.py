@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, final
 
 from trainwright.contract.document import Contract
-from trainwright.contract.free import without_free
 from trainwright.contract.model import Boosting, Linear, Pretrained
 from trainwright.contract.reading import Document, placed
 from trainwright.contract.training import Training
@@ -54,9 +53,9 @@ class Plan:
 
     @property
     def hash(self) -> str:
-        """A SHA-256 over the decided contract, but for what cannot change a bit, and the content of
-        its data files: runs of equal hashes are the same experiment."""
-        contract = without_free(self.contract.model_dump(mode="json"))
+        """A SHA-256 over the decided contract and the content of its data files: runs of equal
+        hashes are the same experiment."""
+        contract = self.contract.model_dump(mode="json")
         return hash_value({"contract": contract, "files": list(self.files)})
 
     @property

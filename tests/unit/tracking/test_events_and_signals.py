@@ -153,6 +153,7 @@ def test_a_broken_line_in_the_middle_is_named(tmp_path: Path) -> None:
         read_signals(path)
 
 
+@pytest.mark.row("F-17")
 def test_a_full_disk_keeps_lines_waiting_and_whole(tmp_path: Path) -> None:
     path = tmp_path / "signals.jsonl"
     recorder = SignalRecorder(path, 1)
@@ -172,6 +173,7 @@ def test_a_full_disk_keeps_lines_waiting_and_whole(tmp_path: Path) -> None:
     assert recorder.lost_steps == 0
 
 
+@pytest.mark.row("F-26")
 def test_the_log_numbers_and_dates_events_over_restarts(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     clock = FakeClock()
@@ -192,6 +194,7 @@ def test_the_log_numbers_and_dates_events_over_restarts(tmp_path: Path) -> None:
     assert events[2]["time"] == "2020-01-01T00:00:00.000Z"
 
 
+@pytest.mark.row("F-17")
 def test_an_observer_that_cannot_record_does_not_stop_the_run() -> None:
     said: list[str] = []
     broken, sound = FullDiskObserver(), RecordingObserver()
