@@ -63,5 +63,20 @@ def packing_has_effect(contract: Contract, written: frozenset[str]) -> Iterator[
         )
 
 
-TOKEN_RULES = (vocabulary_is_whole, packing_has_effect)
+def packing_needs_no_workers(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+    """The targets of packed windows are counted on the host, where the training process makes
+    them; from a worker they would come back from the device, and each step would wait for them."""
+    data = contract.data
+    packed = isinstance(data, TokenData) and data.windows == "packed"
+    if packed and data.num_workers not in ("auto", 0):
+        yield Problem(
+            "packed windows are gathered by the training process",
+            path="data.num_workers",
+            found=str(data.num_workers),
+            expected="0 or auto",
+            fix="remove num_workers",
+        )
+
+
+TOKEN_RULES = (vocabulary_is_whole, packing_has_effect, packing_needs_no_workers)
 """All of them, for the list of rules."""

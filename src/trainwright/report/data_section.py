@@ -200,9 +200,7 @@ def _left_out(
     columns: Sequence[Mapping[str, Json]], facts: Mapping[str, Json], plan: Mapping[str, Json]
 ) -> tuple[LeftOut, ...]:
     ignored = {
-        str(one["name"]): str(one["reason"])
-        for one in columns
-        if one.get("kind") in ("ignored", "text")
+        str(one["name"]): str(one["reason"]) for one in columns if one.get("kind") == "ignored"
     }
     section = (plan.get("contract") or {}).get("data") or {}
     excluded = {str(name): "the contract excludes it" for name in section.get("exclude") or []}

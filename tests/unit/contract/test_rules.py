@@ -232,3 +232,28 @@ def test_all_rules_report_together(tmp_path: Path) -> None:
         "metric.name",
         "training.effective_batch_size",
     ]
+
+
+@pytest.mark.parametrize(
+    ("data", "found"),
+    [
+        ("vocabulary: tokenizer", ["data.tokenizer"]),
+        ("vocabulary: tokenizer, tokenizer: a.json", []),
+        ("tokenizer: a.json", ["data.tokenizer"]),
+        ("vocabulary_size: 300", ["data.vocabulary_size"]),
+        ("vocabulary: bpe, vocabulary_size: 300", []),
+        ("long_documents: cut", ["data.long_documents"]),
+        ("long_documents: cut, windows: packed", []),
+        ("windows: packed, num_workers: 2", ["data.num_workers"]),
+    ],
+)
+def test_rules_of_tokens(tmp_path: Path, data: str, found: list[str]) -> None:
+    text = f"{{kind: tokens, path: a, {data}}}"
+    assert paths(tmp_path, data=text, model="{kind: gpt}") == found
+
+
+def test_attention_within_packed_documents_is_not_inspected(tmp_path: Path) -> None:
+    text = "{kind: tokens, path: a, windows: packed}"
+    tracking = "{inspect: {which: [attention]}}"
+    found = paths(tmp_path, data=text, model="{kind: gpt}", tracking=tracking)
+    assert found == ["tracking.inspect.which"]
