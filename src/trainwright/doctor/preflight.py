@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from trainwright.contract.model import Gpt
 from trainwright.contract.tokens import TokenData
 from trainwright.core.units import show_bytes
+from trainwright.data.audit.audited import Audited, findings_beside
 from trainwright.data.kinds import Raw
 from trainwright.data.packing import pack
 from trainwright.data.prepared import Prepared
@@ -22,11 +24,15 @@ _FEW_TEST_ROWS = 100
 _MUCH_PADDING = 0.1
 
 
-def preflight(decided: Plan, raw: Raw, prepared: Prepared, runs: Path) -> tuple[Finding, ...]:
-    """Everything that was found, the worst first."""
+def preflight(
+    decided: Plan, raw: Raw, prepared: Prepared, audited: Sequence[Audited], runs: Path
+) -> tuple[Finding, ...]:
+    """Everything that was found, the worst first; `audited` is what the leakage audit found."""
+    faults = prepared_faults(decided.contract.data, raw, prepared)
     return worst_first(
         (
-            *prepared_faults(decided.contract.data, raw, prepared),
+            *faults,
+            *findings_beside(audited, faults),
             *_test_rows(prepared),
             *_packing(decided, prepared),
             _disk(decided, runs),

@@ -11,16 +11,18 @@ from trainwright.contract.images import ImageData
 from trainwright.contract.reading import Document, read_contract
 from trainwright.contract.tokens import TokenData
 from trainwright.core.errors import Mistake
+from trainwright.data.audit.audited import Audited, findings_beside
 from trainwright.data.images import RawImages
 from trainwright.data.kinds import prepare, read_data
 from trainwright.data.prepared import Prepared
 from trainwright.data.quality.collect import Effort, find_faults, find_image_faults
 from trainwright.data.quality.examined import Examined
-from trainwright.data.quality.finding import Finding
+from trainwright.data.quality.finding import Finding, worst_first
 from trainwright.data.quality.reading import divided, examine_prepared, examine_table
 from trainwright.data.reading import RawTable
 from trainwright.planner.device import read_device
 from trainwright.planner.plan import plan
+from trainwright.run.auditing import audit_prepared
 from trainwright.run.ready import task_of
 
 Tell = Callable[[str], None]
@@ -50,9 +52,9 @@ def check_contract_data(path: Path, target: str, effort: Effort, tell: Tell) -> 
     match section:
         case TableData():
             data = examine_table(section, document.source.folder)
-            return find_faults(
-                _divided(document, section, data, tell), section.columns, effort, tell
-            )
+            data, audited = _divided(document, section, data, tell)
+            faults = find_faults(data, section.columns, effort, tell)
+            return worst_first((*faults, *findings_beside(audited, faults)))
         case ImageData():
             raw = read_data(section, document.source.folder)
             assert isinstance(raw, RawImages)
@@ -63,14 +65,18 @@ def check_contract_data(path: Path, target: str, effort: Effort, tell: Tell) -> 
             assert_never(section)
 
 
-def _divided(document: Document, section: TableData, data: Examined, tell: Tell) -> Examined:
-    """The rows with their parts; as they are where the data cannot be prepared yet."""
+def _divided(
+    document: Document, section: TableData, data: Examined, tell: Tell
+) -> tuple[Examined, tuple[Audited, ...]]:
+    """The rows with their parts, and the audit of these; as they are, and nothing, where the data
+    cannot be prepared yet."""
     try:
         raw = read_data(section, document.source.folder)
         decided = plan(document, raw.facts, read_device(False)).contract
         prepared: Prepared = prepare(raw, decided.data, task_of(decided), decided.seed)
     except Mistake as mistake:
         tell(f"faults in undivided rows, since they cannot be divided: {mistake.problems[0]}")
-        return data
+        return data, ()
     assert isinstance(raw, RawTable)
-    return divided(data, examine_prepared(raw, prepared, section))
+    audited = audit_prepared(decided, raw, prepared)
+    return divided(data, examine_prepared(raw, prepared, section)), audited

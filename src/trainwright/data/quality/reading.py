@@ -13,6 +13,7 @@ from trainwright.data.prepared import Prepared
 from trainwright.data.quality.examined import Examined, examine, together
 from trainwright.data.quality.keys import columns_of, key_columns
 from trainwright.data.reading import RawTable, name_problems, read_sources
+from trainwright.data.split_file import PART_COLUMN
 from trainwright.data.values import Cleaning
 
 
@@ -44,7 +45,7 @@ def examine_table(section: TableData, folder: Path, *, targeted: bool = True) ->
 def examine_prepared(raw: RawTable, prepared: Prepared, section: TableData) -> Examined:
     """Rows that were read and divided already, with the part of each."""
     data = examine(
-        together(list(raw.frames.values())),
+        together([frame.drop(PART_COLUMN, strict=False) for frame in raw.frames.values()]),
         section.target,
         columns_of(section, raw.frames["train"]),
         Cleaning((), {}),
@@ -54,7 +55,8 @@ def examine_prepared(raw: RawTable, prepared: Prepared, section: TableData) -> E
     start, rows, parts = 0, [], []
     for name in raw.frames:
         code = np.zeros(files[name].rows, dtype=np.int64)
-        for at, part in enumerate((prepared.train, prepared.validation, prepared.test)):
+        # The training rows last: with folds the test part has rows of the others too.
+        for at, part in ((2, prepared.test), (1, prepared.validation), (0, prepared.train)):
             of_this_file = part.name == name or (name == "train" and part.name not in raw.frames)
             if of_this_file:
                 code[part.rows] = at

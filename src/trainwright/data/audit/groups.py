@@ -1,0 +1,157 @@
+"""The same group on both sides: the contract's own, and columns that look like a group."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from trainwright.contract.data import GroupSplit, StratifiedGroupSplit, TimeSplit, split_columns
+from trainwright.data.audit.audited import Audited, Sides, Verdict, evenly
+from trainwright.data.audit.telling import as_numbers, mean_of_all
+from trainwright.data.columns import name_tokens
+from trainwright.data.values import to_labels
+
+GROUP_NAMES = frozenset(
+    {"id", "subject", "patient", "user", "customer", "group", "session", "device", "household"}
+)
+"""Words in a column's name that make it a group key, if its values also repeat like one."""
+
+TELLS = 0.015
+"""The share of the target's variance between groups, from which a column without such a name looks
+like one. Quantities at hand stay below 0.01 (ages of houses); the lecturers of InstEval are at
+0.019."""
+
+LEAK = 0.1
+"""The share of the target's variance between groups, from which rows of one on both sides are a
+leak: so much of the score may be memory."""
+
+_FEWEST_GROUPS, _FEWEST_UNNAMED = 10, 100
+_ROWS_PER_GROUP = 2
+_CROSSING = 0.05
+_VALUES_PER_STRETCH = 5
+_MOST_IN_ONE = 0.25
+_QUANTITY = 0.5
+_GIVES_AWAY = 0.9
+_MOST_ROWS = 50_000
+
+
+def same_groups(sides: Sides) -> list[Audited]:
+    """Groups that have rows on both sides."""
+    split = sides.split
+    if isinstance(split, GroupSplit | StratifiedGroupSplit):
+        share, count = _crossing(sides, split.column)
+        verdict: Verdict = "leak" if count else "clean"
+        message = f"{share:.1%} of the held-out rows have a {split.column!r} that trains too"
+        return [_tested(verdict, share, message, split.column, count)]
+    if isinstance(split, TimeSplit):
+        message = "not looked for: known groups go on in the future, and the score is for that"
+        return [Audited("same groups", "clean", 0.0, message, "group_overlap")]
+    found = [one for name in _candidates(sides) for one in _looked_at(sides, name)]
+    if found:
+        return found
+    message = "no column looks like a group whose rows are on both sides"
+    return [Audited("same groups", "clean", 0.0, message, "group_overlap")]
+
+
+def _candidates(sides: Sides) -> list[str]:
+    """Columns whose values repeat, and are names or whole numbers."""
+    used = {sides.target, *(name for _, name in split_columns(sides.split))}
+    found = []
+    for series in sides.train.get_columns():
+        different = series.drop_nulls().n_unique()
+        fits = _FEWEST_GROUPS <= different <= (len(series) - series.null_count()) / _ROWS_PER_GROUP
+        if series.name not in used and fits and _is_name(series) and _is_even(series):
+            found.append(series.name)
+    return found
+
+
+def _is_name(series: pl.Series) -> bool:
+    if series.dtype == pl.String:
+        return True
+    if not series.dtype.is_numeric():
+        return False
+    numbers = series.drop_nulls()
+    return bool((numbers == numbers.floor()).all())
+
+
+def _is_even(series: pl.Series) -> bool:
+    """Whether no value has a large share of the rows, as the zero of a quantity has."""
+    counts = series.drop_nulls().value_counts()["count"].to_numpy()
+    return bool(counts.max() <= _MOST_IN_ONE * counts.sum())
+
+
+def _looked_at(sides: Sides, name: str) -> list[Audited]:
+    share, count = _crossing(sides, name)
+    if share < _CROSSING:
+        return []
+    rows = evenly(sides.train.height, _MOST_ROWS)
+    named = bool(name_tokens(name) & GROUP_NAMES)
+    groups, told = _told(sides.train[rows], sides, name, named)
+    looks_like_one = groups >= _FEWEST_UNNAMED and TELLS <= told <= _GIVES_AWAY
+    if not named and (not looks_like_one or _is_quantity(sides, name)):
+        return []
+    verdict: Verdict = "leak" if told >= LEAK else "suspicious"
+    message = (
+        f"{share:.1%} of the held-out rows have a {name!r} that trains too, and "
+        f"{max(told, 0.0):.1%} of the target's variance lies between them"
+    )
+    return [_tested(verdict, share, message, name, count)]
+
+
+def _is_quantity(sides: Sides, name: str) -> bool:
+    """Whether the order of a column tells much of the target, which that of names does not."""
+    if not sides.train[name].dtype.is_numeric():
+        return False
+    target = pl.Series(as_numbers(sides.train[sides.target])[:, 0])
+    both = pl.DataFrame({"known": sides.train[name], "target": target}).drop_nulls()
+    ranks = np.stack([both[column].rank("average").to_numpy() for column in both.columns])
+    return abs(float(np.corrcoef(ranks)[0, 1])) > _QUANTITY
+
+
+def _tested(verdict: Verdict, share: float, message: str, name: str, count: int) -> Audited:
+    return Audited(
+        "same groups",
+        verdict,
+        share,
+        message,
+        "group_overlap",
+        count,
+        columns=(name,),
+        fix=f"if the model meets new ones in use: data.split: {{kind: group, column: {name}}}",
+    )
+
+
+def _crossing(sides: Sides, name: str) -> tuple[float, int]:
+    """The share and number of held-out rows whose value trains too."""
+    train, held_out = (to_labels(frame[name]) for frame in (sides.train, sides.held_out))
+    both = held_out.is_in(train.drop_nulls().unique().to_list()) & held_out.is_not_null()
+    count = int(both.sum())
+    return count / max(1, len(held_out)), count
+
+
+def _told(frame: pl.DataFrame, sides: Sides, name: str, named: bool) -> tuple[int, float]:
+    """Groups, and the share of the target's variance that lies between them.
+
+    The intraclass correlation of one way of variance with groups of unlike sizes, (B - W) /
+    (B + (n - 1) W) with the mean squares B between and W within groups, and the mean size n
+    corrected for its spread (Donner 1986, International Statistical Review 54, section 2): groups
+    of few rows give no false share. Of a numeric column without the name of a group, what its order
+    tells is taken off first: the mean of each stretch of it that has about five of its values.
+    """
+    present = frame.filter(frame[name].is_not_null())
+    codes = to_labels(present[name]).rank("dense").cast(pl.Int64).to_numpy() - 1
+    values = as_numbers(present[sides.target])
+    sizes = np.bincount(codes).astype(np.float64)
+    if present[name].dtype.is_numeric() and not named:
+        ranks = present[name].rank("ordinal").cast(pl.Int64).to_numpy() - 1
+        stretches = max(1, len(sizes) // _VALUES_PER_STRETCH)
+        values = values - mean_of_all(ranks * stretches // len(ranks), values)
+    groups, rows = len(sizes), len(codes)
+    if groups < 2 or rows <= groups:
+        return groups, 0.0
+    means = mean_of_all(codes, values)
+    within = float(((values - means) ** 2).sum()) / (rows - groups)
+    between = float(((means - values.mean(axis=0)) ** 2).sum()) / (groups - 1)
+    size = (rows - float((sizes**2).sum()) / rows) / (groups - 1)
+    total = between + (size - 1) * within
+    return groups, (between - within) / total if total > 0 else 0.0

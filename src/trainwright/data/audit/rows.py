@@ -1,0 +1,148 @@
+"""The same row on both sides of the wall: exactly, or but for rounding."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from trainwright.data.audit.audited import Audited, Sides, Verdict, evenly
+from trainwright.data.table import Floats, Integers
+
+LEAK, SUSPICIOUS = 0.01, 0.003
+"""Shares of the held-out rows. From a hundredth on a model that remembers rows gains a point of
+accuracy; honest tables show a thousandth (elec2, whose numbers are coarse: 0.0011)."""
+
+TOLERANCE = 0.002
+"""Numbers of near rows differ by at most so many deviations of their column."""
+
+_COPIES = 0.95
+_FEWEST_NUMBERS = 3
+_FINE = 100
+_MOST_TRAIN, _MOST_HELD_OUT = 200_000, 20_000
+
+
+def same_rows(sides: Sides) -> list[Audited]:
+    """Held-out rows that equal a training row in every feature and the target.
+
+    Rows of few values are equal by chance. Of the training rows whose features another one has too,
+    a share `a` has the target of such a one as well. By chance the same share of the F held-out
+    rows whose features a training row has would: what is beyond a F and three deviations of that is
+    what was copied.
+    """
+    features = [column.name for column in sides.columns]
+    known = _hashes(sides.train, features), _hashes(sides.train, [*features, sides.target])
+    asked = _hashes(sides.held_out, features), _hashes(sides.held_out, [*features, sides.target])
+    alike = np.isin(asked[0], known[0])
+    equal = np.flatnonzero(np.isin(asked[1], known[1]))
+    by_chance = _repeated(known[1]) / max(1, _repeated(known[0]))
+    copied = _copied(len(equal), int(alike.sum()), min(1.0, by_chance))
+    share = copied / max(1, len(alike))
+    message = (
+        f"{len(equal):,} of {len(alike):,} held-out rows equal a training row in every feature and "
+        "the target"
+    )
+    if copied < len(equal):
+        message += f", about {copied:,.0f} more than rows of so few values do by chance"
+    return [
+        Audited(
+            "same rows",
+            _verdict(share),
+            share,
+            message,
+            "exact_duplicates",
+            len(equal),
+            sides.held_out_rows(equal),
+            fix='keep equal rows on one side: data.split: {kind: random, key: "*"}, or drop them',
+        )
+    ]
+
+
+def near_rows(sides: Sides) -> list[Audited]:
+    """Held-out rows that are a training row but for rounding: every number within 0.002 deviations,
+    everything else equal. Needs three columns of more than 100 numbers; else chance makes such
+    pairs."""
+    # Imported here: data that is no table need not wait for it.
+    from scipy.spatial import cKDTree
+
+    fine = [name for name in sides.of_kind("numeric") if sides.train[name].n_unique() > _FINE]
+    if len(fine) < _FEWEST_NUMBERS:
+        message = "not looked for: fewer than three columns of fine numbers"
+        return [Audited("near rows", "clean", 0.0, message, "near_duplicates")]
+    others = [column.name for column in sides.columns if column.name not in fine]
+    others += [sides.target] if sides.is_classes else []
+    train = sides.train[evenly(sides.train.height, _MOST_TRAIN)]
+    asked = evenly(sides.held_out.height, _MOST_HELD_OUT)
+    points = _points(train, sides.held_out[asked], fine, others)
+    near, _ = cKDTree(points[: train.height]).query(
+        points[train.height :], p=np.inf, distance_upper_bound=TOLERANCE
+    )
+    exact = np.isin(
+        sides.held_out[asked].select(fine + others).hash_rows(seed=0).to_numpy(),
+        train.select(fine + others).hash_rows(seed=0).to_numpy(),
+    )
+    found = asked[np.isfinite(near) & ~exact]
+    share = len(found) / max(1, len(asked))
+    message = (
+        f"{len(found):,} of {len(asked):,} held-out rows are a training row but for rounding "
+        f"({share:.2%})"
+    )
+    return [
+        Audited(
+            "near rows",
+            _verdict(share),
+            share,
+            message,
+            "near_duplicates",
+            len(found),
+            sides.held_out_rows(found),
+            fix="divide by what the rows have in common: data.split: {kind: group, column: ...}",
+        )
+    ]
+
+
+def _verdict(share: float) -> Verdict:
+    if share >= LEAK:
+        return "leak"
+    return "suspicious" if share >= SUSPICIOUS else "clean"
+
+
+def _hashes(frame: pl.DataFrame, names: list[str]) -> npt.NDArray[np.uint64]:
+    return frame.select(names).hash_rows(seed=0).to_numpy()
+
+
+def _repeated(hashes: npt.NDArray[np.uint64]) -> int:
+    """Rows that another one equals."""
+    counts = np.unique(hashes, return_counts=True)[1]
+    return int(counts[counts > 1].sum())
+
+
+def _copied(equal: int, alike: int, by_chance: float) -> float:
+    """About how many of the equal rows chance does not explain."""
+    if by_chance > _COPIES:
+        return float(equal)
+    noise = 3 * math.sqrt(alike * by_chance * (1 - by_chance))
+    return max(0.0, (equal - alike * by_chance - noise) / (1 - by_chance))
+
+
+def _points(
+    train: pl.DataFrame, held_out: pl.DataFrame, fine: list[str], others: list[str]
+) -> Floats:
+    """Rows as points: numbers in deviations, and a unit between rows that differ elsewhere."""
+    together = pl.concat([train.select(fine + others), held_out.select(fine + others)])
+    columns = [_scaled(together[name]) for name in fine]
+    if others:
+        blocks: Integers = together.select(others).hash_rows(seed=0).rank("dense").to_numpy()
+        columns.append(blocks.astype(np.float64))
+    return np.stack(columns, axis=1)
+
+
+def _scaled(series: pl.Series) -> Floats:
+    """Values in deviations of their middle 98 %; a missing value is far from every other."""
+    values = series.cast(pl.Float64).fill_null(np.nan).to_numpy()
+    low, high = np.nanquantile(values, (0.01, 0.99))
+    middle = values[(values >= low) & (values <= high)]
+    deviation = float(middle.std()) or float(np.nanstd(values)) or 1.0
+    return np.nan_to_num(values / deviation, nan=-1e6)

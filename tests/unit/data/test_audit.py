@@ -1,0 +1,353 @@
+"""The leakage audit: every planted leak is found and named, and honest tables raise no alarm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date, timedelta
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from real_data import real_data
+from trainwright.contract.data import Features, TableData
+from trainwright.core.files import Json
+from trainwright.data.audit.audit import audit
+from trainwright.data.audit.audited import Audited
+from trainwright.data.audit.telling import told_classes, told_numbers
+from trainwright.data.prepare import prepare_table
+from trainwright.data.reading import read_table
+
+ROWS = 3000
+RANDOM, STRATIFIED = {"kind": "random"}, {"kind": "stratified"}
+TIME = {"kind": "time", "column": "day"}
+
+
+def audited(at: Path, target: str, split: Json, **more: Json) -> tuple[Audited, ...]:
+    features = Features(numeric="none", impute="median")
+    given = {"path": at.name, "target": target, "split": split, **more}
+    section = TableData.model_validate({**given, "features": features})
+    raw = read_table(section, at.parent)
+    task = "classification" if raw.facts.target.kind == "classes" else "regression"
+    return audit(prepare_table(raw, section, task, 0), section)
+
+
+def honest() -> pl.DataFrame:
+    """Houses: numbers, words, an honest date, and a price that follows from some of them."""
+    random = np.random.default_rng(11)
+    size, age = random.gamma(8, 12, ROWS), random.uniform(0, 90, ROWS)
+    town = random.integers(0, 30, ROWS)
+    price = 900 * size - 700 * age + 3000 * town + random.normal(0, 20_000, ROWS)
+    day = np.sort(random.integers(0, 700, ROWS))
+    return pl.DataFrame(
+        {
+            "size": size.round(1),
+            "age": age.round(2),
+            "town": [f"t{i}" for i in town],
+            "plot": random.lognormal(6, 0.4, ROWS).round(1),
+            "day": [date(2020, 1, 1) + timedelta(days=int(one)) for one in day],
+            "price": price.round(2),
+        }
+    )
+
+
+def sold(frame: pl.DataFrame) -> pl.DataFrame:
+    """The same with a class: dear or not."""
+    dear = (frame["price"] > frame["price"].median()).replace_strict({True: "dear", False: "cheap"})
+    return frame.with_columns(kind=dear).drop("price")
+
+
+def shuffled(frame: pl.DataFrame) -> pl.DataFrame:
+    return frame.sample(fraction=1.0, shuffle=True, seed=5)
+
+
+Plant = Callable[[pl.DataFrame], pl.DataFrame]
+
+
+def repeated(frame: pl.DataFrame, share: float = 0.05, noise: float = 0.0) -> pl.DataFrame:
+    again = frame.sample(fraction=share, seed=1)
+    if noise:
+        moved = [pl.col(name) + noise for name in ("size", "age", "plot")]
+        again = again.with_columns(moved)
+    return pl.concat([frame, again])
+
+
+def of_people(frame: pl.DataFrame, name: str, strength: float) -> pl.DataFrame:
+    """Twenty rows a person, whose taste moves the price."""
+    random = np.random.default_rng(2)
+    people = random.permutation(ROWS) % (ROWS // 20)
+    taste = random.normal(0, strength, ROWS // 20)[people] * float(frame["price"].std())  # type: ignore[arg-type]
+    labels = random.permutation(ROWS // 20)[people] * 7 + 1000
+    return frame.with_columns(pl.Series(name, labels), price=pl.col("price") + taste)
+
+
+NUMBERS: dict[str, tuple[Plant, str, str]] = {
+    "copies": (repeated, "same rows", "leak"),
+    "copies with rounding": (lambda f: repeated(f, noise=1e-3), "near rows", "leak"),
+    "persons": (
+        lambda f: of_people(f, "person_id", 1.0).rename({"person_id": "customer"}),
+        "same groups",
+        "leak",
+    ),
+    "persons without a name": (lambda f: of_people(f, "code", 1.0), "same groups", "leak"),
+    "persons who matter little": (
+        lambda f: of_people(f, "customer", 0.05),
+        "same groups",
+        "suspicious",
+    ),
+    "a copy": (lambda f: f.with_columns(a=pl.col("price")), "tells the target", "leak"),
+    "other units": (
+        lambda f: f.with_columns(a=pl.col("price") * 0.92 + 5),
+        "tells the target",
+        "leak",
+    ),
+    "a logarithm": (
+        lambda f: f.with_columns(a=(pl.col("price") + 1e6).log()),
+        "tells the target",
+        "leak",
+    ),
+    "a copy in words": (
+        lambda f: f.with_columns(
+            a=(pl.col("price") / 2500).round().cast(pl.Int64).cast(pl.String) + "k"
+        ),
+        "tells the target",
+        "leak",
+    ),
+    "a wave": (
+        lambda f: f.with_columns(a=(pl.col("price") / 3e5).sin()),
+        "function of the target",
+        "leak",
+    ),
+    "a square": (
+        lambda f: f.with_columns(a=(pl.col("price") - 90_000) ** 2),
+        "function of the target",
+        "leak",
+    ),
+    "a band in words": (
+        lambda f: f.with_columns(a=(pl.col("price") // 60_000).cast(pl.String) + "x"),
+        "function of the target",
+        "leak",
+    ),
+    "a sum": (
+        lambda f: f.with_columns(a=pl.col("price") - 40 * pl.col("plot"), plot=pl.col("plot")),
+        "tells the target",
+        "leak",
+    ),
+    "a noisy copy": (
+        lambda f: f.with_columns(
+            a=pl.col("price") + pl.Series(np.random.default_rng(0).normal(0, 9_000, ROWS))
+        ),
+        "tells the target",
+        "suspicious",
+    ),
+    "hours in a row": (
+        lambda f: f.with_columns(
+            price=pl.Series(np.cumsum(np.random.default_rng(0).normal(size=ROWS))).round(4)
+        ),
+        "future rows",
+        "suspicious",
+    ),
+}
+
+CLASSES: dict[str, tuple[Plant, str, str]] = {
+    "copies": (repeated, "same rows", "leak"),
+    "a copy": (lambda f: f.with_columns(a=pl.col("kind") + "!"), "tells the target", "leak"),
+    "a code": (
+        lambda f: f.with_columns(a=(pl.col("kind") == "dear").cast(pl.Int64) * 3),
+        "tells the target",
+        "leak",
+    ),
+    "a score": (
+        lambda f: f.with_columns(
+            a=(pl.col("kind") == "dear").cast(pl.Float64)
+            + pl.Series(np.random.default_rng(0).uniform(0, 0.9, ROWS))
+        ),
+        "tells the target",
+        "leak",
+    ),
+    "rings": (
+        lambda f: f.with_columns(
+            a=(
+                pl.Series(np.arange(ROWS) % 6) * 2
+                + (pl.col("kind") == "dear").cast(pl.Int64)
+                + pl.Series(np.random.default_rng(0).uniform(0, 0.8, ROWS))
+            )
+        ),
+        "tells the target",
+        "leak",
+    ),
+    "filled for one class": (
+        lambda f: f.with_columns(a=pl.when(pl.col("kind") == "dear").then(1.0)),
+        "tells the target",
+        "leak",
+    ),
+    "a copy with slips": (
+        lambda f: f.with_columns(
+            a=pl.when(pl.Series(np.arange(ROWS) % 14 == 0))
+            .then(pl.lit("dear"))
+            .otherwise(pl.col("kind"))
+        ),
+        "tells the target",
+        "suspicious",
+    ),
+}
+
+
+def worst(found: tuple[Audited, ...]) -> dict[str, str]:
+    order = ("clean", "suspicious", "leak")
+    return {
+        test: max((one.verdict for one in found if one.test == test), key=order.index)
+        for test in dict.fromkeys(one.test for one in found)
+    }
+
+
+@pytest.mark.parametrize("what", NUMBERS)
+def test_a_leak_of_numbers_is_found(tmp_path: Path, what: str) -> None:
+    plant, test, verdict = NUMBERS[what]
+    frame = plant(honest())
+    (frame if what == "hours in a row" else shuffled(frame)).write_csv(tmp_path / "a.csv")
+    found = audited(tmp_path / "a.csv", "price", RANDOM)
+    assert worst(found)[test] == verdict, [one.message for one in found]
+    others = {name: one for name, one in worst(found).items() if name != test}
+    allowed = {"tells the target", "function of the target"}
+    assert all(one == "clean" for name, one in others.items() if name not in allowed), others
+
+
+@pytest.mark.parametrize("what", CLASSES)
+def test_a_leak_of_classes_is_found(tmp_path: Path, what: str) -> None:
+    plant, test, verdict = CLASSES[what]
+    shuffled(plant(sold(honest()))).write_csv(tmp_path / "a.csv")
+    found = worst(audited(tmp_path / "a.csv", "kind", STRATIFIED))
+    assert {name for name, one in found.items() if one != "clean"} == {test}
+    assert found[test] == verdict
+
+
+def test_a_date_that_is_filled_later(tmp_path: Path) -> None:
+    frame = honest().with_columns(paid=pl.col("day") + pl.duration(days=3))
+    frame.write_csv(tmp_path / "a.csv")
+    (late,) = [
+        one for one in audited(tmp_path / "a.csv", "price", TIME) if one.test == "later times"
+    ]
+    assert (late.verdict, late.number, late.columns) == ("leak", 1.0, ("paid",))
+
+
+def test_rows_that_were_not_drawn_at_random_are_told_apart(tmp_path: Path) -> None:
+    frame = honest()
+    big = frame["size"] > frame["size"].quantile(0.8)
+    part = pl.Series(
+        np.where(big, "test", np.where(np.arange(ROWS) % 5 == 0, "validation", "train"))
+    )
+    frame.with_columns(part=part).write_csv(tmp_path / "a.csv")
+    found = audited(tmp_path / "a.csv", "price", {"kind": "column", "column": "part"})
+    (apart,) = [one for one in found if one.test == "different rows"]
+    assert apart.verdict == "suspicious"
+    assert apart.number > 0.75
+    assert apart.columns[0] == "size"
+
+
+def test_files_that_share_a_group_and_the_future(tmp_path: Path) -> None:
+    frame = of_people(honest(), "customer", 1.0)
+    frame[:2000].write_csv(tmp_path / "a.csv")
+    frame[2000:].write_csv(tmp_path / "b.csv")
+    found = audited(
+        tmp_path / "a.csv", "price", RANDOM, path="", train_path="a.csv", test_path="b.csv"
+    )
+    assert worst(found)["same groups"] == "leak"
+
+
+@pytest.mark.parametrize("split", [RANDOM, {"kind": "random", "key": "*"}, TIME])
+def test_an_honest_table_raises_no_alarm(tmp_path: Path, split: Json) -> None:
+    shuffled(honest()).write_csv(tmp_path / "a.csv")
+    found = audited(tmp_path / "a.csv", "price", split)
+    assert {one.verdict for one in found} == {"clean"}, [one.message for one in found]
+    assert len(worst(found)) == 8
+    assert all(np.isfinite(one.number) for one in found)
+
+
+CLEAN: list[tuple[str, str, Json, tuple[str, ...]]] = [
+    ("adult/adult_train.csv", "income", STRATIFIED, ()),
+    ("telco-churn/Telco-Customer-Churn.csv", "Churn", STRATIFIED, ()),
+    ("titanic/titanic_train.csv", "Survived", STRATIFIED, ()),
+    ("penguins/penguins.csv", "species", STRATIFIED, ()),
+    (
+        "bike-sharing/hour.csv",
+        "cnt",
+        {"kind": "time", "column": "dteday"},
+        ("casual", "registered"),
+    ),
+    ("etth1/ETTh1.csv", "OT", {"kind": "time", "column": "date"}, ()),
+    ("insteval-ratings/InstEval.csv", "y", {"kind": "group", "column": "s"}, ()),
+    (
+        "parkinsons-telemonitoring/parkinsons_updrs.csv",
+        "total_UPDRS",
+        {"kind": "group", "column": "subject#"},
+        ("motor_UPDRS",),
+    ),
+]
+
+FAULTY: list[tuple[str, str, Json, tuple[str, ...], dict[str, str]]] = [
+    (
+        "bike-sharing/hour.csv",
+        "cnt",
+        RANDOM,
+        (),
+        {"tells the target": "leak", "future rows": "suspicious"},
+    ),
+    ("elec2/elec.csv", "class", STRATIFIED, (), {"future rows": "suspicious"}),
+    ("etth1/ETTh1.csv", "OT", RANDOM, (), {"future rows": "suspicious"}),
+    (
+        "california-housing/housing.csv",
+        "median_house_value",
+        RANDOM,
+        (),
+        {"future rows": "suspicious"},
+    ),
+    ("insteval-ratings/InstEval.csv", "y", STRATIFIED, (), {"same groups": "suspicious"}),
+    (
+        "parkinsons-telemonitoring/parkinsons_updrs.csv",
+        "total_UPDRS",
+        RANDOM,
+        (),
+        {
+            "function of the target": "leak",
+            "same groups": "leak",
+            "tells the target": "suspicious",
+            "future rows": "suspicious",
+        },
+    ),
+]
+
+
+@pytest.mark.real_data
+@pytest.mark.parametrize("case", CLEAN, ids=lambda case: case[0])
+def test_a_real_table_with_the_right_split_is_clean(
+    case: tuple[str, str, Json, tuple[str, ...]],
+) -> None:
+    path, target, split, exclude = case
+    folder, _, name = path.partition("/")
+    found = audited(real_data(folder) / name, target, split, exclude=exclude)
+    assert {one.verdict for one in found} == {"clean"}, [one.message for one in found]
+
+
+@pytest.mark.real_data
+@pytest.mark.parametrize("case", FAULTY, ids=lambda case: case[0])
+def test_what_a_real_table_with_the_wrong_split_hides_is_found(
+    case: tuple[str, str, Json, tuple[str, ...], dict[str, str]],
+) -> None:
+    path, target, split, exclude, expected = case
+    folder, _, name = path.partition("/")
+    found = worst(audited(real_data(folder) / name, target, split, exclude=exclude))
+    assert {test: one for test, one in found.items() if one != "clean"} == expected
+
+
+def test_what_one_column_tells_of_another() -> None:
+    random = np.random.default_rng(0)
+    x = pl.Series(random.normal(size=2000))
+    noise = pl.Series(random.normal(size=2000))
+    assert told_numbers(x, (x * 3).sin()) > 0.998
+    assert abs(told_numbers(x, noise) + 0.25) < 0.1
+    classes = (x > 0).cast(pl.String)
+    assert told_classes(x, classes) > 0.99
+    assert told_classes(noise, classes) < 0.2
+    assert told_classes(x[:20], classes[:20]) == 0.0
