@@ -22,12 +22,16 @@ app = typer.Typer(
 )
 runs_app = typer.Typer(help="List and show runs.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(runs_app, name="runs")
+cache_app = typer.Typer(
+    help="Files that were read once and are kept.", no_args_is_help=True, rich_markup_mode=None
+)
 weights_app = typer.Typer(
     help="Weights as plain safetensors.", no_args_is_help=True, rich_markup_mode=None
 )
 app.add_typer(weights_app, name="weights")
 data_app = typer.Typer(help="Look at data.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(data_app, name="data")
+data_app.add_typer(cache_app, name="cache")
 
 ContractPath = Annotated[Path, typer.Argument(metavar="CONTRACT", help="The contract's file.")]
 Overrides = Annotated[
@@ -43,18 +47,23 @@ _RUNS = Path("runs")
 
 @app.command()
 def init(
-    data: Annotated[Path, typer.Argument(metavar="DATA", help="The data file to look at.")],
-    target: Annotated[str, typer.Option(metavar="COLUMN", help="The column to predict.")],
+    data: Annotated[
+        str, typer.Argument(metavar="DATA", help="A file, folder, pattern or URL to look at.")
+    ],
+    target: Annotated[str, typer.Option(metavar="COLUMN", help="The column to predict.")] = "",
+    text: Annotated[
+        str, typer.Option(metavar="COLUMN", help="The column whose texts are learned as tokens.")
+    ] = "",
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="FILE", help="Where the contract goes.")
     ] = Path("contract.yaml"),
     force: Annotated[bool, typer.Option(help="Write over a contract that is there.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Look at a data file and write a commented contract for it."""
-    from trainwright.cli.writing import write_contract
+    """Look at data and write a commented contract for it."""
+    from trainwright.cli.writing import Wanted, write_contract
 
-    write_contract(data, target, output, force=force, as_json=as_json)
+    write_contract(Wanted(data, target, text), output, force=force, as_json=as_json)
 
 
 @app.command()
@@ -241,6 +250,27 @@ def check_data(
     from trainwright.cli.quality import check_quality
 
     raise typer.Exit(check_quality(source, target, quick=quick, as_json=as_json))
+
+
+@cache_app.command("list")
+def list_cache(as_json: AsJson = False) -> None:
+    """List what is kept, with its size."""
+    from trainwright.cli.caching import show_cache
+
+    show_cache(as_json=as_json)
+
+
+@cache_app.command("clear")
+def clear_cache(
+    keys: Annotated[
+        list[str], typer.Argument(metavar="KEY...", help="How their keys begin; all if left out.")
+    ] = [],  # noqa: B006  typer reads the default
+    as_json: AsJson = False,
+) -> None:
+    """Remove what is kept. Runs lose nothing: data is read again when it is needed."""
+    from trainwright.cli.caching import clear_kept
+
+    clear_kept(keys, as_json=as_json)
 
 
 @weights_app.command("export")

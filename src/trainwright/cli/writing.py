@@ -6,20 +6,32 @@ import io
 import os
 import shlex
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import final
 
 import polars as pl
 
 from trainwright.cli.showing import show_json
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import write_atomic, write_text
-from trainwright.planner.propose import propose_contract
+from trainwright.planner.first import propose_contract
 from trainwright.run.evaluate import find_run, predict_rows
 
 _STDOUT = Path("-")
 
 
-def write_contract(data: Path, target: str, output: Path, *, force: bool, as_json: bool) -> None:
+@final
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The data that a contract is for, and which of its columns is predicted or learned."""
+
+    data: str
+    target: str
+    text: str
+
+
+def write_contract(wanted: Wanted, output: Path, *, force: bool, as_json: bool) -> None:
     """Write a proposed contract, never over one that is there unless `force`."""
     if output != _STDOUT and output.exists() and not force:
         raise Mistake(
@@ -32,7 +44,7 @@ def write_contract(data: Path, target: str, output: Path, *, force: bool, as_jso
         )
     check_folder(output)
     folder = Path() if output == _STDOUT else output.parent
-    text = propose_contract(data, target, folder)
+    text = propose_contract(wanted.data, wanted.target, folder, text=wanted.text)
     if output == _STDOUT:
         sys.stdout.write(text)
         return

@@ -19,8 +19,14 @@ class TokenData(Feeding):
     kind: Literal["tokens"]
 
     path: str
-    """A text file in UTF-8, or a token file that `write_token_file` made, which is mapped into
-    memory and not read; relative to the contract's folder."""
+    """A text file, a folder of texts (`.txt`, `.md`), a table with a column of texts (see `text`),
+    or a token file that `write_token_file` made. Relative to the contract's folder. The tokens are
+    written once into the cache and then mapped into memory."""
+
+    text: str = ""
+    """The column of a table (JSON Lines, Parquet, CSV and whatever else `data.path` of a table may
+    be) whose values are the documents. Each is followed by the mark U+001E, which is a token of its
+    own, and so is each file of a folder."""
 
     vocabulary: Literal["characters", "bytes", "bpe", "tokenizer"] = "characters"
     """What a token is: a `characters` vocabulary holds those of the training part, and one token

@@ -41,7 +41,7 @@ def parts_of_folder(written: str, folder: Path, path: str) -> list[str]:
     if not names:
         below = sorted(child.name for child in inside if child.is_dir())
         raise DataMistake(_no_parts(written, path, [child.name for child in inside], below))
-    _check_inside(place, [place / name for name in names], written, path)
+    check_inside(place, [place / name for name in names], written, path)
     return [f"{written.rstrip('/')}/{name}" for name in names]
 
 
@@ -69,7 +69,7 @@ def parts_of_pattern(written: str, folder: Path, path: str) -> list[str]:
         if is_pattern(piece):
             break
         base = base / piece
-    _check_inside(base, [folder / name for name in names], written, path)
+    check_inside(base, [folder / name for name in names], written, path)
     return names
 
 
@@ -144,8 +144,9 @@ def _is_data(name: str) -> bool:
     return bool(suffixes) and suffixes[-1] in FORMATS
 
 
-def _check_inside(base: Path, files: list[Path], written: str, path: str) -> None:
-    """A link may lead to any file of the machine: only those below the folder are parts of it."""
+def check_inside(base: Path, files: list[Path], written: str, path: str) -> None:
+    """Raise `DataMistake` for a file that is a link out of `base`: it may lead to any file of the
+    machine, and only those below the folder are parts of it."""
     root = base.resolve()
     leading_out = [file for file in files if not file.resolve().is_relative_to(root)]
     if leading_out:

@@ -24,6 +24,7 @@ from trainwright.data.vocabulary import TextVocabulary, Tokens
 _MAGIC = b"TWTOKENS"
 _MOST_HEADER_BYTES = 2**24
 _ALIGNED = 8
+_BLOCK = 2**24
 
 
 def one_document() -> Integers:
@@ -44,17 +45,22 @@ class EncodedText:
 
 def write_token_file(file: Path, text: EncodedText) -> None:
     """Write tokens with their vocabulary, for texts too large to encode at each start."""
-    about: dict[str, Json] = dict(text.vocabulary.to_json())
+    head = head_of(text.vocabulary, text.documents)
+    write_atomic(file, head + text.tokens.astype("<u2").tobytes())
+
+
+def head_of(vocabulary: TextVocabulary, documents: Integers) -> bytes:
+    """What stands before the tokens."""
+    about: dict[str, Json] = dict(vocabulary.to_json())
     starts = b""
-    if len(text.documents) > 1:
-        about["documents"] = len(text.documents)
-        starts = text.documents.astype("<i8").tobytes()
+    if len(documents) > 1:
+        about["documents"] = len(documents)
+        starts = documents.astype("<i8").tobytes()
     header = json.dumps(about, ensure_ascii=False).encode()
     assert len(header) <= _MOST_HEADER_BYTES
     # What follows begins where its type can be mapped.
     header += b" " * (-(len(_MAGIC) + 4 + len(header)) % _ALIGNED)
-    tokens = text.tokens.astype("<u2").tobytes()
-    write_atomic(file, _MAGIC + struct.pack("<I", len(header)) + header + starts + tokens)
+    return _MAGIC + struct.pack("<I", len(header)) + header + starts
 
 
 def read_token_file(file: Path, written: str = "") -> EncodedText:
@@ -87,9 +93,11 @@ def read_token_file(file: Path, written: str = "") -> EncodedText:
         if not rising or documents[-1] >= length // 2:
             raise _not_whole(name, "its documents do not follow each other")
     tokens = np.memmap(file, dtype="<u2", mode="r", offset=offset + held)
-    highest = int(tokens.max())
+    highest = max(int(tokens[at : at + _BLOCK].max()) for at in range(0, len(tokens), _BLOCK))
     if highest >= vocabulary.size:
         raise _not_whole(name, f"token {highest} of a vocabulary of {vocabulary.size}")
+    # Mapped anew: what was looked at counts as memory of this process as long as it is mapped.
+    tokens = np.memmap(file, dtype="<u2", mode="r", offset=offset + held)
     return EncodedText(tokens, vocabulary, documents)
 
 

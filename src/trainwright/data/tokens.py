@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import assert_never, final
 
@@ -14,7 +14,7 @@ from trainwright.contract.tokens import TokenData
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.files import Json
 from trainwright.core.hashing import hash_bytes, hash_file, hash_value
-from trainwright.data.local import read_bytes
+from trainwright.data.documents import END, Documents, find_documents
 from trainwright.data.prepared import Prepared
 from trainwright.data.reading import DataFacts
 from trainwright.data.sources import FileVersion
@@ -24,6 +24,7 @@ from trainwright.data.table import Integers, Part, PartName, TokenInputs
 from trainwright.data.target import NextToken
 from trainwright.data.target_column import TargetFacts
 from trainwright.data.token_file import EncodedText, is_token_file, read_token_file
+from trainwright.data.token_stream import count_tokens, keep_tokens
 from trainwright.data.vocabulary import TextVocabulary, Tokens, fit_characters
 
 STRETCH = 256
@@ -55,17 +56,22 @@ def read_tokens(section: TokenData, folder: Path) -> RawTokens:
         MissingExtra: the vocabulary needs a library that is not installed.
     """
     file = folder / section.path
+    notes: tuple[str, ...] = ()
     if is_token_file(file):
         encoded = read_token_file(file, section.path)
         length = len(encoded.tokens)
-        version = FileVersion(section.path, hash_file(file), file.stat().st_size, length)
+        files: tuple[FileVersion, ...] = (
+            FileVersion(section.path, hash_file(file), file.stat().st_size, length),
+        )
         stops = np.append(encoded.documents[1:], length)
         ends = _at_ends(part_ends(length, section), stops)
     else:
-        data = read_bytes(file, section.path, "data.path")
-        encoded, ends = _encoded(_decoded(data, section.path), section, folder)
+        documents = find_documents(section, folder)
+        encoded, ends = _encoded_documents(documents, section, folder)
+        files, notes = documents.files, documents.notes
         length = len(encoded.tokens)
-        version = FileVersion(section.path, hash_bytes(data), len(data), length)
+        if len(files) == 1:
+            files = (replace(files[0], rows=length),)
     _check_length(ends)
     _check_documents(encoded, section)
     starts = encoded.documents[encoded.documents < ends["train"]]
@@ -74,12 +80,12 @@ def read_tokens(section: TokenData, folder: Path) -> RawTokens:
         rows=length,
         columns=(),
         target=TargetFacts("tokens", {}, 0, missing=0),
-        files=(version,),
+        files=files,
         given=frozenset(),
         part_rows={str(part): size for part, size in _sizes(ends).items()},
         documents=tuple(lengths.tolist()),
     )
-    return RawTokens(encoded, ends, facts)
+    return RawTokens(encoded, ends, facts, notes)
 
 
 def prepare_tokens(raw: RawTokens, section: TokenData) -> Prepared:
@@ -122,15 +128,28 @@ def _documents_of_version(text: EncodedText, section: TokenData) -> dict[str, Js
     return {"documents": starts, "windows": section.windows, "long": section.long_documents}
 
 
+def _encoded_documents(
+    documents: Documents, section: TokenData, folder: Path
+) -> tuple[EncodedText, dict[PartName, int]]:
+    """The tokens of documents and where the parts end in them; mapped, if no token has anything to
+    do with its neighbours."""
+    divided = section.separator and not documents.several
+    if section.vocabulary not in ("characters", "bytes") or divided:
+        mark = END if documents.several else section.separator
+        text = "".join(documents.blocks())
+        return _encoded(text, section.model_copy(update={"separator": mark}), folder)
+    counted = count_tokens(documents, section.vocabulary)
+    ends = _at_ends(part_ends(counted.length, section), counted.stops)
+    _check_length(ends)
+    vocabulary = counted.vocabulary(section.vocabulary, ends["train"])
+    return keep_tokens(documents, vocabulary, counted, section, folder), ends
+
+
 def _encoded(
     text: str, section: TokenData, folder: Path
 ) -> tuple[EncodedText, dict[PartName, int]]:
     """The tokens of a text and where its parts end in them. No token reaches from one document, or
     one part, into another."""
-    if section.vocabulary == "bytes" and not section.separator:
-        vocabulary = TextVocabulary("bytes")
-        tokens = vocabulary.encode(text)
-        return EncodedText(tokens, vocabulary), part_ends(len(tokens), section)
     stops = _document_stops(text, section.separator)
     ends = _at_ends(part_ends(len(text), section), stops)
     _check_length(ends)

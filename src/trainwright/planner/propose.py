@@ -6,16 +6,13 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from os.path import relpath
-from pathlib import Path
 from typing import final
 
 import polars as pl
 
-from trainwright.contract.data import TableData
 from trainwright.data.columns import ColumnType, name_tokens
 from trainwright.data.leakage import find_leaks, find_suspicions
-from trainwright.data.reading import RawTable, read_table
+from trainwright.data.reading import RawTable
 from trainwright.data.wording import some
 
 GROUP_NAMES = frozenset(
@@ -41,27 +38,25 @@ class _Chosen:
     reason: str
 
 
-def propose_contract(data_path: Path, target: str, contract_folder: Path, schema: str = "") -> str:
-    """Read a file with the default settings and propose a contract for it, which is to be written
-    into `contract_folder`.
+@final
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What stands in a contract beside what is proposed: the path of a JSON `schema` for editors,
+    and the lines under `data` that say how its files were read."""
 
-    Raises:
-        DataMistake: the file cannot be trained on as it is.
-    """
-    absolute = data_path.resolve()
-    raw = read_table(TableData(path=absolute.name, target=target), absolute.parent)
-    written = Path(relpath(absolute, contract_folder.resolve())).as_posix()
-    return propose(raw, written, target, schema)
+    schema: str = ""
+    reading: tuple[str, ...] = ()
 
 
-def propose(raw: RawTable, path: str, target: str, schema: str = "") -> str:
-    """The text of a contract for data that was read with default settings.
+USUAL = Settings()
 
-    `path` is what the contract calls the file; `schema` is the path of a JSON schema for editors.
-    """
+
+def propose(raw: RawTable, path: str, target: str, settings: Settings = USUAL) -> str:
+    """The text of a contract for data that was read; `path` is what the contract calls the file."""
     frame = raw.frames["train"]
     split, key = _split(raw, frame)
     excluded = _excluded(raw, frame, target, key)
+    schema = settings.schema
     lines = [f"# yaml-language-server: $schema={schema}"] if schema else []
     size = f"{raw.facts.rows:,} rows, {len(raw.columns) + 1} columns"
     about = f"proposed from {_comment(path)}: {size}"
@@ -69,8 +64,9 @@ def propose(raw: RawTable, path: str, target: str, schema: str = "") -> str:
         f"# What a model for {_comment(target)} must prove, {about}.",
         f"task: {_task(raw)}",
         "data:",
-        f"  path: {_scalar(path)}",
-        f"  target: {_scalar(target)}",
+        f"  path: {scalar(path)}",
+        f"  target: {scalar(target)}",
+        *settings.reading,
     ]
     if len(raw.facts.target.classes) == 2:
         lines.append("  " + _line("positive", _positive(raw.facts.target.classes)))
@@ -97,7 +93,7 @@ def _slice_lines(raw: RawTable, excluded: Mapping[str, str], key: str) -> list[s
     for column in raw.columns:
         few = column.kind == "categorical" and 2 <= column.distinct <= _MOST_SLICES
         if few and column.name not in excluded and column.name != key:
-            example = f"# slices: [{{column: {_scalar(column.name)}}}]"
+            example = f"# slices: [{{column: {scalar(column.name)}}}]"
             return [f"{example}  # judges each of its {column.distinct} values on its own"]
     return []
 
@@ -119,9 +115,9 @@ def _counts(classes: Mapping[str, int]) -> list[tuple[str, int]]:
 def _positive(classes: Mapping[str, int]) -> _Chosen:
     named = [name for name in classes if name.lower() in POSITIVE_NAMES]
     if len(named) == 1:
-        return _Chosen(_scalar(named[0]), "the class to find, by its name")
+        return _Chosen(scalar(named[0]), "the class to find, by its name")
     rarer = _counts(classes)[-1][0]
-    return _Chosen(_scalar(rarer), "the rarer class")
+    return _Chosen(scalar(rarer), "the rarer class")
 
 
 def _metric(raw: RawTable) -> _Chosen:
@@ -147,10 +143,10 @@ def _split(raw: RawTable, frame: pl.DataFrame) -> tuple[_Chosen, str]:
             reason = (
                 f"{column.distinct} groups of {rows:.0f} rows: a group's rows resemble each other"
             )
-            return _Chosen(f"{{kind: group, column: {_scalar(column.name)}}}", reason), column.name
+            return _Chosen(f"{{kind: group, column: {scalar(column.name)}}}", reason), column.name
     for column in raw.columns:
         if column.kind == "datetime" and _is_sorted(frame[column.name]):
-            text = f"{{kind: time, column: {_scalar(column.name)}}}"
+            text = f"{{kind: time, column: {scalar(column.name)}}}"
             return _Chosen(
                 text, "the file is sorted by this date: the test is the future"
             ), column.name
@@ -199,7 +195,7 @@ def _excluded(raw: RawTable, frame: pl.DataFrame, target: str, key: str) -> dict
 def _exclude_lines(excluded: Mapping[str, str]) -> list[str]:
     if not excluded:
         return []
-    names = [f"    - {_scalar(name)}  # {_comment(reason)}" for name, reason in excluded.items()]
+    names = [f"    - {scalar(name)}  # {_comment(reason)}" for name, reason in excluded.items()]
     return ["  exclude:", *names]
 
 
@@ -207,7 +203,7 @@ def _line(key: str, chosen: _Chosen) -> str:
     return f"{key}: {chosen.yaml}  # {_comment(chosen.reason)}"
 
 
-def _scalar(text: str) -> str:
+def scalar(text: str) -> str:
     """A YAML string: plain where no reader can mistake it, else in double quotes."""
     if _PLAIN.fullmatch(text) and text.lower() not in _RESERVED:
         return text

@@ -29,6 +29,8 @@ VERBS = [
     ["runs", "checkpoints"],
     ["runs", "pin"],
     ["runs", "unpin"],
+    ["data", "cache", "list"],
+    ["data", "cache", "clear"],
 ]
 RESULT = ["baselines", "clauses", "metrics", "report", "run", "slices", "verdict", "warnings"]
 CLAUSE = ["high", "low", "metric", "name", "slice", "status", "target", "value"]
@@ -390,3 +392,35 @@ def test_a_terminal_without_unicode() -> None:
     )
     assert done.returncode in (0, 3), done.stderr
     assert b"Traceback" not in done.stderr
+
+
+# data cache
+
+
+def test_the_cache_is_listed_and_cleared(
+    fresh: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRAINWRIGHT_CACHE", str(tmp_path / "kept"))
+    assert "0 B" in command("data", "cache", "list").out
+    assert not (tmp_path / "kept").exists()
+    assert command("check", "small.yaml").code == 0
+    listed = json.loads(command("data", "cache", "list", "--json").out)
+    (entry,) = listed["entries"]
+    assert sorted(entry) == ["kept", "key", "name", "size_bytes"]
+    assert entry["name"] == "rows.csv"
+    assert entry["key"][:12] in command("data", "cache", "list").out
+    for key in ("", "zz"):
+        assert command("data", "cache", "clear", key).code == 2
+    removed = json.loads(command("data", "cache", "clear", entry["key"][:6], "--json").out)
+    assert removed["removed"] == [entry]
+    assert command("check", "small.yaml").code == 0
+    assert "1 of 1" in command("data", "cache", "clear").out
+    assert json.loads(command("data", "cache", "list", "--json").out)["entries"] == []
+
+
+def test_init_asks_which_column(fresh: Path) -> None:
+    ran = command("init", "rows.csv", "-o", "asked.yaml")
+    assert ran.code == 2
+    assert "bought" in ran.err
+    assert "--text COLUMN" in ran.err
+    assert not Path("asked.yaml").exists()

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 from made_data import make_text
@@ -11,6 +13,7 @@ from trainwright.core.errors import DataMistake, Mistake
 from trainwright.data.table import TokenInputs
 from trainwright.data.token_file import EncodedText, read_token_file, write_token_file
 from trainwright.data.tokens import (
+    part_ends,
     prepare_tokens,
     read_tokens,
 )
@@ -135,3 +138,95 @@ def test_an_epoch_shows_each_token_at_most_once_at_changing_places() -> None:
     assert feed.next_step().targets == 32
     with pytest.raises(Mistake, match="shorter than two windows"):
         WindowStore(inputs, 300, device=torch.device("cpu"))
+
+
+# Documents
+
+
+DOCUMENTS = ["One fish, two fish.\n" * 20, "Red fish, blue fish.\n" * 20, "Zürich? Ça va.\n" * 20]
+
+
+def written(folder: Path, kind: str) -> TokenData:
+    """Three documents as files of a folder or as a column of a table."""
+    match kind:
+        case "folder":
+            (folder / "texts" / "deep").mkdir(parents=True)
+            for name, text in zip(("a.txt", "b.md", "deep/c.txt"), DOCUMENTS, strict=True):
+                (folder / "texts" / name).write_text(text)
+            (folder / "texts" / "picture.png").write_bytes(b"\x89PNG")
+            return TokenData(kind="tokens", path="texts")
+        case "parquet":
+            frame = pl.DataFrame({"n": range(4), "body": [DOCUMENTS[0], None, *DOCUMENTS[1:]]})
+            frame.write_parquet(folder / "texts.parquet")
+            return TokenData(kind="tokens", path="texts.parquet", text="body")
+        case _:
+            lines = [json.dumps({"body": text}) for text in DOCUMENTS]
+            (folder / "texts.jsonl").write_text("\n".join(lines))
+            return TokenData(kind="tokens", path="texts.jsonl", text="body")
+
+
+@pytest.mark.parametrize("vocabulary", ["characters", "bytes"])
+@pytest.mark.parametrize("kind", ["folder", "parquet", "jsonl"])
+def test_documents_follow_each_other_with_a_mark_between(
+    kind: str, vocabulary: str, tmp_path: Path
+) -> None:
+    section = written(tmp_path, kind).model_copy(
+        update={"vocabulary": vocabulary, "validation": 0.35, "test": 0.25}
+    )
+    raw = read_tokens(section, tmp_path)
+    assert isinstance(raw.text.tokens, np.memmap)
+    whole = "".join(text + "\x1e" for text in DOCUMENTS)
+    expected = whole if vocabulary == "characters" else whole.encode()
+    assert raw.facts.rows == len(expected) == len(raw.text.tokens)
+    ends = np.cumsum(
+        [
+            len(text + "x" if vocabulary == "characters" else (text + "x").encode())
+            for text in DOCUMENTS
+        ]
+    )
+    assert raw.text.documents.tolist() == [0, *ends[:-1]]
+    decoded = raw.text.vocabulary.decode(raw.text.tokens)
+    known = raw.text.vocabulary.symbols
+    if vocabulary == "bytes":
+        assert decoded == whole
+    else:
+        assert decoded == "".join(mark if mark in known else "\ufffd" for mark in whole)
+        # What only the later documents hold is not in a vocabulary that was fitted before it.
+        assert set(known) == set(whole[: raw.ends["train"]])
+    assert raw.notes == (("1 rows without a text left out",) if kind == "parquet" else ())
+
+
+def test_a_text_gives_the_tokens_it_always_gave(tmp_path: Path) -> None:
+    text = "".join(chr(0x20 + (7 * at + at // 50) % 90) for at in range(5000)) + "é" * 300
+    (tmp_path / "t.txt").write_text(text)
+    section = TokenData(kind="tokens", path="t.txt")
+    raw = read_tokens(section, tmp_path)
+    vocabulary = fit_characters(text[: part_ends(len(text), section)["train"]])
+    assert raw.text.vocabulary == vocabulary
+    assert raw.text.tokens.tolist() == vocabulary.encode(text).tolist()
+    prepare_tokens(raw, section)
+
+
+def test_what_documents_refuse(tmp_path: Path) -> None:
+    section = written(tmp_path, "jsonl")
+    for update, said in (
+        ({"text": "bdy"}, "did you mean 'body'"),
+        ({"path": "nowhere.jsonl"}, "no such file"),
+        ({"path": "empty", "text": ""}, "no texts"),
+    ):
+        (tmp_path / "empty").mkdir(exist_ok=True)
+        with pytest.raises(DataMistake) as caught:
+            read_tokens(section.model_copy(update=update), tmp_path)
+        assert said in str(caught.value)
+    (tmp_path / "texts.jsonl").write_text(json.dumps({"body": "a\x1eb" * 400}))
+    with pytest.raises(DataMistake, match="mark that stands between"):
+        read_tokens(section, tmp_path)
+
+
+@pytest.mark.row("F-47")
+def test_a_link_out_of_a_folder_of_texts(tmp_path: Path) -> None:
+    (tmp_path / "secret.txt").write_text("secret")
+    section = written(tmp_path, "folder")
+    (tmp_path / "texts" / "d.txt").symlink_to(tmp_path / "secret.txt")
+    with pytest.raises(DataMistake, match="leads out of the folder"):
+        read_tokens(section, tmp_path)

@@ -14,13 +14,14 @@ from trainwright.contract.data import GroupSplit, StratifiedSplit, TableData, Ti
 from trainwright.contract.document import Contract
 from trainwright.contract.reading import read_contract
 from trainwright.data.reading import read_table
-from trainwright.planner.propose import propose, propose_contract
+from trainwright.planner.first import propose_contract
+from trainwright.planner.propose import Settings, propose
 
 GENERATOR = np.random.default_rng(0)
 
 
 def proposed(folder: Path, data: Path, target: str) -> tuple[Contract, str]:
-    text = propose_contract(data, target, folder)
+    text = propose_contract(str(data), target, folder)
     (folder / "contract.yaml").write_text(text)
     return read_contract(folder / "contract.yaml").contract, text
 
@@ -179,6 +180,6 @@ def test_a_schema_is_named_on_the_first_line(tmp_path: Path) -> None:
     frame = pl.DataFrame({"x": GENERATOR.normal(size=60), "y": labels(60, 0.3)})
     frame.write_csv(tmp_path / "rows.csv")
     raw = read_table(TableData(path="rows.csv", target="y"), tmp_path)
-    text = propose(raw, "rows.csv", "y", schema="schema.json")
+    text = propose(raw, "rows.csv", "y", Settings("schema.json"))
     assert text.startswith("# yaml-language-server: $schema=schema.json\n")
     assert "$schema" not in propose(raw, "rows.csv", "y")
