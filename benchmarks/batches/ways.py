@@ -16,6 +16,7 @@ from trainwright.contract.images import Augment
 from trainwright.data.augment import ImageStore
 from trainwright.data.feed import Feed
 from trainwright.data.idx import read_idx
+from trainwright.data.pixel_rows import ResidentPixels
 from trainwright.data.store import Batch, TensorStore, WindowStore
 from trainwright.data.table import TokenInputs
 
@@ -141,7 +142,7 @@ def images(data: Path) -> Case:
         for name, dimensions in (("images-idx3", 3), ("labels-idx1", 1))
     ]
     pixels, labels = read[0][:IMAGES, None], read[1][:IMAGES].long()
-    store = ImageStore(pixels, labels, Augment(flip=True, crop=PADDING), seed=0)
+    store = ImageStore(ResidentPixels(pixels), labels, Augment(flip=True, crop=PADDING), seed=0)
     loader = DataLoader(Changed(pixels, labels), IMAGE_BATCH, shuffle=True)
     return Case(
         "changed images",

@@ -14,7 +14,7 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
-IMPORT_NAMES = {"ruamel-yaml": "ruamel", "scikit-learn": "sklearn"}
+IMPORT_NAMES = {"pillow": "PIL", "ruamel-yaml": "ruamel", "scikit-learn": "sklearn"}
 """Where a package is not imported under its own name."""
 
 ONLY_TESTING = {"hypothesis", "pytest"}

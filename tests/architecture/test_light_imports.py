@@ -39,6 +39,7 @@ NEEDS_TORCH = frozenset(
         "trainwright.data.worker",
         "trainwright.data.workers",
         "trainwright.data.packed_store",
+        "trainwright.data.pixel_rows",
         "trainwright.data.short_windows",
         "trainwright.data.store",
         "trainwright.model.attention",

@@ -105,7 +105,7 @@ def _resnet(outputs: int) -> ScorerCase:
     shape = ImageShape((1, 8, 8), (127.0,), (70.0,), outputs)
     target = Classes("label", tuple(f"class {code}" for code in range(outputs)), 0)
     scorer = NetworkScorer(section, shape, target, build_network(section, shape))
-    return ScorerCase(scorer, ImageInputs(pixels), outputs, read_network)
+    return ScorerCase(scorer, ImageInputs.of(pixels), outputs, read_network)
 
 
 CASES = [

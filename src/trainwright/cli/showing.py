@@ -19,6 +19,7 @@ from trainwright.contract.images import ImageData
 from trainwright.contract.tokens import TokenData
 from trainwright.core.files import Json, read_json, to_json
 from trainwright.core.units import show_number, show_seconds
+from trainwright.data.pictures.opening import holds_idx
 from trainwright.evaluation.intervals import Interval
 from trainwright.run.evaluate import find_run, read_planned
 from trainwright.run.judged import read_judged
@@ -70,7 +71,8 @@ def commands_after_training(contract: Path, result: Result, runs: Path) -> list[
         case TableData():
             rows = contract.parent / (data.test_path or data.path or data.train_path)
         case ImageData():
-            rows = contract.parent / data.path / "t10k-images-idx3-ubyte.gz"
+            at = contract.parent / (data.test_path or data.path)
+            rows = at / "t10k-images-idx3-ubyte.gz" if holds_idx(at) else at
         case TokenData():
             # A text has no rows to predict.
             return [listing]

@@ -7,9 +7,12 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from trainwright.contract.feeding import Feeding
-from trainwright.contract.section import Fraction, NonNegative, Section
+from trainwright.contract.section import Count, Fraction, NonNegative, Section
 
 Pixels = Annotated[int, Field(ge=0)]
+
+MOST_PIXELS = 178_956_970
+"""Above this Pillow itself refuses an image: its header alone claims a gigabyte."""
 
 
 class Augment(Section):
@@ -41,20 +44,103 @@ class Augment(Section):
         return bool(self.flip or self.crop or self.cutout or self.mixup or self.cutmix)
 
 
+class Decoding(Section):
+    """How the files of images become arrays of one size. It is done once: the arrays are kept in a
+    cache, as bytes that all processes map into memory.
+
+    The content of a file says its format, not its name. EXIF orientation is applied. A palette
+    becomes its colours, CMYK becomes RGB, transparent pixels are laid over white (drawings on
+    transparent ground are mostly black), 16 bits become 8 (divided by 257), and grey is the luma of
+    ITU-R BT.601 (0.299 R + 0.587 G + 0.114 B). Images of floating-point numbers are refused: nobody
+    says what their white is.
+    """
+
+    size: Literal["as_is"] | tuple[Count, Count] = "as_is"
+    """Height and width in pixels that every image is brought to. `as_is`: they are of one size
+    already, and another one is refused."""
+
+    channels: Literal["rgb", "grey"] = "rgb"
+    """Three channels or one. Grey images become three equal channels under `rgb`."""
+
+    fit: Literal["stretch", "crop", "pad"] = "stretch"
+    """What happens to an image of another shape than `size`: `stretch` gives up its proportions,
+    `crop` its border, `pad` adds a black one."""
+
+    filter: Literal["box", "bilinear", "bicubic", "lanczos", "nearest"] = "bilinear"
+    """How pixels are made of others when the size changes. All but `nearest` widen with the factor
+    when an image is made smaller, so that nothing aliases."""
+
+    most_pixels: Annotated[int, Field(ge=1, le=MOST_PIXELS)] = 50_000_000
+    """An image whose header claims more pixels counts as corrupt and is not unpacked: a file of a
+    few kilobytes may claim gigabytes."""
+
+    corrupt: Literal["fail", "drop"] = "fail"
+    """What happens to images that cannot be read (cut off, empty, no image, animated, too large):
+    `fail` stops and names them, `drop` leaves them out and counts them. Paths that lead out of
+    their folder, links and devices always stop."""
+
+    cache: str = "auto"
+    """The folder of the arrays: a folder, `auto` ($TRAINWRIGHT_CACHE, else
+    $XDG_CACHE_HOME/trainwright, else ~/.cache/trainwright), or `off`, which decodes them anew each
+    time."""
+
+
+class ImageFields(Section):
+    """Where image, label and group of a row stand: the columns of a table, the extensions of the
+    members of a tar shard (`jpg`, `cls`) or the keys of their `.json`, or the features of a
+    TFRecord. A folder of images has none of them."""
+
+    image: str = "image"
+    """The image: its path in a table, or the bytes of its file. In a tar shard any member with the
+    extension of an image."""
+
+    label: str = "label"
+    """The class. In a tar shard the member `.cls` where there is one, else this key of the
+    `.json`."""
+
+    group: str = ""
+    """Images of one group (a patient, a camera, a street) fall on the same side of the split; empty
+    where each image stands for itself."""
+
+    root: str = ""
+    """The folder that image paths of a table start from, and must not lead out of; relative to the
+    contract's folder. Empty: the table's own folder."""
+
+
 class ImageData(Feeding):
-    """Images of one size with a label each, in the files of the MNIST family."""
+    """Images of one size with a label each."""
 
     kind: Literal["images"]
 
     path: str
-    """The folder with `train-images-idx3-ubyte`, `train-labels-idx1-ubyte` and the two `t10k-`
-    files of the test images, each also as `.gz`; relative to the contract's folder."""
+    """The images, relative to the contract's folder: a folder with a folder for each class, which
+    may stand in folders `train`, `val` and `test`; a table with a column of image paths or bytes;
+    WebDataset tar shards or TFRecord files, also as `.gz`, one, a folder of them or a pattern such
+    as `shards/*.tar`; or a folder with the four IDX files of the MNIST family."""
+
+    val_path: str = ""
+    """The images that steer the training, where they stand apart."""
+
+    test_path: str = ""
+    """The images opened once, for the verdict, where they stand apart."""
+
+    fields: ImageFields = ImageFields()
+    """Where image, label and group stand."""
 
     classes: tuple[str, ...] = ()
-    """Names of the labels 0, 1, 2 and so on; the numbers themselves if left out."""
+    """Names of the labels 0, 1, 2 and so on, or the labels themselves in the order wanted; left
+    out, the labels as they are, in alphabetical or numerical order."""
 
     validation: Fraction = 0.1
-    """Share of the training images, drawn within each class, that steers the training."""
+    """Share of the training images that steers the training, drawn within each class, or by whole
+    groups. Unused where validation images stand apart."""
+
+    test: Fraction = 0.15
+    """Share of the images opened once, for the verdict. Unused where test images stand apart, as
+    the IDX files of the MNIST family always do."""
+
+    decoding: Decoding = Decoding()
+    """How image files become arrays."""
 
     augment: Augment = Augment()
     """Random changes to the training images."""

@@ -131,7 +131,8 @@ def _shares(data: Data) -> tuple[str, dict[str, float]]:
                 return "data.split", shares
             return "data.split", shares | ({"test": split.test} if not data.test_path else {})
         case ImageData():
-            return "data", {"validation": data.validation}
+            shares = {"validation": data.validation} if not data.val_path else {}
+            return "data", shares | ({"test": data.test} if not data.test_path else {})
         case TokenData():
             return "data", {"validation": data.validation, "test": data.test}
         case _:

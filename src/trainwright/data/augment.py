@@ -6,6 +6,7 @@ What happens is drawn on the host, a few numbers for an image; the pixels are ch
 
 from __future__ import annotations
 
+import math
 from typing import final
 
 import numpy as np
@@ -15,6 +16,7 @@ from torch import Tensor
 from trainwright.contract.images import Augment
 from trainwright.data.noise import integers, uniform
 from trainwright.data.order import Positions
+from trainwright.data.pixel_rows import PixelRows
 from trainwright.data.store import Batch
 from trainwright.data.table import Floats
 
@@ -28,15 +30,13 @@ class ImageStore:
     float32. The other image is any training image, changed as it would be itself in that epoch.
     """
 
-    def __init__(self, pixels: Tensor, labels: Tensor, section: Augment, seed: int) -> None:
-        assert pixels.dtype == torch.uint8
-        assert pixels.ndim == 4
+    def __init__(self, pixels: PixelRows, labels: Tensor, section: Augment, seed: int) -> None:
         self._pixels = pixels
         self._labels = labels
         self._section = section
         self._seed = seed
         self.rows = len(pixels)
-        self.row_bytes = pixels[0].numel() * (4 if section.mixup else 1)
+        self.row_bytes = math.prod(pixels.size) * (4 if section.mixup else 1)
 
     def take(self, epoch: int, rows: Positions) -> Batch:
         """The images of an epoch."""
@@ -52,7 +52,7 @@ class ImageStore:
 
     def _changed(self, epoch: int, rows: Positions) -> Tensor:
         section, seed = self._section, self._seed
-        pixels = self._pixels.index_select(0, _on(rows, self._pixels.device))
+        pixels = self._pixels.take(rows)
         if section.flip:
             chosen = _on(uniform(seed, "flip", epoch, rows) < 0.5, pixels.device)
             pixels = torch.where(chosen[:, None, None, None], pixels.flip(3), pixels)
@@ -100,7 +100,7 @@ class ImageStore:
         self, purpose: str, epoch: int, rows: Positions, heights: Positions, widths: Positions
     ) -> Tensor:
         """Rectangles around random places, cut off at the border: bool [B, 1, H, W]."""
-        height, width = self._pixels.shape[2:]
+        _, height, width = self._pixels.size
         middle_y = integers(height, self._seed, f"{purpose} y", epoch, rows)
         middle_x = integers(width, self._seed, f"{purpose} x", epoch, rows)
         inside_y = _between(middle_y - heights // 2, heights, height)

@@ -1,6 +1,7 @@
 """Files that were read once, kept as Arrow files that many processes may look at.
 
     <folder>/tables/<key>/      rows.arrow · lines.i64 · entry.json (sizes and hashes, written last)
+    <folder>/images/<key>/      pixels.u8 · records.arrow · entry.json
     <folder>/downloads/<key>/   data · entry.json
     <folder>/locks/<key>        held by who builds an entry
     <folder>/.../.tmp-<key>-*   an entry that is being built, or whose builder was killed
@@ -33,15 +34,21 @@ from trainwright.data.mapped import open_arrow
 from trainwright.data.parsed import Parsed
 from trainwright.data.table import Integers
 
-Shelf = Literal["tables", "downloads"]
+Shelf = Literal["tables", "images", "downloads"]
 Build = Callable[[Path], Parsed]
 """Writes the rows of a source to the Arrow file it is given, and says what it knows beside them.
 It may leave other files beside that one; they are removed."""
+
+Write = Callable[[Path], Json]
+"""Writes the files of an entry into the folder it is given, and says what is known beside them."""
 
 _ENTRY = "entry.json"
 _ROWS = "rows.arrow"
 _LINES = "lines.i64"
 _DATA = "data"
+PIXELS, RECORDS = "pixels.u8", "records.arrow"
+"""The files of an entry of images."""
+
 _PRIVATE = 0o700
 
 
@@ -78,6 +85,11 @@ class Tables(Protocol):
         """The file that `fetch` writes; it may not be called if a file of this key is there."""
         ...
 
+    def images(self, key: str, name: str, write: Write) -> tuple[Path, Json]:
+        """A folder with the `PIXELS` and `RECORDS` that `write` makes, and what it returns; it may
+        not be called if images of this key are there."""
+        ...
+
 
 @final
 class Uncached:
@@ -99,6 +111,11 @@ class Uncached:
         target = Path(tempfile.mkdtemp(dir=self._folder)) / _DATA
         fetch(target)
         return target
+
+    def images(self, key: str, name: str, write: Write) -> tuple[Path, Json]:  # noqa: ARG002
+        """The folder, until this object is gone."""
+        target = Path(tempfile.mkdtemp(dir=self._folder))
+        return target, write(target)
 
 
 @final
@@ -123,6 +140,11 @@ class Cache:
             return {}
 
         return self._find("downloads", key, name, write) / _DATA
+
+    def images(self, key: str, name: str, write: Write) -> tuple[Path, Json]:
+        """Images that were decoded once."""
+        found = self._find("images", key, name, write)
+        return found, read_json(found / _ENTRY)["extra"]
 
     def entries(self) -> list[CacheEntry]:
         """What is there, the oldest first."""
@@ -150,7 +172,7 @@ class Cache:
                         _remove(left)
         return gone
 
-    def _find(self, shelf: Shelf, key: str, name: str, write: Callable[[Path], Json]) -> Path:
+    def _find(self, shelf: Shelf, key: str, name: str, write: Write) -> Path:
         place = self.folder / shelf / key
         if _is_whole(place):
             return place
@@ -167,14 +189,14 @@ class Cache:
             raise StorageFailed(f"{place} is not what was just written to it")
         return place
 
-    def _build(self, place: Path, name: str, write: Callable[[Path], Json]) -> None:
+    def _build(self, place: Path, name: str, write: Write) -> None:
         scratch = Path(tempfile.mkdtemp(prefix=f".tmp-{place.name}-", dir=place.parent))
         try:
             extra = write(scratch)
             kept = {
                 child.name: {"size_bytes": child.stat().st_size, "sha256": hash_file(child)}
                 for child in sorted(scratch.iterdir())
-                if child.name in (_ROWS, _LINES, _DATA)
+                if child.name in (_ROWS, _LINES, _DATA, PIXELS, RECORDS)
             }
             for child in scratch.iterdir():
                 if child.name not in kept:
@@ -200,7 +222,7 @@ class Cache:
             os.close(descriptor)
 
 
-_SHELVES: tuple[Shelf, ...] = ("tables", "downloads")
+_SHELVES: tuple[Shelf, ...] = ("tables", "images", "downloads")
 
 
 def open_cache(written: str, folder: Path) -> Tables:

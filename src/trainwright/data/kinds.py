@@ -11,9 +11,10 @@ from trainwright.contract.images import ImageData
 from trainwright.contract.metric import TaskKind
 from trainwright.contract.tokens import TokenData
 from trainwright.data.frames import NO_FRAMES, Frame
-from trainwright.data.images import RawImages, prepare_images, read_images
+from trainwright.data.images import prepare_images, read_images
 from trainwright.data.prepare import prepare_table
 from trainwright.data.prepared import Prepared
+from trainwright.data.raw_images import RawImages
 from trainwright.data.reading import RawTable, read_table
 from trainwright.data.tokens import RawTokens, prepare_tokens, read_tokens
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
 
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.files import Json
+from trainwright.data.pictures.decoding import Rule
 from trainwright.data.table import Bytes, ImageInputs
 
 
@@ -16,13 +17,14 @@ from trainwright.data.table import Bytes, ImageInputs
 @dataclass(frozen=True, slots=True)
 class Pixels:
     """The size of the images, and mean and deviation of each channel (0 to 255) over all pixels of
-    the training images. A deviation is never 0."""
+    the training images. A deviation is never 0. `rule` is how image files become such images."""
 
     channels: int
     height: int
     width: int
     mean: tuple[float, ...]
     deviation: tuple[float, ...]
+    rule: Rule
 
     def read(self, images: Bytes) -> ImageInputs:
         """New images, uint8 [N, H, W] or [N, C, H, W].
@@ -41,7 +43,7 @@ class Pixels:
                     fix="scale the images to this size",
                 )
             )
-        return ImageInputs(pixels)
+        return ImageInputs.of(pixels)
 
     def to_json(self) -> Json:
         """What `from_json` reads."""
@@ -50,23 +52,28 @@ class Pixels:
             "size": [self.channels, self.height, self.width],
             "mean": list(self.mean),
             "deviation": list(self.deviation),
+            "decoding": self.rule.to_json(),
         }
 
     @staticmethod
     def from_json(json: Json) -> Pixels:
         """The inverse of `to_json`."""
         channels, height, width = json["size"]
-        return Pixels(channels, height, width, tuple(json["mean"]), tuple(json["deviation"]))
+        rule = Rule.from_json(json["decoding"])
+        return Pixels(channels, height, width, tuple(json["mean"]), tuple(json["deviation"]), rule)
 
 
-def fit_pixels(images: Bytes) -> Pixels:
-    """Fit on the training images, uint8 [N, C, H, W]; exact, from the counts of the 256 values."""
+def fit_pixels(images: ImageInputs, rule: Rule) -> Pixels:
+    """Fit on the training images; exact, from the counts of the 256 values."""
     values = np.arange(256, dtype=np.float64)
-    means, deviations = [], []
-    for channel in range(images.shape[1]):
-        counts = np.bincount(images[:, channel].ravel(), minlength=256) / images[:, channel].size
-        mean = float(counts @ values)
-        means.append(mean)
-        deviations.append(float(np.sqrt(counts @ (values - mean) ** 2)) or 1.0)
-    _, channels, height, width = images.shape
-    return Pixels(channels, height, width, tuple(means), tuple(deviations))
+    channels, height, width = images.size
+    counts = np.zeros((channels, 256), dtype=np.int64)
+    for block in images.blocks():
+        for channel in range(channels):
+            counts[channel] += np.bincount(block[:, channel].ravel(), minlength=256)
+    shares = counts / counts.sum(axis=1, keepdims=True)
+    means = shares @ values
+    deviations = np.sqrt((shares * (values - means[:, None]) ** 2).sum(axis=1))
+    deviations[deviations == 0] = 1.0
+    known = replace(rule, size=(height, width), channels="grey" if channels == 1 else "rgb")
+    return Pixels(channels, height, width, tuple(means.tolist()), tuple(deviations.tolist()), known)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, assert_never
 
@@ -13,6 +16,8 @@ Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 PartName = Literal["train", "validation", "test"]
+
+_BLOCK_BYTES = 16 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +41,47 @@ class TableInputs:
 
 @dataclass(frozen=True, slots=True)
 class ImageInputs:
-    """N images as they are in their file: uint8 [N, C, H, W], 0 black."""
+    """N images, 0 black: the given `rows` int64 [N] of `pixels` uint8 [M, C, H, W], which may be
+    mapped from a file and larger than memory. Nothing is copied before it is asked for."""
 
     pixels: Bytes
+    rows: Integers
+
+    @classmethod
+    def of(cls, pixels: Bytes) -> ImageInputs:
+        """All images of an array."""
+        return cls(pixels, np.arange(len(pixels)))
 
     def __len__(self) -> int:
-        return len(self.pixels)
+        return len(self.rows)
+
+    @property
+    def size(self) -> tuple[int, int, int]:
+        """Channels, height and width."""
+        channels, height, width = self.pixels.shape[1:]
+        return channels, height, width
 
     def take(self, rows: Integers) -> ImageInputs:
         """The given images, in the given order."""
-        return ImageInputs(self.pixels[rows])
+        return ImageInputs(self.pixels, self.rows[rows])
+
+    def copied(self, start: int = 0, stop: int | None = None) -> Bytes:
+        """The images from `start` to `stop` in memory, uint8 [stop - start, C, H, W]."""
+        return np.asarray(self.pixels[self.rows[start:stop]])
+
+    def blocks(self) -> Iterator[Bytes]:
+        """All images, some megabytes at a time."""
+        count = max(1, _BLOCK_BYTES // max(1, math.prod(self.size)))
+        for start in range(0, len(self), count):
+            yield self.copied(start, start + count)
+
+    def hashes(self) -> list[bytes]:
+        """128 bits for each image, equal for equal pixels."""
+        return [
+            hashlib.blake2b(image.tobytes(), digest_size=16).digest()
+            for block in self.blocks()
+            for image in block
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +129,9 @@ def columns_of(inputs: Inputs) -> TableInputs:
     match inputs:
         case TableInputs():
             return inputs
-        case ImageInputs(pixels=pixels):
-            flat = pixels.reshape(len(pixels), -1).astype(np.float32) / np.float32(255)
-            return TableInputs(flat, np.empty((len(pixels), 0), dtype=np.int64))
+        case ImageInputs():
+            flat = inputs.copied().reshape(len(inputs), -1).astype(np.float32) / np.float32(255)
+            return TableInputs(flat, np.empty((len(inputs), 0), dtype=np.int64))
         case TokenInputs():
             raise AssertionError("the rules refuse a model of columns for a text")
         case _:

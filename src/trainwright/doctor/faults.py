@@ -7,12 +7,12 @@ from typing import assert_never
 from trainwright.contract.data import Data, TableData
 from trainwright.contract.images import ImageData
 from trainwright.contract.tokens import TokenData
-from trainwright.data.images import RawImages
 from trainwright.data.kinds import Raw
 from trainwright.data.prepared import Prepared
 from trainwright.data.quality.collect import find_faults, find_image_faults
 from trainwright.data.quality.finding import Finding
 from trainwright.data.quality.reading import examine_prepared
+from trainwright.data.raw_images import RawImages
 from trainwright.data.reading import RawTable
 
 

@@ -15,7 +15,7 @@ from trainwright.contract.model import Linear
 from trainwright.data.features import Features, TrainRows, fit_features
 from trainwright.data.pixels import Pixels
 from trainwright.data.prepared import Prepared
-from trainwright.data.table import Floats, Part, TokenInputs, columns_of
+from trainwright.data.table import Floats, ImageInputs, Part, TokenInputs, columns_of
 from trainwright.data.target_means import train_target
 from trainwright.data.vocabulary import TextVocabulary
 from trainwright.model.constant import fit_constant
@@ -26,6 +26,8 @@ from trainwright.predictor.predictor import Predictor
 _LINEAR = Linear(kind="linear", max_iterations=300)
 _LINEAR_OF_PIXELS = Linear(kind="linear", max_iterations=60)
 _MOST_IMAGES = 20_000
+_FEWEST_IMAGES = 500
+_MOST_VALUES = 2**26
 _TERMS = {"reduce": "none", "terms": 300}
 """A text of the linear one is its commonest terms, whatever it is to the model."""
 
@@ -62,9 +64,12 @@ def fit_baselines(prepared: Prepared, section: FeaturesSection | None = None) ->
 
 
 def _of_images(prepared: Prepared) -> Baselines:
-    """The linear one sees the pixels from 0 to 1, of at most 20,000 images in equal distances."""
+    """The linear one sees the pixels from 0 to 1, of at most 20,000 images in equal distances;
+    fewer where they are large."""
     train, target, features = prepared.train, prepared.target, prepared.features
-    rows = np.arange(0, len(train), math.ceil(len(train) / _MOST_IMAGES))
+    assert isinstance(train.inputs, ImageInputs)
+    most = min(_MOST_IMAGES, max(_FEWEST_IMAGES, _MOST_VALUES // math.prod(train.inputs.size)))
+    rows = np.arange(0, len(train), math.ceil(len(train) / most))
     inputs = columns_of(train.inputs.take(rows))
     linear = fit_linear(_LINEAR_OF_PIXELS, inputs, train.target[rows], target.outputs, ())
     return Baselines(

@@ -19,6 +19,7 @@ from trainwright.contract.model import (
 from trainwright.contract.section import settled
 from trainwright.contract.tokens import TokenData
 from trainwright.core.files import Json
+from trainwright.data.images import split_of
 from trainwright.data.packing import count_windows
 from trainwright.data.ramps import step_rows, steps_at_epoch_ends
 from trainwright.data.reading import DataFacts
@@ -77,9 +78,7 @@ def train_rows_of(contract: Contract, facts: DataFacts) -> int:
     data = contract.data
     match data:
         case ImageData():
-            shares = Shares(data.validation, 0.0, needs_test=False)
-            taken = sum(sum(rows_of_class(n, shares)) for n in facts.target.classes.values())
-            return max(1, rows - taken)
+            return _table_rows(rows, split_of(data), facts)
         case TokenData():
             assert isinstance(contract.model, Gpt), "the rules refuse other models"
             if data.windows == "packed":

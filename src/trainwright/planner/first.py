@@ -22,9 +22,9 @@ from trainwright.data.saved import is_saved
 from trainwright.data.sources import read_source
 from trainwright.data.tokens import read_tokens
 from trainwright.data.wording import some
-from trainwright.planner.propose import Settings, propose, scalar
+from trainwright.planner.propose import Settings, comment, propose, scalar
+from trainwright.planner.propose_images import are_images, propose_images
 
-_IMAGES = "train-images-idx3-ubyte"
 _NONE_LEFT = "no column is left to learn from"
 _MONTH = r"^\d{4}-\d{2}$"
 _LOOKED_AT = 10_000
@@ -45,8 +45,8 @@ def propose_contract(
     place = folder / found
     if text:
         return _for_texts(folder, found, written, text)
-    if not is_remote(data) and any(place.glob(f"{_IMAGES}*")):
-        return _for_images(written)
+    if not (is_remote(data) or is_pattern(data)) and are_images(place):
+        return propose_images(place, target, contract_folder)
     if target:
         return _for_table(folder, found, written, target, schema)
     if _is_table(data, place):
@@ -148,29 +148,12 @@ def _is_headless(folder: Path, found: str, target: str) -> bool:
         return True
 
 
-def _for_images(written: str) -> str:
-    return "\n".join(
-        [
-            f"# What a model of the images in {_comment(written)} must prove.",
-            "task: classification",
-            f"data: {{kind: images, path: {json.dumps(written)}}}",
-            "model: {kind: resnet}  # boosting and linear read pixels as columns",
-            "metric:",
-            "  name: accuracy",
-            "  # target: 0.9  # the least that is good enough; left out: better than no model",
-            "# slices: [{column: label}]  # judges each class on its own",
-            "seed: 0  # the same number gives the same split and the same model",
-            "",
-        ]
-    )
-
-
 def _for_texts(folder: Path, found: str, written: str, text: str) -> str:
     raw = read_tokens(TokenData(kind="tokens", path=found, text=text), folder)
     size = f"{show_count(raw.facts.rows)} characters, {raw.text.vocabulary.size} of them different"
     return "\n".join(
         [
-            f"# What a model of the texts in {_comment(written)} must prove: {size}.",
+            f"# What a model of the texts in {comment(written)} must prove: {size}.",
             "task: generation",
             "data:",
             "  kind: tokens",
@@ -185,8 +168,3 @@ def _for_texts(folder: Path, found: str, written: str, text: str) -> str:
             "",
         ]
     )
-
-
-def _comment(text: str) -> str:
-    """Text that cannot end a comment."""
-    return "".join(mark if mark.isprintable() else " " for mark in text)

@@ -59,9 +59,9 @@ def propose(raw: RawTable, path: str, target: str, settings: Settings = USUAL) -
     schema = settings.schema
     lines = [f"# yaml-language-server: $schema={schema}"] if schema else []
     size = f"{raw.facts.rows:,} rows, {len(raw.columns) + 1} columns"
-    about = f"proposed from {_comment(path)}: {size}"
+    about = f"proposed from {comment(path)}: {size}"
     lines += [
-        f"# What a model for {_comment(target)} must prove, {about}.",
+        f"# What a model for {comment(target)} must prove, {about}.",
         f"task: {_task(raw)}",
         "data:",
         f"  path: {scalar(path)}",
@@ -103,7 +103,7 @@ def _task(raw: RawTable) -> str:
     if facts.kind == "numbers":
         return f"regression  # the target is a number with {facts.distinct:,} different values"
     shares = [
-        f"{_comment(n)} {c / sum(facts.classes.values()):.1%}" for n, c in _counts(facts.classes)
+        f"{comment(n)} {c / sum(facts.classes.values()):.1%}" for n, c in _counts(facts.classes)
     ]
     return f"classification  # the target has {len(facts.classes)} classes: {some(shares, 4)}"
 
@@ -195,12 +195,12 @@ def _excluded(raw: RawTable, frame: pl.DataFrame, target: str, key: str) -> dict
 def _exclude_lines(excluded: Mapping[str, str]) -> list[str]:
     if not excluded:
         return []
-    names = [f"    - {scalar(name)}  # {_comment(reason)}" for name, reason in excluded.items()]
+    names = [f"    - {scalar(name)}  # {comment(reason)}" for name, reason in excluded.items()]
     return ["  exclude:", *names]
 
 
 def _line(key: str, chosen: _Chosen) -> str:
-    return f"{key}: {chosen.yaml}  # {_comment(chosen.reason)}"
+    return f"{key}: {chosen.yaml}  # {comment(chosen.reason)}"
 
 
 def scalar(text: str) -> str:
@@ -210,6 +210,6 @@ def scalar(text: str) -> str:
     return json.dumps(text, ensure_ascii=not text.isprintable())
 
 
-def _comment(text: str) -> str:
+def comment(text: str) -> str:
     """Text that cannot end a comment."""
     return "".join(mark if mark.isprintable() else " " for mark in text)

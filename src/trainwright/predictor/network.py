@@ -111,7 +111,8 @@ class NetworkScorer:
         device = next(self._model.parameters()).device
         rows = self._portions.rows(min(_IMAGES, len(inputs)))
         for start in range(0, len(inputs), rows):
-            yield self._model(torch.tensor(inputs.pixels[start : start + rows]).to(device))
+            images = torch.from_numpy(inputs.copied(start, start + rows))
+            yield self._model(images.to(device))
 
     def _finish(self, blocks: Iterator[Tensor]) -> Floats:
         outputs = [block.double().cpu() for block in blocks]

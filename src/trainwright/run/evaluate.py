@@ -6,17 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import assert_never
 
-import numpy as np
 import polars as pl
 
 from trainwright.contract.data import GroupSplit, StratifiedGroupSplit, TableData
 from trainwright.contract.document import Contract
+from trainwright.contract.images import ImageData, ImageFields
 from trainwright.contract.tokens import TokenData
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import read_json, to_json
 from trainwright.data.features import Features
-from trainwright.data.idx import read_idx
-from trainwright.data.images import image_part, read_labelled
 from trainwright.data.local import read_bytes
 from trainwright.data.pixels import Pixels
 from trainwright.data.prepare import read_part
@@ -32,6 +30,7 @@ from trainwright.evaluation.verdict import judge
 from trainwright.predictor.bundle import read_bundle
 from trainwright.predictor.predictor import Predictor
 from trainwright.run.baselines import read_baselines
+from trainwright.run.new_images import labelled_images, predict_images
 from trainwright.run.result import Result
 from trainwright.tracking.folder import RunFolder
 
@@ -74,7 +73,8 @@ def predict_rows(folder: RunFolder, data: Path) -> pl.DataFrame:
     """
     predictor = read_bundle(folder.bundle)
     if isinstance(predictor.features, Pixels):
-        return predictor.predict(read_idx(data, str(data), 3, "INPUT").values)
+        fields = _fields_of(read_planned(folder))
+        return predict_images(predictor, predictor.features, data, fields)
     return predictor.predict(read_source(str(data), Path(), "INPUT").frame)
 
 
@@ -100,15 +100,18 @@ def _read(data: Path, predictor: Predictor, contract: Contract) -> Part:
             return _with_groups(read_part(source.frame, features, target), contract)
         case Pixels() as pixels:
             assert isinstance(target, Classes)
-            images, labels = read_labelled(data)
-            pixels.read(images)
-            return image_part(images, labels, target, "test", np.arange(len(labels)))
+            return labelled_images(data, pixels, target, _fields_of(contract))
         case TextVocabulary() as vocabulary:
             assert isinstance(contract.data, TokenData)
             held = read_bytes(data, str(data), "DATA")
             return text_part(held, str(data), vocabulary, contract.data)
         case _:
             assert_never(predictor.features)
+
+
+def _fields_of(contract: Contract) -> ImageFields:
+    assert isinstance(contract.data, ImageData)
+    return contract.data.fields
 
 
 def _with_groups(part: Part, contract: Contract) -> Part:

@@ -17,6 +17,7 @@ from trainwright.data.augment import ImageStore
 from trainwright.data.drawing import build_draws
 from trainwright.data.feed import Feed, rows_of
 from trainwright.data.packed_store import PackedStore, packed_targets
+from trainwright.data.pixel_rows import build_pixels
 from trainwright.data.prepared import Prepared
 from trainwright.data.ramps import step_rows
 from trainwright.data.store import Batch, Store, TensorStore, WindowStore
@@ -115,7 +116,7 @@ def part_tensors(part: Part, prepared: Prepared, device: torch.device) -> Batch:
         case TableInputs() as table:
             tensors = (torch.tensor(table.numeric), torch.tensor(table.categories), target)
         case ImageInputs() as images:
-            return torch.tensor(images.pixels).to(device), target.to(device)
+            return torch.from_numpy(images.copied()).to(device), target.to(device)
         case TokenInputs():
             raise AssertionError("a text is fed as windows")
         case _:
@@ -130,7 +131,8 @@ def _store(contract: Contract, prepared: Prepared, device: torch.device) -> Stor
             return TensorStore(part_tensors(prepared.train, prepared, device))
         case ImageInputs():
             assert isinstance(contract.data, ImageData)
-            pixels, labels = part_tensors(prepared.train, prepared, device)
+            labels = torch.tensor(prepared.train.target).to(device)
+            pixels = build_pixels(inputs, device)
             return ImageStore(pixels, labels, contract.data.augment, contract.seed)
         case TokenInputs():
             assert isinstance(contract.model, Gpt), "the rules refuse other models"

@@ -12,13 +12,13 @@ from trainwright.contract.reading import Document, read_contract
 from trainwright.contract.tokens import TokenData
 from trainwright.core.errors import Mistake
 from trainwright.data.audit.audited import Audited, findings_beside
-from trainwright.data.images import RawImages
 from trainwright.data.kinds import prepare, read_data
 from trainwright.data.prepared import Prepared
 from trainwright.data.quality.collect import Effort, find_faults, find_image_faults
 from trainwright.data.quality.examined import Examined
 from trainwright.data.quality.finding import Finding, worst_first
 from trainwright.data.quality.reading import divided, examine_prepared, examine_table
+from trainwright.data.raw_images import RawImages
 from trainwright.data.reading import RawTable
 from trainwright.planner.device import read_device
 from trainwright.planner.plan import plan

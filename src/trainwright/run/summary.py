@@ -12,6 +12,7 @@ from trainwright.data.features import Features
 from trainwright.data.kinds import Raw
 from trainwright.data.pixels import Pixels
 from trainwright.data.prepared import Prepared
+from trainwright.data.raw_images import RawImages
 from trainwright.data.reading import RawTable
 from trainwright.data.target import NextToken, Numbers
 from trainwright.data.vocabulary import TextVocabulary
@@ -45,6 +46,8 @@ def describe_data(raw: Raw, prepared: Prepared) -> list[str]:
     if isinstance(raw, RawTable) and (left_out := _left_out(raw)):
         lines.append(labelled("left out", left_out))
     lines += [labelled("done", one.message) for one in prepared.done]
+    if isinstance(raw, RawImages):
+        lines += [labelled("left out", note) for note in raw.notes]
     return lines
 
 

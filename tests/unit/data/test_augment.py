@@ -10,6 +10,7 @@ from scipy.stats import beta  # noqa: E402
 from trainwright.contract.images import Augment  # noqa: E402
 from trainwright.data.augment import ImageStore, beta_quantile, moved  # noqa: E402
 from trainwright.data.feed import Feed  # noqa: E402
+from trainwright.data.pixel_rows import ResidentPixels  # noqa: E402
 
 ROWS = 64
 PIXELS = torch.from_numpy(np.random.default_rng(0).integers(1, 255, (ROWS, 2, 6, 5), np.uint8))
@@ -18,7 +19,7 @@ EVERYTHING = Augment(flip=True, crop=2, cutout=3, mixup=0.4, cutmix=1.0)
 
 
 def store(section: Augment) -> ImageStore:
-    return ImageStore(PIXELS, LABELS, section, seed=5)
+    return ImageStore(ResidentPixels(PIXELS), LABELS, section, seed=5)
 
 
 def test_without_changes_the_images_are_themselves() -> None:

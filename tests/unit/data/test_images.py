@@ -11,10 +11,12 @@ from made_data import idx_bytes, make_images
 from trainwright.contract.images import ImageData
 from trainwright.core.errors import DataMistake
 from trainwright.data.idx import read_idx
-from trainwright.data.images import prepare_images, read_images, read_labelled
+from trainwright.data.images import prepare_images, read_images
 from trainwright.data.kinds import prepare, read_data
+from trainwright.data.mnist import read_labelled
 from trainwright.data.noise import integers, uniform
 from trainwright.data.pixels import Pixels
+from trainwright.data.raw_images import AS_IT_IS
 from trainwright.data.table import ImageInputs, columns_of
 
 VALUES = np.arange(2 * 3 * 4).reshape(2, 3, 4)
@@ -71,8 +73,9 @@ def test_a_damaged_gzip_file_is_named(tmp_path: Path) -> None:
 
 
 def test_every_problem_of_the_folder_is_named_at_once(tmp_path: Path) -> None:
+    (tmp_path / "t10k-labels-idx1-ubyte.gz").touch()
     with pytest.raises(DataMistake) as caught:
-        read_images(ImageData(kind="images", path="none"), tmp_path)
+        read_images(ImageData(kind="images", path="."), tmp_path)
     assert len(caught.value.problems) == 4
 
 
@@ -84,7 +87,7 @@ def test_images_are_divided_and_standardised_by_the_training_images_alone(tmp_pa
     prepared = prepare(raw, section, "classification", seed=3)
     assert [len(p) for p in (prepared.train, prepared.validation, prepared.test)] == [180, 60, 60]
     assert isinstance(prepared.train.inputs, ImageInputs)
-    pixels = prepared.train.inputs.pixels.astype(np.float64)
+    pixels = prepared.train.inputs.copied().astype(np.float64)
     assert isinstance(prepared.features, Pixels)
     assert prepared.features.mean == pytest.approx([pixels.mean()])
     assert prepared.features.deviation == pytest.approx([pixels.std()])
@@ -128,7 +131,7 @@ def test_labelled_images_are_found_by_their_names(tmp_path: Path) -> None:
 
 
 def test_images_of_another_size_are_refused() -> None:
-    pixels = Pixels(1, 12, 12, (0.0,), (1.0,))
+    pixels = Pixels(1, 12, 12, (0.0,), (1.0,), AS_IT_IS)
     assert len(pixels.read(np.zeros((2, 12, 12), np.uint8))) == 2
     for images in (np.zeros((2, 13, 12), np.uint8), np.zeros((2, 12, 12), np.float32)):
         with pytest.raises(DataMistake, match="not like those"):
@@ -136,7 +139,7 @@ def test_images_of_another_size_are_refused() -> None:
 
 
 def test_an_image_as_columns_is_its_pixels_from_0_to_1() -> None:
-    columns = columns_of(ImageInputs(np.full((2, 1, 2, 2), 255, np.uint8)))
+    columns = columns_of(ImageInputs.of(np.full((2, 1, 2, 2), 255, np.uint8)))
     assert columns.numeric.tolist() == [[1.0] * 4] * 2
 
 

@@ -111,7 +111,7 @@ def test_networks_come_back_from_their_files(tmp_path: object) -> None:
     from pathlib import Path
 
     assert isinstance(tmp_path, Path)
-    images = ImageInputs(np.random.default_rng(0).integers(0, 256, (5, 1, 12, 10), np.uint8))
+    images = ImageInputs.of(np.random.default_rng(0).integers(0, 256, (5, 1, 12, 10), np.uint8))
     text = TokenInputs(np.arange(50, dtype=np.uint16) % 9, np.array([1, 9]), np.array([8, 8]))
     cases = [
         (RESNETS[1], IMAGES, Classes("label", ("a", "b", "c"), -1), images),

@@ -75,7 +75,7 @@ def _images() -> tuple[Inputs, Callable[[Portions, SmallMemory], NetworkScorer]]
     shape = ImageShape((1, 8, 8), (127.0,), (70.0,), 3)
     model = build_network(section, shape).double()
     target = Classes("label", ("a", "b", "c"), 0)
-    return ImageInputs(pixels), lambda portions, memory: NetworkScorer(
+    return ImageInputs.of(pixels), lambda portions, memory: NetworkScorer(
         section, shape, target, memory.limit(model), portions
     )
 

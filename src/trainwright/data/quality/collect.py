@@ -8,7 +8,6 @@ from typing import Literal
 
 from trainwright.contract.data import Column
 from trainwright.contract.quality import FindingKind
-from trainwright.data.images import RawImages
 from trainwright.data.quality import classes, duplicates, forms, order, ranges, spread, texts
 from trainwright.data.quality import missing as absence
 from trainwright.data.quality.examined import Examined
@@ -24,6 +23,7 @@ from trainwright.data.quality.whole_columns import (
     rare_category,
     redundant_columns,
 )
+from trainwright.data.raw_images import RawImages
 
 Check = Callable[[Examined], list[Finding]]
 Effort = Literal["all", "quick"]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from trainwright.data.images import RawImages
 from trainwright.data.quality.collect import find_image_faults
+from trainwright.data.raw_images import RawImages
 from trainwright.data.reading import DataFacts
+from trainwright.data.table import ImageInputs
 from trainwright.data.target_column import TargetFacts
 
 
@@ -22,9 +23,8 @@ def test_faults_of_images_have_their_places_in_both_files() -> None:
     labels["test"][7] = (labels["train"][3] + 1) % 3
     target = TargetFacts("classes", {}, 3, 0)
     facts = DataFacts(80, (), target, (), frozenset({"test"}), {"train": 60, "test": 20})
-    found = find_image_faults(
-        RawImages({"train": train, "test": test}, labels, ("a", "b", "c"), facts)
-    )
+    images = {"train": ImageInputs.of(train), "test": ImageInputs.of(test)}
+    found = find_image_faults(RawImages(images, labels, ("a", "b", "c"), facts))
     rows = {one.kind: one.rows for one in found}
     assert rows["blank_image"] == (5, 64)
     assert rows["exact_duplicates"] == (9,)

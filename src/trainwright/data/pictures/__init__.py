@@ -1,0 +1,1 @@
+"""Image files of every kind of source, and the arrays they become."""

@@ -1,0 +1,110 @@
+"""Images in folders: one for each class, or all in one where no label is asked for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import final
+
+from trainwright.core.errors import DataMistake, Place, Problem
+from trainwright.data.pictures.decoding import SUFFIXES
+from trainwright.data.pictures.records import Record, read_inside
+from trainwright.data.wording import some
+
+PART_NAMES = {
+    "train": ("train", "training"),
+    "validation": ("val", "valid", "validation"),
+    "test": ("test", "testing"),
+}
+"""What the folders of the parts may be called."""
+
+
+@final
+class ClassFolders:
+    """A folder with a folder for each class, which may hold folders of its own. Files whose name is
+    not that of an image are passed over."""
+
+    def __init__(self, folder: Path, written: str, path: str) -> None:
+        self.written = written
+        self._folder = folder
+        self._path = path
+
+    def records(self) -> Iterator[Record]:
+        """Class by class, in the order of the names."""
+        root = self._folder.resolve()
+        classes = sorted(child.name for child in root.iterdir() if _is_class(child))
+        if not classes:
+            raise DataMistake(self._no_classes(root))
+        for label in classes:
+            empty = True
+            for file in image_files(root / label):
+                empty = False
+                name = file.relative_to(root).as_posix()
+                place = Place(f"{self.written.rstrip('/')}/{name}")
+                yield Record(name, label, "", read_inside(file, root), place)
+            if empty:
+                raise DataMistake(self._empty_class(label))
+
+    def _no_classes(self, root: Path) -> Problem:
+        there = sorted(child.name for child in root.iterdir())[:100]
+        return Problem(
+            "the folder holds no folders of classes",
+            path=self._path,
+            found=some(there, 4) if there else "nothing",
+            expected="a folder for each class with its images in it",
+            fix="put the images of each class into a folder of its name, or name a table with a "
+            "column of image paths",
+            place=Place(self.written),
+        )
+
+    def _empty_class(self, label: str) -> Problem:
+        return Problem(
+            "the folder of a class holds no image",
+            path=self._path,
+            found=label,
+            expected=f"files that end in {', '.join(SUFFIXES)}",
+            fix="remove the folder, or add its images",
+            place=Place(f"{self.written.rstrip('/')}/{label}"),
+        )
+
+
+@final
+class LooseImages:
+    """All images of a folder and of the folders in it, or a single image, without labels."""
+
+    def __init__(self, path: Path, written: str) -> None:
+        self.written = written
+        self._at = path
+
+    def records(self) -> Iterator[Record]:
+        """In the order of their paths."""
+        at = self._at.resolve()
+        root = at if at.is_dir() else at.parent
+        for file in image_files(at) if at.is_dir() else iter([at]):
+            name = file.relative_to(root).as_posix()
+            yield Record(name, "", "", read_inside(file, root), Place(str(file)))
+
+
+def image_files(folder: Path) -> Iterator[Path]:
+    """The images below a folder by their names, in order, without following folders' links."""
+    for here, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(files):
+            if Path(name).suffix.lower() in SUFFIXES and not name.startswith("."):
+                yield Path(here) / name
+
+
+def part_folders(folder: Path) -> dict[str, Path]:
+    """The folders of the parts inside a folder, by part; empty if there is none for training."""
+    found = {
+        part: folder / name
+        for part, names in PART_NAMES.items()
+        for name in names
+        if (folder / name).is_dir()
+    }
+    return found if "train" in found else {}
+
+
+def _is_class(child: Path) -> bool:
+    return child.is_dir() and not child.name.startswith(".")

@@ -1,0 +1,254 @@
+"""The images of a source as one array that processes map into memory.
+
+The key in the cache is made of the records (names, labels, groups and the bytes of every file), of
+the rule that makes arrays of them and of the library that decodes, so other data has another key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import IO, Literal, final
+
+import numpy as np
+import PIL
+import polars as pl
+
+from trainwright.core.errors import DataMistake, Place, Problem
+from trainwright.core.files import Json
+from trainwright.core.hashing import hash_value
+from trainwright.data.cache import PIXELS, RECORDS, Tables
+from trainwright.data.mapped import open_arrow
+from trainwright.data.pictures.decoding import Fault, Header, Rule, decode
+from trainwright.data.pictures.records import PictureSource, Record
+from trainwright.data.sources import FileVersion
+from trainwright.data.table import Bytes
+
+_SCHEME = 1
+_MOST_PROBLEMS = 20
+_MOST_NAMED = 100
+_CHUNK_ROWS = 64
+_CHUNK_BYTES = 64 * 2**20
+_SCHEMA = {
+    "name": pl.String,
+    "label": pl.String,
+    "group": pl.String,
+    "position": pl.Int64,
+    "height": pl.Int32,
+    "width": pl.Int32,
+    "format": pl.String,
+    "content": pl.String,
+}
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The images of a source: uint8 [N, C, H, W], mapped, and a row for each in `records` (name,
+    label, group, position in the source, height and width as found, format, and a hash of the
+    file). `dropped` counts images that could not be read, `dropped_names` has the first of them;
+    `rule` has the size that they are of."""
+
+    pixels: Bytes
+    records: pl.DataFrame
+    version: FileVersion
+    rule: Rule
+    dropped: int
+    dropped_names: tuple[str, ...]
+
+
+def keep_images(
+    source: PictureSource, rule: Rule, corrupt: Literal["fail", "drop"], cache: Tables
+) -> Kept:
+    """Read, decode and keep the images of a source, or find them kept.
+
+    The source is read once to know its content, and again only if it is not in the cache.
+
+    Raises:
+        DataMistake: images that cannot be read, the first 20 of them; under `drop` only if none is
+            left, or if a path, link or device is an attempt. StorageFailed: the disk.
+    """
+    content = _Content()
+    for record in source.records():
+        content.add(record)
+    if not content.rows:
+        raise DataMistake(_nothing(source, "no image is there"))
+    settings = {"scheme": _SCHEME, "pillow": PIL.__version__, "corrupt": corrupt, **rule.to_json()}
+    key = hash_value({"content": content.digest(), "settings": settings})
+    build = partial(_build, source, rule, corrupt, content.digest())
+    folder, entry = cache.images(key, source.written, build)
+    version = FileVersion(source.written, content.digest(), content.size, 0)
+    # Where nothing is kept the folder goes with `cache`; what is mapped stays.
+    return _open(folder, entry, rule, version)
+
+
+@final
+class _Content:
+    """The hash of records as they pass."""
+
+    def __init__(self) -> None:
+        self._hash = hashlib.sha256()
+        self.rows = 0
+        self.size = 0
+
+    def add(self, record: Record) -> str:
+        """Take a record in; the hash of its file, empty where there is none."""
+        own, said = "", ""
+        if isinstance(record.data, Fault):
+            said = record.data.message
+        else:
+            own = hashlib.sha256(record.data).hexdigest()
+            self.size += len(record.data)
+        for text in (record.name, record.label, record.group, own, said):
+            data = text.encode("utf-8", "surrogateescape")
+            self._hash.update(len(data).to_bytes(8, "little") + data)
+        self.rows += 1
+        return own
+
+    def digest(self) -> str:
+        """SHA-256 of all that was taken in."""
+        return self._hash.hexdigest()
+
+
+@final
+class _Building:
+    """What is known while records become arrays. `size` is (0, 0) until it is known."""
+
+    def __init__(self, rule: Rule, corrupt: Literal["fail", "drop"], stream: IO[bytes]) -> None:
+        self.size = rule.size
+        self.rows = 0
+        self.problems: list[Problem] = []
+        self.dropped = 0
+        self.names: list[str] = []
+        self.frames: list[pl.DataFrame] = []
+        self._drops = corrupt == "drop"
+        self._stream = stream
+
+    def take(
+        self, chunk: list[_Hashed], made: Iterable[tuple[Bytes, Header] | Fault], position: int
+    ) -> None:
+        """Write the images of a chunk, whose first stands at `position` of the source."""
+        rows: list[tuple[object, ...]] = []
+        for number, ((record, own), one) in enumerate(zip(chunk, made, strict=True)):
+            fault = one if isinstance(one, Fault) else self._other_size(one[0])
+            if fault is not None or isinstance(one, Fault):
+                assert fault is not None
+                self._refuse(record, fault)
+                continue
+            pixels, header = one
+            self._stream.write(pixels.tobytes())
+            found = (header.height, header.width, header.format)
+            told = (record.name, record.label, record.group)
+            rows.append((*told, position + number, *found, own))
+        self.rows += len(rows)
+        if rows:
+            self.frames.append(pl.DataFrame(rows, schema=_SCHEMA, orient="row"))
+
+    def _other_size(self, pixels: Bytes) -> Fault | None:
+        height, width = pixels.shape[1:]
+        self.size = self.size if self.size[0] else (height, width)
+        if self.size == (height, width):
+            return None
+        return Fault(
+            "the image has another size than the ones before it",
+            found=f"{height} x {width}",
+            expected=f"{self.size[0]} x {self.size[1]} (height x width)",
+            fix=f"set data.decoding.size, for example [{self.size[0]}, {self.size[1]}]",
+            droppable=False,
+        )
+
+    def _refuse(self, record: Record, fault: Fault) -> None:
+        """Count an image that cannot be read, or keep its problem, as the contract says."""
+        if self._drops and fault.droppable:
+            self.dropped += 1
+            if len(self.names) < _MOST_NAMED:
+                self.names.append(record.name)
+            return
+        fix = f"{fault.fix}; data.decoding.corrupt: drop leaves such images out"
+        self.problems.append(
+            Problem(
+                fault.message,
+                found=fault.found or record.name,
+                expected=fault.expected,
+                fix=fix if fault.droppable else fault.fix,
+                place=record.place,
+            )
+        )
+
+
+_Hashed = tuple[Record, str]
+
+
+def _build(
+    source: PictureSource, rule: Rule, corrupt: Literal["fail", "drop"], digest: str, folder: Path
+) -> Json:
+    content = _Content()
+    workers = min(8, os.cpu_count() or 1)
+    with (folder / PIXELS).open("wb") as stream, ThreadPoolExecutor(workers) as pool:
+        building = _Building(rule, corrupt, stream)
+        for chunk in _chunks(source.records(), building):
+            position = content.rows
+            hashed = [(record, content.add(record)) for record in chunk]
+            building.take(hashed, pool.map(partial(_decoded, rule), chunk), position)
+            if len(building.problems) >= _MOST_PROBLEMS:
+                break
+    if building.problems:
+        raise DataMistake(building.problems[:_MOST_PROBLEMS])
+    if content.digest() != digest:
+        raise DataMistake(_nothing(source, "the images changed while they were read"))
+    if not building.rows:
+        raise DataMistake(_nothing(source, f"none of {content.rows:,} images can be read"))
+    pl.concat(building.frames).write_ipc(folder / RECORDS)
+    return {
+        "shape": [building.rows, 3 if rule.channels == "rgb" else 1, *building.size],
+        "dropped": building.dropped,
+        "dropped_names": building.names,
+    }
+
+
+def _decoded(rule: Rule, record: Record) -> tuple[Bytes, Header] | Fault:
+    return record.data if isinstance(record.data, Fault) else decode(record.data, rule)
+
+
+def _chunks(records: Iterator[Record], building: _Building) -> Iterator[list[Record]]:
+    """A few records at a time, the first alone where it decides the size of all."""
+    chunk: list[Record] = []
+    held = 0
+    for record in records:
+        chunk.append(record)
+        held += 0 if isinstance(record.data, Fault) else len(record.data)
+        height, width = building.size
+        full = max(1, min(_CHUNK_ROWS, _CHUNK_BYTES // max(1, 3 * height * width)))
+        if len(chunk) >= full or held > _CHUNK_BYTES or not height:
+            yield chunk
+            chunk, held = [], 0
+    if chunk:
+        yield chunk
+
+
+def _open(folder: Path, entry: Json, rule: Rule, version: FileVersion) -> Kept:
+    shape = tuple(entry["shape"])
+    return Kept(
+        pixels=np.memmap(folder / PIXELS, np.uint8, "r", shape=shape),
+        records=open_arrow(folder / RECORDS),
+        version=replace(version, rows=shape[0]),
+        rule=rule.sized(shape[2], shape[3]),
+        dropped=int(entry["dropped"]),
+        dropped_names=tuple(entry["dropped_names"]),
+    )
+
+
+def _nothing(source: PictureSource, message: str) -> Problem:
+    return Problem(
+        message,
+        path="data.path",
+        found=source.written,
+        expected="images that can be read",
+        fix="look at the folder or file, or name another one",
+        place=Place(source.written),
+    )

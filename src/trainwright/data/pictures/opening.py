@@ -1,0 +1,144 @@
+"""What a path of images is: folders of classes, a table, tar shards or TFRecord files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import final
+
+from trainwright.contract.images import ImageData, ImageFields
+from trainwright.core.errors import DataMistake, Place, Problem
+from trainwright.data.pictures.decoding import SUFFIXES
+from trainwright.data.pictures.folder import ClassFolders, LooseImages, part_folders
+from trainwright.data.pictures.records import PictureSource, Record
+from trainwright.data.pictures.table import TableOfImages, is_table
+from trainwright.data.pictures.tar import TarShard, is_tar
+from trainwright.data.pictures.tfrecord import TfRecords, is_tfrecord
+from trainwright.data.table import PartName
+from trainwright.data.wording import some
+
+_EXPECTED = (
+    "a folder with a folder for each class, a table (.csv, .parquet, ...), tar shards (.tar, "
+    ".tar.gz), TFRecord files (.tfrecord) or the four IDX files of the MNIST family"
+)
+
+
+@final
+class Shards:
+    """Several files that are one source, in the order of their names."""
+
+    def __init__(self, written: str, sources: Sequence[PictureSource]) -> None:
+        self.written = written
+        self._sources = tuple(sources)
+
+    def records(self) -> Iterator[Record]:
+        """Shard after shard."""
+        for source in self._sources:
+            yield from source.records()
+
+
+def holds_idx(folder: Path) -> bool:
+    """Whether a folder has files of the MNIST family."""
+    return any(folder.glob("*-idx[13]-ubyte*"))
+
+
+def open_parts(section: ImageData, folder: Path) -> dict[PartName, PictureSource]:
+    """The sources of the training images and of the parts that stand apart.
+
+    Raises:
+        DataMistake: a path is no source of images.
+    """
+    parts: dict[PartName, PictureSource] = {}
+    inside = part_folders(folder / section.path)
+    named: tuple[tuple[PartName, str, str], ...] = (
+        ("train", section.path, "data.path"),
+        ("validation", section.val_path, "data.val_path"),
+        ("test", section.test_path, "data.test_path"),
+    )
+    problems: list[Problem] = []
+    for part, written, path in named:
+        if part in inside and (part == "train" or not written):
+            at = inside[part]
+            written = f"{section.path.rstrip('/')}/{at.name}"
+        if not written:
+            continue
+        try:
+            parts[part] = open_source(written, folder, section.fields, path)
+        except DataMistake as mistake:
+            problems += mistake.problems
+    if problems:
+        raise DataMistake(problems)
+    return parts
+
+
+def open_source(
+    written: str, folder: Path, fields: ImageFields, path: str, *, labelled: bool = True
+) -> PictureSource:
+    """The source that is called `written`, relative to `folder`; unlabelled, a folder is all the
+    images in it.
+
+    Raises:
+        DataMistake: it is none.
+    """
+    at = folder / written
+    one = partial(_open_file, folder=folder, fields=fields, path=path, labelled=labelled)
+    if at.is_dir():
+        shards = [child for child in sorted(at.iterdir()) if is_shard(child.name)]
+        if shards:
+            base = written.rstrip("/")
+            return Shards(written, [one(f"{base}/{child.name}") for child in shards])
+        return ClassFolders(at, written, path) if labelled else LooseImages(at, written)
+    if any(mark in written for mark in "*?["):
+        return Shards(written, _matching(written, folder, path, one))
+    if not labelled and at.suffix.lower() in SUFFIXES:
+        return LooseImages(at, written)
+    return one(written)
+
+
+def is_shard(name: str) -> bool:
+    """Whether a file's name says that it is a tar shard or a TFRecord file."""
+    return not name.startswith(".") and (is_tar(name) or is_tfrecord(name))
+
+
+def _matching(
+    written: str, folder: Path, path: str, one: Callable[[str], PictureSource]
+) -> list[PictureSource]:
+    base = Path(written).parent
+    # The pattern may stand in the last part alone: a walk through folders finds what nobody meant.
+    found = sorted((folder / base).glob(Path(written).name))
+    if not found:
+        raise DataMistake(
+            Problem(
+                "no file fits the pattern",
+                path=path,
+                found=written,
+                expected="the files of shards",
+                fix="correct the pattern",
+                place=Place(written),
+            )
+        )
+    return [one((base / file.name).as_posix()) for file in found]
+
+
+def _open_file(
+    written: str, *, folder: Path, fields: ImageFields, path: str, labelled: bool
+) -> PictureSource:
+    if is_tar(written):
+        return TarShard(folder / written, written, fields, path, labelled=labelled)
+    if is_tfrecord(written):
+        return TfRecords(folder / written, written, fields, path, labelled=labelled)
+    if is_table(written):
+        return TableOfImages(written, folder, fields, path, labelled=labelled)
+    parent = (folder / written).parent
+    there = sorted(child.name for child in parent.iterdir())[:50] if parent.is_dir() else []
+    raise DataMistake(
+        Problem(
+            "there are no images by this name",
+            path=path,
+            found=f"{written}; beside it {some(there, 5)}" if there else written,
+            expected=_EXPECTED,
+            fix="correct the path, which is relative to the contract's folder",
+            place=Place(written),
+        )
+    )

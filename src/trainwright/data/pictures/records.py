@@ -1,0 +1,104 @@
+"""What every source of images gives: records, one after the other, and never all at once."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from trainwright.core.errors import NOWHERE, Place
+from trainwright.data.pictures.decoding import Fault
+
+MOST_BYTES = 256 * 2**20
+"""A single image file, or record of a shard, above this is refused before it is read."""
+
+
+class Record(NamedTuple):
+    """One image: what it is called (its path, or its key in a shard), its label and group (empty
+    for none), the bytes of its file or why there are none, and where it stands."""
+
+    name: str
+    label: str
+    group: str
+    data: bytes | Fault
+    place: Place = NOWHERE
+
+
+class PictureSource(Protocol):
+    """Images in an order that is the same each time they are asked for.
+
+    Implementations read as they go and hold a few records at most. What is wrong with a single
+    image is a `Fault` in its record; what is wrong with the whole source raises `DataMistake`.
+    """
+
+    @property
+    def written(self) -> str:
+        """What the contract, or the command, calls it."""
+        ...
+
+    def records(self) -> Iterator[Record]:
+        """From the first to the last."""
+        ...
+
+
+def read_inside(path: Path, root: Path) -> bytes | Fault:
+    """The bytes of a regular file that lies, when every link is followed, inside `root`, which has
+    been resolved."""
+    try:
+        real = path.resolve()
+        inside = real.is_relative_to(root)
+    except (OSError, ValueError, RuntimeError) as error:
+        return Fault(
+            "this is no path of a file",
+            found=repr(str(path))[:200],
+            expected="the path of an image",
+            fix=f"correct it ({type(error).__name__})",
+            droppable=False,
+        )
+    if not inside:
+        return Fault(
+            "the path leads out of its folder",
+            found=f"{str(path)[:200]} -> {real}",
+            expected=f"a file inside {root}",
+            fix="copy the image into the folder, or name a folder that holds all of them",
+            droppable=False,
+        )
+    return _read_regular(real)
+
+
+def too_large(size: int) -> Fault:
+    """A record that is refused by its size alone."""
+    return Fault(
+        "the file is too large for an image",
+        found=f"{size:,} bytes",
+        expected=f"at most {MOST_BYTES:,}",
+        fix="remove it, or save it smaller",
+    )
+
+
+def _read_regular(real: Path) -> bytes | Fault:
+    try:
+        # Without waiting: a named pipe would hold the reader for ever.
+        descriptor = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return Fault("there is no such file", fix="correct the path, or put the file there")
+    except (OSError, ValueError) as error:
+        return Fault(
+            f"the file cannot be read: {getattr(error, 'strerror', '') or error}",
+            fix="check its rights",
+        )
+    with os.fdopen(descriptor, "rb") as stream:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            return Fault(
+                "this is no file",
+                found="a folder" if stat.S_ISDIR(status.st_mode) else "a device, pipe or socket",
+                expected="the file of an image",
+                fix="remove it",
+                droppable=False,
+            )
+        if status.st_size > MOST_BYTES:
+            return too_large(status.st_size)
+        return stream.read(MOST_BYTES)

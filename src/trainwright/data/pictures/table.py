@@ -1,0 +1,177 @@
+"""Images that a table names: by their paths, or as the bytes of their files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import final
+
+import polars as pl
+
+from trainwright.contract.images import ImageFields
+from trainwright.core.errors import DataMistake, Place, Problem
+from trainwright.data.formats import FORMATS
+from trainwright.data.pictures.decoding import Fault
+from trainwright.data.pictures.records import MOST_BYTES, Record, read_inside, too_large
+from trainwright.data.sources import read_source
+from trainwright.data.wording import nearest, some
+
+_ROWS = 64
+
+
+def is_table(written: str) -> bool:
+    """Whether a file's name says that it is a table."""
+    suffixes = [one.lower() for one in Path(written).suffixes if one not in (".gz", ".zst")]
+    return bool(suffixes) and suffixes[-1] in FORMATS
+
+
+@final
+class TableOfImages:
+    """A row for each image. A path is relative to `root` and may not lead out of it; bytes may also
+    stand in a struct with a field `bytes`, as Hugging Face datasets keep images."""
+
+    def __init__(
+        self, written: str, folder: Path, fields: ImageFields, path: str, *, labelled: bool = True
+    ) -> None:
+        self.written = written
+        self._folder = folder
+        self._fields = fields
+        self._path = path
+        self._labelled = labelled
+        named = folder / fields.root if fields.root else (folder / written).parent
+        self._root = named.resolve()
+
+    def records(self) -> Iterator[Record]:
+        """Row by row; a Parquet file is read a few rows at a time."""
+        lines, batches = self._open()
+        row = 0
+        for batch in batches:
+            for name, data, label, group in batch.iter_rows():
+                line = int(lines[row]) if len(lines) else 0
+                yield self._record(row, name, data, (label, group), Place(self.written, line))
+                row += 1
+
+    def _record(
+        self,
+        row: int,
+        name: str | None,
+        data: bytes | None,
+        told: tuple[str | None, str | None],
+        place: Place,
+    ) -> Record:
+        label, group = (value or "" for value in told)
+        called = name or f"row {row + 1}"
+        if self._labelled and not label:
+            raise DataMistake(
+                Problem(
+                    f"row {row + 1} has no label",
+                    path="data.fields.label",
+                    found=called,
+                    expected=f"a class in column {self._fields.label!r}",
+                    fix="add the label, or remove the row",
+                    place=place,
+                )
+            )
+        if data is not None:
+            found: bytes | Fault = data if len(data) <= MOST_BYTES else too_large(len(data))
+        elif name is None:
+            found = Fault(f"row {row + 1} has no image", fix="add the path, or remove the row")
+        elif "://" in name:
+            found = Fault(
+                "images outside of this machine are not read",
+                found=name.partition("://")[0] + "://...",
+                fix="copy the images here and name their local paths",
+                droppable=False,
+            )
+        else:
+            found = read_inside(self._root / name, self._root)
+        return Record(called, label, group, found, place)
+
+    def _open(self) -> tuple[list[int], Iterator[pl.DataFrame]]:
+        """The line of each row where the file has lines, and its rows in portions, as the columns
+        path, bytes, label and group."""
+        if Path(self.written).suffix.lower() in (".parquet", ".pq"):
+            lazy = self._scan()
+            wanted = self._wanted(dict(lazy.collect_schema()))
+            return [], lazy.select(wanted).collect_batches(chunk_size=_ROWS)
+        source = read_source(self.written, self._folder, self._path)
+        chosen = source.frame.select(self._wanted(dict(source.frame.schema)))
+        return source.lines.tolist(), chosen.iter_slices(_ROWS)
+
+    def _scan(self) -> pl.LazyFrame:
+        file = self._folder / self.written
+        try:
+            with file.open("rb") as stream:
+                begins = stream.read(4)
+            if begins != b"PAR1":
+                raise DataMistake(self._not_parquet(f"a file that begins with {begins.hex(' ')}"))
+            lazy = pl.scan_parquet(file)
+            lazy.collect_schema()
+            return lazy
+        except (pl.exceptions.PolarsError, OSError) as error:
+            raise DataMistake(self._not_parquet(str(error).splitlines()[0][:200])) from error
+
+    def _not_parquet(self, found: str) -> Problem:
+        return Problem(
+            "the file cannot be read as Parquet",
+            path=self._path,
+            found=found,
+            expected="a whole Parquet file",
+            fix="copy or export the file again",
+            place=Place(self.written),
+        )
+
+    def _wanted(self, schema: dict[str, pl.DataType]) -> list[pl.Expr]:
+        fields = self._fields
+        named = [("image", fields.image), ("label", fields.label), ("group", fields.group)]
+        problems = [
+            _absent(f"data.fields.{field}", name, list(schema), self.written)
+            for field, name in named
+            if name and name not in schema and (field != "label" or self._labelled)
+        ]
+        if problems:
+            raise DataMistake(problems)
+        label = pl.col(fields.label) if self._labelled else pl.lit(None)
+        group = pl.col(fields.group) if fields.group else pl.lit(None)
+        return [
+            *self._image(schema[fields.image]),
+            label.cast(pl.String).alias("label"),
+            group.cast(pl.String).alias("group"),
+        ]
+
+    def _image(self, dtype: pl.DataType) -> list[pl.Expr]:
+        column = pl.col(self._fields.image)
+        nothing = pl.lit(None)
+        match dtype:
+            case pl.String():
+                return [column.alias("name"), nothing.cast(pl.Binary).alias("data")]
+            case pl.Binary():
+                return [nothing.cast(pl.String).alias("name"), column.alias("data")]
+            case pl.Struct(fields=inner) if {"bytes"} <= {one.name for one in inner}:
+                has_path = any(one.name == "path" and one.dtype == pl.String for one in inner)
+                name = column.struct.field("path") if has_path else nothing.cast(pl.String)
+                data = column.struct.field("bytes").cast(pl.Binary)
+                return [name.alias("name"), data.alias("data")]
+            case _:
+                raise DataMistake(
+                    Problem(
+                        f"column {self._fields.image!r} holds no images",
+                        path="data.fields.image",
+                        found=f"values of type {dtype}",
+                        expected="paths as text, or the bytes of image files",
+                        fix="name another column in data.fields.image",
+                        place=Place(self.written),
+                    )
+                )
+
+
+def _absent(path: str, name: str, names: list[str], written: str) -> Problem:
+    near = nearest(name, names)
+    return Problem(
+        f"there is no column {name!r}",
+        path=path,
+        found=name,
+        expected=f"one of: {some(names, 12)}",
+        fix=f"did you mean {near!r}?" if near else f"write the column's name to {path}",
+        place=Place(written),
+    )

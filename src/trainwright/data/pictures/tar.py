@@ -1,0 +1,152 @@
+"""WebDataset shards: tar files in which the members of one sample share a key.
+
+The key of `n01/dog.17.jpg` is `n01/dog` and its extension `17.jpg`: what stands before and after
+the first dot of the last part of the name (the convention of the WebDataset format). Members are
+read where they stand; nothing is ever unpacked to the disk.
+"""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, cast, final
+
+from trainwright.contract.images import ImageFields
+from trainwright.core.errors import DataMistake, Place, Problem
+from trainwright.data.pictures.decoding import SUFFIXES, Fault
+from trainwright.data.pictures.records import MOST_BYTES, Record, too_large
+from trainwright.data.pictures.unpacked import DAMAGED, damaged, unpacked
+
+_MOST_TEXT = 2**20
+_SLACK = 2**20
+
+
+def is_tar(written: str) -> bool:
+    """Whether a file's name says that it is a tar shard."""
+    return written.lower().endswith((".tar", ".tar.gz", ".tgz"))
+
+
+@final
+class TarShard:
+    """The samples of one shard, in their order."""
+
+    def __init__(
+        self, file: Path, written: str, fields: ImageFields, path: str, *, labelled: bool = True
+    ) -> None:
+        self.written = written
+        self._file = file
+        self._fields = fields
+        self._path = path
+        self._labelled = labelled
+
+    def records(self) -> Iterator[Record]:
+        """Sample by sample; one without an image (a text, say) is passed over."""
+        sample: dict[str, bytes | Fault] = {}
+        current = ""
+        for key, extension, data in self._members():
+            if key != current and sample:
+                yield from self._record(current, sample)
+                sample = {}
+            if extension in sample:
+                raise self._mistake(
+                    f"the key {key!r} has two members .{extension}", key, "keys that differ"
+                )
+            current = key
+            sample[extension] = data
+        if sample:
+            yield from self._record(current, sample)
+
+    def _record(self, key: str, sample: dict[str, bytes | Fault]) -> Iterator[Record]:
+        images = [name for name in sample if f".{name.rsplit('.')[-1]}" in SUFFIXES]
+        if not images:
+            return
+        told = self._told(key, sample)
+        label = _text(sample.get("cls")) or told.get(self._fields.label, "")
+        if self._labelled and not label:
+            raise self._mistake(
+                f"the sample {key!r} has no label",
+                ", ".join(f".{name}" for name in sample),
+                f".cls, or .json with the key {self._fields.label!r}",
+            )
+        group = told.get(self._fields.group, "") if self._fields.group else ""
+        if self._fields.group and not group:
+            raise self._mistake(
+                f"the sample {key!r} has no group",
+                ", ".join(told) or "no .json",
+                f".json with the key {self._fields.group!r}",
+            )
+        yield Record(key, label, group, sample[images[0]], Place(f"{self.written}/{key}"))
+
+    def _told(self, key: str, sample: dict[str, bytes | Fault]) -> dict[str, str]:
+        data = sample.get("json")
+        if not isinstance(data, bytes):
+            return {}
+        try:
+            read = json.loads(data)
+        except (ValueError, RecursionError) as error:
+            raise self._mistake(
+                f"the .json of {key!r} cannot be read", str(error), "one JSON object"
+            ) from error
+        if not isinstance(read, dict):
+            raise self._mistake(f"the .json of {key!r} is no object", type(read).__name__, "{...}")
+        return {str(k): str(v) for k, v in read.items() if isinstance(v, str | int | float)}
+
+    def _members(self) -> Iterator[tuple[str, str, bytes | Fault]]:
+        """Key, extension and bytes of each regular member."""
+        try:
+            with (
+                unpacked(self._file, self.written, self._path, MOST_BYTES + _SLACK) as stream,
+                tarfile.open(fileobj=cast(BinaryIO, stream), mode="r:") as archive,
+            ):
+                for member in archive:
+                    # Or the list of members grows with the shard.
+                    archive.members = []  # type: ignore[attr-defined]
+                    if member.isdir():
+                        continue
+                    self._check(member)
+                    name = member.name.removeprefix("./")
+                    folder, slash, last = name.rpartition("/")
+                    stem, _, extension = last.partition(".")
+                    yield f"{folder}{slash}{stem}", extension.lower(), _data(archive, member)
+        except (tarfile.TarError, ValueError, *DAMAGED) as error:
+            raise damaged("tar", str(error), self.written, self._path) from error
+
+    def _check(self, member: tarfile.TarInfo) -> None:
+        parts = member.name.split("/")
+        if member.name.startswith("/") or ".." in parts or "\\" in member.name:
+            raise self._mistake(
+                "a member's name leads out of its folder", member.name[:200], "a plain name"
+            )
+        if not member.isreg() or member.issparse():
+            kind = "a link" if member.issym() or member.islnk() else "a device, pipe or sparse file"
+            raise self._mistake(
+                f"the member {member.name[:200]!r} is no plain file", kind, "files and folders"
+            )
+
+    def _mistake(self, message: str, found: str, expected: str) -> DataMistake:
+        return DataMistake(
+            Problem(
+                message,
+                path=self._path,
+                found=found,
+                expected=expected,
+                fix="write the shard again without it",
+                place=Place(self.written),
+            )
+        )
+
+
+def _data(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes | Fault:
+    if member.size > MOST_BYTES:
+        return too_large(member.size)
+    stream = archive.extractfile(member)
+    assert stream is not None, "a regular file has bytes"
+    return stream.read()
+
+
+def _text(data: bytes | Fault | None) -> str:
+    if not isinstance(data, bytes) or len(data) > _MOST_TEXT:
+        return ""
+    return data.decode("utf-8", errors="replace").strip()

@@ -1,0 +1,54 @@
+"""Images before they are divided."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import final
+
+import numpy as np
+import polars as pl
+
+from trainwright.data.pictures.decoding import Rule
+from trainwright.data.reading import DataFacts
+from trainwright.data.sources import FileVersion
+from trainwright.data.table import ImageInputs, Integers, PartName
+from trainwright.data.target_column import TargetFacts
+
+AS_IT_IS = Rule((0, 0), "rgb", "stretch", "bilinear", 50_000_000)
+"""The rule of images that come as arrays: nothing is decoded."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class RawImages:
+    """Images before they are divided: images and label codes int64 [N] of the training files and of
+    the parts that stand apart; `names` are those of the labels. `records` tells, of images from
+    files, name, group, size and format of each row; `rule` is how they were decoded. `left_out`
+    names images that could not be read."""
+
+    images: Mapping[PartName, ImageInputs]
+    labels: Mapping[PartName, Integers]
+    names: tuple[str, ...]
+    facts: DataFacts
+    notes: tuple[str, ...] = ()
+    records: Mapping[PartName, pl.DataFrame] = field(default_factory=dict)
+    rule: Rule = AS_IT_IS
+    left_out: Mapping[PartName, tuple[str, ...]] = field(default_factory=dict)
+
+
+def facts_of(
+    labels: Mapping[PartName, Integers], names: tuple[str, ...], files: tuple[FileVersion, ...]
+) -> DataFacts:
+    """What a plan needs to know of labelled images."""
+    counts = np.bincount(labels["train"], minlength=len(names))
+    rows = {part: len(codes) for part, codes in labels.items()}
+    classes = dict(zip(names, map(int, counts), strict=True))
+    return DataFacts(
+        rows=sum(rows.values()),
+        columns=(),
+        target=TargetFacts("classes", classes, len(names), missing=0),
+        files=files,
+        given=frozenset(part for part in rows if part != "train"),
+        part_rows={str(part): count for part, count in rows.items()},
+    )

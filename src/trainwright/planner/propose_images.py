@@ -1,0 +1,258 @@
+"""A first contract for images, with the reason of every choice beside it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from os.path import relpath
+from pathlib import Path
+from typing import final
+
+import numpy as np
+import polars as pl
+
+from trainwright.contract.images import MOST_PIXELS, ImageData, ImageFields
+from trainwright.core.errors import DataMistake, Place, Problem
+from trainwright.data.columns import name_tokens
+from trainwright.data.mnist import read_mnist
+from trainwright.data.pictures.decoding import SUFFIXES, Fault, Header, look
+from trainwright.data.pictures.folder import image_files, part_folders
+from trainwright.data.pictures.opening import holds_idx, is_shard, open_parts
+from trainwright.data.pictures.records import PictureSource
+from trainwright.data.pictures.table import is_table
+from trainwright.data.pictures.tfrecord import TfRecords, is_tfrecord, read_example
+from trainwright.data.sources import read_source
+from trainwright.planner.propose import GROUP_NAMES, comment, scalar
+
+_LARGEST = 224
+_STEP = 8
+_RARE = 0.5
+_TF_IMAGE = ("image/encoded", "image", "image_raw", "jpeg", "png")
+_TF_LABEL = ("image/class/label", "label", "class", "image/class/text", "cls")
+_LOOKED_AT = 50
+_PATHS = 0.9
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What the images are: how many of each class, their sizes, and how many cannot be read."""
+
+    classes: Counter[str]
+    sizes: Counter[tuple[int, int]]
+    grey: bool
+    unreadable: int
+
+
+def are_images(data: Path) -> bool:
+    """Whether a folder or file holds images: folders of them, shards, IDX files, or a table of
+    whose columns one names or holds them."""
+    if data.is_dir():
+        below = [child for child in data.iterdir() if child.is_dir()]
+        return (
+            holds_idx(data)
+            or bool(part_folders(data))
+            or any(is_shard(child.name) for child in data.iterdir())
+            or any(next(image_files(child), None) is not None for child in below)
+        )
+    if is_shard(data.name):
+        return True
+    return is_table(data.name) and data.is_file() and bool(_image_column(_head(data)))
+
+
+def propose_images(data: Path, target: str, contract_folder: Path) -> str:
+    """Look at every image's header and propose a contract, which is to be written into
+    `contract_folder`.
+
+    Raises:
+        DataMistake: these are no images that can be trained on.
+    """
+    at = data.absolute()
+    written = Path(relpath(at.resolve(), contract_folder.resolve())).as_posix()
+    fields = _fields(at, target)
+    section = ImageData(kind="images", path=at.name, fields=fields)
+    seen = _seen_idx(section, at.parent) if holds_idx(at) else _seen(section, at.parent)
+    count = sum(seen.classes.values())
+    shown = comment(written)
+    lines = [
+        f"# What a model for images must prove, proposed from {shown}: {count:,} images of "
+        f"{len(seen.classes)} classes.",
+        "task: classification  # the label of an image is a class",
+        "data:",
+        "  kind: images",
+        f"  path: {scalar(written)}",
+        *_field_lines(fields),
+        *_decoding_lines(seen, holds_idx(at)),
+        "  validation: 0.15  # steers the training; unused where val stands apart",
+        "  test: 0.15  # opened once, for the verdict; unused where test stands apart",
+        f"  augment: {{flip: true, crop: {_moved(seen)}}}  # remove flip where a mirrored image "
+        "means something else (digits, text)",
+        "model: {kind: resnet, width: 32, blocks: [1, 1, 1], stem: half}  # small; or linear",
+        "metric:",
+        f"  name: {_metric(seen)}",
+        "  # target: 0.9; left out: better than no model",
+        "slices: [{column: label, floor: 0.0}]  # raise the floor: no class may be worse than it",
+        "seed: 0  # the same number gives the same split and the same model",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _seen(section: ImageData, folder: Path) -> _Seen:
+    classes: Counter[str] = Counter()
+    sizes: Counter[tuple[int, int]] = Counter()
+    grey, unreadable = True, 0
+    for source in open_parts(section, folder).values():
+        for label, header in _headers(source):
+            if isinstance(header, Fault):
+                unreadable += 1
+                continue
+            classes[label] += 1
+            sizes[header.height, header.width] += 1
+            grey = grey and header.grey
+    if not sizes:
+        raise DataMistake(
+            Problem(
+                "no image can be read",
+                path="DATA",
+                found=f"{unreadable:,} that cannot",
+                expected=f"image files ({', '.join(SUFFIXES)})",
+                fix="look at the files",
+                place=Place(str(section.path)),
+            )
+        )
+    return _Seen(classes, sizes, grey, unreadable)
+
+
+def _seen_idx(section: ImageData, folder: Path) -> _Seen:
+    raw = read_mnist(section, folder)
+    _, height, width = raw.images["train"].size
+    return _Seen(
+        Counter(raw.facts.target.classes), Counter({(height, width): raw.facts.rows}), True, 0
+    )
+
+
+def _headers(source: PictureSource) -> Iterator[tuple[str, Header | Fault]]:
+    for record in source.records():
+        data = record.data
+        yield record.label, data if isinstance(data, Fault) else look(data, MOST_PIXELS)
+
+
+def _fields(at: Path, target: str) -> ImageFields:
+    if is_table(at.name) and at.is_file():
+        head = _head(at)
+        label = target or ("label" if "label" in head.columns else "")
+        if not label:
+            raise DataMistake(
+                Problem(
+                    "no column is named that holds the classes",
+                    path="--target",
+                    expected=f"one of: {', '.join(head.columns[:12])}",
+                    fix="add --target COLUMN",
+                )
+            )
+        return ImageFields(image=_image_column(head), label=label, group=_group(head, label))
+    shards = sorted(at.iterdir()) if at.is_dir() else [at]
+    records = [one for one in shards if one.is_file() and is_tfrecord(one.name)]
+    if records:
+        return _tf_fields(records[0], target)
+    return ImageFields(label=target) if target else ImageFields()
+
+
+def _tf_fields(file: Path, target: str) -> ImageFields:
+    first = next(TfRecords(file, file.name, ImageFields(), "DATA").examples(), b"")
+    names = list(read_example(first))
+    image = next((name for name in _TF_IMAGE if name in names), ImageFields().image)
+    label = next((name for name in _TF_LABEL if name in names), ImageFields().label)
+    return ImageFields(image=image, label=target or label)
+
+
+def _head(table: Path) -> pl.DataFrame:
+    """All rows of a table of texts, the first ones of a Parquet file, which may hold bytes."""
+    if table.suffix.lower() in (".parquet", ".pq"):
+        try:
+            return pl.scan_parquet(table).head(_LOOKED_AT).collect()
+        except (pl.exceptions.PolarsError, OSError):
+            return pl.DataFrame()
+    return read_source(table.name, table.parent, "DATA").frame
+
+
+def _image_column(head: pl.DataFrame) -> str:
+    """The first column that holds the bytes of images, or names of which nearly all end as those of
+    images do; empty if there is none."""
+    for series in head.get_columns():
+        values = series.drop_nulls().head(_LOOKED_AT).to_list()
+        if not values:
+            continue
+        shown = [one.get("bytes") or b"" if isinstance(one, dict) else one for one in values]
+        if all(isinstance(one, bytes) for one in shown):
+            if not isinstance(look(shown[0], MOST_PIXELS), Fault):
+                return series.name
+        elif all(isinstance(one, str) for one in shown):
+            ends = [Path(str(one)).suffix.lower() in SUFFIXES for one in shown]
+            if sum(ends) >= _PATHS * len(ends):
+                return series.name
+    return ""
+
+
+def _group(head: pl.DataFrame, label: str) -> str:
+    for series in head.get_columns():
+        several = 1 < series.n_unique() <= head.height / 2
+        if series.name != label and name_tokens(series.name) & GROUP_NAMES and several:
+            return series.name
+    return ""
+
+
+def _field_lines(fields: ImageFields) -> list[str]:
+    usual = ImageFields()
+    told = {
+        name: getattr(fields, name)
+        for name in ("image", "label", "group")
+        if getattr(fields, name) != getattr(usual, name)
+    }
+    if not told:
+        return []
+    inside = ", ".join(f"{name}: {scalar(value)}" for name, value in told.items())
+    reason = "images of one group fall on one side" if fields.group else "where they stand"
+    return [f"  fields: {{{inside}}}  # {reason}"]
+
+
+def _decoding_lines(seen: _Seen, is_idx: bool) -> list[str]:
+    if is_idx:
+        return []
+    sizes = list(seen.sizes)
+    corrupt = ""
+    if seen.unreadable:
+        corrupt = f"  # {seen.unreadable:,} images cannot be read: corrupt: drop leaves them out"
+    channels = "grey" if seen.grey else "rgb"
+    if len(sizes) == 1 and max(sizes[0]) <= _LARGEST:
+        height, width = sizes[0]
+        reason = f"all images are {height} x {width}"
+        lines = [f"  decoding: {{size: [{height}, {width}], channels: {channels}}}  # {reason}"]
+    else:
+        height, width = _proposed_size(seen)
+        by_area = sorted(sizes, key=lambda one: one[0] * one[1])
+        low, high = (f"{one[0]} x {one[1]}" for one in (by_area[0], by_area[-1]))
+        reason = f"near the median of images from {low} to {high}, at most {_LARGEST}"
+        lines = [f"  decoding: {{size: [{height}, {width}], channels: {channels}}}  # {reason}"]
+    return [*lines, corrupt] if corrupt else lines
+
+
+def _proposed_size(seen: _Seen) -> tuple[int, int]:
+    sizes = np.array(list(seen.sizes.elements()), dtype=np.float64)
+    median = np.median(sizes, axis=0)
+    median *= min(1.0, _LARGEST / median.max())
+    height, width = (max(_STEP, round(float(side) / _STEP) * _STEP) for side in median)
+    return height, width
+
+
+def _moved(seen: _Seen) -> int:
+    height, width = _proposed_size(seen)
+    return max(1, min(height, width) // 12)
+
+
+def _metric(seen: _Seen) -> str:
+    rarest, commonest = min(seen.classes.values()), max(seen.classes.values())
+    if rarest < _RARE * commonest:
+        return f"f1_macro  # every class counts alike: the rarest has {rarest:,} images"
+    return "accuracy  # the classes are of similar size"

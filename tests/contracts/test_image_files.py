@@ -1,0 +1,293 @@
+"""Image files from `init` to predictions, and what is hostile in them."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import re
+import struct
+import tarfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from PIL import Image
+
+from command import command, inside, tree
+from made_pictures import (
+    encoded,
+    picture,
+    write_folder,
+    write_parquet_bytes,
+    write_shards,
+    write_table,
+    write_tfrecord,
+)
+
+TINY = """
+model: {kind: linear}
+metric: {name: accuracy, target: 0.5, resamples: 100}
+"""
+SOURCES: dict[str, tuple[str, Callable[[Path], object]]] = {
+    "folder": ("pets", lambda at: write_folder(at / "pets")),
+    "table": ("pets/table.csv", lambda at: write_table(at / "pets")),
+    "parquet": ("pets.parquet", lambda at: write_parquet_bytes(at / "pets.parquet")),
+    "tar": ("pets", lambda at: write_shards(at / "pets")),
+    "tar file": ("pets/part-0.tar", lambda at: write_shards(at / "pets")),
+    "tfrecord": ("pets.tfrecord", lambda at: write_tfrecord(at / "pets.tfrecord")),
+}
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_init_makes_a_contract_that_trains_and_predicts(tmp_path: Path, name: str) -> None:
+    source, write = SOURCES[name]
+    write(tmp_path)
+    with inside(tmp_path):
+        made = command("init", source)
+        assert made.code == 0, made.err
+        text = Path("contract.yaml").read_text()
+        assert "size: [12, 12], channels: rgb" in text
+        Path("contract.yaml").write_text(re.sub(r"model: .*", "model: {kind: linear}", text))
+        assert command("check", "contract.yaml").code == 0
+        trained = command("train", "contract.yaml", "--set", "metric.resamples=100", "--run", "a")
+        assert trained.code in (0, 3), trained.err
+        predicted = command("predict", "a", source, "-o", "out.csv")
+        assert predicted.code == 0, predicted.err
+        out = pl.read_csv("out.csv")
+        judged = command("evaluate", "a", source, "--json")
+        assert judged.code in (0, 3), judged.err
+    assert out.columns[:2] == ["image", "prediction"]
+    assert out.height == (30 if name == "tar file" else 60)
+    if name == "folder":
+        told = out["image"].str.split("/").list.first()
+        assert (told == out["prediction"]).mean() > 0.8
+
+
+def test_init_groups_a_table_that_names_patients(tmp_path: Path) -> None:
+    write_table(tmp_path / "pets")
+    with inside(tmp_path):
+        assert command("init", "pets/table.csv").code == 0
+        assert "group: patient" in Path("contract.yaml").read_text()
+
+
+def test_a_table_of_numbers_still_needs_its_target(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("a,b\n1,2\n3,4\n")
+    with inside(tmp_path):
+        before = tree(tmp_path)
+        ran = command("init", "rows.csv")
+        assert ran.code == 2
+        assert "--target COLUMN" in ran.err
+        assert tree(tmp_path) == before
+
+
+def png_bomb() -> bytes:
+    """A PNG of a few kilobytes whose header claims 60,000 x 60,000 pixels."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return (
+            struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        )
+
+    header = struct.pack(">IIBBBBB", 60_000, 60_000, 8, 0, 0, 0, 0)
+    packed = zlib.compress(bytes(2**20), 9)
+    return (
+        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", packed) + chunk(b"IEND", b"")
+    )
+
+
+def animated() -> bytes:
+    stream = io.BytesIO()
+    frames = [Image.fromarray(picture(row)) for row in range(3)]
+    frames[0].save(stream, "GIF", save_all=True, append_images=frames[1:])
+    return stream.getvalue()
+
+
+def float_tiff() -> bytes:
+    return encoded(np.zeros((4, 4), np.float32), "TIFF")
+
+
+WHOLE = encoded(picture(0, 40), "JPEG", quality=90)
+BROKEN = {
+    "empty": (b"", "the file is empty"),
+    "cut off": (WHOLE[: len(WHOLE) // 2], "damaged or cut off"),
+    "cut in its header": (WHOLE[:30], "."),
+    "no image": (b"id,name\n1,a\n", "no image that can be read"),
+    "pickle": (b"\x80\x04\x95\x10", "no image that can be read"),
+    "PostScript": (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "no image that can be"),
+    "SVG": (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "no image that can be read"),
+    "bomb": (png_bomb(), "more pixels than allowed"),
+    "animated": (animated(), "a sequence of images"),
+    "floats": (float_tiff(), "floating-point"),
+}
+
+
+def contract(folder: Path, path: str, more: str = "", data: str = "") -> Path:
+    file = folder / "contract.yaml"
+    decoding = f"decoding: {{size: [12, 12], cache: cache{more}}}"
+    file.write_text(f"data: {{kind: images, path: {path}, {decoding}{data}}}\n{TINY}")
+    return file
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_image_stops_or_is_left_out_and_counted(tmp_path: Path, name: str) -> None:
+    data, message = BROKEN[name]
+    write_folder(tmp_path / "pets")
+    (tmp_path / "pets" / "cat" / "bad.png").write_bytes(data)
+    before = tree(tmp_path / "pets")
+    with inside(tmp_path):
+        ran = command("train", contract(tmp_path, "pets"))
+        assert ran.code == 2
+        assert "pets/cat/bad.png" in ran.err
+        assert re.search(message, ran.err)
+        assert "corrupt: drop" in ran.err
+        assert not Path("runs").exists()
+        assert not list(Path("cache").rglob("*.u8"))
+        dropped = command("train", contract(tmp_path, "pets", ", corrupt: drop"), "--run", "a")
+        assert dropped.code in (0, 3), dropped.err
+    manifest = (tmp_path / "runs" / "a" / "data" / "manifest.json").read_text()
+    for told in (manifest, dropped.err):
+        assert "1 of the images of pets cannot be read" in told
+        assert "cat/bad.png" in told
+    assert tree(tmp_path / "pets") == before
+
+
+OUTSIDE = ("../secret.png", "/etc/hostname", "files/../../secret.png", "files/link.png", "a\x00b")
+
+
+@pytest.mark.parametrize("path", OUTSIDE)
+def test_a_path_that_leads_out_of_its_folder_always_stops(tmp_path: Path, path: str) -> None:
+    write_table(tmp_path / "pets")
+    (tmp_path / "secret.png").write_bytes(encoded(picture(0)))
+    (tmp_path / "pets" / "files" / "link.png").symlink_to(tmp_path / "secret.png")
+    frame = pl.read_csv(tmp_path / "pets" / "table.csv")
+    frame = frame.with_columns(
+        image=pl.when(pl.int_range(pl.len()) == 7).then(pl.lit(path)).otherwise("image")
+    )
+    frame.write_parquet(tmp_path / "pets" / "table.parquet")
+    with inside(tmp_path):
+        ran = command("check", contract(tmp_path, "pets/table.parquet", ", corrupt: drop"))
+        assert ran.code == 2
+        assert "leads out of its folder" in ran.err or "no path of a file" in ran.err
+        assert not list(Path("cache").rglob("*.u8"))
+
+
+def test_a_missing_file_is_named_with_its_line(tmp_path: Path) -> None:
+    write_table(tmp_path / "pets")
+    (tmp_path / "pets" / "files" / "0003.png").unlink()
+    with inside(tmp_path):
+        ran = command("check", contract(tmp_path, "pets/table.csv"))
+    assert ran.code == 2
+    assert "pets/table.csv:5: there is no such file" in ran.err
+
+
+@pytest.mark.parametrize("kind", ["link out", "pipe"])
+def test_links_and_pipes_in_a_folder_stop(tmp_path: Path, kind: str) -> None:
+    write_folder(tmp_path / "pets")
+    (tmp_path / "secret.png").write_bytes(encoded(picture(0)))
+    bad = tmp_path / "pets" / "cat" / "x.png"
+    if kind == "pipe":
+        os.mkfifo(bad)
+    else:
+        bad.symlink_to(tmp_path / "secret.png")
+    with inside(tmp_path):
+        ran = command("check", contract(tmp_path, "pets", ", corrupt: drop"))
+    assert ran.code == 2
+    assert "pets/cat/x.png" in ran.err
+
+
+def member(name: str, kind: bytes = tarfile.REGTYPE, link: str = "", size: int = 0) -> bytes:
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname, info.size = kind, link, size
+    return info.tobuf()
+
+
+END = bytes(1024)
+HOSTILE_TARS = {
+    "traversal": member("../../x.png") + END,
+    "absolute": member("/etc/x.png") + END,
+    "symlink": member("a.png", tarfile.SYMTYPE, "/etc/passwd") + END,
+    "hard link": member("a.png", tarfile.LNKTYPE, "/etc/passwd") + END,
+    "device": member("a.png", tarfile.CHRTYPE) + END,
+    "pipe": member("a.png", tarfile.FIFOTYPE) + END,
+    "huge claim": member("a.png", size=2**40) + END,
+    "huge name": member("a", tarfile.GNUTYPE_LONGNAME, size=2**34) + END,
+    "huge pax": member("a", tarfile.XHDTYPE, size=2**34) + END,
+    "no tar": b"\x89PNG" + bytes(600),
+    "cut off": member("0.png", size=5000) + bytes(512),
+    "empty": b"",
+    "only zeros": bytes(2048),
+}
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("name", HOSTILE_TARS)
+def test_a_hostile_tar_is_refused_and_writes_nothing(
+    tmp_path: Path, name: str, packed: bool
+) -> None:
+    data = HOSTILE_TARS[name]
+    file = tmp_path / ("a.tar.gz" if packed else "a.tar")
+    file.write_bytes(gzip.compress(data) if packed else data)
+    with inside(tmp_path):
+        ran = command("check", contract(tmp_path, file.name, ", corrupt: drop"))
+        assert ran.code == 2
+        assert file.name in ran.err
+        assert "Traceback" not in ran.err
+        assert not list(Path("cache").rglob("*.u8"))
+
+
+def test_a_bomb_of_gzip_does_not_fill_the_memory(tmp_path: Path) -> None:
+    import resource
+
+    zeros = member("a.png", size=2**33)
+    packer = zlib.compressobj(9, wbits=31)
+    with (tmp_path / "a.tar.gz").open("wb") as stream:
+        stream.write(packer.compress(zeros))
+        for _ in range(64):
+            stream.write(packer.compress(bytes(2**20)))
+        stream.write(packer.flush())
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with inside(tmp_path):
+        ran = command("check", contract(tmp_path, "a.tar.gz"))
+    assert ran.code == 2
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert after - before < 100 * 1024
+
+
+def test_prediction_of_a_broken_image_writes_nothing(tmp_path: Path) -> None:
+    write_folder(tmp_path / "pets")
+    with inside(tmp_path):
+        trained = command("train", contract(tmp_path, "pets"), "--run", "a")
+        assert trained.code in (0, 3), trained.err
+        Path("new").mkdir()
+        for row in range(3):
+            Path(f"new/{row}.jpg").write_bytes(encoded(picture(row, 50), "JPEG"))
+        whole = command("predict", "a", "new", "-o", "out.csv")
+        assert whole.code == 0, whole.err
+        assert pl.read_csv("out.csv")["image"].to_list() == ["0.jpg", "1.jpg", "2.jpg"]
+        Path("out.csv").unlink()
+        Path("new/2.jpg").write_bytes(WHOLE[:200])
+        ran = command("predict", "a", "new", "-o", "out.csv")
+        assert ran.code == 2
+        assert "2.jpg" in ran.err
+        assert not Path("out.csv").exists()
+        assert command("predict", "a", "new/1.jpg").out.count("\n") == 2
+
+
+def test_a_prediction_does_not_depend_on_where_the_images_come_from(tmp_path: Path) -> None:
+    write_folder(tmp_path / "pets")
+    write_table(tmp_path / "table")
+    write_shards(tmp_path / "shards")
+    with inside(tmp_path):
+        assert command("train", contract(tmp_path, "pets"), "--run", "a").code in (0, 3)
+        found = []
+        for source in ("pets", "table/table.csv", "shards"):
+            assert command("predict", "a", source, "-o", "out.csv").code == 0
+            out = pl.read_csv("out.csv")
+            key = out["image"].cast(pl.String).str.zfill(4).str.extract(r"(\d{4})")
+            found.append(out.with_columns(image=key).sort("image"))
+    assert found[0].equals(found[1])
+    assert found[0].equals(found[2])

@@ -1,0 +1,154 @@
+"""Small image files, and every kind of source that may hold them."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import struct
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from PIL import Image
+
+from trainwright.data.pictures.tfrecord import masked_crc32c
+
+CLASSES = ("bird", "cat", "dog")
+
+
+def encoded(values: np.ndarray, kind: str = "PNG", **options: object) -> bytes:
+    """An image file of uint8 [H, W] or [H, W, C]."""
+    stream = io.BytesIO()
+    Image.fromarray(values).save(stream, kind, **options)
+    return stream.getvalue()
+
+
+def picture(row: int, size: int = 12, channels: int = 3) -> np.ndarray:
+    """Image `row`, whose class (row % 3) is the third that is bright: uint8 [H, W, C]."""
+    values = np.random.default_rng(row).integers(0, 60, (size, size, channels))
+    third = size // 3
+    values[(row % 3) * third : (row % 3 + 1) * third] += 120
+    return values.astype(np.uint8)
+
+
+def samples(count: int, size: int = 12) -> list[tuple[str, str, bytes]]:
+    """Name, label and PNG of each image."""
+    return [(f"{row:04d}", CLASSES[row % 3], encoded(picture(row, size))) for row in range(count)]
+
+
+def write_folder(folder: Path, count: int = 60, size: int = 12) -> Path:
+    """A folder with a folder for each class."""
+    for name, label, data in samples(count, size):
+        (folder / label).mkdir(parents=True, exist_ok=True)
+        (folder / label / f"{name}.png").write_bytes(data)
+    return folder
+
+
+def write_table(folder: Path, count: int = 60, kind: str = ".csv") -> Path:
+    """A table of paths, with a group for each four images, and the images beside it."""
+    (folder / "files").mkdir(parents=True, exist_ok=True)
+    rows = []
+    for name, label, data in samples(count):
+        (folder / "files" / f"{name}.png").write_bytes(data)
+        rows.append((f"files/{name}.png", label, f"p{int(name) // 4}"))
+    frame = pl.DataFrame(rows, schema=["image", "label", "patient"], orient="row")
+    file = folder / f"table{kind}"
+    frame.write_csv(file) if kind == ".csv" else frame.write_parquet(file)
+    return file
+
+
+def write_parquet_bytes(file: Path, count: int = 60, *, struct_of: bool = False) -> Path:
+    """A Parquet file with the bytes of the images, plain or as Hugging Face datasets keep them."""
+    listed = samples(count)
+    images: list[object] = [data for _, _, data in listed]
+    if struct_of:
+        images = [{"bytes": data, "path": f"{name}.png"} for name, _, data in listed]
+    labels = [CLASSES.index(label) for _, label, _ in listed]
+    pl.DataFrame({"image": images, "label": labels}).write_parquet(file)
+    return file
+
+
+def tar_bytes(members: list[tuple[str, bytes]]) -> bytes:
+    """A tar file."""
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as archive:
+        for name, data in members:
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    return stream.getvalue()
+
+
+def write_shards(folder: Path, count: int = 60, *, packed: bool = False, told: str = "cls") -> Path:
+    """Two WebDataset shards; labels stand in `.cls` or `.json`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in range(2):
+        members: list[tuple[str, bytes]] = []
+        for row, (name, label, data) in enumerate(samples(count)):
+            if row % 2 != number:
+                continue
+            members.append((f"{name}.png", data))
+            said = json.dumps({"label": label, "patient": int(name) // 6}).encode()
+            code = str(CLASSES.index(label)).encode()
+            members.append((f"{name}.{told}", code if told == "cls" else said))
+        data = tar_bytes(members)
+        name = f"part-{number}.tar" + (".gz" if packed else "")
+        (folder / name).write_bytes(gzip.compress(data, mtime=0) if packed else data)
+    return folder
+
+
+def varint(value: int) -> bytes:
+    """A whole number as protocol buffers write it."""
+    out = bytearray()
+    value &= 2**64 - 1
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*out, value])
+
+
+def message(number: int, data: bytes) -> bytes:
+    """A field of bytes."""
+    return varint(number << 3 | 2) + varint(len(data)) + data
+
+
+def example(features: dict[str, bytes | int | float]) -> bytes:
+    """A `tf.train.Example`."""
+    entries = b""
+    for name, value in features.items():
+        match value:
+            case bytes():
+                feature = message(1, message(1, value))
+            case int():
+                feature = message(3, message(1, varint(value)))
+            case float():
+                feature = message(2, message(1, struct.pack("<f", value)))
+        entries += message(1, message(1, name.encode()) + message(2, feature))
+    return message(1, entries)
+
+
+def frame(data: bytes) -> bytes:
+    """One record of a TFRecord file."""
+    length = struct.pack("<Q", len(data))
+    sums = [struct.pack("<I", masked_crc32c(part)) for part in (length, data)]
+    return length + sums[0] + data + sums[1]
+
+
+def write_tfrecord(file: Path, count: int = 60, *, packed: bool = False) -> Path:
+    """A TFRecord file in the names that TensorFlow's own converters use."""
+    data = b"".join(
+        frame(
+            example(
+                {
+                    "image/encoded": png,
+                    "image/class/label": CLASSES.index(label),
+                    "image/filename": f"{name}.png".encode(),
+                }
+            )
+        )
+        for name, label, png in samples(count)
+    )
+    file.write_bytes(gzip.compress(data, mtime=0) if packed else data)
+    return file

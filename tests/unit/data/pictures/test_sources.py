@@ -1,0 +1,262 @@
+"""Every kind of source gives the same images, once in the cache and then from it."""
+
+from __future__ import annotations
+
+import json
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from made_pictures import (
+    CLASSES,
+    encoded,
+    example,
+    frame,
+    picture,
+    samples,
+    write_folder,
+    write_parquet_bytes,
+    write_shards,
+    write_table,
+    write_tfrecord,
+)
+from trainwright.contract.images import ImageData
+from trainwright.core.errors import DataMistake
+from trainwright.data.images import prepare_images, read_images
+from trainwright.data.pictures.tfrecord import crc32c, read_example
+from trainwright.data.raw_images import RawImages
+
+TF = {"image": "image/encoded", "label": "image/class/label"}
+
+
+def section(path: str, **values: object) -> ImageData:
+    """The section as a contract's YAML gives it."""
+    decoding = {"cache": "cache"} | dict(values.pop("decoding", {}))  # type: ignore[call-overload]
+    written = {"kind": "images", "path": path, "decoding": decoding} | values
+    return ImageData.model_validate_json(json.dumps(written))
+
+
+def read(folder: Path, path: str, **values: object) -> RawImages:
+    return read_images(section(path, **values), folder)
+
+
+SOURCES = {
+    "folder": ({}, lambda at: write_folder(at / "data")),
+    "csv": ({}, lambda at: write_table(at / "data")),
+    "parquet of paths": ({}, lambda at: write_table(at / "data", kind=".parquet")),
+    "parquet of bytes": ({}, lambda at: write_parquet_bytes(at / "data.parquet")),
+    "parquet of structs": ({}, lambda at: write_parquet_bytes(at / "d.parquet", struct_of=True)),
+    "tar": ({}, lambda at: write_shards(at / "data")),
+    "tar.gz": ({}, lambda at: write_shards(at / "data", packed=True)),
+    "tar with json": ({}, lambda at: write_shards(at / "data", told="json")),
+    "tfrecord": ({"fields": TF}, lambda at: write_tfrecord(at / "a.tfrecord")),
+    "tfrecord.gz": ({"fields": TF}, lambda at: write_tfrecord(at / "a.tfrecord.gz", packed=True)),
+}
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_every_source_gives_every_image_with_its_label(tmp_path: Path, name: str) -> None:
+    more, write = SOURCES[name]
+    at = write(tmp_path).relative_to(tmp_path).as_posix()
+    raw = read(tmp_path, at, **more)
+    expected = {picture(row).tobytes(): row % 3 for row in range(60)}
+    pixels = raw.images["train"].copied().transpose(0, 2, 3, 1)
+    found = {
+        np.ascontiguousarray(one).tobytes(): int(code)
+        for one, code in zip(pixels, raw.labels["train"], strict=True)
+    }
+    assert found == expected
+    assert raw.names in (CLASSES, ("0", "1", "2"))
+    assert raw.facts.rows == 60
+    again = read(tmp_path, at, **more)
+    assert again.facts == raw.facts
+    np.testing.assert_array_equal(again.images["train"].copied(), raw.images["train"].copied())
+    assert len(list((tmp_path / "cache" / "images").iterdir())) == 1
+
+
+def test_classes_name_numbers_and_order_labels(tmp_path: Path) -> None:
+    write_shards(tmp_path / "shards")
+    write_folder(tmp_path / "folder")
+    named = read(tmp_path, "shards", classes=CLASSES)
+    assert named.names == CLASSES
+    assert named.facts.target.classes == dict.fromkeys(CLASSES, 20)
+    turned = read(tmp_path, "folder", classes=CLASSES[::-1])
+    assert turned.names == CLASSES[::-1]
+    assert int(turned.labels["train"][0]) == 2
+    with pytest.raises(DataMistake, match="labels that are no class"):
+        read(tmp_path, "folder", classes=("bird", "cat"))
+    with pytest.raises(DataMistake, match="no training image has"):
+        read(tmp_path, "folder", classes=(*CLASSES, "fish"))
+
+
+def test_parts_stand_in_folders_of_their_own(tmp_path: Path) -> None:
+    for part, count in (("train", 30), ("val", 9), ("test", 12)):
+        write_folder(tmp_path / "data" / part, count)
+    raw = read(tmp_path, "data")
+    prepared = prepare_images(raw, section("data"), 0)
+    assert [len(p) for p in (prepared.train, prepared.validation, prepared.test)] == [30, 9, 12]
+    assert prepared.split.kind == "given"
+    assert prepared.split.duplicate_rows == 9 + 12
+
+
+def test_without_parts_the_contract_divides_within_each_class(tmp_path: Path) -> None:
+    write_folder(tmp_path / "data", 120)
+    chosen = section("data", validation=0.1, test=0.2)
+    prepared = prepare_images(read_images(chosen, tmp_path), chosen, 0)
+    assert [len(p) for p in (prepared.train, prepared.validation, prepared.test)] == [84, 12, 24]
+    assert prepared.split.class_shares["test"] == pytest.approx(dict.fromkeys(CLASSES, 1 / 3))
+    rows = [set(p.rows.tolist()) for p in (prepared.train, prepared.validation, prepared.test)]
+    assert not rows[0] & rows[1]
+    assert not rows[0] & rows[2]
+    assert len(set.union(*rows)) == 120
+
+
+@pytest.mark.parametrize("kind", ["table", "shards"])
+def test_a_group_stands_on_one_side(tmp_path: Path, kind: str) -> None:
+    if kind == "table":
+        write_table(tmp_path / "data", 120)
+        path = "data/table.csv"
+    else:
+        write_shards(tmp_path / "data", 120, told="json")
+        path = "data"
+    chosen = section(path, fields={"group": "patient"})
+    prepared = prepare_images(read_images(chosen, tmp_path), chosen, 0)
+    groups = [
+        set(part.frame["group"].to_list())
+        for part in (prepared.train, prepared.validation, prepared.test)
+    ]
+    assert all(groups)
+    assert not groups[0] & groups[1]
+    assert not groups[0] & groups[2]
+    assert not groups[1] & groups[2]
+    assert len(np.unique(prepared.test.units)) == len(groups[2])
+
+
+def test_a_file_of_its_own_for_each_part(tmp_path: Path) -> None:
+    for part, count in (("train", 30), ("val", 9), ("test", 12)):
+        write_parquet_bytes(tmp_path / f"{part}.parquet", count)
+    raw = read(tmp_path, "train.parquet", val_path="val.parquet", test_path="test.parquet")
+    assert raw.facts.part_rows == {"train": 30, "validation": 9, "test": 12}
+    with pytest.raises(DataMistake) as caught:
+        read(tmp_path, "none.parquet", val_path="no.tar", test_path="nowhere")
+    assert len({problem.path for problem in caught.value.problems}) >= 1
+
+
+def test_another_content_is_another_entry_and_another_version(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "data")
+    first = read(tmp_path, "data")
+    (folder / "cat" / "0001.png").write_bytes(encoded(picture(500)))
+    second = read(tmp_path, "data")
+    assert first.facts.files[0].sha256 != second.facts.files[0].sha256
+    assert not np.array_equal(first.images["train"].copied(), second.images["train"].copied())
+    (folder / "cat" / "0001.png").rename(folder / "dog" / "0001.png")
+    third = read(tmp_path, "data")
+    assert third.facts.files[0].sha256 != second.facts.files[0].sha256
+    assert len(list((tmp_path / "cache" / "images").iterdir())) == 3
+
+
+def test_a_damaged_entry_is_made_again(tmp_path: Path) -> None:
+    write_folder(tmp_path / "data")
+    before = read(tmp_path, "data").images["train"].copied()
+    (pixels,) = (tmp_path / "cache" / "images").glob("*/pixels.u8")
+    data = bytearray(pixels.read_bytes())
+    data[100] ^= 0xFF
+    pixels.write_bytes(bytes(data))
+    np.testing.assert_array_equal(read(tmp_path, "data").images["train"].copied(), before)
+
+
+READ = """
+import sys
+from pathlib import Path
+from trainwright.contract.images import ImageData
+from trainwright.data.images import read_images
+section = ImageData(kind="images", path="data", decoding={"cache": "cache"})
+print(int(read_images(section, Path(sys.argv[1])).images["train"].pixels.sum()))
+"""
+
+
+def test_processes_that_start_together_share_one_entry(tmp_path: Path) -> None:
+    write_folder(tmp_path / "data")
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", READ, str(tmp_path)], stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(3)
+    ]
+    sums = {process.communicate(timeout=60)[0].strip() for process in started}
+    assert sums == {str(int(read(tmp_path, "data").images["train"].pixels.sum()))}
+    (entry,) = (tmp_path / "cache" / "images").iterdir()
+    assert isinstance(read(tmp_path, "data").images["train"].pixels, np.memmap)
+    assert not entry.name.startswith(".tmp")
+
+
+def test_images_are_brought_to_one_size_or_must_be_of_one(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "data")
+    (folder / "cat" / "large.png").write_bytes(encoded(picture(1, size=30)))
+    with pytest.raises(DataMistake, match="another size") as caught:
+        read(tmp_path, "data")
+    (problem,) = caught.value.problems
+    assert problem.place.file == "data/cat/large.png"
+    raw = read(tmp_path, "data", decoding={"size": [8, 10], "channels": "grey"})
+    assert raw.images["train"].size == (1, 8, 10)
+    records = raw.records["train"]
+    assert records.filter(pl.col("name") == "cat/large.png")["height"].to_list() == [30]
+
+
+def test_the_checksum_is_that_of_the_standard() -> None:
+    """RFC 3720, appendix B.4, and the check value of the catalogue of CRCs."""
+    assert crc32c(b"123456789") == 0xE3069283
+    assert crc32c(bytes(32)) == 0x8A9136AA
+    assert crc32c(b"\xff" * 32) == 0x62A8AB43
+    assert crc32c(bytes(range(32))) == 0x46DD794E
+    table = [0] * 256
+    for byte in range(256):
+        value = byte
+        for _ in range(8):
+            value = (value >> 1) ^ (0x82F63B78 if value & 1 else 0)
+        table[byte] = value
+    data = np.random.default_rng(0).bytes(3000)
+    for length in (0, 1, 2, 3, 4, 5, 1023, 1024, 1025, 1026, 1027, 2049, 3000):
+        crc = 0xFFFFFFFF
+        for byte in data[:length]:
+            crc = table[(crc ^ byte) & 0xFF] ^ (crc >> 8)
+        assert crc32c(data[:length]) == crc ^ 0xFFFFFFFF, length
+
+
+def test_an_example_is_read_as_it_was_written() -> None:
+    written = {"a": b"\x00\xff", "b": 7, "c": -3, "d": 2.5, "e": b""}
+    read_back = read_example(example(written))
+    assert read_back == {"a": b"\x00\xff", "b": b"7", "c": b"-3", "d": b"2.5", "e": b""}
+
+
+@pytest.mark.parametrize("place", [3, 9, 40, -2])
+def test_a_flipped_bit_of_a_tfrecord_is_found(tmp_path: Path, place: int) -> None:
+    file = write_tfrecord(tmp_path / "a.tfrecord", 3)
+    data = bytearray(file.read_bytes())
+    data[place] ^= 1
+    file.write_bytes(bytes(data))
+    with pytest.raises(DataMistake, match="TFRecord"):
+        read(tmp_path, "a.tfrecord", fields=TF)
+
+
+def test_a_tfrecord_without_the_features_says_which_it_has(tmp_path: Path) -> None:
+    write_tfrecord(tmp_path / "a.tfrecord", 3)
+    with pytest.raises(DataMistake) as caught:
+        read(tmp_path, "a.tfrecord")
+    (problem,) = caught.value.problems
+    assert "image/encoded" in problem.found
+    huge = struct.pack("<Q", 2**62)
+    (tmp_path / "b.tfrecord").write_bytes(frame(b"x")[:-3] + huge)
+    with pytest.raises(DataMistake, match=r"cut off|checksum"):
+        read(tmp_path, "b.tfrecord", fields=TF)
+
+
+def test_names_of_samples_are_kept(tmp_path: Path) -> None:
+    write_folder(tmp_path / "data", 6)
+    names = read(tmp_path, "data").records["train"]["name"].to_list()
+    assert sorted(names) == sorted(f"{label}/{name}.png" for name, label, _ in samples(6))
