@@ -273,6 +273,22 @@ def clear_cache(
     clear_kept(keys, as_json=as_json)
 
 
+@data_app.command("diff")
+def diff_data(
+    before: Annotated[str, typer.Argument(metavar="A", help="A run, or a data file.")],
+    after: Annotated[str, typer.Argument(metavar="B", help="A run, or a data file.")],
+    key: Annotated[
+        str, typer.Option(metavar="COLUMN", help="What tells the rows of files apart.")
+    ] = "",
+    runs: Runs = _RUNS,
+    as_json: AsJson = False,
+) -> None:
+    """Say what is different between the data of two runs, of two files, or of a run and a file."""
+    from trainwright.cli.differing import show_difference
+
+    show_difference(before, after, runs, key, as_json=as_json)
+
+
 @weights_app.command("export")
 def export_weights(
     run: RunName,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, final
 
+from trainwright.contract.data import TableData
 from trainwright.contract.free import differences, is_free
 from trainwright.core.errors import (
     ContractMistake,
@@ -20,6 +21,9 @@ from trainwright.core.errors import (
 )
 from trainwright.core.faultpoints import reached
 from trainwright.core.files import Json, read_json, write_json, write_text
+from trainwright.data.reading import RawTable
+from trainwright.data.revisions import find_revisions
+from trainwright.data.snapshot import snapshot_of_run
 from trainwright.run.cut import note_cut
 from trainwright.run.ready import Ready, Request
 from trainwright.run.stages import Screen
@@ -239,10 +243,22 @@ def _write_plan(folder: RunFolder, request: Request, ready: Ready) -> None:
         "facts": facts,
         "notes": list(ready.raw.notes),
         "done": [one.to_json() for one in ready.prepared.done],
+        "revisions": [
+            one.to_json()
+            for one in find_revisions(ready.raw.facts.files, ready.document.source.folder)
+        ],
     }
+    _keep_rows(folder, ready)
     write_json(folder.data / "manifest.json", manifest)
     write_json(folder.data / "split.json", ready.prepared.split.to_json())
     write_json(folder.plan, plan)
+
+
+def _keep_rows(folder: RunFolder, ready: Ready) -> None:
+    """What `data diff` needs of a table once its files are written over."""
+    section = ready.plan.contract.data
+    if isinstance(section, TableData) and isinstance(ready.raw, RawTable):
+        snapshot_of_run(ready.raw, section, folder.name).write(folder.data)
 
 
 def _record(folder: RunFolder, request: Request, ready: Ready) -> RunRecord:

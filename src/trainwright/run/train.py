@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 from trainwright.contract.data import TableData
+from trainwright.contract.resume import Resume
+from trainwright.core.errors import DataChanged
 from trainwright.core.faultpoints import reached
 from trainwright.core.files import write_json
 from trainwright.core.flag import StopFlag
 from trainwright.data.prepared import Prepared
+from trainwright.data.unchanged import FilesRead
 from trainwright.doctor.preflight import preflight
 from trainwright.evaluation.baselines import Baselines, fit_baselines
 from trainwright.evaluation.evaluate import Scored, evaluate
@@ -48,10 +52,12 @@ def train(request: Request, screen: Screen) -> Result:
 
 def _train(request: Request, screen: Screen, flag: StopFlag, wake: Callable[[], None]) -> Result:
     stages = Stages()
+    since = time.time_ns()
     with before_the_run():
         reached("start")
         ready = settle(request, make_ready(request, stages, screen), stages, screen)
         reached("ready")
+    files = FilesRead(ready.raw.facts.files, ready.document.source.folder, since)
     resume = ready.plan.contract.resume
     with stop_on_notice(resume, flag, wake) as watch, open_run(request, ready, screen) as started:
         if isinstance(started, FinishedRun):
@@ -68,12 +74,33 @@ def _train(request: Request, screen: Screen, flag: StopFlag, wake: Callable[[], 
             held_out = train_folds(ready, run, request.watchers)
             fitted = build_learner(share_of_budget(ready.plan)).fit(ready.prepared, run)
         check_ending(fitted, flag)
+        _check_data(files, resume, started, screen)
         result = _judge(ready, fitted, held_out, started, stages, screen)
         reached("finish")
         started.finish(result.verdict.status, fitted.reason)
     screen.say(labelled("trained", f"{fitted.reason} ({fitted.kind})"))
     screen.say(labelled("time", stages.line()))
     return result
+
+
+def _check_data(files: FilesRead, resume: Resume, started: StartedRun, screen: Screen) -> None:
+    """Refuse to judge a model whose data is gone: nobody could train it again, and the record would
+    name a version that is not there.
+
+    Raises:
+        DataChanged: a file is not what was read, and the contract does not allow it.
+    """
+    if not (changed := ", ".join(files.changed())):
+        return
+    if resume.data_changed == "refuse":
+        raise DataChanged(
+            f"the data of run {started.folder.name} has changed while it was trained: {changed}. "
+            "Put the files back and resume it, or start a new run; with "
+            "resume.data_changed: record it would have been judged"
+        )
+    note = f"the data has changed while the run was trained: {changed}"
+    screen.say(labelled("note", note))
+    Observers(started.observers, screen.say).observe(Noted("data_changed", note))
 
 
 def _look(ready: Ready, request: Request, started: StartedRun) -> list[str]:

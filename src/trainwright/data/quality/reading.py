@@ -51,10 +51,13 @@ def examine_prepared(raw: RawTable, prepared: Prepared, section: TableData) -> E
         Cleaning((), {}),
         section.exclude + key_columns(section),
     )
-    files = dict(zip(raw.frames, raw.facts.files, strict=True))
     start, rows, parts = 0, [], []
     for name in raw.frames:
-        code = np.zeros(files[name].rows, dtype=np.int64)
+        # Rows at the end of a file that were left out, for want of a target, count for no place.
+        places = int(raw.positions[name].max(initial=-1)) + 1
+        if len(raw.facts.files) == len(raw.frames):
+            places = raw.facts.files[list(raw.frames).index(name)].rows
+        code = np.zeros(places, dtype=np.int64)
         # The training rows last: with folds the test part has rows of the others too.
         for at, part in ((2, prepared.test), (1, prepared.validation), (0, prepared.train)):
             of_this_file = part.name == name or (name == "train" and part.name not in raw.frames)
@@ -62,7 +65,7 @@ def examine_prepared(raw: RawTable, prepared: Prepared, section: TableData) -> E
                 code[part.rows] = at
         rows.append(start + raw.positions[name])
         parts.append(code[raw.positions[name]])
-        start += files[name].rows
+        start += places
     return replace(data, rows=np.concatenate(rows), parts=np.concatenate(parts))
 
 

@@ -1,0 +1,91 @@
+"""The revisions that tools for versions of data give to what a contract reads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, final
+
+from trainwright.core.files import Json
+from trainwright.data.sources import FileVersion
+
+_DELTA = re.compile(r"([0-9]{20})\.(json|checkpoint\.parquet)")
+_DVC_HASH = re.compile(r"^\s*-?\s*(?:md5|etag|checksum):\s*([0-9A-Za-z.\-]+)\s*$", re.M)
+_DVC_SIZE = re.compile(r"^\s*-?\s*size:\s*([0-9]+)\s*$", re.M)
+_LAKE_FS = re.compile(r"lakefs://([^/]+)/([^/]+)/")
+_MOST_BYTES = 1_000_000
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """What a tool calls the state of a path. `note` says where the path is not in that state."""
+
+    tool: Literal["dvc", "delta", "lakefs"]
+    path: str
+    revision: str
+    note: str = ""
+
+    def to_json(self) -> Json:
+        """The fields by name."""
+        return {
+            "tool": self.tool,
+            "path": self.path,
+            "revision": self.revision,
+            "note": self.note,
+        }
+
+
+def find_revisions(files: Sequence[FileVersion], folder: Path) -> tuple[Revision, ...]:
+    """The revisions of files named relative to `folder`: the hash in a `.dvc` file beside a file or
+    beside its folder, the version of a Delta table in whose folder it lies, the branch or commit of
+    a lakeFS URL. Nothing is asked of a server."""
+    found: dict[tuple[str, str], Revision] = {}
+    for file in files:
+        for revision in _of_file(file, folder):
+            found.setdefault((revision.tool, revision.path), revision)
+    return tuple(found.values())
+
+
+def _of_file(file: FileVersion, folder: Path) -> Iterator[Revision]:
+    if match := _LAKE_FS.match(file.path):
+        yield Revision("lakefs", f"lakefs://{match[1]}", match[2])
+        return
+    if "://" in file.path:
+        return
+    place = folder / file.path
+    for tracked in (place, place.parent):
+        note = tracked.with_name(f"{tracked.name}.dvc")
+        if note.is_file():
+            yield from _dvc(note, tracked, file)
+    for table in (place, place.parent):
+        versions = [
+            int(match[1])
+            for entry in _entries(table / "_delta_log")
+            if (match := _DELTA.fullmatch(entry))
+        ]
+        if versions:
+            yield Revision("delta", _written(table, folder), str(max(versions)))
+
+
+def _dvc(note: Path, tracked: Path, file: FileVersion) -> Iterator[Revision]:
+    """A `.dvc` file is YAML with one output; only its hash and size are looked for."""
+    if note.stat().st_size > _MOST_BYTES:
+        return
+    text = note.read_text(encoding="utf-8", errors="replace")
+    match, size = _DVC_HASH.search(text), _DVC_SIZE.search(text)
+    if match is None:
+        return
+    other = tracked.is_file() and size is not None and int(size[1]) != file.size_bytes
+    said = f"{int(size[1]):,} bytes there, {file.size_bytes:,} here" if other and size else ""
+    yield Revision("dvc", file.path if tracked.is_file() else tracked.name, match[1], said)
+
+
+def _entries(folder: Path) -> list[str]:
+    return [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
+
+
+def _written(path: Path, folder: Path) -> str:
+    return str(path.relative_to(folder)) if path.is_relative_to(folder) else str(path)
