@@ -181,6 +181,9 @@ def _checks(split: Mapping[str, Json]) -> tuple[str, ...]:
     if "duplicate_rows" in split:
         same = counted(split["duplicate_rows"], "row equals", "rows equal")
         found.append(f"{same} a training row in every feature and the target, outside training.")
+    if left_out := split.get("left_out"):
+        stand = counted(left_out, "row stands", "rows stand")
+        found.append(f"{stand} in no part: too near to the part behind, or older than the window.")
     return tuple(found)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, final
 
 from trainwright.contract.metric import METRICS
+from trainwright.core.files import Json
 from trainwright.evaluation.evaluate import MODEL, Evaluation, SliceScore
 from trainwright.evaluation.intervals import Interval
 from trainwright.evaluation.verdict import BASELINE, Clause, Status, Verdict
@@ -47,6 +48,18 @@ class SliceTable:
 
 @final
 @dataclass(frozen=True, slots=True)
+class FoldTable:
+    """One metric of each fold: (training rows, test rows, value), and its mean with the range for
+    other draws of rows."""
+
+    metric: str
+    rows: tuple[tuple[int, int, str], ...]
+    mean: str
+    range: str
+
+
+@final
+@dataclass(frozen=True, slots=True)
 class Baselines:
     """What the model adds, in the metric that the contract judges. `values` on one scale, `gains`
     on another."""
@@ -74,6 +87,7 @@ class JudgedView:
     metrics: tuple[Row, ...]
     compared: tuple[str, ...]
     slices: tuple[SliceTable, ...]
+    folds: tuple[FoldTable, ...]
 
 
 def view_judged(judged: Judged) -> JudgedView:
@@ -95,7 +109,22 @@ def view_judged(judged: Judged) -> JudgedView:
         metrics=_metric_rows(evaluation, _judged_metric(evaluation, verdict)),
         compared=_strongest_first(evaluation.baselines),
         slices=_slice_tables(evaluation, verdict),
+        folds=_fold_table(judged.by_fold, _judged_metric(evaluation, verdict)),
     )
+
+
+def _fold_table(by_fold: Mapping[str, Json], metric: str) -> tuple[FoldTable, ...]:
+    """The folds, where there are any."""
+    folds = by_fold.get("folds") or []
+    if not folds:
+        return ()
+    mean = Interval.from_json(by_fold["means"][metric])
+    values = [one["metrics"][metric] for one in folds]
+    rows = tuple(
+        (int(one["train_rows"]), int(one["test_rows"]), show_value(math.nan if v is None else v))
+        for one, v in zip(folds, values, strict=True)
+    )
+    return (FoldTable(metric, rows, show_value(mean.value), show_range(mean)),)
 
 
 def better_words(metric: str) -> str:

@@ -58,6 +58,8 @@ def test_the_verdict_rests_on_the_rows_of_all_folds(project: Path) -> None:
     assert "folds     roc_auc" in ran.err
     split = read_json(Path("runs/one/data/split.json"))
     assert split["folds"] == [{"train": 170, "validation": 30, "test": 100}] * 3
+    page = Path("runs/one/report.html").read_text()
+    assert "roc_auc of each fold, by a model that did not see it" in page
     assert command("runs", "verify", "one").code == 0
     assert command("predict", "one", "rows.csv", "-o", "p.csv").code == 0
 
