@@ -31,7 +31,10 @@ LIGHT_STAGES = (
 NEEDS_TORCH = frozenset(
     {
         "trainwright.data.augment",
+        "trainwright.data.colours",
         "trainwright.data.feed",
+        "trainwright.data.randaugment",
+        "trainwright.run.contact_sheet",
         "trainwright.data.landing",
         "trainwright.data.loader",
         "trainwright.data.row_file",

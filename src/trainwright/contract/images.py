@@ -15,6 +15,53 @@ MOST_PIXELS = 178_956_970
 """Above this Pillow itself refuses an image: its header alone claims a gigabyte."""
 
 
+class ColorJitter(Section):
+    """Random changes of colour, one after the other in this order, each image by its own numbers.
+    Brightness b, contrast c and saturation s draw a factor from 1 - b to 1 + b and so on, which
+    blends the image with black, with its mean grey, and with the grey of each pixel; hue h turns
+    the colours in YIQ by -h to h of a circle. The idea is that of Krizhevsky et al. 2012 ("ImageNet
+    classification", section 4.1), the form that of Howard 2013 (arXiv:1312.5402)."""
+
+    brightness: Fraction = 0.0
+    """Half the width of the range of factors; 0 changes nothing, 0.4 is common."""
+
+    contrast: Fraction = 0.0
+    """As `brightness`."""
+
+    saturation: Fraction = 0.0
+    """As `brightness`; nothing for grey images."""
+
+    hue: Annotated[float, Field(ge=0, le=0.5)] = 0.0
+    """Shares of a circle; 0.1 is common, more makes other things of them. Nothing for grey."""
+
+
+class RandAugment(Section):
+    """Operations drawn for each image from 14 (Cubuk et al. 2019, arXiv:1909.13719): none, stretch
+    or equalise the contrast, rotate, solarise, posterise, change saturation, contrast, brightness
+    or sharpness, shear and move along either axis."""
+
+    operations: Pixels = 0
+    """How many are applied to an image, one after the other (N in the paper); 0 applies none."""
+
+    magnitude: Annotated[float, Field(ge=0, le=10)] = 5.0
+    """Their strength (M in the paper), 10 the largest: 30 degrees, a shear of 0.3, a move by 0.45
+    of the side, factors 0.1 and 1.9, 4 bits."""
+
+
+class Erasing(Section):
+    """A rectangle of random bytes over a part of the image (Zhong et al. 2017, arXiv:1708.04896,
+    algorithm 1): its area a share from `smallest` to `largest`, its shape from 0.3 to 3.3."""
+
+    probability: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """Share of the images that it happens to (p in the paper); 0 to none."""
+
+    smallest: Annotated[float, Field(gt=0, lt=1)] = 0.02
+    """Least share of the image (s_l)."""
+
+    largest: Annotated[float, Field(gt=0, lt=1)] = 0.33
+    """Largest share of the image (s_h)."""
+
+
 class Augment(Section):
     """Random changes to the training images. What happens to image i in epoch e is a function of
     the seed, e and i alone. Validation and test images are never changed."""
@@ -25,9 +72,18 @@ class Augment(Section):
     crop: Pixels = 0
     """Move the image by up to so many pixels in each direction; what comes in is black."""
 
+    randaugment: RandAugment = RandAugment()
+    """Operations drawn for each image, after flip and crop."""
+
+    colors: ColorJitter = ColorJitter()
+    """Random changes of colour, after those."""
+
     cutout: Pixels = 0
     """Side of a square that is blacked out at a random place, in pixels; 0 blacks out nothing
     (DeVries and Taylor 2017, arXiv:1708.04552)."""
+
+    erase: Erasing = Erasing()
+    """A rectangle of random bytes, after all other changes of a single image."""
 
     mixup: NonNegative = 0.0
     """Blend each image and its label with those of another training image, in shares of

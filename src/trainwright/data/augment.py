@@ -13,12 +13,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from trainwright.contract.images import Augment
+from trainwright.contract.images import Augment, ColorJitter
+from trainwright.data import colours
 from trainwright.data.noise import integers, uniform
 from trainwright.data.order import Positions
 from trainwright.data.pixel_rows import PixelRows
+from trainwright.data.randaugment import rand_augmented
 from trainwright.data.store import Batch
 from trainwright.data.table import Floats
+
+_SHAPE = (0.3, 1 / 0.3)
 
 
 @final
@@ -61,12 +65,35 @@ class ImageStore:
             down = integers(span, seed, "crop down", epoch, rows)
             right = integers(span, seed, "crop right", epoch, rows)
             pixels = moved(pixels, down, right, section.crop)
+        if section.randaugment.operations:
+            pixels = rand_augmented(pixels, section.randaugment, seed, epoch, rows)
+        pixels = jittered(pixels, section.colors, seed, epoch, rows)
         if section.cutout:
             size = (section.cutout, section.cutout)
             heights, widths = (np.full(len(rows), side) for side in size)
             box = self._boxes("cutout", epoch, rows, heights, widths)
             pixels = pixels.masked_fill(box, 0)
-        return pixels
+        return self._erased(epoch, rows, pixels) if section.erase.probability else pixels
+
+    def _erased(self, epoch: int, rows: Positions, pixels: Tensor) -> Tensor:
+        """A box of area s H W and shape r = height / width, cut off at the border."""
+        section, seed = self._section.erase, self._seed
+        _, height, width = self._pixels.size
+        chosen = uniform(seed, "erase", epoch, rows) < section.probability
+        drawn = uniform(seed, "erase area", epoch, rows)
+        area = section.smallest + (section.largest - section.smallest) * drawn
+        low, high = math.log(_SHAPE[0]), math.log(_SHAPE[1])
+        turn = low + (high - low) * uniform(seed, "erase shape", epoch, rows)
+        # Not numpy's exp: its last bit may depend on the place in the array.
+        shape = np.array([math.exp(one) for one in turn])
+        whole = area * height * width
+        heights = np.where(chosen, np.round(np.sqrt(whole * shape)), 0).astype(np.int64)
+        widths = np.where(chosen, np.round(np.sqrt(whole / shape)), 0).astype(np.int64)
+        box = self._boxes("erase", epoch, rows, heights, widths)
+        size = math.prod(self._pixels.size)
+        places = rows[:, None] * size + np.arange(size)
+        noise = integers(256, seed, "erase bytes", epoch, places.ravel()).astype(np.uint8)
+        return torch.where(box, _on(noise, pixels.device).view_as(pixels), pixels)
 
     def _blended(
         self, epoch: int, rows: Positions, pixels: Tensor, others: Tensor
@@ -118,6 +145,25 @@ def moved(pixels: Tensor, down: Positions, right: Positions, most: int) -> Tenso
     index = torch.arange(len(pixels), device=pixels.device)
     # [B, C, H, W]: one view of the framed image each.
     return places[index, :, _on(down, pixels.device), _on(right, pixels.device)]
+
+
+def jittered(
+    pixels: Tensor, section: ColorJitter, seed: int, epoch: int, rows: Positions
+) -> Tensor:
+    """Images with other brightness, contrast, saturation and hue, as far as each is asked for."""
+
+    def drawn(name: str, width: float) -> Floats:
+        return width * (2 * uniform(seed, name, epoch, rows) - 1)
+
+    if section.brightness:
+        pixels = colours.brightness(pixels, 1 + drawn("brightness", section.brightness))
+    if section.contrast:
+        pixels = colours.contrast(pixels, 1 + drawn("contrast", section.contrast))
+    if section.saturation:
+        pixels = colours.saturation(pixels, 1 + drawn("saturation", section.saturation))
+    if section.hue:
+        pixels = colours.hue(pixels, drawn("hue", section.hue))
+    return pixels
 
 
 def beta_quantile(alpha: float, chance: Floats) -> Floats:
