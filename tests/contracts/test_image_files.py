@@ -291,3 +291,29 @@ def test_a_prediction_does_not_depend_on_where_the_images_come_from(tmp_path: Pa
             found.append(out.with_columns(image=key).sort("image"))
     assert found[0].equals(found[1])
     assert found[0].equals(found[2])
+
+
+def test_the_sheet_shows_images_beside_their_epochs(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    write_folder(tmp_path / "pets")
+    augment = ", augment: {flip: true, randaugment: {operations: 2}, colors: {hue: 0.1}}"
+    with inside(tmp_path):
+        file = contract(tmp_path, "pets", data=augment)
+        ran = command("data", "show", file, "-o", "sheet.png", "--images", "5", "--epochs", "3")
+        assert ran.code == 0, ran.err
+        sheet = np.asarray(Image.open("sheet.png"))
+        again = command("data", "show", file, "-o", "again.png", "--images", "5", "--epochs", "3")
+        assert again.code == 0
+        assert Path("again.png").read_bytes() == Path("sheet.png").read_bytes()
+        (tmp_path / "rows.csv").write_text("a,b\n1,2\n")
+        (tmp_path / "table.yaml").write_text("data: {path: rows.csv}\nmodel: {kind: boosting}\n")
+        refused = command("data", "show", "table.yaml")
+        assert refused.code == 2
+        assert "only images can be shown" in refused.err
+        assert not Path("images.png").exists()
+    side = 72
+    assert sheet.shape == (5 * side + 4 * 4, 4 * side + 3 * 4, 3)
+    # The first column are the images themselves, of all classes in turn.
+    thirds = sheet[:side, :side].reshape(3, side // 3, side, 3).mean(axis=(1, 2, 3))
+    assert int(thirds.argmax()) == 0
+    assert not np.array_equal(sheet[:side, :side], sheet[:side, side + 4 : 2 * side + 4])

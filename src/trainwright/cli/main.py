@@ -252,6 +252,22 @@ def check_data(
     raise typer.Exit(check_quality(source, target, quick=quick, as_json=as_json))
 
 
+@data_app.command("show")
+def show_data(
+    contract: ContractPath,
+    overrides: Overrides = [],  # noqa: B006  typer reads the default
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FILE", help="A .png file.")
+    ] = Path("images.png"),
+    images: Annotated[int, typer.Option(metavar="N", min=1, help="How many images.")] = 8,
+    epochs: Annotated[int, typer.Option(metavar="N", min=1, help="Epochs of each.")] = 6,
+) -> None:
+    """Write training images beside what the contract's augmentation makes of them."""
+    from trainwright.cli.picturing import show_images
+
+    show_images(contract, overrides, output, images, epochs)
+
+
 @cache_app.command("list")
 def list_cache(as_json: AsJson = False) -> None:
     """List what is kept, with its size."""

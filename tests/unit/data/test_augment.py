@@ -1,21 +1,38 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 
+from hypothesis import given, settings  # noqa: E402
+from hypothesis import strategies as st  # noqa: E402
+from PIL import Image, ImageEnhance, ImageOps  # noqa: E402
 from scipy.stats import beta  # noqa: E402
 
-from trainwright.contract.images import Augment  # noqa: E402
+from trainwright.contract.images import Augment, ColorJitter, Erasing, RandAugment  # noqa: E402
+from trainwright.data import colours, randaugment  # noqa: E402
 from trainwright.data.augment import ImageStore, beta_quantile, moved  # noqa: E402
 from trainwright.data.feed import Feed  # noqa: E402
-from trainwright.data.pixel_rows import ResidentPixels  # noqa: E402
+from trainwright.data.noise import integers  # noqa: E402
+from trainwright.data.pixel_rows import MappedPixels, ResidentPixels, build_pixels  # noqa: E402
+from trainwright.data.table import ImageInputs  # noqa: E402
 
 ROWS = 64
-PIXELS = torch.from_numpy(np.random.default_rng(0).integers(1, 255, (ROWS, 2, 6, 5), np.uint8))
+PIXELS = torch.from_numpy(np.random.default_rng(0).integers(1, 255, (ROWS, 3, 6, 5), np.uint8))
 LABELS = torch.arange(ROWS)
-EVERYTHING = Augment(flip=True, crop=2, cutout=3, mixup=0.4, cutmix=1.0)
+EVERYTHING = Augment(
+    flip=True,
+    crop=2,
+    randaugment=RandAugment(operations=2, magnitude=7.0),
+    colors=ColorJitter(brightness=0.4, contrast=0.4, saturation=0.4, hue=0.1),
+    cutout=3,
+    erase=Erasing(probability=0.5),
+    mixup=0.4,
+    cutmix=1.0,
+)
 
 
 def store(section: Augment) -> ImageStore:
@@ -73,7 +90,7 @@ def test_cutout_blacks_out_one_rectangle() -> None:
     pixels, _ = store(Augment(cutout=3)).take(0, np.arange(ROWS))
     black = pixels == 0
     assert black.any(dim=(1, 2, 3)).all()
-    assert (black.sum(dim=(1, 2, 3)) <= 2 * 9).all()
+    assert (black.sum(dim=(1, 2, 3)) <= 3 * 9).all()
     assert torch.equal(pixels[~black], PIXELS[~black])
 
 
@@ -102,3 +119,132 @@ def test_shares_follow_the_beta_distribution() -> None:
     drawn = beta_quantile(0.3, chance)
     for share in (0.05, 0.3, 0.5, 0.9):
         assert (drawn < share).mean() == pytest.approx(beta.cdf(share, 0.3, 0.3), abs=1e-3)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    seed=st.integers(0, 2**20),
+    epoch=st.integers(0, 1000),
+    rows=st.lists(st.integers(0, ROWS - 1), min_size=1, max_size=40),
+    operations=st.integers(0, 3),
+    size=st.sampled_from([(3, 6, 5), (1, 9, 9), (3, 33, 17)]),
+)
+def test_what_happens_to_an_image_depends_on_seed_epoch_and_row_alone(
+    seed: int, epoch: int, rows: list[int], operations: int, size: tuple[int, int, int]
+) -> None:
+    """Bit for bit, whatever the batch, its order and its repetitions."""
+    section = EVERYTHING.model_copy(
+        update={"randaugment": RandAugment(operations=operations, magnitude=9.0)}
+    )
+    pixels = torch.from_numpy(np.random.default_rng(seed).integers(0, 256, (ROWS, *size), np.uint8))
+    made = ImageStore(ResidentPixels(pixels), LABELS, section, seed)
+    together = made.take(epoch, np.array(rows))
+    whole = made.take(epoch, np.arange(ROWS))
+    for part, every in zip(together, whole, strict=True):
+        assert torch.equal(part, every[rows])
+
+
+def test_images_that_stay_in_their_file_are_changed_alike(tmp_path: Path) -> None:
+    PIXELS.numpy().tofile(tmp_path / "pixels")
+    mapped = np.memmap(tmp_path / "pixels", np.uint8, "r", shape=tuple(PIXELS.shape))
+    order = np.random.default_rng(1).permutation(ROWS)
+    images = ImageInputs(mapped, order)
+    device = torch.device("cpu")
+    kinds = [build_pixels(images, device, most) for most in (0, 2**30)]
+    assert [type(kind) for kind in kinds] == [MappedPixels, ResidentPixels]
+    labels = LABELS[torch.from_numpy(order)]
+    first, second = (
+        ImageStore(kind, labels, EVERYTHING, 3).take(4, np.arange(20)) for kind in kinds
+    )
+    assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
+
+
+FULL = np.ones(1)
+PICTURE = torch.from_numpy(np.random.default_rng(3).integers(0, 256, (1, 3, 9, 11), np.uint8))
+
+
+def as_pillow(pixels: torch.Tensor) -> Image.Image:
+    return Image.fromarray(pixels[0].permute(1, 2, 0).numpy())
+
+
+def from_pillow(image: Image.Image) -> torch.Tensor:
+    return torch.from_numpy(np.asarray(image).copy()).permute(2, 0, 1)[None]
+
+
+@pytest.mark.parametrize("strength", [0.0, 0.3, 1.0, -0.7])
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        (randaugment.brightness, ImageEnhance.Brightness),
+        (randaugment.contrast, ImageEnhance.Contrast),
+        (randaugment.color, ImageEnhance.Color),
+        (randaugment.sharpness, ImageEnhance.Sharpness),
+    ],
+)
+def test_factors_do_what_pillow_does(
+    ours: randaugment.Operation, theirs: type[ImageEnhance._Enhance], strength: float
+) -> None:
+    expected = from_pillow(theirs(as_pillow(PICTURE)).enhance(1 + 0.9 * strength)).int()
+    found = ours(PICTURE, FULL * strength).int()
+    assert int((found - expected).abs().max()) <= 2
+
+
+def test_tables_of_values_do_what_pillow_does() -> None:
+    image = as_pillow(PICTURE)
+    for strength in (0.25, 0.5, 1.0):
+        bits = 8 - round(4 * strength)
+        assert torch.equal(
+            randaugment.posterize(PICTURE, FULL * strength),
+            from_pillow(ImageOps.posterize(image, bits)),
+        )
+        assert torch.equal(
+            randaugment.solarize(PICTURE, FULL * strength),
+            from_pillow(ImageOps.solarize(image, round(256 * (1 - strength)))),
+        )
+    assert torch.equal(randaugment.equalize(PICTURE, FULL), from_pillow(ImageOps.equalize(image)))
+    large = torch.from_numpy(
+        np.random.default_rng(4).normal(90, 20, (1, 3, 40, 40)).astype(np.uint8)
+    )
+    assert torch.equal(
+        randaugment.equalize(large, FULL), from_pillow(ImageOps.equalize(as_pillow(large)))
+    )
+    stretched = from_pillow(ImageOps.autocontrast(as_pillow(large))).int()
+    assert int((randaugment.auto_contrast(large, FULL).int() - stretched).abs().max()) <= 1
+
+
+def test_a_move_shifts_and_a_turn_turns() -> None:
+    moved_by = round(0.5 * 150 / 331 * 11)
+    right = randaugment.translate_x(PICTURE, FULL * 0.5)
+    assert torch.equal(right[..., moved_by:], PICTURE[..., :-moved_by])
+    assert not right[..., :moved_by].any()
+    quarter = randaugment.mapped(PICTURE[..., :9], np.array([[0.0, 1.0, -1.0, 0.0]]))
+    assert torch.equal(quarter, PICTURE[..., :9].rot90(-1, (2, 3))) or torch.equal(
+        quarter, PICTURE[..., :9].rot90(1, (2, 3))
+    )
+    assert torch.equal(randaugment.rotate(PICTURE, FULL * 0), PICTURE)
+    assert not torch.equal(randaugment.rotate(PICTURE, FULL), PICTURE)
+
+
+def test_hue_turns_colours_and_keeps_grey() -> None:
+    red = torch.tensor([200, 20, 20], dtype=torch.uint8)[None, :, None, None]
+    third = colours.hue(red, np.array([1 / 3]))[0, :, 0, 0]
+    assert int(third.argmax()) != 0
+    assert torch.equal(colours.hue(red, np.array([0.0])), red)
+    grey = torch.full((1, 3, 2, 2), 90, dtype=torch.uint8)
+    assert int((colours.hue(grey, np.array([0.4])).int() - 90).abs().max()) <= 1
+
+
+def test_erasing_covers_the_shares_that_it_should() -> None:
+    pixels = torch.zeros((2000, 1, 32, 32), dtype=torch.uint8)
+    section = Augment(erase=Erasing(probability=0.5, smallest=0.1, largest=0.2))
+    out, _ = ImageStore(ResidentPixels(pixels), torch.zeros(2000), section, 0).take(
+        0, np.arange(2000)
+    )
+    share = (out != 0).float().mean(dim=(1, 2, 3))
+    assert 0.45 < float((share > 0).float().mean()) < 0.55
+    assert float(share.max()) < 0.22
+
+
+def test_every_operation_is_drawn_about_as_often() -> None:
+    codes = integers(len(randaugment.OPERATIONS), 0, "operation 0", 0, np.arange(14_000))
+    assert np.abs(np.bincount(codes, minlength=14) / 1000 - 1).max() < 0.15
