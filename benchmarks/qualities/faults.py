@@ -47,7 +47,7 @@ def edited(
         cells = frame[column].to_list()
         rows = {row for row in some_rows(frame, random, share) if (cells[row] or "").strip()}
         changed = {row: edit(str(cells[row]).strip(), random) for row in sorted(rows)}
-        rows = {row for row in rows if changed[row] != cells[row]}
+        rows = {row for row in rows if changed[row] != str(cells[row]).strip()}
         made = [changed.get(row, cell) for row, cell in enumerate(cells)]
         return frame.with_columns(pl.Series(column, made)), rows
 

@@ -87,6 +87,8 @@ CHECK_OF: Mapping[FindingKind, Check] = MappingProxyType(
         "constant": constant,
         "identifier": identifier,
         "redundant_columns": redundant_columns,
+        "wrong_type": forms.wrong_type,
+        "surrounding_spaces": forms.surrounding_spaces,
         "mixed_units": mixed_units,
         "mixed_formats": forms.mixed_formats,
         "variant_spellings": forms.variant_spellings,

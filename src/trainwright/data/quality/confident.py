@@ -2,9 +2,11 @@
 
 Northcutt, Jiang and Chuang 2021, "Confident learning: estimating uncertainty in dataset labels",
 JAIR 70, arXiv:1911.00068. Symbols there: given labels are y~ (here `given`), probabilities of row x
-for class j are p(j; x) (here `chances`), thresholds t_j (eq. 2), the confident joint C (eq. 1),
-pruned by noise rate (section 3.2, PBNR). The numbers agree with the package cleanlab, which needs
-pandas; a test holds them together.
+for class j are p(j; x) (here `chances`), thresholds t_j (eq. 2), and the rows that the confident
+joint C (eq. 1) counts off its diagonal say how many labels are wrong. Those with the lowest
+self-confidence p(y~; x) are. On labels that we swapped in real data this is more precise, at the
+same recall, than pruning by noise rate, which is the default of the package cleanlab. The rows are
+those of its filter `low_self_confidence`, which a test holds together; it needs pandas.
 """
 
 from __future__ import annotations
@@ -18,41 +20,25 @@ from trainwright.data.table import Floats, Integers
 def wrong_labels(given: Integers, chances: Floats) -> npt.NDArray[np.bool_]:
     """Which of the labels int64 [N] are wrong, given out-of-sample probabilities [N, K].
 
-    Every class must have a row. A label that is also the likeliest class is never wrong.
+    Every class must have a row.
     """
-    wanted = _off_diagonal_counts(given, chances)
+    count = int(confident_errors(given, chances).sum())
+    own = chances[np.arange(len(given)), given]
     wrong = np.zeros(len(given), dtype=np.bool_)
-    for label in range(chances.shape[1]):
-        rows = np.flatnonzero(given == label)
-        for other in range(chances.shape[1]):
-            count = min(int(wanted[label, other]), len(rows) - 1)
-            if other == label or count <= 0:
-                continue
-            margin = chances[rows, other] - chances[rows, label]
-            beyond = -np.partition(-margin, count)[count]
-            wrong[rows[margin > beyond]] = True
-    likeliest: npt.NDArray[np.bool_] = chances.argmax(axis=1) == given
-    return wrong & ~likeliest
+    if count:
+        wrong[own < np.partition(own, count)[count]] = True
+    return wrong
 
 
-def confident_joint(given: Integers, chances: Floats) -> Floats:
-    """Rows [K, K] of given label i that are confidently of class j, scaled so that row i sums to
-    the rows of label i and all together to N."""
+def confident_errors(given: Integers, chances: Floats) -> npt.NDArray[np.bool_]:
+    """Rows [N] that are confidently of another class than their label: of the classes whose
+    probability is at least as high as it is on average in rows of that label, the likeliest one is
+    another, and so is the likeliest of all."""
     classes = chances.shape[1]
-    sizes = np.bincount(given, minlength=classes).astype(np.float64)
     thresholds = np.array([chances[given == label, label].mean() for label in range(classes)])
     confident = chances >= thresholds - 1e-6
     which = np.where(confident, chances, -1.0).argmax(axis=1)
-    counted = confident.any(axis=1)
-    joint = np.zeros((classes, classes))
-    np.add.at(joint, (given[counted], which[counted]), 1.0)
-    np.fill_diagonal(joint, np.maximum(joint.diagonal(), 1.0))
-    joint *= (sizes / joint.sum(axis=1))[:, None]
-    scaled: Floats = joint / joint.sum() * len(given)
-    return scaled
-
-
-def _off_diagonal_counts(given: Integers, chances: Floats) -> Integers:
-    joint = confident_joint(given, chances)
-    counts: Integers = np.rint(joint).astype(np.int64)
-    return counts
+    errors: npt.NDArray[np.bool_] = (
+        confident.any(axis=1) & (which != given) & (chances.argmax(axis=1) != given)
+    )
+    return errors

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, final
@@ -23,6 +24,7 @@ _FEWEST_OF_A_CLASS = 10
 _MOST_CLASSES = 200
 _MOST_CATEGORIES = 200
 _TREES = 80
+_ITERATIONS = 30
 _MOST_WRONG = 0.3
 
 
@@ -71,7 +73,7 @@ def find_suspects(data: Examined) -> Suspects:
     """Rows that confident learning calls mislabelled.
 
     Each row is judged by a model of the other four fifths of the rows: of texts logistic regression
-    over TF-IDF of words and pairs of words, of a table the mean of small boosted trees and logistic
+    over TF-IDF of words, of a table the mean of small boosted trees and logistic
     regression. Classes of fewer than 10 rows are left alone.
     """
     nothing = Suspects(np.empty(0, dtype=np.int64), [], [])
@@ -132,16 +134,20 @@ def _fitted_rows(held: np.ndarray, given: Integers) -> Integers:
 
 
 def _words(texts: list[Look], given: Integers, held: np.ndarray) -> Floats:
+    from sklearn.exceptions import ConvergenceWarning
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
 
     frame = pl.DataFrame([look.values.fill_null("") for look in texts])
     joined = frame.select(pl.concat_str(pl.all(), separator=" ").alias("t"))["t"]
     fitted = _fitted_rows(held, given)
-    vectorizer = TfidfVectorizer(sublinear_tf=True, ngram_range=(1, 2), min_df=2, dtype=np.float32)
+    vectorizer = TfidfVectorizer(sublinear_tf=True, min_df=2, dtype=np.float32)
     train = vectorizer.fit_transform(joined.gather(fitted).to_list())
-    model = LogisticRegression(C=10.0, max_iter=60, tol=1e-2)
-    model.fit(train, given[fitted])
+    model = LogisticRegression(C=10.0, max_iter=_ITERATIONS)
+    with warnings.catch_warnings():
+        # The first steps towards the optimum rank labels as well as the optimum does.
+        warnings.simplefilter("ignore", category=ConvergenceWarning)
+        model.fit(train, given[fitted])
     chances: Floats = model.predict_proba(vectorizer.transform(joined.filter(held).to_list()))
     return chances
 
@@ -166,6 +172,7 @@ def _trees(columns: list[Look], given: Integers, held: np.ndarray, classes: int)
 
 def _line(columns: list[Look], given: Integers, held: np.ndarray) -> Floats:
     from scipy.sparse import csr_matrix, hstack
+    from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
     from sklearn.preprocessing import OneHotEncoder
 
@@ -182,8 +189,10 @@ def _line(columns: list[Look], given: Integers, held: np.ndarray) -> Floats:
     if categorical:
         words.fit(inputs[fitted][:, categorical])
         whole = csr_matrix(hstack([whole, words.transform(inputs[:, categorical])]))
-    model = LogisticRegression(max_iter=100, tol=1e-3)
-    model.fit(whole[fitted], given[fitted])
+    model = LogisticRegression(max_iter=100)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", category=ConvergenceWarning)
+        model.fit(whole[fitted], given[fitted])
     chances: Floats = model.predict_proba(whole[held])
     return chances
 

@@ -17,7 +17,8 @@ _FACTOR = 1.7
 _POSITIVE = 0.99
 _MAD_TO_DEVIATION = 1.4826
 _MOST_LOOKED_AT = 10_000
-_TREES = 40
+_ROUNDS = 15
+_LEAST_ERROR = 0.01
 _MOST_COLUMNS = 40
 
 KNOWN = {
@@ -49,15 +50,14 @@ def mixed_units(data: Examined) -> list[Finding]:
     """Positive numbers of which a part is another size by a common factor.
 
     The logarithm of the column is looked at twice: as it is, and what is left of it beyond the
-    prediction from the other numeric columns (small boosted trees with absolute error, fitted on at
+    prediction from those of the other numeric columns (a line of least absolute error, fitted on at
     most 10,000 rows). Either way a second cluster must lie a factor of 1.7 or more away, with
     hardly a number between the two, and be of 0.2 to 45 % of the rows.
     """
     looks = [look for look in data.telling if _is_size(look)]
     found = []
     for look in looks[:_MOST_COLUMNS]:
-        values = look.numbers
-        logs = np.log(np.where(values > 0, values, np.nan))
+        logs = _logs(look.numbers)
         rows, factor = second_cluster(logs)
         if not len(rows):
             others = [other for other in looks if other.name != look.name]
@@ -72,6 +72,12 @@ def _is_size(look: Look) -> bool:
         return False
     values = look.numbers[np.isfinite(look.numbers)]
     return len(np.unique(values)) >= _DISTINCT and float((values > 0).mean()) >= _POSITIVE
+
+
+def _logs(values: Floats) -> Floats:
+    """Logarithms, NaN where there is none."""
+    logs: Floats = np.log(np.where(values > 0, values, np.nan))
+    return logs
 
 
 def second_cluster(logs: Floats) -> tuple[Integers, float]:
@@ -110,21 +116,25 @@ def _spread(values: Floats) -> float:
 
 
 def _unexpected(logs: Floats, others: list[Look]) -> Floats:
-    """What is left of the logarithms beyond a prediction from other columns, [N]."""
+    """What is left of the logarithms beyond a prediction from the other columns' logarithms, [N]:
+    a line of least absolute error, by least squares that are weighted anew (Schlossmacher 1973)."""
     known = np.flatnonzero(np.isfinite(logs))
     if not others or len(known) < _FEWEST_ROWS:
         return np.full(len(logs), np.nan)
-    import lightgbm
-
-    inputs = np.stack([np.log(np.maximum(other.numbers, 1e-300)) for other in others], axis=1)
+    inputs = np.stack([_logs(other.numbers) for other in others], axis=1)
+    inputs = np.where(np.isfinite(inputs), inputs, np.nanmedian(inputs, axis=0))
+    spread = inputs.std(axis=0)
+    inputs = (inputs - inputs.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    inputs = np.concatenate([np.ones((len(inputs), 1)), inputs], axis=1)
     chosen = known[:: max(1, -(-len(known) // _MOST_LOOKED_AT))]
-    parameters = {
-        "objective": "l1", "num_leaves": 15, "learning_rate": 0.2, "min_data_in_leaf": 20,
-        "num_threads": 1, "verbose": -1, "seed": 0, "deterministic": True,
-    }  # fmt: skip
-    rows = lightgbm.Dataset(inputs[chosen], logs[chosen])
-    model = lightgbm.train(parameters, rows, num_boost_round=_TREES)
-    left: Floats = logs - np.asarray(model.predict(inputs, num_threads=1))
+    rows, wanted = inputs[chosen], logs[chosen]
+    weights = np.ones(len(chosen))
+    line: Floats = np.zeros(inputs.shape[1])
+    for _ in range(_ROUNDS):
+        fitted, *_ = np.linalg.lstsq(rows * weights[:, None], wanted * weights, rcond=None)
+        line = np.asarray(fitted, dtype=np.float64)
+        weights = 1 / np.sqrt(np.maximum(np.abs(wanted - rows @ line), _LEAST_ERROR))
+    left: Floats = logs - inputs @ line
     return left
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from trainwright.data.quality.confident import confident_joint, wrong_labels
+from trainwright.data.quality.confident import confident_errors, wrong_labels
 from trainwright.data.quality.examined import examine
 from trainwright.data.quality.label_errors import find_suspects, label_errors
 
@@ -25,17 +25,15 @@ def probabilities(rows: int, classes: int, seed: int) -> tuple[np.ndarray, np.nd
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("classes", [2, 3, 10])
-def test_the_joint_and_the_rows_are_those_of_cleanlab(classes: int, seed: int) -> None:
-    count = pytest.importorskip("cleanlab.count")
+def test_the_rows_are_those_of_cleanlab(classes: int, seed: int) -> None:
     filtering = pytest.importorskip("cleanlab.filter")
     given, chances = probabilities(1500, classes, seed)
-    theirs = count.compute_confident_joint(given, chances)
-    ours = confident_joint(given, chances)
-    assert np.abs(ours - theirs).max() <= 1.0
-    wanted = filtering.find_label_issues(given, chances, n_jobs=1)
-    found = wrong_labels(given, chances)
-    both, either = (wanted & found).sum(), (wanted | found).sum()
-    assert both >= 0.95 * either
+    confident = filtering.find_label_issues(
+        given, chances, filter_by="confident_learning", n_jobs=1
+    )
+    assert (confident_errors(given, chances) == confident).all()
+    wanted = filtering.find_label_issues(given, chances, filter_by="low_self_confidence", n_jobs=1)
+    assert (wrong_labels(given, chances) == wanted).all()
 
 
 def swapped_rows(rows: int, share: float) -> tuple[pl.DataFrame, set[int]]:
@@ -54,8 +52,8 @@ def test_swapped_labels_of_a_table_are_found() -> None:
     frame, planted = swapped_rows(1500, 0.05)
     suspects = find_suspects(examine(frame, "label"))
     found = set(suspects.rows.tolist())
-    assert len(found & planted) >= 0.85 * len(planted)
-    assert len(found & planted) >= 0.6 * len(found)
+    assert len(found & planted) >= 0.7 * len(planted)
+    assert len(found & planted) >= 0.75 * len(found)
     for row, given, likelier in zip(suspects.rows, suspects.given, suspects.likelier, strict=True):
         assert frame["label"][int(row)] == given != likelier
 
