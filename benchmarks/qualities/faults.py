@@ -106,6 +106,18 @@ def lengthened(frame: pl.DataFrame, _: Random) -> pl.DataFrame:
     return long.with_columns(pl.col("text") + " pls")
 
 
+def reworded(frame: pl.DataFrame, random: Random) -> pl.DataFrame:
+    """One word in six is another word of the text."""
+    long = frame.filter(pl.col("text").str.len_chars() > 60)
+    made = []
+    for text in long["text"]:
+        words = text.split()
+        for at in random.choice(len(words), max(1, len(words) // 6), replace=False):
+            words[at] = str(random.choice(words))
+        made.append(" ".join(words))
+    return long.with_columns(text=pl.Series(made))
+
+
 def swapped(share: float, target: str) -> Callable[[pl.DataFrame, Random], Planted]:
     """Give some rows the class of another."""
 
@@ -206,6 +218,7 @@ FAULTS: tuple[Fault, ...] = (
           nearly_copied(0.01, jittered(["Jitter(%)", "Shimmer", "HNR", "PPE"]))),
     Fault("near_duplicates", "upper case, other marks", "banking77", nearly_copied(0.02, shouted)),
     Fault("near_duplicates", "a word more", "sms", nearly_copied(0.02, lengthened)),
+    Fault("near_duplicates", "one word in six replaced", "sms", nearly_copied(0.02, reworded)),
     Fault("conflicting_labels", "copies with another class", "telco", flipped_copies("Churn")),
     *(Fault("label_error", f"{share:.0%} swapped", data, swapped(share, target))
       for data, target in (("adult", "income"), ("sms", "label"), ("banking77", "category"),
@@ -217,6 +230,9 @@ FAULTS: tuple[Fault, ...] = (
           scaled("flipper_length_mm", 0.05, 1 / 25.4)),
     Fault("mixed_units", "income times 10,000", "california", scaled("median_income", 0.02, 1e4)),
     Fault("mixed_units", "rooms in thousands", "california", scaled("total_rooms", 0.02, 0.001)),
+    Fault("mixed_units", "rooms times 3.28", "california", scaled("total_rooms", 0.02, 3.28084)),
+    Fault("mixed_units", "weights times 2.2", "penguins", scaled("body_mass_g", 0.05, 2.20462)),
+    Fault("mixed_units", "weights times 1,000", "adult", scaled("fnlwgt", 0.02, 1000)),
     Fault("mixed_units", "dollars as cents", "telco", scaled("MonthlyCharges", 0.02, 100)),
     Fault("mixed_units", "years as months", "parkinsons", scaled("age", 0.02, 12)),
     Fault("mixed_units", "units as text", "penguins",
@@ -251,6 +267,7 @@ FAULTS: tuple[Fault, ...] = (
           edited("MonthlyCharges", 0.003, lambda cell, _: "-" + cell)),
     Fault("outliers", "100 times as large", "parkinsons", scaled("HNR", 0.002, 100)),
     Fault("outliers", "a slip of the decimal point", "california", scaled("longitude", 0.001, 10)),
+    Fault("outliers", "twice as large", "parkinsons", scaled("HNR", 0.002, 2)),
     Fault("missing_not_at_random", "a third of one class", "titanic",
           gone_with("Fare", "Survived", "0")),
     Fault("missing_not_at_random", "a third of one class", "telco",
@@ -263,6 +280,9 @@ FAULTS: tuple[Fault, ...] = (
     Fault("leak", "the target with a little noise", "titanic",
           column("score", lambda f, r: [f"{x:.4f}" for x in numbers(f, "Survived")
                                         + r.normal(0, 0.15, f.height)])),
+    Fault("leak", "the target with more noise", "titanic",
+          column("score", lambda f, r: [f"{x:.4f}" for x in numbers(f, "Survived")
+                                        + r.normal(0, 0.3, f.height)])),
     Fault("leak", "a function of the target", "california",
           column("worth", lambda f, _: [f"{x:.6f}" for x in
                                         np.log(numbers(f, "median_house_value"))])),
