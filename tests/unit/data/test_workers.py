@@ -207,24 +207,35 @@ def test_closing_leaves_no_process_and_can_begin_again() -> None:
     feed.close()
 
 
+class Endless:
+    """Rows that take a minute."""
+
+    rows, row_bytes = ROWS, 8
+
+    def take(self, epoch: int, rows: Positions) -> Batch:
+        time.sleep(60)
+        return (torch.from_numpy(rows),)
+
+
 @pytest.mark.row("F-35")
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
-def test_workers_die_with_their_parent(how: signal.Signals) -> None:
+def test_workers_die_with_their_parent_whatever_they_do(how: signal.Signals) -> None:
     reading, writing = os.pipe()
     parent = os.fork()
     if parent == 0:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        feed = feed_of(2)
-        feed.next_step()
-        os.write(writing, " ".join(map(str, feed._loader.pids)).encode())
+        busy, idle = Workers(Endless(), 2), Workers(images(), 1)
+        for workers in (busy, idle):
+            workers.ask(0, np.arange(4))
+        os.write(writing, " ".join(map(str, busy.pids + idle.pids)).encode())
         time.sleep(60)
         os._exit(0)
     pids = [int(pid) for pid in os.read(reading, 100).split()]
-    assert len(pids) == 2
+    assert len(pids) == 3
     assert not any(map(is_gone, pids))
     os.kill(parent, how)
     os.waitpid(parent, 0)
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 10
     while not all(map(is_gone, pids)) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert all(map(is_gone, pids))
