@@ -182,7 +182,7 @@ def _vocabulary(train: str, section: TokenData, folder: Path) -> TextVocabulary:
 
 def _document_stops(text: str, separator: str) -> Integers:
     """Behind the last character of each document, which ends with its separator."""
-    if not separator:
+    if not separator or not text:
         return np.array([len(text)], dtype=np.int64)
     lengths = [len(part) + len(separator) for part in text.split(separator)]
     lengths[-1] -= len(separator)
@@ -252,15 +252,15 @@ def document_part(text: EncodedText, name: PartName, start: int, end: int) -> Pa
 
 
 def text_part(data: bytes, written: str, vocabulary: TextVocabulary, section: TokenData) -> Part:
-    """The bytes of another text as a part, for judging a fitted model on it; documents are those of
-    the section.
+    """The bytes of another text as a part, for judging a fitted model on it. Where documents were
+    packed they end with the section's separator, or with the mark U+001E.
 
     Raises:
         DataMistake: it is not UTF-8, or one token long.
     """
     text = _decoded(data, written)
-    packed = section.windows == "packed" and section.separator
-    stops = _document_stops(text, section.separator if packed else "")
+    packed = section.windows == "packed"
+    stops = _document_stops(text, (section.separator or END) if packed else "")
     starts = [0, *stops[:-1].tolist()]
     encoded = vocabulary.encode_each(
         [text[a:b] for a, b in zip(starts, stops.tolist(), strict=True)]
