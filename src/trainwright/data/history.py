@@ -90,7 +90,7 @@ def fit_history(
     """How new rows are read for it. `target` is the one of a regression, else empty.
 
     Raises:
-        DataMistake: a column is not there, or not one of numbers.
+        DataMistake: a column is not there, not one of numbers, or has a name that is needed.
     """
     known = {column.name: column for column in columns}
     if target:
@@ -111,6 +111,15 @@ def fit_history(
                 )
             )
         types.append(column)
+    if taken := sorted(set(_names(section)) & set(train.columns)):
+        raise DataMistake(
+            Problem(
+                "the data has columns with the names that the past gets",
+                path=_PATH,
+                found=some(taken),
+                fix="rename them in the file, or leave out the lags and windows that they hold",
+            )
+        )
     return History((section,), tuple(types))
 
 

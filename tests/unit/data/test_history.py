@@ -205,6 +205,12 @@ def test_rows_without_any_past_are_refused(tmp_path: Path) -> None:
         features.read(file.drop("sold"))
 
 
+def test_a_column_of_the_file_is_not_overwritten(tmp_path: Path) -> None:
+    data = table().with_columns(pl.lit(1.5).alias("sold (lag 1)"))
+    with pytest.raises(DataMistake, match="names that the past gets"):
+        made(tmp_path, data)
+
+
 @pytest.mark.parametrize(
     ("columns", "found"),
     [(("sold", "gone"), "no column 'gone'"), (("shop",), "the past of 'shop' is no number")],
