@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -28,6 +28,7 @@ from trainwright.core.files import Json
 from trainwright.core.paths import check_name
 
 _CHUNK_BYTES = 4 * 1024 * 1024
+_HASHERS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Draft:
 
 
 def files_of(draft: Draft, beside: tuple[Line, ...]) -> FileSet:
-    """The files of a draft, hashed while they are taken."""
+    """The files of a draft, hashed while they are taken. Nobody changes its tensors meanwhile."""
     for part in draft.parts:
         check_name(part, "a part of a checkpoint")
     values = write_canonical({part: shot.packed_values for part, shot in draft.parts.items()})
@@ -86,13 +87,15 @@ def stored_files(storage: CheckpointStorage, name: str, beside: tuple[Line, ...]
 
 def _files(draft: Draft, values: bytes) -> Iterator[tuple[str, Iterable[Block]]]:
     layouts = {part: describe(snapshot.tensors) for part, snapshot in draft.parts.items()}
-    hashed: list[FileEntry] = []
-    with ThreadPoolExecutor(1, thread_name_prefix="hash") as pool:
-        yield VALUES, _hashed(VALUES, [values], hashed, pool)
+    with ThreadPoolExecutor(_HASHERS, thread_name_prefix="hash") as pool:
+        entries = [_hashing(VALUES, [values], pool)]
+        yield VALUES, _chunks([values])
         for part, snapshot in draft.parts.items():
             if snapshot.tensors:
-                name = tensor_file_of(part)
-                yield name, _hashed(name, blocks(snapshot.tensors), hashed, pool)
+                name, data = tensor_file_of(part), list(blocks(snapshot.tensors))
+                entries.append(_hashing(name, data, pool))
+                yield name, _chunks(data)
+        files = tuple(entry() for entry in entries)
     manifest = Manifest(
         lineage=draft.lineage,
         sequence=draft.sequence,
@@ -101,27 +104,31 @@ def _files(draft: Draft, values: bytes) -> Iterator[tuple[str, Iterable[Block]]]
         score=draft.score,
         layouts=layouts,
         inventory=draft.inventory,
-        files=tuple(hashed),
+        files=files,
     )
     yield MANIFEST, [manifest.to_bytes()]
 
 
-def _hashed(
-    name: str, data: Iterable[Block], hashed: list[FileEntry], pool: ThreadPoolExecutor
-) -> Iterator[memoryview]:
-    """The blocks in chunks. A large chunk is hashed in a thread while the taker writes it."""
+def _hashing(name: str, data: Sequence[Block], pool: ThreadPoolExecutor) -> Callable[[], FileEntry]:
+    """What gives the entry of a file: a large one is hashed in a thread of its own, from one end to
+    the other, while the taker writes it and those behind it. They wait for each other once, at the
+    manifest."""
+    if sum(map(len, data)) < _CHUNK_BYTES:
+        return partial(_entry, name, data)
+    return pool.submit(_entry, name, data).result
+
+
+def _entry(name: str, data: Sequence[Block]) -> FileEntry:
     digest = hashlib.sha256()
-    size = 0
+    for block in data:
+        digest.update(block)
+    return FileEntry(name, sum(map(len, data)), digest.hexdigest())
+
+
+def _chunks(data: Iterable[Block]) -> Iterator[memoryview]:
+    """The blocks, none of them larger than is written at once."""
     for block in data:
         rest = memoryview(block)
-        size += len(rest)
         while rest:
             chunk, rest = rest[:_CHUNK_BYTES], rest[_CHUNK_BYTES:]
-            if len(chunk) < _CHUNK_BYTES:
-                digest.update(chunk)
-                yield chunk
-            else:
-                hashing = pool.submit(digest.update, chunk)
-                yield chunk
-                hashing.result()
-    hashed.append(FileEntry(name, size, digest.hexdigest()))
+            yield chunk
