@@ -478,6 +478,12 @@ def pickled() -> bytes:
     return pickle.dumps(Canary())
 
 
+@pytest.fixture
+def one_hostile_file(figure: Callable[..., None]) -> None:
+    """Counted for the page."""
+    figure(hostile_files=1, executions=0)
+
+
 HOSTILE_TENSORS = {
     "pickle": pickled(),
     "huge header": (2**63 - 1).to_bytes(8, "little") + b"{}",
@@ -504,6 +510,7 @@ HOSTILE_VALUES = {
 }
 
 
+@pytest.mark.usefixtures("one_hostile_file")
 @pytest.mark.row("F-45")
 @pytest.mark.parametrize("kind", HOSTILE_TENSORS)
 def test_hostile_tensors(
@@ -515,6 +522,7 @@ def test_hostile_tensors(
     assert not (tmp_path / "canary").exists()
 
 
+@pytest.mark.usefixtures("one_hostile_file")
 @pytest.mark.row("F-45")
 @pytest.mark.parametrize("kind", HOSTILE_VALUES)
 def test_hostile_values(
@@ -526,6 +534,7 @@ def test_hostile_values(
     assert not (tmp_path / "canary").exists()
 
 
+@pytest.mark.usefixtures("one_hostile_file")
 @pytest.mark.row("F-45")
 @pytest.mark.parametrize("kind", HOSTILE_VALUES)
 def test_hostile_manifest_and_ledger(three: Path, kind: str) -> None:
@@ -534,6 +543,7 @@ def test_hostile_manifest_and_ledger(three: Path, kind: str) -> None:
     assert load(three).step == 2
 
 
+@pytest.mark.usefixtures("one_hostile_file")
 @pytest.mark.row("F-45")
 @pytest.mark.parametrize("name", ["../three/x", "/etc/passwd", "a/b", "..", "a\0b", ".tmp-x", ""])
 def test_a_manifest_with_names_that_lead_elsewhere(three: Path, name: str) -> None:
@@ -546,6 +556,7 @@ def test_a_manifest_with_names_that_lead_elsewhere(three: Path, name: str) -> No
     assert "safe name" in found.rejected[0]
 
 
+@pytest.mark.usefixtures("one_hostile_file")
 @pytest.mark.row("F-45")
 @pytest.mark.parametrize("name", ["model.safetensors", "values.json", "manifest.json"])
 def test_links_are_not_followed(three: Path, tmp_path: Path, name: str) -> None:
@@ -556,6 +567,7 @@ def test_links_are_not_followed(three: Path, tmp_path: Path, name: str) -> None:
     assert (tmp_path / name).exists()
 
 
+@pytest.mark.usefixtures("one_hostile_file")
 @pytest.mark.row("F-45")
 def test_a_linked_checkpoint_is_not_followed(three: Path, tmp_path: Path) -> None:
     (three / LAST).rename(tmp_path / "elsewhere")
@@ -564,6 +576,7 @@ def test_a_linked_checkpoint_is_not_followed(three: Path, tmp_path: Path) -> Non
     assert (tmp_path / "elsewhere" / "manifest.json").exists()
 
 
+@pytest.mark.usefixtures("one_hostile_file")
 @pytest.mark.row("F-45")
 def test_a_pipe_does_not_hang(three: Path) -> None:
     path = three / LAST / "values.json"

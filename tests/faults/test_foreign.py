@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import io
 import json
 import os
@@ -10,10 +11,12 @@ import pickle
 import resource
 import signal
 import socket
+import tarfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -54,10 +57,29 @@ class Runs:
         return self.call, self.arguments
 
 
-def zipped(content: bytes) -> bytes:
+def tarred(name: str, content: bytes, link: str = "") -> bytes:
+    """The oldest layout of `torch.save`."""
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as archive:
+        for each in (name, "storages", "tensors", "pickle"):
+            entry = tarfile.TarInfo(each)
+            entry.size = len(content)
+            if link:
+                entry.type, entry.linkname, entry.size = tarfile.SYMTYPE, link, 0
+            archive.addfile(entry, io.BytesIO(content))
+    return stream.getvalue()
+
+
+def array(call: object) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, np.array([call], dtype=object), allow_pickle=True)
+    return stream.getvalue()
+
+
+def zipped(content: bytes, name: str = "x/data.pkl") -> bytes:
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("x/data.pkl", content)
+        archive.writestr(name, content)
         archive.writestr("x/version", b"3\n")
         archive.writestr("x/byteorder", b"little")
     return stream.getvalue()
@@ -66,6 +88,14 @@ def zipped(content: bytes) -> bytes:
 def hostile(canary: str) -> dict[str, bytes]:
     calls = [Runs(os.mkdir, canary), Runs(os.system, f"mkdir {canary}"), Runs(eval, "1")]
     pickles = [pickle.dumps({"a": call}, protocol=2) for call in calls]
+    more = [
+        Runs(exec, f"import os; os.mkdir({canary!r})"),
+        Runs(open, canary, "w"),
+        Runs(os.makedirs, canary),
+        Runs(__import__, "antigravity"),
+    ]
+    pickles += [pickle.dumps({"a": call}, protocol=2) for call in more]
+    later = {f"protocol {p}": pickle.dumps({"a": calls[0]}, protocol=p) for p in (0, 1, 3, 4, 5)}
     endless = {"a": torch.zeros(1).expand(2**34)}
     stream = io.BytesIO()
     torch.save(endless, stream)
@@ -75,21 +105,35 @@ def hostile(canary: str) -> dict[str, bytes]:
         "a bomb": zipped(b"\x80\x02]" + b"N" * 50_000_000),
         "a view without end": stream.getvalue(),
         "deep": b"\x80\x02" + b"](" * 100_000,
+        **later,
+        **{f"tar {name}": tarred(name, pickles[0]) for name in ("x", "/etc/x", "../x")},
+        "a link in a tar": tarred("x", b"", link=canary),
+        "a path that leads out of a zip": zipped(pickles[0], "../../x/data.pkl"),
+        "an absolute path in a zip": zipped(pickles[0], f"{canary}/data.pkl"),
+        "a zip in a zip": zipped(zipped(pickles[0])),
+        "a zip cut short": zipped(pickles[0])[:-30],
+        "an array of objects": array(calls[0]),
+        "packed": gzip.compress(pickles[0]),
         "nothing": b"",
         "text": b"no pickle at all",
         "not tensors": pickle.dumps({"a": 1}, protocol=2),
     }
 
 
+@pytest.mark.row("F-45")
 @pytest.mark.parametrize("kind", list(hostile("x")))
-def test_hostile_files_are_refused_and_run_nothing(kind: str, tmp_path: Path) -> None:
+def test_hostile_files_are_refused_and_run_nothing(
+    kind: str, tmp_path: Path, figure: Callable[..., None]
+) -> None:
     canary = tmp_path / "canary"
     (tmp_path / "x.pt").write_bytes(hostile(str(canary))[kind])
     with pytest.raises(Mistake, match="cannot be converted"):
         convert_foreign(tmp_path / "x.pt", tmp_path / "x.safetensors")
     assert {path.name for path in tmp_path.iterdir()} == {"x.pt"}
+    figure(hostile_files=1, executions=0)
 
 
+@pytest.mark.row("F-45")
 def test_a_link_is_not_followed(tmp_path: Path) -> None:
     torch.save(TENSORS, tmp_path / "x.pt")
     (tmp_path / "link.pt").symlink_to(tmp_path / "x.pt")
@@ -116,6 +160,7 @@ def attempts(folder: Path) -> dict[str, Callable[[], object]]:
 
 
 @pytest.mark.parametrize("name", list(attempts(Path())))
+@pytest.mark.row("F-45")
 def test_behind_the_wall_nothing_is_reached(name: str, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("secret")
     attempt = attempts(tmp_path)[name]

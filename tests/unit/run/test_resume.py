@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +117,39 @@ def test_other_data_is_refused_by_its_file(project: Path) -> None:
     assert ran.code == 11
     assert "rows.csv" in ran.err.splitlines()[-1]
     assert "--set resume.data_changed=record" in ran.err
+    assert state() == "interrupted"
+
+
+def cut_short(rows: Path) -> None:
+    rows.write_text("".join(rows.read_text().splitlines(keepends=True)[:-3]))
+
+
+def grow(rows: Path) -> None:
+    rows.write_text(rows.read_text() + "44,Bern,1.5,no\n")
+
+
+def change_a_digit(rows: Path) -> None:
+    rows.write_text(rows.read_text().replace("1", "2", 1))
+
+
+def empty(rows: Path) -> None:
+    rows.write_text("")
+
+
+@pytest.mark.row("F-33")
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [(cut_short, 11), (grow, 11), (change_a_digit, 11), (empty, 2), (Path.unlink, 2)],
+    ids=["cut short", "longer", "a digit", "empty", "gone"],
+)
+def test_a_file_that_changed_in_any_way_is_named(
+    project: Path, change: Callable[[Path], None], code: int
+) -> None:
+    unended(trained())
+    change(Path("rows.csv"))
+    ran = command("train", "small.yaml", "--run", "one", "--resume")
+    assert ran.code == code, ran.err
+    assert "rows.csv" in ran.err
     assert state() == "interrupted"
 
 
