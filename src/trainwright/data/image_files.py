@@ -14,7 +14,7 @@ from trainwright.data.cache import open_cache
 from trainwright.data.pictures.decoding import Rule
 from trainwright.data.pictures.kept import Kept, keep_images
 from trainwright.data.pictures.opening import open_parts
-from trainwright.data.raw_images import RawImages, facts_of
+from trainwright.data.raw_images import LeftOut, RawImages, facts_of
 from trainwright.data.table import ImageInputs, Integers, PartName
 from trainwright.data.wording import quoted
 
@@ -48,7 +48,7 @@ def read_pictures(section: ImageData, folder: Path) -> RawImages:
         notes=tuple(_notes(kept)),
         records={part: one.records for part, one in kept.items()},
         rule=kept["train"].rule,
-        left_out={part: one.dropped_names for part, one in kept.items()},
+        left_out={part: LeftOut(one.dropped, one.dropped_names) for part, one in kept.items()},
     )
 
 

@@ -21,11 +21,20 @@ AS_IT_IS = Rule((0, 0), "rgb", "stretch", "bilinear", 50_000_000)
 
 @final
 @dataclass(frozen=True, slots=True)
+class LeftOut:
+    """How many images could not be read, and the names of the first of them."""
+
+    count: int
+    names: tuple[str, ...]
+
+
+@final
+@dataclass(frozen=True, slots=True)
 class RawImages:
     """Images before they are divided: images and label codes int64 [N] of the training files and of
     the parts that stand apart; `names` are those of the labels. `records` tells, of images from
     files, name, group, size and format of each row; `rule` is how they were decoded. `left_out`
-    names images that could not be read."""
+    are images that could not be read."""
 
     images: Mapping[PartName, ImageInputs]
     labels: Mapping[PartName, Integers]
@@ -34,7 +43,7 @@ class RawImages:
     notes: tuple[str, ...] = ()
     records: Mapping[PartName, pl.DataFrame] = field(default_factory=dict)
     rule: Rule = AS_IT_IS
-    left_out: Mapping[PartName, tuple[str, ...]] = field(default_factory=dict)
+    left_out: Mapping[PartName, LeftOut] = field(default_factory=dict)
 
 
 def facts_of(

@@ -11,6 +11,7 @@ from trainwright.data.kinds import Raw
 from trainwright.data.prepared import Prepared
 from trainwright.data.quality.collect import find_faults, find_image_faults
 from trainwright.data.quality.finding import Finding
+from trainwright.data.quality.pictures import divided_images, examine_images
 from trainwright.data.quality.reading import examine_prepared
 from trainwright.data.raw_images import RawImages
 from trainwright.data.reading import RawTable
@@ -25,7 +26,8 @@ def prepared_faults(section: Data, raw: Raw, prepared: Prepared) -> tuple[Findin
             return find_faults(data, section.columns, section.quality.look)
         case ImageData():
             assert isinstance(raw, RawImages)
-            return find_image_faults(raw)
+            data = divided_images(examine_images(raw), raw, prepared)
+            return find_image_faults(raw, data, "quick")
         case TokenData():
             return ()
         case _:

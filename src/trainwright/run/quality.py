@@ -12,11 +12,13 @@ from trainwright.contract.reading import Document, read_contract
 from trainwright.contract.tokens import TokenData
 from trainwright.core.errors import Mistake
 from trainwright.data.audit.audited import Audited, findings_beside
+from trainwright.data.images import prepare_images
 from trainwright.data.kinds import prepare, read_data
 from trainwright.data.prepared import Prepared
 from trainwright.data.quality.collect import Effort, find_faults, find_image_faults
 from trainwright.data.quality.examined import Examined
 from trainwright.data.quality.finding import Finding, worst_first
+from trainwright.data.quality.pictures import divided_images, examine_images
 from trainwright.data.quality.reading import divided, examine_prepared, examine_table
 from trainwright.data.raw_images import RawImages
 from trainwright.data.reading import RawTable
@@ -58,11 +60,21 @@ def check_contract_data(path: Path, target: str, effort: Effort, tell: Tell) -> 
         case ImageData():
             raw = read_data(section, document.source.folder)
             assert isinstance(raw, RawImages)
-            return find_image_faults(raw)
+            return find_image_faults(raw, _divided_images(document, section, raw, tell), effort)
         case TokenData():
             return ()
         case _:
             assert_never(section)
+
+
+def _divided_images(document: Document, section: ImageData, raw: RawImages, tell: Tell) -> Examined:
+    """The images with their parts; as they are read where they cannot be divided yet."""
+    data = examine_images(raw)
+    try:
+        return divided_images(data, raw, prepare_images(raw, section, document.contract.seed))
+    except Mistake as mistake:
+        tell(f"faults in undivided images, since they cannot be divided: {mistake.problems[0]}")
+        return data
 
 
 def _divided(

@@ -10,12 +10,13 @@ from trainwright.contract.data import Column
 from trainwright.contract.quality import FindingKind
 from trainwright.data.quality import classes, duplicates, forms, order, ranges, spread, texts
 from trainwright.data.quality import missing as absence
+from trainwright.data.quality.alike import near_images
 from trainwright.data.quality.examined import Examined
 from trainwright.data.quality.finding import Finding, worst_first
 from trainwright.data.quality.label_errors import label_errors
 from trainwright.data.quality.leaks import leaks
 from trainwright.data.quality.near import near_duplicates
-from trainwright.data.quality.pictures import blank_images, examine_images
+from trainwright.data.quality.pictures import blank_images, file_faults
 from trainwright.data.quality.units import mixed_units
 from trainwright.data.quality.whole_columns import (
     constant,
@@ -141,9 +142,10 @@ def find_faults(
     return worst_first(found)
 
 
-def find_image_faults(raw: RawImages) -> tuple[Finding, ...]:
-    """Findings of images and their labels."""
-    data = examine_images(raw)
+def find_image_faults(
+    raw: RawImages, data: Examined, effort: Effort = "all"
+) -> tuple[Finding, ...]:
+    """Findings of images, their files and their labels; `data` is what `examine_images` gives."""
     checks: tuple[Check, ...] = (
         duplicates.exact_duplicates,
         duplicates.conflicting_labels,
@@ -151,4 +153,6 @@ def find_image_faults(raw: RawImages) -> tuple[Finding, ...]:
         classes.rare_class,
         classes.ordered_target,
     )
-    return worst_first([*blank_images(raw), *(one for check in checks for one in check(data))])
+    of_images = [*blank_images(raw), *file_faults(raw)]
+    of_images += near_images(raw, data) if effort == "all" else []
+    return worst_first([*of_images, *(one for check in checks for one in check(data))])

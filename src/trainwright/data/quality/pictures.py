@@ -10,14 +10,20 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from trainwright.contract.quality import FindingKind
 from trainwright.data.images import LABEL
+from trainwright.data.pictures.decoding import SUFFIXES
+from trainwright.data.prepared import Prepared
 from trainwright.data.quality.examined import Examined, examine
-from trainwright.data.quality.finding import Finding
+from trainwright.data.quality.finding import Finding, Severity, positions
 from trainwright.data.raw_images import RawImages
 from trainwright.data.splits import PARTS
 from trainwright.data.table import ImageInputs, PartName
+from trainwright.data.wording import quoted
 
 _BLANK = 1.0
+_SMALLER = 4
+_SHAPE = 2.0
 _PIXELS = "pixels"
 
 
@@ -46,6 +52,58 @@ def blank_images(raw: RawImages) -> list[Finding]:
     text = f"{len(found):,} images are blank"
     fix = "leave them out of the files"
     return [Finding("blank_image", "warning", text, len(found), tuple(found.tolist()), fix=fix)]
+
+
+def file_faults(raw: RawImages) -> list[Finding]:
+    """What the files of images say: how many cannot be read, whose name says another format, and
+    which are much smaller than what is made of them, or of another shape."""
+    found: list[Finding] = []
+    if count := sum(one.count for one in raw.left_out.values()):
+        names = [name for one in raw.left_out.values() for name in one.names]
+        text = f"{count:,} images cannot be read and are left out: {quoted(names)}"
+        fix = "copy the files again, or remove them"
+        found.append(Finding("corrupt_image", "warning", text, count, fix=fix))
+    if not raw.records:
+        return found
+    frame = pl.concat([raw.records[part] for _, part in _parts(raw)])
+    suffix = pl.col("name").str.extract(r"(\.[A-Za-z]+)$").str.to_lowercase()
+    told = suffix.replace_strict(SUFFIXES, default=None, return_dtype=pl.String)
+    written = pl.col("format").replace({"MPO": "JPEG"})
+    other = frame.select((told != written).fill_null(False).alias("x"))["x"]
+    found += _of_rows(
+        "mislabelled_extension",
+        other,
+        "images have a name that says another format; they were read by their content",
+        "rename them: other programs go by the name",
+        "info",
+    )
+    height, width = raw.rule.size
+    area = pl.col("height") * pl.col("width")
+    shape = (pl.col("height") * width) / (pl.col("width") * height)
+    stretched = (shape > _SHAPE) | (shape < 1 / _SHAPE)
+    small = area * _SMALLER < height * width
+    fix = "look at them: thumbnails and wrong cuts blur what is learned"
+    text = f"images have less than a quarter of {height} x {width} pixels, or another shape"
+    odd = frame.select((small | (stretched & (raw.rule.fit == "stretch"))).alias("x"))["x"]
+    return [*found, *_of_rows("image_size", odd, text, fix, "warning")]
+
+
+def _of_rows(
+    kind: FindingKind, chosen: pl.Series, text: str, fix: str, severity: Severity
+) -> list[Finding]:
+    count = int(chosen.sum())
+    if not count:
+        return []
+    return [Finding(kind, severity, f"{count:,} {text}", count, positions(chosen), fix=fix)]
+
+
+def divided_images(data: Examined, raw: RawImages, prepared: Prepared) -> Examined:
+    """The images with the parts that they were divided into."""
+    codes = data.parts.copy()
+    for code, part in ((1, prepared.validation), (2, prepared.test)):
+        if part.name not in raw.images:
+            codes[part.rows] = code
+    return replace(data, parts=codes)
 
 
 def _parts(raw: RawImages) -> Iterator[tuple[int, PartName]]:

@@ -1,0 +1,126 @@
+"""Images that are nearly the same: scaled, packed again, a little brighter."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from trainwright.data.quality.duplicates import across_parts
+from trainwright.data.quality.examined import Examined
+from trainwright.data.quality.finding import Finding
+from trainwright.data.raw_images import RawImages
+from trainwright.data.splits import PARTS
+from trainwright.data.table import Bytes, Floats, ImageInputs, Integers
+
+MOST_BITS = 3
+"""Near duplicates differ in at most so many of the 64 bits."""
+
+LEAST_CORRELATION = 0.995
+"""And their pixels, at 16 x 16, are correlated at least so."""
+
+_BAND_BITS = 16
+_NEIGHBOURS = 20
+_SMALL = 16
+_FLAT = 4.0
+_PAIRS = 50_000
+
+Words = npt.NDArray[np.uint64]
+
+
+def near_images(raw: RawImages, data: Examined) -> list[Finding]:
+    """Images that are nearly, and not exactly, an earlier one, and those of them whose like stands
+    in the training part.
+
+    Each image has 64 bits: whether a pixel of it, at 8 x 9, is darker than its right neighbour (the
+    difference hash, Krawetz 2013, "Kind of like that"). Two of at most 3 different bits share one
+    of 4 bands of 16 bits; of those in one band an image is compared with the next 20. Images of one
+    grey have no bits that mean something and are left out, as are those below 9 x 9.
+    """
+    inputs = [raw.images[part] for part in PARTS if part in raw.images]
+    if min(inputs[0].size[1:]) < 9:
+        return []
+    small = np.concatenate([_pooled(one, _SMALL, _SMALL) for one in inputs])
+    bits = np.concatenate([_bits(one) for one in inputs])
+    telling = np.flatnonzero(small.reshape(len(small), -1).std(axis=1) >= _FLAT)
+    first, second = (telling[side] for side in _candidates(bits[telling]))
+    alike = _correlations(small, first, second) >= LEAST_CORRELATION
+    exact = data.of_name("pixels").cells
+    same = exact.gather(first).to_numpy() == exact.gather(second).to_numpy()
+    group = _groups(len(bits), first[alike & ~same], second[alike & ~same])
+    copies = np.flatnonzero(group != np.arange(len(bits)))
+    if not len(copies):
+        return []
+    finding = Finding(
+        "near_duplicates",
+        "warning",
+        f"{len(copies):,} images are nearly an earlier image",
+        len(copies),
+        data.places(copies),
+        fix="look at them: one scene on both sides of the split makes the score too good; "
+        "data.fields.group keeps images of one scene together",
+    )
+    return [finding, *across_parts(data, group, "near_duplicates", "are nearly")]
+
+
+def _bits(images: ImageInputs) -> Words:
+    pooled = _pooled(images, 8, 9)
+    darker = (pooled[:, :, :-1] < pooled[:, :, 1:]).reshape(len(pooled), 64)
+    packed: Words = np.packbits(darker, axis=1).view(np.uint64)[:, 0]
+    return packed
+
+
+def _pooled(images: ImageInputs, height: int, width: int) -> Bytes | Floats:
+    """The mean grey of each of height x width parts of every image, float32."""
+    _, tall, wide = images.size
+    height, width = min(height, tall), min(width, wide)
+    top = np.linspace(0, tall, height + 1).astype(np.int64)
+    left = np.linspace(0, wide, width + 1).astype(np.int64)
+    area = np.diff(top)[:, None] * np.diff(left)[None]
+    found = []
+    for block in images.blocks():
+        grey = block.astype(np.int64).sum(axis=1)
+        sums = np.add.reduceat(np.add.reduceat(grey, top[:-1], axis=1), left[:-1], axis=2)
+        found.append((sums / (area * block.shape[1])).astype(np.float32))
+    return np.concatenate(found)
+
+
+def _candidates(bits: Words) -> tuple[Integers, Integers]:
+    """Pairs of at most 3 different bits, the earlier image first."""
+    pairs = [np.empty((2, 0), np.int64)]
+    for band in range(64 // _BAND_BITS):
+        keys = (bits >> np.uint64(band * _BAND_BITS)) & np.uint64(2**_BAND_BITS - 1)
+        order = np.lexsort((bits, keys))
+        for shift in range(1, min(_NEIGHBOURS, len(bits) - 1) + 1):
+            one, other = order[:-shift], order[shift:]
+            few = np.bitwise_count(bits[one] ^ bits[other]) <= MOST_BITS
+            near = (keys[one] == keys[other]) & few
+            pairs.append(np.sort(np.stack([one[near], other[near]]), axis=0))
+    found = np.unique(np.concatenate(pairs, axis=1), axis=1)
+    return found[0], found[1]
+
+
+def _correlations(small: Floats, first: Integers, second: Integers) -> Floats:
+    flat = small.reshape(len(small), -1)
+    found = [np.empty(0)]
+    for start in range(0, len(first), _PAIRS):
+        one, other = (flat[rows[start : start + _PAIRS]] for rows in (first, second))
+        one, other = (rows - rows.mean(axis=1, keepdims=True) for rows in (one, other))
+        norms = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
+        found.append((one * other).sum(axis=1) / norms)
+    return np.concatenate(found)
+
+
+def _groups(count: int, first: Integers, second: Integers) -> Integers:
+    """The first image of those that each hangs together with."""
+    group = np.arange(count)
+    for one, other in zip(first.tolist(), second.tolist(), strict=True):
+        low, high = sorted((_root(group, one), _root(group, other)))
+        group[high] = low
+    return np.array([_root(group, row) for row in range(count)])
+
+
+def _root(group: Integers, row: int) -> int:
+    while group[row] != row:
+        group[row] = group[group[row]]
+        row = int(group[row])
+    return row
