@@ -149,6 +149,16 @@ def kinds_table(results: Sequence[tuple[Fault, Score]]) -> str:
     return "\n".join(lines)
 
 
+def missed_text(results: Sequence[tuple[Fault, Score]]) -> str:
+    """The faults of which a tenth or more was not found; label errors have a table of their own."""
+    missed = [
+        f"{fault.name} (`{fault.kind}`, {fault.data}: recall {one.recall:.2f})"
+        for fault, one in results
+        if one.recall < 0.9 and fault.kind != "label_error"
+    ]
+    return f"Planted and hardly found: {'; '.join(missed)}." if missed else "All were found."
+
+
 def labels_table(rows: Sequence[tuple[Fault, Score, list[Score]]]) -> str:
     lines = ["| data | swapped | ours: precision, recall, F1 | cleanlab, logistic regression | "
              "cleanlab, gradient boosting |",
@@ -182,6 +192,7 @@ def main() -> None:
         if fault.kind == "label_error" and not options.kind:
             compared.append((fault, one, compare_label_errors(fault, frame, where)))
     text = f"{__doc__.strip()}\n\n{len(results)} faults.\n\n{kinds_table(results)}"
+    text += f"\n\n{missed_text(results)}"
     if compared:
         text += "\n\n### Label errors beside cleanlab by hand\n\n" + labels_table(compared)
     print(text)

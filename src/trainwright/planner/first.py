@@ -90,7 +90,7 @@ def _no_target(found: str, folder: Path) -> Problem:
 
 
 def _for_table(folder: Path, found: str, written: str, target: str, schema: str) -> str:
-    reading, lines = _how_to_read(folder, found, target)
+    reading, lines = how_to_read(folder, found, target)
     section = TableData(path=found, target=target, reading=reading)
     try:
         raw = read_table(section, folder)
@@ -124,7 +124,7 @@ def _column_line(name: str, column: Column) -> str:
     return f"    {scalar(name)}: {{kind: datetime, format: {form}}}  # months without a day"
 
 
-def _how_to_read(folder: Path, found: str, target: str) -> tuple[Reading, tuple[str, ...]]:
+def how_to_read(folder: Path, found: str, target: str) -> tuple[Reading, tuple[str, ...]]:
     """The settings that a text needs, and their lines in the contract: without a header where the
     target is named by its number, and with quotes as text where they belong to no field."""
     reading, lines = Reading(), []

@@ -23,6 +23,7 @@ from trainwright.data.quality.reading import divided, examine_prepared, examine_
 from trainwright.data.raw_images import RawImages
 from trainwright.data.reading import RawTable
 from trainwright.planner.device import read_device
+from trainwright.planner.first import how_to_read
 from trainwright.planner.plan import plan
 from trainwright.run.auditing import audit_prepared
 from trainwright.run.ready import task_of
@@ -31,14 +32,15 @@ Tell = Callable[[str], None]
 
 
 def check_file(path: Path, target: str, effort: Effort, tell: Tell) -> tuple[Finding, ...]:
-    """Findings of one data file, read with the default settings of a contract. Without a target,
-    nothing is said of classes, labels and leaks.
+    """Findings of one data file, read as a contract that is proposed for it would read it. Without
+    a target, nothing is said of classes, labels and leaks.
 
     Raises:
         DataMistake: the file is missing, damaged or not what its name says, or has no such column.
     """
     absolute = path.absolute()
-    section = TableData(path=absolute.name, target=target or TableData().target)
+    reading, _ = how_to_read(absolute.parent, absolute.name, target)
+    section = TableData(path=absolute.name, target=target or TableData().target, reading=reading)
     data = examine_table(section, absolute.parent, targeted=bool(target))
     return find_faults(data, section.columns, effort, tell)
 

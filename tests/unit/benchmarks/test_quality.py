@@ -46,3 +46,9 @@ def test_the_tables_have_a_line_for_each_kind_and_each_set() -> None:
     fault = next(fault for fault in FAULTS if fault.kind == "label_error")
     assert "| `label_error` | 1 | 4 | 3 | 0.67 | 0.50 |" in quality.kinds_table([(fault, one)])
     assert "| adult | 2% | 0.667, 0.500, 0.571 |" in quality.labels_table([(fault, one, [one])])
+
+
+def test_what_is_hardly_found_is_named() -> None:
+    fault = next(fault for fault in FAULTS if fault.kind == "outliers")
+    assert quality.missed_text([(fault, quality.Score(4, 4, 4))]) == "All were found."
+    assert "recall 0.25" in quality.missed_text([(fault, quality.Score(4, 1, 1))])

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from trainwright.data.quality.examined import Examined
+from trainwright.data.quality.examined import Examined, Look
 from trainwright.data.quality.finding import Finding
 from trainwright.data.table import Integers
 
@@ -98,9 +98,16 @@ def compared(data: Examined) -> list[str]:
 
 
 def frame_of(data: Examined, names: list[str]) -> pl.DataFrame:
-    """The typed values of these columns; cells that are not of their column's type stay cells."""
+    """The typed values of these columns; texts, and cells that are not of their column's type, stay
+    as they are written."""
     looks = [look for look in data.looks if look.name in set(names)]
-    return pl.DataFrame([look.cells if len(look.bad) else look.values for look in looks])
+    return pl.DataFrame([_comparable(data, look) for look in looks])
+
+
+def _comparable(data: Examined, look: Look) -> pl.Series:
+    if look.kind == "text":
+        return data.raw[look.name]
+    return look.cells if len(look.bad) else look.values
 
 
 def first_of_each(frame: pl.DataFrame) -> Integers:
