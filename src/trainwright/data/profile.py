@@ -62,13 +62,14 @@ class Profile:
 
 def profile_column(series: pl.Series) -> Profile:
     """Count and measure a typed column."""
-    rows, missing, distinct = len(series), series.null_count(), series.drop_nulls().n_unique()
+    rows, missing = len(series), series.null_count()
     kind: Literal["numbers", "dates", "words"] = "words"
     if series.dtype == pl.Datetime("us"):
         kind, series = "dates", series.cast(pl.Int64) / 1e6
     elif series.dtype.is_numeric():
         kind = "numbers"
     if kind == "words":
+        # Nested values have no label: they count as there and as nothing to compare.
         counts = to_labels(series).drop_nulls().alias("v").value_counts(sort=True)
         pairs = sorted(
             zip(counts["v"].to_list(), counts["count"].to_list(), strict=True), key=_rank
@@ -76,8 +77,10 @@ def profile_column(series: pl.Series) -> Profile:
         values = dict(pairs[:_MOST_VALUES])
         if rest := sum(count for _, count in pairs[_MOST_VALUES:]):
             values[OTHERS] = rest
-        return Profile(series.name, kind, rows, missing, distinct, values=values)
+        return Profile(series.name, kind, rows, missing, counts.height, values=values)
     numbers = series.cast(pl.Float64).drop_nulls().to_numpy()
+    numbers = numbers[np.isfinite(numbers)]
+    distinct = len(np.unique(numbers))
     if not len(numbers):
         return Profile(series.name, kind, rows, missing, distinct)
     steps = np.quantile(numbers, np.linspace(0, 1, _QUANTILES))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ import polars as pl
 
 from trainwright.contract.data import FileSplit, RandomSplit, TableData, split_columns
 from trainwright.core.errors import Mistake, Problem
-from trainwright.core.files import Json, read_json, storage_errors, write_json
+from trainwright.core.files import Json, read_json, write_atomic, write_json
 from trainwright.data.columns import name_tokens
 from trainwright.data.profile import Profile, profile_column
 from trainwright.data.reading import RawTable
@@ -52,8 +53,9 @@ class Snapshot:
             "columns": [column.to_json() for column in self.columns],
         }
         columns = {"row": self.hashes} | ({"key": self.keys} if self.key else {})
-        with storage_errors(f"writing {folder / ROWS}"):
-            pl.DataFrame(columns).write_parquet(folder / ROWS)
+        packed = io.BytesIO()
+        pl.DataFrame(columns).write_parquet(packed)
+        write_atomic(folder / ROWS, packed.getvalue())
         write_json(folder / PROFILE, about)
 
 

@@ -202,3 +202,14 @@ def test_bike_sharing_grows_from_one_year_to_the_next(tmp_path: Path) -> None:
     assert distances["hr"] < 0.02
     means = next(column["mean"] for column in found["columns"] if column["name"] == "cnt")
     assert [round(mean, 1) for mean in means] == [143.8, 234.7]
+
+
+def test_nested_and_endless_cells_are_kept_too(project: Path) -> None:
+    rows = pl.read_csv("rows.csv").with_columns(
+        tags=pl.Series([["a", "b"]] * 150 + [["c"]] * 150), odd=pl.lit("inf")
+    )
+    rows.write_parquet("rows.parquet")
+    words = ("--set", "data.path=rows.parquet", "--set", "data.exclude=[odd]")
+    assert command("train", "small.yaml", "--run", "one", *words).code in (0, 3)
+    found = diff("one", "rows.parquet")
+    assert (found["row_changes"]["same"], found["row_changes"]["added"]) == (300, 0)

@@ -58,9 +58,11 @@ def _candidates(sides: Sides) -> list[str]:
     used = {sides.target, *(name for _, name in split_columns(sides.split))}
     found = []
     for series in sides.train.get_columns():
+        if series.name in used or not _is_name(series):
+            continue
         different = series.drop_nulls().n_unique()
         fits = _FEWEST_GROUPS <= different <= (len(series) - series.null_count()) / _ROWS_PER_GROUP
-        if series.name not in used and fits and _is_name(series) and _is_even(series):
+        if fits and _is_even(series):
             found.append(series.name)
     return found
 
