@@ -34,6 +34,13 @@ training: {num_epochs: 8, batch_size: 16, early_stopping: off,
 metric: {target: 0.8}
 slices: [{column: label, metric: accuracy}]
 """
+ALL_CHANGES = [
+    "data.augment.flip=true",
+    "data.augment.randaugment.operations=2",
+    "data.augment.colors.brightness=0.3",
+    "data.augment.colors.contrast=0.3",
+    "data.augment.erase.probability=0.5",
+]
 TEXT = """
 data: {kind: tokens, path: text.txt}
 model: {kind: gpt, layers: 1, heads: 2, width: 32, context: 16}
@@ -107,7 +114,7 @@ def test_a_run_cut_in_two_ends_with_the_same_weights(
     request: pytest.FixtureRequest, tmp_path: Path, kind: str
 ) -> None:
     contract = request.getfixturevalue(kind)
-    short = [*QUICK, "training.num_epochs=2"]
+    short = [*QUICK, "training.num_epochs=2", *(ALL_CHANGES if kind == "images" else [])]
     whole = tw.train(contract, overrides=short, runs=tmp_path / "whole")
 
     def stop_at_7(_: StopRequested, progress: Progress) -> StopReason | None:

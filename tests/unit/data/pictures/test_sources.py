@@ -6,6 +6,7 @@ import json
 import struct
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +31,7 @@ from trainwright.core.errors import DataMistake
 from trainwright.data.images import prepare_images, read_images
 from trainwright.data.pictures.tfrecord import crc32c, read_example
 from trainwright.data.raw_images import RawImages
+from trainwright.data.table import ImageInputs
 
 TF = {"image": "image/encoded", "label": "image/class/label"}
 
@@ -172,6 +174,7 @@ def test_a_damaged_entry_is_made_again(tmp_path: Path) -> None:
 
 READ = """
 import sys
+from dataclasses import replace
 from pathlib import Path
 from trainwright.contract.images import ImageData
 from trainwright.data.images import read_images
@@ -260,3 +263,63 @@ def test_names_of_samples_are_kept(tmp_path: Path) -> None:
     write_folder(tmp_path / "data", 6)
     names = read(tmp_path, "data").records["train"]["name"].to_list()
     assert sorted(names) == sorted(f"{label}/{name}.png" for name, label, _ in samples(6))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_mean_and_deviation_know_nothing_of_other_rows(tmp_path: Path, seed: int) -> None:
+    """Poisoned validation and test images change nothing that is fitted."""
+    write_folder(tmp_path / "data", 90)
+    chosen = section("data", validation=0.2, test=0.2)
+    raw = read_images(chosen, tmp_path)
+    clean = prepare_images(raw, chosen, seed)
+    pixels = raw.images["train"].copied()
+    for part in (clean.validation, clean.test):
+        pixels[part.rows] = 255
+    poisoned = replace(raw, images={"train": ImageInputs.of(pixels)})
+    again = prepare_images(poisoned, chosen, seed)
+    assert again.features == clean.features
+    pixels[clean.train.rows[0]] = 255
+    assert prepare_images(poisoned, chosen, seed).features != clean.features
+
+
+FLAT = """
+import resource, sys
+from pathlib import Path
+from trainwright.contract.images import Decoding
+from trainwright.data.cache import Cache
+from trainwright.data.pictures.decoding import Rule
+from trainwright.data.pictures.kept import keep_images
+from trainwright.data.pictures.records import Record
+sys.path.insert(0, sys.argv[2])
+from made_pictures import encoded, picture
+
+FILE = encoded(picture(0, 96))
+
+class Many:
+    written = "many"
+    def records(self):
+        for row in range(int(sys.argv[3])):
+            yield Record(str(row), "a" if row % 2 else "b", "", FILE)
+
+rule = Rule.of(Decoding(size=(96, 96)))
+keep_images(Many(), rule, "fail", Cache(Path(sys.argv[1])))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+
+
+def test_memory_stays_flat_while_images_are_decoded(tmp_path: Path) -> None:
+    """4,000 images are 110 MB of pixels; 200 are 5 MB."""
+    tests = str(Path(__file__).resolve().parents[3])
+    most = [
+        int(
+            subprocess.run(
+                [sys.executable, "-c", FLAT, str(tmp_path / count), tests, count],
+                capture_output=True,
+                text=True,
+                check=True,
+                timeout=100,
+            ).stdout
+        )
+        for count in ("200", "4000")
+    ]
+    assert most[1] - most[0] < 40, most
