@@ -80,7 +80,8 @@ def _lines(what: str, title: str, caption: str, lines: Lines) -> Figure:
     def draw(axes: Axes) -> None:
         for number, (steps, values) in enumerate(shown.values()):
             dash = DASHES[number // 5]
-            axes.plot(steps, values, color=SERIES[number], linestyle=dash, linewidth=1.4)
+            (line,) = axes.plot(steps, values, color=SERIES[number], linestyle=dash, linewidth=1.4)
+            line.set_marker(_marker(steps))
         if what in ("update_ratio", "gradient_norm"):
             _make_logarithmic(axes, [values for _, values in shown.values()])
         axes.set_xlabel("step")
@@ -109,12 +110,17 @@ def _rates(windows: Sequence[WindowLine]) -> list[Figure]:
     return figures
 
 
+def _marker(steps: Floats) -> str:
+    """A line through one point would not be seen."""
+    return "o" if len(steps) == 1 else ""
+
+
 def _line(what: str, title: str, caption: str, windows: Sequence[WindowLine]) -> Figure:
     points = [(window.step, window.numbers[what]) for window in windows if what in window.numbers]
     steps, values = np.array(points).T
 
     def draw(axes: Axes) -> None:
-        axes.plot(steps, values, color=SERIES[0], linewidth=1.4)
+        axes.plot(steps, values, color=SERIES[0], linewidth=1.4, marker=_marker(steps))
         axes.set_ylim(bottom=0)
         axes.set_xlabel("step")
         axes.set_ylabel(title.lower())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -72,3 +73,15 @@ def test_the_report_has_them_and_names_a_damaged_file(damaged: bool, tmp_path: P
     text = write_report(folder).read_text(encoding="utf-8")
     assert ("Update over weights" in text) != damaged
     assert ("<code>windows.jsonl</code>" in text) == damaged
+
+
+def points(windows: list[WindowLine], title: str) -> int:
+    """The markers of a figure that have the colour of a series."""
+    (figure,) = [figure for figure in draw_windows(windows) if figure.title == title]
+    return len(re.findall(r'<use[^>]*style="[^"]*var\(--c\d', str(figure.svg)))
+
+
+def test_a_run_of_one_window_shows_its_points() -> None:
+    assert points(lines()[:1], "Norm of the weights") == 3
+    assert points(lines()[:1], "Rows a second") == 1
+    assert points(lines(), "Rows a second") == 0
