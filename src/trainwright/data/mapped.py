@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
-MAPPED_FROM_BYTES = 32 * 2**20
+MAPPED_FROM_BYTES = 16 * 2**20
 """A smaller file is read: that takes less time than loading the library that maps."""
 
 
