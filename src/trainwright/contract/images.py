@@ -135,8 +135,8 @@ class Decoding(Section):
     `fail` stops and names them, `drop` leaves them out and counts them. Paths that lead out of
     their folder, links and devices always stop."""
 
-    cache: str = "auto"
-    """The folder of the arrays: a folder, `auto` ($TRAINWRIGHT_CACHE, else
+    cache: str = "user"
+    """The folder of the arrays: a folder, `user` ($TRAINWRIGHT_CACHE, else
     $XDG_CACHE_HOME/trainwright, else ~/.cache/trainwright), or `off`, which decodes them anew each
     time."""
 

@@ -3,6 +3,7 @@
     <folder>/tables/<key>/      rows.arrow · lines.i64 · entry.json (sizes and hashes, written last)
     <folder>/images/<key>/      pixels.u8 · records.arrow · entry.json
     <folder>/downloads/<key>/   data · entry.json
+    <folder>/values/<key>/      data (JSON) · entry.json
     <folder>/locks/<key>        held by who builds an entry
     <folder>/.../.tmp-<key>-*   an entry that is being built, or whose builder was killed
 
@@ -28,13 +29,20 @@ import numpy as np
 import polars as pl
 
 from trainwright.core.errors import StorageFailed
-from trainwright.core.files import Json, read_json, storage_errors, to_json, write_text
+from trainwright.core.files import (
+    Json,
+    read_json,
+    storage_errors,
+    to_json,
+    write_json,
+    write_text,
+)
 from trainwright.core.hashing import hash_file
 from trainwright.data.mapped import open_arrow
 from trainwright.data.parsed import Parsed
 from trainwright.data.table import Integers
 
-Shelf = Literal["tables", "images", "downloads"]
+Shelf = Literal["tables", "images", "downloads", "values"]
 Build = Callable[[Path], Parsed]
 """Writes the rows of a source to the Arrow file it is given, and says what it knows beside them.
 It may leave other files beside that one; they are removed."""
@@ -85,6 +93,10 @@ class Tables(Protocol):
         """The file that `fetch` writes; it may not be called if a file of this key is there."""
         ...
 
+    def value(self, key: str, name: str, compute: Callable[[], Json]) -> Json:
+        """What `compute` gives; it may not be called if a value of this key is there."""
+        ...
+
     def images(self, key: str, name: str, write: Write) -> tuple[Path, Json]:
         """A folder with the `PIXELS` and `RECORDS` that `write` makes, and what it returns; it may
         not be called if images of this key are there."""
@@ -117,6 +129,10 @@ class Uncached:
         target = Path(tempfile.mkdtemp(dir=self._folder))
         return target, write(target)
 
+    def value(self, key: str, name: str, compute: Callable[[], Json]) -> Json:  # noqa: ARG002
+        """The value, computed."""
+        return compute()
+
 
 @final
 class Cache:
@@ -140,6 +156,15 @@ class Cache:
             return {}
 
         return self._find("downloads", key, name, write) / _DATA
+
+    def value(self, key: str, name: str, compute: Callable[[], Json]) -> Json:
+        """A value that was computed before, or is now."""
+
+        def write(folder: Path) -> Json:
+            write_json(folder / _DATA, compute())
+            return {}
+
+        return read_json(self._find("values", key, name, write) / _DATA)
 
     def images(self, key: str, name: str, write: Write) -> tuple[Path, Json]:
         """Images that were decoded once."""
@@ -222,7 +247,7 @@ class Cache:
             os.close(descriptor)
 
 
-_SHELVES: tuple[Shelf, ...] = ("tables", "images", "downloads")
+_SHELVES: tuple[Shelf, ...] = ("tables", "images", "downloads", "values")
 
 
 def open_cache(written: str, folder: Path) -> Tables:

@@ -11,12 +11,10 @@ from trainwright.contract.model import Gpt
 from trainwright.contract.tokens import TokenData
 from trainwright.core.units import show_bytes
 from trainwright.data.audit.audited import Audited, findings_beside
-from trainwright.data.kinds import Raw
 from trainwright.data.packing import pack
 from trainwright.data.prepared import Prepared
 from trainwright.data.quality.finding import Finding, worst_first
 from trainwright.data.table import TokenInputs
-from trainwright.doctor.faults import prepared_faults
 from trainwright.planner.plan import Plan
 
 _SPARE_BYTES = 256 * 2**20
@@ -25,10 +23,14 @@ _MUCH_PADDING = 0.1
 
 
 def preflight(
-    decided: Plan, raw: Raw, prepared: Prepared, audited: Sequence[Audited], runs: Path
+    decided: Plan,
+    prepared: Prepared,
+    faults: Sequence[Finding],
+    audited: Sequence[Audited],
+    runs: Path,
 ) -> tuple[Finding, ...]:
-    """Everything that was found, the worst first; `audited` is what the leakage audit found."""
-    faults = prepared_faults(decided.contract.data, raw, prepared)
+    """Everything that was found, the worst first: `faults` in the data, what the leakage audit
+    found, and what stands against this run."""
     return worst_first(
         (
             *faults,

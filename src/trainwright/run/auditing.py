@@ -1,21 +1,52 @@
-"""The leakage audit of a contract's data, before budget is spent."""
+"""What is wrong with the data of a run: looked for before budget is spent, once a version."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import assert_never, final
+
+import trainwright.data
 from trainwright.contract.data import TableData, fold_count
 from trainwright.contract.document import Contract
+from trainwright.contract.images import ImageData
+from trainwright.contract.tokens import TokenData
+from trainwright.core.files import Json
+from trainwright.core.hashing import hash_file, hash_value
 from trainwright.data.audit.audit import audit
 from trainwright.data.audit.audited import Audited
+from trainwright.data.cache import Tables, open_cache
 from trainwright.data.kinds import Raw
 from trainwright.data.prepare import prepare_fold
 from trainwright.data.prepared import Prepared
+from trainwright.data.quality.finding import MOST_ROWS, Finding
 from trainwright.data.reading import RawTable
+from trainwright.doctor.faults import prepared_faults
 from trainwright.run.ready import Ready, task_of
 
 
-def audit_data(ready: Ready) -> tuple[Audited, ...]:
-    """Every test of what is ready to train."""
-    return audit_prepared(ready.plan.contract, ready.raw, ready.prepared)
+@final
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What the leakage audit and the checks of the quality found. Of very many rows the first."""
+
+    audited: tuple[Audited, ...]
+    faults: tuple[Finding, ...]
+
+
+def look_at_data(ready: Ready) -> Looked:
+    """Everything that is found in data that is ready to train.
+
+    The same version of the data, looked at in the same way by the same code, is looked at once:
+    what was found is kept beside the rows in the cache, if the contract has one.
+    """
+    contract, prepared = ready.plan.contract, ready.prepared
+    data: Json = contract.data.model_dump(mode="json")
+    key = hash_value({"version": prepared.version, "data": data, "code": _code()})
+    kept = _cache_of(contract, ready.document.source.folder)
+    return _read(kept.value(key, f"findings in {contract.name}", partial(_look, ready)))
 
 
 def audit_prepared(contract: Contract, raw: Raw, prepared: Prepared) -> tuple[Audited, ...]:
@@ -28,3 +59,46 @@ def audit_prepared(contract: Contract, raw: Raw, prepared: Prepared) -> tuple[Au
         assert task != "generation", "the rules refuse it for a table"
         prepared = prepare_fold(raw, contract.data, task, contract.seed, 0)
     return audit(prepared, contract.data)
+
+
+def _look(ready: Ready) -> Json:
+    contract, raw, prepared = ready.plan.contract, ready.raw, ready.prepared
+    return {
+        "audited": _written(audit_prepared(contract, raw, prepared)),
+        "faults": _written(prepared_faults(contract.data, raw, prepared)),
+    }
+
+
+def _written(found: Sequence[Audited | Finding]) -> Json:
+    return [{**asdict(one), "rows": one.rows[:MOST_ROWS]} for one in found]
+
+
+def _read(value: Json) -> Looked:
+    return Looked(
+        tuple(Audited(**_tuples(one)) for one in value["audited"]),
+        tuple(Finding(**_tuples(one)) for one in value["faults"]),
+    )
+
+
+def _tuples(fields: Mapping[str, Json]) -> dict[str, Json]:
+    return {name: tuple(one) if isinstance(one, list) else one for name, one in fields.items()}
+
+
+def _cache_of(contract: Contract, folder: Path) -> Tables:
+    match contract.data:
+        case TableData(reading=reading):
+            return open_cache(reading.cache, folder)
+        case ImageData(decoding=decoding):
+            return open_cache(decoding.cache, folder)
+        case TokenData():
+            return open_cache("off", folder)
+        case _:
+            assert_never(contract.data)
+
+
+@cache
+def _code() -> str:
+    """A hash of the code that reads data and looks at it: what other code found is not believed."""
+    folder = Path(trainwright.data.__file__).parent
+    files = sorted(folder.rglob("*.py"))
+    return hash_value({str(file.relative_to(folder)): hash_file(file) for file in files})

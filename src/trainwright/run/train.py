@@ -18,7 +18,7 @@ from trainwright.evaluation.baselines import Baselines, fit_baselines
 from trainwright.evaluation.evaluate import Scored, evaluate
 from trainwright.evaluation.verdict import judge
 from trainwright.predictor.bundle import write_bundle
-from trainwright.run.auditing import audit_data
+from trainwright.run.auditing import look_at_data
 from trainwright.run.baselines import write_baselines
 from trainwright.run.context import RunContext
 from trainwright.run.fitted import Fitted, check_ending
@@ -108,9 +108,9 @@ def _look(ready: Ready, request: Request, started: StartedRun) -> list[str]:
     goes on has the data that was looked at before."""
     if request.resume and started.folder.preflight.is_file():
         return []
-    audited = audit_data(ready)
-    write_json(started.folder.data / "leakage.json", [one.to_json() for one in audited])
-    findings = preflight(ready.plan, ready.raw, ready.prepared, audited, request.runs)
+    found = look_at_data(ready)
+    write_json(started.folder.data / "leakage.json", [one.to_json() for one in found.audited])
+    findings = preflight(ready.plan, ready.prepared, found.faults, found.audited, request.runs)
     write_json(started.folder.preflight, [finding.to_json() for finding in findings])
     return [finding.message for finding in findings if finding.severity != "info"]
 

@@ -81,6 +81,16 @@ def test_every_source_gives_every_image_with_its_label(tmp_path: Path, name: str
     assert len(list((tmp_path / "cache" / "images").iterdir())) == 1
 
 
+def test_the_usual_cache_is_that_of_the_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRAINWRIGHT_CACHE", str(tmp_path / "kept"))
+    write_folder(tmp_path / "project" / "data")
+    read_images(ImageData(kind="images", path="data"), tmp_path / "project")
+    assert [child.name for child in (tmp_path / "project").iterdir()] == ["data"]
+    assert list((tmp_path / "kept" / "images").iterdir())
+
+
 def test_classes_name_numbers_and_order_labels(tmp_path: Path) -> None:
     write_shards(tmp_path / "shards")
     write_folder(tmp_path / "folder")

@@ -1,0 +1,79 @@
+"""Data is looked at before budget is spent: once for each version, by the same code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from command import command, inside, write_project
+from trainwright.core.files import Json, read_json
+from trainwright.run import auditing
+
+
+@pytest.fixture
+def looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """A name for each time that data is looked at, in a project with a cache of its own."""
+    monkeypatch.setenv("TRAINWRIGHT_CACHE", str(tmp_path / "kept"))
+    found: list[str] = []
+    look = auditing.prepared_faults
+
+    def counted(*given: object) -> object:
+        found.append("looked")
+        return look(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(auditing, "prepared_faults", counted)
+    write_project(tmp_path)
+    with inside(tmp_path):
+        yield found
+
+
+def told(name: str, *words: str) -> tuple[Json, Json]:
+    """What a run keeps of the faults and of the audit."""
+    assert command("train", "small.yaml", "--run", name, *words).code in (0, 3)
+    run = Path("runs", name)
+    faults = [one for one in read_json(run / "preflight.json") if one["kind"] != "disk"]
+    return faults, read_json(run / "data" / "leakage.json")
+
+
+def test_the_same_data_is_looked_at_once_and_the_same_is_told(looks: list[str]) -> None:
+    first = told("a")
+    assert first[0]
+    assert first[1]
+    assert told("b", "--set", "model.max_trees=3") == first
+    assert looks == ["looked"]
+
+
+@pytest.mark.parametrize("word", ["data.quality.look=quick", "data.reading.cache=off", "seed=7"])
+def test_another_way_to_look_is_another_look(word: str, looks: list[str]) -> None:
+    told("a")
+    told("b", "--set", word)
+    assert len(looks) == 2
+
+
+def test_other_rows_are_looked_at_anew(looks: list[str]) -> None:
+    before, _ = told("a")
+    rows = pl.read_csv("rows.csv")
+    pl.concat([rows, rows[:20]]).write_csv("rows.csv")
+    after, _ = told("b")
+    assert len(looks) == 2
+    kinds = [{one["kind"] for one in found} for found in (before, after)]
+    assert "exact_duplicates" in kinds[1] - kinds[0]
+
+
+def test_what_other_code_found_is_not_believed(
+    looks: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told("a")
+    monkeypatch.setattr(auditing, "_code", lambda: "other")
+    told("b")
+    assert len(looks) == 2
+
+
+def test_a_resumed_run_keeps_what_was_found_when_it_began(looks: list[str]) -> None:
+    before = told("a")
+    assert command("train", "small.yaml", "--run", "a", "--resume").code in (0, 3)
+    assert told("b", "--set", "data.reading.cache=off") == before
+    assert len(looks) == 2
