@@ -102,7 +102,7 @@ def test_a_database_that_is_not_there_is_not_made(shop: Path) -> None:
     assert not (shop / "shpo.db").exists()
 
 
-def test_a_run_from_a_query_is_judged_and_refuses_changed_rows(tmp_path: Path) -> None:
+def test_a_run_from_a_query_is_judged_and_other_rows_are_other_data(tmp_path: Path) -> None:
     pytest.importorskip("adbc_driver_sqlite")
     write_project(
         tmp_path,
@@ -117,9 +117,21 @@ def test_a_run_from_a_query_is_judged_and_refuses_changed_rows(tmp_path: Path) -
         there.executemany("INSERT INTO rows VALUES (?, ?, ?, ?)", rows.rows())
     there.close()
     with inside(tmp_path):
-        ran = command("train", "small.yaml", "--run", "one")
+        first, again = versions("one"), versions("two")
+        with sqlite3.connect("rows.db") as there:
+            there.execute("UPDATE rows SET age = age + 1 WHERE rowid = 7")
+        there.close()
+        assert first == again != versions("three")
+
+
+def versions(name: str) -> list[str]:
+    """The hashes of the data files of a new run."""
+    ran = command("train", "small.yaml", "--run", name)
     assert ran.code in (0, 3), ran.err
-    assert "sqlite:///rows.db" in (tmp_path / "runs/one/plan.json").read_text() + ran.err
+    manifest = json.loads(Path("runs", name, "data", "manifest.json").read_text())
+    files = manifest["facts"]["files"]
+    assert [file["path"] for file in files] == ["sqlite:///rows.db"]
+    return [file["sha256"] for file in files]
 
 
 # PostgreSQL
