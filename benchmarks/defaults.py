@@ -136,13 +136,13 @@ def decided(work: Workload) -> Plan:
     plan = Plan(contract, (), Estimate(steps * work.batch, steps, steps, 0), ())
     choosing = Choosing()
     products = count_products(work.section, work.shape)
-    amount = work_of(contract.training, products, steps)
+    amount = work_of(contract, products, steps)
     training = decide_compute(contract, amount, read_device(for_network=True), choosing)
     plan = plan.with_training(training, choosing.made)
     torch.manual_seed(0)
     model = build_network(work.section, work.shape)
     batch = tuple(tensor[: work.batch] for tensor in work.tensors)
-    trial = ModelTrial(model, Supervised(CrossEntropyLoss()), batch)
+    trial = ModelTrial(model, Supervised(CrossEntropyLoss()), batch, "bitwise")
     return measure_compute(plan, trial) if plan.open_paths else plan
 
 

@@ -159,6 +159,7 @@ def test_the_example_of_images_trains(tmp_path: Path) -> None:
             *QUICK,
             f"data.path={folder}",
             "data.validation=0.98",
+            "data.test=0.01",
             "training.num_epochs=2",
             "model.width=8",
         ],

@@ -160,7 +160,13 @@ CASES = [
     Case(
         "not UTF-8",
         rows(fifth("44,Zürich,3.0,no"), "latin-1"),
-        ("rows.csv:5: data.path: ", "UTF-8", "found: byte 0xfc", "expected: UTF-8", "fix: iconv"),
+        (
+            "rows.csv:5: data.path: ",
+            "UTF-8",
+            "found: byte 0xfc",
+            "expected: UTF-8",
+            "fix: set data.reading.encoding to cp1252",
+        ),
     ),
     Case(
         "broken quotes",

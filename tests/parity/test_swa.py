@@ -396,7 +396,7 @@ def test_weights_are_taken_behind_the_start(section: Mapping[str, float], taking
 
 IMAGES = """
 data: {kind: images, path: data, classes: [low, middle, high], validation: 0.2,
-       augment: {crop: 1}}
+       augment: {crop: 1}, num_workers: 0}
 model: {kind: resnet, width: 8, blocks: [1, 1], norm: batch, stochastic_depth: 0.1}
 training: {num_epochs: 6, batch_size: 16, early_stopping: off,
            optimizer: {name: sgd, learning_rate: 0.1},
@@ -451,7 +451,7 @@ def test_early_stopping_may_keep_weights_from_before_the_mean(tmp_path: Path) ->
     ):
         settings = (f"training.early_stopping={patience}", f"training.average.start_ratio={start}")
         run = train(contract, name, *settings)
-        best = run.job.checkpoints._store.best_valid()
+        best = Checkpoints(run.folder.checkpoints, 3).best_valid()
         assert isinstance(best, Loaded)
         mean = run.job.state["mean"]
         taken = {step for step in mean._mean._steps if step <= best.step}

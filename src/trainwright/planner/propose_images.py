@@ -174,7 +174,11 @@ def _head(table: Path) -> pl.DataFrame:
             return pl.scan_parquet(table).head(_LOOKED_AT).collect()
         except (pl.exceptions.PolarsError, OSError):
             return pl.DataFrame()
-    return read_source(table.name, table.parent, "DATA").frame
+    try:
+        return read_source(table.name, table.parent, "DATA").frame
+    except DataMistake:
+        # No table of images then; who reads it as another one says what is wrong with it.
+        return pl.DataFrame()
 
 
 def _image_column(head: pl.DataFrame) -> str:

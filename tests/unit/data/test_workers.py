@@ -23,6 +23,7 @@ from trainwright.core.errors import PeerLost  # noqa: E402
 from trainwright.data.augment import ImageStore  # noqa: E402
 from trainwright.data.feed import Feed, StepBatches  # noqa: E402
 from trainwright.data.order import Positions  # noqa: E402
+from trainwright.data.pixel_rows import ResidentPixels  # noqa: E402
 from trainwright.data.store import Batch  # noqa: E402
 from trainwright.data.workers import Workers  # noqa: E402
 
@@ -40,7 +41,8 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def images() -> ImageStore:
     pixels = np.random.default_rng(0).integers(1, 255, (ROWS, 1, 6, 5), np.uint8)
-    return ImageStore(torch.from_numpy(pixels), torch.arange(ROWS), EVERYTHING, seed=5)
+    resident = ResidentPixels(torch.from_numpy(pixels))
+    return ImageStore(resident, torch.arange(ROWS), EVERYTHING, seed=5)
 
 
 def feed_of(workers: int, **given: object) -> Feed:
