@@ -122,6 +122,7 @@ def decided(work: Workload) -> Plan:
     contract = Contract.model_validate(
         {
             "task": "generation" if isinstance(work.section, Gpt) else "classification",
+            "resume": {"determinism": "bitwise"},
             "data": {"kind": "tokens" if isinstance(work.section, Gpt) else "images", "path": "-"},
             "model": work.section.model_dump(),
             "training": {
@@ -136,7 +137,7 @@ def decided(work: Workload) -> Plan:
     plan = Plan(contract, (), Estimate(steps * work.batch, steps, steps, 0), ())
     choosing = Choosing()
     products = count_products(work.section, work.shape)
-    amount = work_of(contract, products, steps)
+    amount = work_of(contract.training, products, steps)
     training = decide_compute(contract, amount, read_device(for_network=True), choosing)
     plan = plan.with_training(training, choosing.made)
     torch.manual_seed(0)
@@ -182,7 +183,7 @@ def our_loop(work: Workload, plan: Plan) -> Callable[[int], float]:
     feed = _feed(work)
 
     def steps(count: int) -> float:
-        with kernels(training):
+        with kernels(plan.contract):
             for _ in range(count):
                 outcome = step(feed.next_step())
         return float(outcome.loss)
