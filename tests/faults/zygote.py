@@ -316,7 +316,10 @@ def _notice_while_still(path: Path) -> None:
     class Time:
         @staticmethod
         def sleep(seconds: float) -> None:
-            path.write_text("maintenance")
+            # Whole at once: who looks often may look between the making and the writing.
+            unseen = path.with_suffix(".tmp")
+            unseen.write_text("maintenance")
+            unseen.rename(path)
             time.sleep(seconds)
 
     faultpoints.time = Time  # type: ignore[assignment]
