@@ -15,6 +15,7 @@ from unittest import mock
 import numpy as np
 
 from trainwright.cli.main import main
+from trainwright.core.files import read_json, write_json
 
 PROCESS = [sys.executable, "-c", "from trainwright.cli.main import main; main()"]
 """The command as a process of its own; its arguments follow."""
@@ -109,3 +110,12 @@ def write_project(folder: Path, contract: str = CONTRACT, rows: int = 300) -> Pa
     path = folder / "small.yaml"
     path.write_text(contract)
     return path
+
+
+def unended(run: Path) -> None:
+    """As a process that was killed while it trained leaves its run."""
+    (run / "evaluation.json").unlink()
+    record = read_json(run / "record.json")
+    for entry in (record, record["attempts"][-1]):
+        del entry["ending"], entry["ended"]
+    write_json(run / "record.json", record)

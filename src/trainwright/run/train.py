@@ -105,9 +105,7 @@ def _check_data(files: FilesRead, resume: Resume, started: StartedRun, screen: S
 
 def _look(ready: Ready, request: Request, started: StartedRun) -> list[str]:
     """Record what the checks find before budget is spent; what a person should look at. A run that
-    goes on has the data that was looked at before."""
-    if request.resume and started.folder.preflight.is_file():
-        return []
+    goes on is looked at again: its data may be other data, and its disk may be full by now."""
     found = look_at_data(ready)
     write_json(started.folder.data / "leakage.json", [one.to_json() for one in found.audited])
     findings = preflight(ready.plan, ready.prepared, found.faults, found.audited, request.runs)

@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from command import command, inside, write_project
+from command import command, inside, unended, write_project
 from trainwright.core.files import Json, read_json
 from trainwright.run import auditing
 
@@ -72,8 +72,18 @@ def test_what_other_code_found_is_not_believed(
     assert len(looks) == 2
 
 
-def test_a_resumed_run_keeps_what_was_found_when_it_began(looks: list[str]) -> None:
-    before = told("a")
-    assert command("train", "small.yaml", "--run", "a", "--resume").code in (0, 3)
-    assert told("b", "--set", "data.reading.cache=off") == before
+def test_a_run_that_goes_on_with_other_data_is_looked_at_again(looks: list[str]) -> None:
+    before, _ = told("a")
+    unended(Path("runs/a"))
+    rows = pl.read_csv("rows.csv")
+    pl.concat([rows, rows[:20]]).write_csv("rows.csv")
+    after, _ = told("a", "--resume", "--set", "resume.data_changed=record")
     assert len(looks) == 2
+    assert "exact_duplicates" in {one["kind"] for one in after} - {one["kind"] for one in before}
+
+
+def test_a_run_that_goes_on_with_its_data_is_told_the_same(looks: list[str]) -> None:
+    before = told("a")
+    unended(Path("runs/a"))
+    assert told("a", "--resume") == before
+    assert looks == ["looked"]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from command import CONTRACT, PROCESS, command, inside, tree, write_project, write_rows
+from command import CONTRACT, PROCESS, command, inside, tree, unended, write_project, write_rows
 from trainwright.core.files import read_json, write_json
 from trainwright.core.hashing import hash_file
 
@@ -36,15 +36,6 @@ def trained(*words: str) -> Path:
     ran = command("train", "small.yaml", "--run", "one", *words)
     assert ran.code in (0, 3), ran.err
     return Path("runs/one")
-
-
-def unended(run: Path) -> None:
-    """As a process that was killed while it trained leaves its run."""
-    (run / "evaluation.json").unlink()
-    record = read_json(run / "record.json")
-    for entry in (record, record["attempts"][-1]):
-        del entry["ending"], entry["ended"]
-    write_json(run / "record.json", record)
 
 
 def state() -> Any:
