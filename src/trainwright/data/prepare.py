@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, final
+from typing import Any, Literal, final
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from trainwright.contract.data import (
@@ -20,9 +21,11 @@ from trainwright.contract.data import (
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.hashing import hash_bytes, hash_value
 from trainwright.data.columns import ColumnType, best_typed
+from trainwright.data.done import Done
 from trainwright.data.features import Features, TrainRows, fit_features
 from trainwright.data.folds import Folds, cut_folds
 from trainwright.data.history import NO_HISTORY, History, fit_history
+from trainwright.data.limits import Limit
 from trainwright.data.moments import moments, time_units
 from trainwright.data.prepared import Prepared
 from trainwright.data.quality.actions import act
@@ -91,7 +94,7 @@ def _prepare_whole(table: _Table, seed: int) -> Prepared:
         "validation": np.flatnonzero(codes == VALIDATION),
         "test": folds.tested,
     }
-    whole = table.prepared(rows, int((codes == LEFT_OUT).sum()), checked=False)
+    whole = table.prepared(rows, int((codes == LEFT_OUT).sum()), apart=False)
     reports = []
     for number in range(folds.count):
         chosen, left_out = _rows_of_fold(folds, number)
@@ -173,58 +176,93 @@ class _Table:
         return report_split(frames, split, target, compared, made, left_out)
 
     def prepared(
-        self, chosen: Mapping[PartName, Integers], left_out: int, *, checked: bool = True
+        self, chosen: Mapping[PartName, Integers], left_out: int, *, apart: bool = True
     ) -> Prepared:
-        """Encode the chosen rows. `checked` refuses groups and times that cross the parts."""
-        section, positions = self.section, self.raw.positions
-        frames = {part: self.rows_of(part, chosen) for part in PARTS}
-        rows = {
-            part: positions[part]
-            if part in self.typed and part != "train"
-            else positions["train"][chosen[part]]
-            for part in PARTS
-        }
-        acted = act(frames, rows["train"], section)
-        frames["train"], rows["train"] = acted.train, rows["train"][acted.kept]
-        columns = tuple(column for column in self.columns if column.name not in acted.columns)
-        report = self.report(frames, left_out)
-        if checked:
-            _check_crossing(report, section)
-        target = fit_target(frames["train"][section.target], self.task, section.positive)
-        encoded = {part: target.encode(frame[section.target]) for part, frame in frames.items()}
-        units = _units(frames, section)
+        """Encode the chosen rows. `apart` says that no row stands in two parts: else the test part
+        is of rows that train too, and nothing is held against it."""
+        rows = self._chosen(chosen, left_out, apart)
         known = train_target(
-            target, encoded["train"], units["train"], section.features.folds, self.seed
+            rows.target,
+            rows.encoded["train"],
+            rows.units["train"],
+            self.section.features.folds,
+            self.seed,
         )
         train = TrainRows(
-            frames["train"], columns, self.raw.cleaning, known, self.history, acted.limits
+            rows.frames["train"], rows.columns, self.raw.cleaning, known, self.history, rows.limits
         )
-        features, train_inputs = fit_features(train, section.features, section.columns)
+        features, train_inputs = fit_features(train, self.section.features, self.section.columns)
         parts = {
             part: Part(
                 name=part,
                 frame=frame,
                 inputs=train_inputs if part == "train" else features.transform(frame),
-                target=encoded[part],
-                rows=rows[part],
-                units=units[part],
+                target=rows.encoded[part],
+                rows=rows.places[part],
+                units=rows.units[part],
             )
-            for part, frame in frames.items()
+            for part, frame in rows.frames.items()
         }
-        version = data_version(self.raw, section, rows, features, target)
-        if acted.done:
-            done = [one.to_json() for one in acted.done]
-            version = hash_value({"rows": version, "done": done})
         return Prepared(
             train=parts["train"],
             validation=parts["validation"],
             test=parts["test"],
             features=features,
-            target=target,
-            split=report,
-            version=version,
-            done=acted.done,
+            target=rows.target,
+            split=rows.report,
+            version=data_version(
+                self.raw, self.section, rows.places, features, rows.target, rows.done
+            ),
+            done=rows.done,
         )
+
+    def _chosen(
+        self, chosen: Mapping[PartName, Integers], left_out: int, apart: bool
+    ) -> _ChosenRows:
+        """The rows of each part after the contract's actions, with their targets."""
+        section, positions = self.section, self.raw.positions
+        frames = {part: self.rows_of(part, chosen) for part in PARTS}
+        places = {
+            part: positions[part]
+            if part in self.typed and part != "train"
+            else positions["train"][chosen[part]]
+            for part in PARTS
+        }
+        seen = {part: frame for part, frame in frames.items() if apart or part != "test"}
+        acted = act(seen, places["train"], section)
+        frames["train"], places["train"] = acted.train, places["train"][acted.kept]
+        report = self.report(frames, left_out)
+        if apart:
+            _check_crossing(report, section)
+        target = fit_target(frames["train"][section.target], self.task, section.positive)
+        return _ChosenRows(
+            frames=frames,
+            places=places,
+            columns=tuple(column for column in self.columns if column.name not in acted.columns),
+            limits=acted.limits,
+            done=acted.done,
+            report=report,
+            target=target,
+            encoded={part: target.encode(frame[section.target]) for part, frame in frames.items()},
+            units=_units(frames, section),
+        )
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _ChosenRows:
+    """The rows of each part, ready to be encoded: `places` are those in their files, `encoded` the
+    targets. `columns`, `limits` and `done` come from the contract's actions."""
+
+    frames: Mapping[PartName, pl.DataFrame]
+    places: Mapping[PartName, Integers]
+    columns: tuple[ColumnType, ...]
+    limits: tuple[Limit, ...]
+    done: tuple[Done, ...]
+    report: SplitReport
+    target: Target
+    encoded: Mapping[PartName, npt.NDArray[Any]]
+    units: Mapping[PartName, Integers]
 
 
 def feature_columns(columns: tuple[ColumnType, ...], section: TableData) -> tuple[ColumnType, ...]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from trainwright.contract.data import TableData
 from trainwright.core.hashing import hash_bytes, hash_value
+from trainwright.data.done import Done
 from trainwright.data.features import Features
 from trainwright.data.reading import RawTable
 from trainwright.data.table import Integers, PartName
@@ -20,10 +21,11 @@ def data_version(
     rows: Mapping[PartName, Integers],
     features: Features,
     target: Target,
+    done: Sequence[Done] = (),
 ) -> str:
-    """SHA-256 over the content of the files, the columns, the cleaning, the split and the fitted
-    features. Paths are left out: a renamed file is the same data."""
-    return hash_value(
+    """SHA-256 over the content of the files, the columns, the cleaning, the split, the fitted
+    features and what was done to the rows. Paths are left out: a renamed file is the same data."""
+    version = hash_value(
         {
             "scheme": _SCHEME,
             "files": [file.sha256 for file in raw.facts.files],
@@ -35,3 +37,6 @@ def data_version(
             "target": target.to_json(),
         }
     )
+    if not done:
+        return version
+    return hash_value({"rows": version, "done": [one.to_json() for one in done]})

@@ -22,6 +22,7 @@ from trainwright.contract.data import (
     TableData,
     TimeSplit,
 )
+from trainwright.contract.quality import Quality
 from trainwright.core.errors import DataMistake
 from trainwright.data.folds import NEVER, Folds, cut_folds
 from trainwright.data.moments import stretches
@@ -284,3 +285,18 @@ def test_a_class_that_only_one_fold_has_is_refused(tmp_path: Path) -> None:
     data = section(ColumnSplit(kind="column", column="fold", folds=3))
     with pytest.raises(DataMistake, match="the training rows of fold 1 lack classes"):
         prepare_table(read_table(data, tmp_path), data, "classification", 0)
+
+
+@pytest.mark.parametrize("split", KINDS, ids=lambda split: split.kind)
+def test_rows_that_train_and_test_by_turns_are_no_copies(split: Split, tmp_path: Path) -> None:
+    FRAME.write_csv(tmp_path / "a.csv")
+    plain = TableData(path="a.csv", target="y", split=split, features=DECIDED)
+    asked = plain.model_copy(
+        update={"quality": Quality(actions={"exact_duplicates": "drop", "constant": "fail"})}
+    )
+    bare, acted = (
+        prepare_table(read_table(section, tmp_path), section, "classification", seed=0)
+        for section in (plain, asked)
+    )
+    assert acted.done == ()
+    assert acted.train.rows.tolist() == bare.train.rows.tolist()
