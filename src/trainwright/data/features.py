@@ -127,7 +127,8 @@ class Features:
         """Booleans as the training file spelled them: `True` in a CSV written by Python."""
         if series.dtype != pl.Boolean:
             return series
-        kept = [set(v.kept) | set(v.rare) for v in self.vocabularies if v.name == series.name]
+        known = (*self.vocabularies, *(one.vocabulary for one in self.means))
+        kept = [set(v.kept) | set(v.rare) for v in known if v.name == series.name]
         for yes, no in (("True", "False"), ("TRUE", "FALSE")):
             if kept and kept[0] & {yes, no}:
                 labels = pl.Series([yes, no])
@@ -171,7 +172,7 @@ class Features:
             numbers=NumberState.from_json(value["numbers"]),
             vocabularies=tuple(Vocabulary.from_json(item) for item in value["vocabularies"]),
             texts=tuple(Terms.from_json(item) for item in value["texts"]),
-            limits=tuple(Limit.from_json(item) for item in value.get("limits", [])),
+            limits=tuple(Limit.from_json(item) for item in value["limits"]),
         )
 
 

@@ -12,8 +12,8 @@ from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import QuantileTransformer, StandardScaler
 
 from trainwright.contract.data import Column, RandomSplit, TableData
+from trainwright.contract.features import Encoding, Imputing, Scaling
 from trainwright.contract.features import Features as FeaturesSection
-from trainwright.contract.features import Imputing, Scaling
 from trainwright.core.errors import DataMistake
 from trainwright.data.features import Features
 from trainwright.data.prepare import prepare_table
@@ -44,13 +44,16 @@ def made(
     scale: Scaling = "quantile",
     impute: Imputing = "median",
     rare_below: int = 5,
+    categorical: Encoding = "codes",
 ) -> Prepared:
     data.write_csv(folder / "a.csv")
     section = TableData(
         path="a.csv",
         target="y",
         split=RandomSplit(kind="random"),
-        features=FeaturesSection(numeric=scale, impute=impute, rare_below=rare_below),
+        features=FeaturesSection(
+            numeric=scale, impute=impute, rare_below=rare_below, categorical=categorical
+        ),
         columns={"color": Column(values={"rouge": "red"})},
     )
     return prepare_table(read_table(section, folder), section, "classification", seed=0)
@@ -212,8 +215,9 @@ def test_date_parts_that_differ_become_numbers(tmp_path: Path) -> None:
     ]
 
 
-def test_new_rows_may_be_typed_reordered_and_wider(tmp_path: Path) -> None:
-    features = made(tmp_path, table()).features
+@pytest.mark.parametrize("categorical", ["codes", "target"])
+def test_new_rows_may_be_typed_reordered_and_wider(categorical: Encoding, tmp_path: Path) -> None:
+    features = made(tmp_path, table(), categorical=categorical).table
     text = table(20)
     typed = text.select(
         pl.col("y"),
@@ -227,7 +231,9 @@ def test_new_rows_may_be_typed_reordered_and_wider(tmp_path: Path) -> None:
     one, two = (features.transform(features.read(frame)) for frame in (text, typed))
     assert (bits(one.numeric) == bits(two.numeric)).all()
     assert (one.categories == two.categories).all()
-    assert (one.categories[:, features.categorical_names.index("flag")] >= 3).all()
+    known = (*features.vocabularies, *(one.vocabulary for one in features.means))
+    flag = next(vocabulary for vocabulary in known if vocabulary.name == "flag")
+    assert (flag.encode(features.read(typed)["flag"]) >= 3).all()
 
 
 def test_new_rows_that_cannot_be_read_are_told_all_at_once(tmp_path: Path) -> None:
