@@ -47,7 +47,7 @@ class History:
         """
         for section in self.sections:
             columns = _past(frame, section)
-            if frame.height and all(column.null_count() == frame.height for column in columns):
+            if frame.height and not any(map(_says_something, columns, _statistics(section))):
                 raise _no_past(section)
             frame = frame.with_columns(columns)
         return frame
@@ -161,6 +161,17 @@ def _names(section: HistorySection) -> list[str]:
             for statistic in section.statistics
         ]
     return names
+
+
+def _statistics(section: HistorySection) -> list[str]:
+    """What each of `_names` is."""
+    of_a_column = ["lag"] * len(section.lags) + list(section.statistics) * len(section.windows)
+    return of_a_column * len(section.columns)
+
+
+def _says_something(past: pl.Series, statistic: str) -> bool:
+    """Whether a row has a past: without one a count is 0, and everything else is missing."""
+    return bool((past != 0).any()) if statistic == "count" else past.null_count() < len(past)
 
 
 def _past(frame: pl.DataFrame, section: HistorySection) -> list[pl.Series]:

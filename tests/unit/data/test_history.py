@@ -205,6 +205,14 @@ def test_rows_without_any_past_are_refused(tmp_path: Path) -> None:
         features.read(file.drop("sold"))
 
 
+def test_a_count_of_no_rows_is_no_past() -> None:
+    counting = Section(time="t", columns=("v",), lags=(1,), windows=(2,), statistics=("count",))
+    history = History((counting,), ())
+    with pytest.raises(DataMistake, match="no row has an earlier row"):
+        history.added(frame_of([(0, 1, 1.0), (0, 1, 2.0)]))
+    assert history.added(frame_of([(0, 1, None), (0, 2, 2.0)]).with_columns(v=1.0)).height == 2
+
+
 def test_a_column_of_the_file_is_not_overwritten(tmp_path: Path) -> None:
     data = table().with_columns(pl.lit(1.5).alias("sold (lag 1)"))
     with pytest.raises(DataMistake, match="names that the past gets"):
