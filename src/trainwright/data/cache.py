@@ -109,7 +109,7 @@ class Uncached:
 
     def __init__(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="trainwright-"))
-        weakref.finalize(self, _remove, self._folder)
+        weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
 
     def table(self, key: str, name: str, build: Build) -> Rows:  # noqa: ARG002
         """The rows, in memory."""
@@ -206,9 +206,9 @@ class Cache:
         with self._lock(key):
             if _is_whole(place):
                 return place
-            for left in (place, *place.parent.glob(f".tmp-{key}-*")):
-                _remove(left)
             with storage_errors(f"keeping {name} in {self.folder}"):
+                for left in (place, *place.parent.glob(f".tmp-{key}-*")):
+                    _remove(left)
                 self._build(place, name, write)
         if not _is_whole(place):
             raise StorageFailed(f"{place} is not what was just written to it")
@@ -230,7 +230,7 @@ class Cache:
             write_text(scratch / _ENTRY, to_json(entry))
             scratch.rename(place)
         except BaseException:
-            _remove(scratch)
+            shutil.rmtree(scratch, ignore_errors=True)
             raise
 
     @contextlib.contextmanager
@@ -292,7 +292,8 @@ def _is_whole(place: Path) -> bool:
 
 
 def _remove(path: Path) -> None:
-    if path.is_symlink() or path.is_file():
-        path.unlink(missing_ok=True)
-    else:
-        shutil.rmtree(path, ignore_errors=True)
+    with contextlib.suppress(FileNotFoundError):
+        if path.is_symlink() or path.is_file():
+            path.unlink()
+        else:
+            shutil.rmtree(path)

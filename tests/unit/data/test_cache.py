@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trainwright.contract.sources import Reading
-from trainwright.core.errors import DataMistake
+from trainwright.core.errors import DataMistake, StorageFailed
 from trainwright.data.cache import Cache, Uncached, cache_folder, open_cache
 from trainwright.data.mapped import open_arrow
 from trainwright.data.parsed import NO_LINES, Parsed
@@ -208,3 +208,20 @@ def test_clear_removes_what_is_named(tmp_path: Path) -> None:
     cache.clear(frozenset({""}))
     assert cache.entries() == []
     assert held["a"].to_list() == ["2"]
+
+
+def test_what_cannot_be_removed_is_not_reported_as_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.csv").write_text("a,y\n1,no\n")
+    read(tmp_path)
+    cache = Cache(tmp_path / "cache")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError("not yours")
+
+    # Whoever runs the tests may be allowed everything, so the system's answer is played.
+    monkeypatch.setattr("os.unlink", refuse)
+    with pytest.raises(StorageFailed, match="not yours"):
+        cache.clear(frozenset({""}))
+    assert len(cache.entries()) == 1
