@@ -46,7 +46,8 @@ def write_row_file(batches: Iterable[pl.DataFrame], tensors: Sequence[Columns], 
     else int64.
 
     Raises:
-        DataMistake: a column is missing, no number, or has missing values.
+        DataMistake: a column is missing, no number, has missing values, or is of floats in one
+            batch and of integers in another.
     """
     unfinished = file.with_name(f".tmp-{file.name}")
     rows = 0
@@ -54,9 +55,12 @@ def write_row_file(batches: Iterable[pl.DataFrame], tensors: Sequence[Columns], 
     try:
         with unfinished.open("wb") as out:
             for batch in batches:
+                found = _fields(batch, tensors, rows)
                 if not fields:
-                    fields = _fields(batch, tensors)
+                    fields = found
                     out.write(_head(fields))
+                if found != fields:
+                    raise _other_types(batch, tensors, found, fields, rows)
                 _record(batch, tensors, fields, rows).tofile(out)
                 rows += batch.height
             out.flush()
@@ -106,12 +110,15 @@ class RowFile:
         )
 
 
-def _fields(batch: pl.DataFrame, tensors: Sequence[Columns]) -> list[tuple[str, str, int]]:
-    """Name, dtype and columns (0: one by itself) of each tensor."""
+def _fields(
+    batch: pl.DataFrame, tensors: Sequence[Columns], before: int
+) -> list[tuple[str, str, int]]:
+    """Name, dtype and columns (0: one by itself) of each tensor; `before` are the rows of earlier
+    batches."""
     names = [name for columns in tensors for name in _names(columns)]
     problems = [
         Problem(
-            f"there is no column {name!r} of numbers",
+            f"there is no column {name!r} of numbers" + _from_row(before),
             found="no such column" if name not in batch.columns else str(batch[name].dtype),
             expected="a column of numbers",
             fix="encode it first, or leave it out",
@@ -129,6 +136,30 @@ def _fields(batch: pl.DataFrame, tensors: Sequence[Columns]) -> list[tuple[str, 
         )
         for at, columns in enumerate(tensors)
     ]
+
+
+def _other_types(
+    batch: pl.DataFrame,
+    tensors: Sequence[Columns],
+    found: list[tuple[str, str, int]],
+    fields: list[tuple[str, str, int]],
+    before: int,
+) -> DataMistake:
+    """The type of a tensor was written with its first rows, and no later row is rounded to it."""
+    return DataMistake(
+        Problem(
+            f"the type of the numbers changes{_from_row(before)}",
+            found=", ".join(f"{name!r} {batch[name].dtype}" for name in _names(columns)),
+            expected="floats, as before" if was == "<f4" else "integers, as before",
+            fix="cast the columns of every batch alike",
+        )
+        for columns, (_, now, _), (_, was, _) in zip(tensors, found, fields, strict=True)
+        if now != was
+    )
+
+
+def _from_row(before: int) -> str:
+    return f" from row {before:,} on" if before else ""
 
 
 def _record(

@@ -96,6 +96,21 @@ def test_what_cannot_be_written_is_named_and_leaves_nothing(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("later", "message"),
+    [
+        (pl.DataFrame({"a": [0.7]}), "changes from row 2 on(.|\n)*'a' Float64(.|\n)*integers"),
+        (pl.DataFrame({"b": [1]}), "no column 'a' of numbers from row 2 on"),
+    ],
+)
+def test_a_later_batch_of_another_shape_is_refused(
+    later: pl.DataFrame, message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(DataMistake, match=message):
+        write_row_file([pl.DataFrame({"a": [1, 2]}), later], ["a"], tmp_path / "rows.bin")
+    assert not list(tmp_path.iterdir())
+
+
 def cut_off(data: bytes) -> bytes:
     return data[:-1]
 
