@@ -26,7 +26,7 @@ def read_data(section: Data, folder: Path, frames: Mapping[str, Frame] = NO_FRAM
 
     Raises:
         DataMistake: with every problem that could be found at once.
-        NotAvailable: the section asks for what this version does not do.
+        MissingExtra: a package that reads a source is not installed.
     """
     match section:
         case TableData():

@@ -21,7 +21,7 @@ from trainwright.contract.data import (
     TimeSplit,
     split_columns,
 )
-from trainwright.core.errors import DataMistake, Mistake, NotAvailable, Problem
+from trainwright.core.errors import DataMistake, MissingExtra, Mistake, Problem
 from trainwright.core.files import Json
 from trainwright.data.columns import ColumnType, infer_column, value_problems
 from trainwright.data.frames import NO_FRAMES, Frame
@@ -90,7 +90,7 @@ def read_table(
 
     Raises:
         DataMistake: with every problem that could be found at once.
-        NotAvailable: the section asks for what this version does not do.
+        MissingExtra: a package that reads a source is not installed.
     """
     sources = read_sources(section, folder, given)
     problems = name_problems(section, sources)
@@ -122,7 +122,7 @@ def read_sources(
     """The file of each part that has one, before any cleaning.
 
     Raises:
-        DataMistake: with every problem of every file.
+        DataMistake: with every problem of every file. MissingExtra: as `read_table`.
     """
     first = "path" if section.path or not section.train_path else "train_path"
     wanted: list[tuple[PartName, str, str]] = [
@@ -147,7 +147,7 @@ def read_sources(
         try:
             sources[part] = read_source(written, folder, path, section.reading, given)
             problems += _row_problems(sources[part], part, path)
-        except NotAvailable:
+        except MissingExtra:
             raise
         except Mistake as mistake:
             problems += [_on_path(problem, path) for problem in mistake.problems]
