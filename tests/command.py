@@ -20,6 +20,13 @@ from trainwright.core.files import read_json, write_json
 PROCESS = [sys.executable, "-c", "from trainwright.cli.main import main; main()"]
 """The command as a process of its own; its arguments follow."""
 
+MOST_MEGABYTES = (
+    "print(next(int(line.split()[1]) for line in open('/proc/self/status')"
+    " if line.startswith('VmHWM:')) // 1024)"
+)
+"""Said in a process of its own: the most memory that it held. The resources that Linux counts for a
+process hold its parent's memory too."""
+
 CONTRACT = """\
 name: small
 task: classification

@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from command import MOST_MEGABYTES
 from made_pictures import (
     CLASSES,
     encoded,
@@ -292,8 +293,8 @@ def test_mean_and_deviation_know_nothing_of_other_rows(tmp_path: Path, seed: int
     assert prepare_images(poisoned, chosen, seed).features != clean.features
 
 
-FLAT = """
-import resource, sys
+FLAT = f"""
+import sys
 from pathlib import Path
 from trainwright.contract.images import Decoding
 from trainwright.data.cache import Cache
@@ -313,7 +314,7 @@ class Many:
 
 rule = Rule.of(Decoding(size=(96, 96)))
 keep_images(Many(), rule, "fail", Cache(Path(sys.argv[1])))
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+{MOST_MEGABYTES}
 """
 
 
