@@ -10,11 +10,13 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import numpy as np
+import typer
 
-from trainwright.cli.main import main
+from trainwright.cli.main import app, main
 from trainwright.core.files import read_json, write_json
 
 PROCESS = [sys.executable, "-c", "from trainwright.cli.main import main; main()"]
@@ -50,6 +52,17 @@ NETWORK = (
     + "training:\n  num_epochs: 4\n  batch_size: 32\n"
 )
 """The same rows for a network that is trained for 4 epochs."""
+
+
+def _verbs(command: Any) -> Iterator[tuple[str, ...]]:
+    for name, below in getattr(command, "commands", {}).items():
+        if not below.hidden:
+            yield (name,)
+            yield from ((name, *words) for words in _verbs(below))
+
+
+VERBS = tuple(_verbs(typer.main.get_command(app)))
+"""The words of every verb, and of every group of them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from types import ModuleType
 
 import pytest
 
+from command import VERBS
 from trainwright.contract.schema import contract_schema
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -44,8 +45,8 @@ def test_every_link_inside_the_contract_page_has_its_heading() -> None:
 
 def test_the_command_page_has_every_verb() -> None:
     page = reference().cli_page()
-    for verb in ("init", "check", "train", "predict", "evaluate", "runs", "schema"):
-        assert f"## trainwright {verb}\n" in page
+    for verb in VERBS:
+        assert f"\n#{len(verb) * '#'} trainwright {' '.join(verb)}\n" in page
 
 
 def blocks() -> list[tuple[Path, str]]:

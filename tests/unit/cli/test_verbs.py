@@ -12,26 +12,9 @@ import polars as pl
 import pytest
 
 import trainwright
-from command import CONTRACT, PROCESS, command, inside, tree, write_project, write_rows
+from command import CONTRACT, PROCESS, VERBS, command, inside, tree, write_project, write_rows
 from trainwright.contract.reading import read_contract
 
-VERBS = [
-    ["init"],
-    ["check"],
-    ["train"],
-    ["predict"],
-    ["evaluate"],
-    ["report"],
-    ["schema"],
-    ["runs"],
-    ["runs", "list"],
-    ["runs", "show"],
-    ["runs", "checkpoints"],
-    ["runs", "pin"],
-    ["runs", "unpin"],
-    ["data", "cache", "list"],
-    ["data", "cache", "clear"],
-]
 RESULT = ["baselines", "clauses", "metrics", "report", "run", "slices", "verdict", "warnings"]
 CLAUSE = ["high", "low", "metric", "name", "slice", "status", "target", "value"]
 INTERVAL = ["high", "low", "value"]
@@ -339,7 +322,7 @@ def test_the_schema_is_json() -> None:
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=" ".join)
-def test_help_of(verb: list[str]) -> None:
+def test_help_of(verb: tuple[str, ...]) -> None:
     ran = command(*verb, "--help")
     assert ran.code == 0
     assert ran.out.startswith(f"Usage: trainwright {' '.join(verb)}")
