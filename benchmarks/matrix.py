@@ -67,7 +67,10 @@ ROWS: dict[str, tuple[str, str]] = {
         "named at once with their rows, started again, the same bits; no process is left",
     ),
     "F-41": ("two runs in one folder, stale and foreign locks", "exactly one runs, others exit 15"),
-    "F-45": ("hostile checkpoint files", "refused, and none of them runs"),
+    "F-45": (
+        "hostile checkpoints, foreign weights and packed bombs",
+        "refused, and none of them runs or fills memory or disk",
+    ),
     "F-46": ("hostile contracts", "refused with the line, nothing is imported"),
     "F-47": ("names that lead out of the folder", "refused, nothing is written"),
     "F-48": ("planted secrets", "in no byte of a run folder"),

@@ -259,7 +259,10 @@ def write_bomb(file: Path, megabytes: int) -> None:
     file.write_bytes(claim + megabytes // 16 * block)
 
 
-def test_a_bomb_of_gzip_does_not_fill_the_memory(tmp_path: Path) -> None:
+@pytest.mark.row("F-45")
+def test_a_bomb_of_gzip_does_not_fill_the_memory(
+    tmp_path: Path, figure: Callable[..., None]
+) -> None:
     most = {}
     for megabytes in (16, 1024):
         write_bomb(tmp_path / "a.tar.gz", megabytes)
@@ -274,6 +277,7 @@ def test_a_bomb_of_gzip_does_not_fill_the_memory(tmp_path: Path) -> None:
         assert "a.tar.gz" in ran.stderr
         most[megabytes] = int(ran.stdout.splitlines()[-1])
     assert most[1024] - most[16] < 100, most
+    figure(hostile_files=1, executions=0)
 
 
 def test_prediction_of_a_broken_image_writes_nothing(tmp_path: Path) -> None:

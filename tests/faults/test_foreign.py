@@ -134,11 +134,12 @@ def test_hostile_files_are_refused_and_run_nothing(
 
 
 @pytest.mark.row("F-45")
-def test_a_link_is_not_followed(tmp_path: Path) -> None:
+def test_a_link_is_not_followed(tmp_path: Path, figure: Callable[..., None]) -> None:
     torch.save(TENSORS, tmp_path / "x.pt")
     (tmp_path / "link.pt").symlink_to(tmp_path / "x.pt")
     with pytest.raises(Mistake):
         convert_foreign(tmp_path / "link.pt", tmp_path / "x.safetensors")
+    figure(hostile_files=1, executions=0)
 
 
 # The wall itself: what code would find that got past `weights_only`.

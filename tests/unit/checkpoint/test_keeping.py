@@ -6,6 +6,7 @@ import math
 import os
 import random
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -206,7 +207,9 @@ class History:
 
 @pytest.mark.row("F-24")
 @pytest.mark.parametrize("seed", range(16))
-def test_random_histories_on_the_disk(seed: int, tmp_path: Path) -> None:
+def test_random_histories_on_the_disk(
+    seed: int, tmp_path: Path, figure: Callable[..., None]
+) -> None:
     history = History(tmp_path, seed)
     history.saved[0] = (1, NOT_SCORED)
     history.mark = 1
@@ -218,3 +221,4 @@ def test_random_histories_on_the_disk(seed: int, tmp_path: Path) -> None:
             step = max(history.saved) + history.draw.randint(1, 3)
             history.save(step, history.draw.choice([NOT_SCORED, math.nan, 0.5, 0.5, 0.25, 0.75]))
     history.assert_sound()
+    figure(histories=1, violations=0)

@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
@@ -55,17 +56,21 @@ def bomb(kind: str, size: int) -> bytes:
 
 @pytest.mark.row("F-45")
 @pytest.mark.parametrize("kind", ["gz", "zst"])
-def test_a_bomb_is_left_before_it_fills_the_disk(kind: str, folder: Path) -> None:
+def test_a_bomb_is_left_before_it_fills_the_disk(
+    kind: str, folder: Path, figure: Callable[..., None]
+) -> None:
     (folder / f"a.csv.{kind}").write_bytes(bomb(kind, 200 * 2**20))
     problem = refused(folder, f"a.csv.{kind}")
     assert "far more than text does" in problem.message
     assert "most_unpacked_ratio" in problem.fix
+    figure(hostile_files=1, executions=0)
 
 
 @pytest.mark.row("F-45")
-def test_a_bomb_in_many_members(folder: Path) -> None:
+def test_a_bomb_in_many_members(folder: Path, figure: Callable[..., None]) -> None:
     (folder / "a.csv.gz").write_bytes(gzip.compress(b"0" * 2**20) * 100)
     assert "far more than text does" in refused(folder, "a.csv.gz").message
+    figure(hostile_files=1, executions=0)
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.parquet"])
