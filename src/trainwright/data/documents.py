@@ -14,7 +14,7 @@ from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.hashing import hash_file
 from trainwright.data.encodings import text_blocks
 from trainwright.data.folders import check_inside
-from trainwright.data.formats import check_content
+from trainwright.data.formats import check_content, is_aside
 from trainwright.data.local import check_file
 from trainwright.data.sources import FileVersion, SourceFile, read_source
 from trainwright.data.unpacking import check_size
@@ -67,7 +67,9 @@ def _of_folder(section: TokenData, folder: Path) -> Documents:
     names = sorted(
         child.relative_to(place).as_posix()
         for child in place.rglob("*")
-        if child.suffix.lower() in _SUFFIXES and child.is_file()
+        if child.suffix.lower() in _SUFFIXES
+        and child.is_file()
+        and not is_aside(child.relative_to(place).as_posix())
     )
     if not names:
         raise DataMistake(

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import glob
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePath
 from typing import final
 
 from trainwright.contract.sources import Reading
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.data.cache import Tables
-from trainwright.data.formats import EXPECTED, FORMATS, packing_of, suffixes_of
+from trainwright.data.formats import EXPECTED, is_aside, is_part, known_format
 from trainwright.data.local import LocalFile
 from trainwright.data.source_part import Source, SourcePart
 from trainwright.data.wording import quoted, some
 
 _MARKS = frozenset("*?[")
-_ASIDE = ("_", ".")
 _SHOWN = 5
 
 
@@ -36,8 +36,8 @@ def parts_of_folder(written: str, folder: Path, path: str) -> list[str]:
             folders below it.
     """
     place = folder / written
-    inside = sorted(child for child in place.iterdir() if not child.name.startswith(_ASIDE))
-    names = [child.name for child in inside if child.is_file() and _is_data(child.name)]
+    inside = sorted(child for child in place.iterdir() if not is_aside(child.name))
+    names = [child.name for child in inside if child.is_file() and is_part(child.name)]
     if not names:
         below = sorted(child.name for child in inside if child.is_dir())
         raise DataMistake(_no_parts(written, path, [child.name for child in inside], below))
@@ -46,14 +46,15 @@ def parts_of_folder(written: str, folder: Path, path: str) -> list[str]:
 
 
 def parts_of_pattern(written: str, folder: Path, path: str) -> list[str]:
-    """The files that a pattern means, sorted by name; `**` stands for any folders.
+    """The files that a pattern means, sorted by name; `**` stands for any folders. What stays aside
+    in a folder stays aside here, unless the pattern itself names such files.
 
     Raises:
         DataMistake: there are none, or one is a link that leads out of the folder of the pattern.
     """
     # Path.glob knows no absolute patterns.
     found = sorted(glob.glob(written, root_dir=folder, recursive=True))  # noqa: PTH207
-    names = [name for name in found if (folder / name).is_file() and _is_data(name)]
+    names = [name for name in parts_among(found, written) if (folder / name).is_file()]
     if not names:
         raise DataMistake(
             Problem(
@@ -64,13 +65,26 @@ def parts_of_pattern(written: str, folder: Path, path: str) -> list[str]:
                 fix=f"list what is there: ls {folder}",
             )
         )
-    base = folder
-    for piece in Path(written).parts[:-1]:
-        if is_pattern(piece):
-            break
-        base = base / piece
+    base = folder.joinpath(*PurePath(written).parts[: _fixed_pieces(written)])
     check_inside(base, [folder / name for name in names], written, path)
     return names
+
+
+def parts_among(found: Iterable[str], pattern: str) -> list[str]:
+    """Those of the names that a pattern matched which are files of data."""
+    fixed = _fixed_pieces(pattern)
+
+    def below(name: str) -> str:
+        return "/".join(PurePath(name).parts[fixed:])
+
+    meant = is_aside(below(pattern))
+    return [name for name in found if known_format(name) and (meant or not is_aside(below(name)))]
+
+
+def _fixed_pieces(pattern: str) -> int:
+    """How many pieces at the beginning of a pattern are folders by their own names."""
+    pieces = PurePath(pattern).parts
+    return next((at for at, piece in enumerate(pieces) if is_pattern(piece)), len(pieces) - 1)
 
 
 @final
@@ -101,24 +115,14 @@ class Parts:
         if problems:
             raise DataMistake(problems[: _SHOWN + 1])
         names = found[0].frame.columns
-        return tuple(
-            SourcePart(
-                part.written,
-                part.sha256,
-                part.size_bytes,
-                part.frame.select(names),
-                part.lines,
-                part.skipped,
-            )
-            for part in found
-        )
+        return tuple(replace(part, frame=part.frame.select(names)) for part in found)
 
 
 def files_as_parts(
     names: list[str], folder: Path, path: str, reading: Reading, tables: Tables
 ) -> Parts:
     """Files in `folder`, by the names that the contract has for them."""
-    kinds = {_kind(name): name for name in reversed(names)}
+    kinds = {known_format(name): name for name in reversed(names)}
     if len(kinds) > 1:
         raise DataMistake(
             Problem(
@@ -130,18 +134,6 @@ def files_as_parts(
             )
         )
     return Parts(tuple(LocalFile(folder / n, n, path, reading, tables) for n in names), path)
-
-
-def _kind(name: str) -> str:
-    suffixes = suffixes_of(name)
-    return FORMATS[suffixes[-2 if packing_of(name) else -1]]
-
-
-def _is_data(name: str) -> bool:
-    suffixes = suffixes_of(name)
-    if packing_of(name):
-        suffixes = suffixes[:-1]
-    return bool(suffixes) and suffixes[-1] in FORMATS
 
 
 def check_inside(base: Path, files: list[Path], written: str, path: str) -> None:

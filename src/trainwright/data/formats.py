@@ -47,6 +47,7 @@ _MAGIC = (
     (b"FEA1", "Feather version 1"),
     (b"\xd0\xcf\x11\xe0", "Excel 97 workbook"),
 )
+_ASIDE = ("_", ".")
 _PICKLE_PROTOCOLS = (2, 3, 4, 5)
 _HEAD_BYTES = 65_536
 
@@ -71,12 +72,8 @@ def format_of(written: str, path: str) -> tuple[Format, Compression]:
     Raises:
         DataMistake: it says none that is known; `path` is the contract path to blame.
     """
-    suffixes = suffixes_of(written)
-    compression = packing_of(written)
-    if compression:
-        suffixes = suffixes[:-1]
-    if suffixes and suffixes[-1] in FORMATS:
-        return FORMATS[suffixes[-1]], compression
+    if known := known_format(written):
+        return known, packing_of(written)
     raise DataMistake(
         Problem(
             "the file's name does not say a format that can be read",
@@ -88,15 +85,36 @@ def format_of(written: str, path: str) -> tuple[Format, Compression]:
     )
 
 
-def suffixes_of(written: str) -> list[str]:
-    """The suffixes of a path or URL in lower case, without what stands behind a `?` of a URL."""
-    name = written.partition("?")[0] if "://" in written else written
-    return [suffix.lower() for suffix in PurePosixPath(name).suffixes]
+def known_format(written: str) -> Format | Literal[""]:
+    """The format that a path or URL says, however it is packed; empty if it says none."""
+    suffixes = _suffixes_of(written)[: -1 if packing_of(written) else None]
+    return FORMATS.get(suffixes[-1], "") if suffixes else ""
+
+
+def is_aside(name: str) -> bool:
+    """Whether a piece of a path begins with `_` or `.`: what programs keep for themselves beside
+    the data, such as `_SUCCESS` or `.ipynb_checkpoints`."""
+    return any(piece.startswith(_ASIDE) for piece in _without_query(name).parts)
+
+
+def is_part(name: str) -> bool:
+    """Whether a name inside a folder is that of a file of data: neither a note beside the data,
+    nor something else, such as a README."""
+    return bool(known_format(name)) and not is_aside(name)
+
+
+def _suffixes_of(written: str) -> list[str]:
+    return [suffix.lower() for suffix in _without_query(written).suffixes]
+
+
+def _without_query(written: str) -> PurePosixPath:
+    """A path, or a URL without what stands behind its `?`."""
+    return PurePosixPath(written.partition("?")[0] if "://" in written else written)
 
 
 def packing_of(written: str) -> Compression:
     """How a file is packed as a whole, by its name."""
-    match suffixes_of(written)[-1:]:
+    match _suffixes_of(written)[-1:]:
         case [".gz"]:
             return ".gz"
         case [".zst"]:

@@ -19,8 +19,8 @@ from trainwright.core.errors import (
 from trainwright.core.files import storage_errors
 from trainwright.core.hashing import hash_value
 from trainwright.data.cache import Tables, Uncached
-from trainwright.data.folders import Parts, is_pattern
-from trainwright.data.formats import EXPECTED, FORMATS, packing_of, suffixes_of
+from trainwright.data.folders import Parts, is_pattern, parts_among
+from trainwright.data.formats import EXPECTED, is_part, known_format
 from trainwright.data.local import LocalFile
 from trainwright.data.source_part import SourcePart
 from trainwright.data.unpacking import check_size
@@ -51,8 +51,6 @@ _TAGS = {
 }
 """What says that an object is the same content. An ETag over HTTP does not: common servers make it
 of the time and the size of a file."""
-
-_ASIDE = ("_", ".")
 
 
 def is_remote(written: str) -> bool:
@@ -121,12 +119,12 @@ class RemoteFiles:
         """The files by their names in the store, each with the URL that people are shown."""
         scheme = self.written.partition("://")[0]
         if is_pattern(self.written):
-            names = [str(name) for name in files.glob(root) if _is_data(str(name))]
-        elif _is_data(self.written):
+            names = parts_among((str(name) for name in files.glob(root)), root)
+        elif known_format(self.written):
             return [(root, redact(self.written))]
         else:
             names = [str(name) for name in files.ls(root, detail=False)]
-            names = [name for name in names if _is_data(name)]
+            names = [name for name in names if is_part(_last_piece(name))]
         if not names:
             raise DataMistake(
                 Problem(
@@ -191,10 +189,6 @@ def _tag(url: str, known: dict[str, Any]) -> str:
     return next((tag for tag in found if tag), "")
 
 
-def _is_data(name: str) -> bool:
-    """Whether a name in a store is one of a data file, and not of a note beside them."""
-    suffixes = suffixes_of(name)
-    if packing_of(name):
-        suffixes = suffixes[:-1]
-    aside = PurePosixPath(name.partition("?")[0]).name.startswith(_ASIDE)
-    return bool(suffixes) and suffixes[-1] in FORMATS and not aside
+def _last_piece(name: str) -> str:
+    """The name of a file without its folders and without what stands behind a `?`."""
+    return PurePosixPath(name.partition("?")[0]).name

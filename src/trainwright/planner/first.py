@@ -15,7 +15,7 @@ from trainwright.contract.tokens import TokenData
 from trainwright.core.errors import DataMistake, Mistake, Problem
 from trainwright.core.units import show_count
 from trainwright.data.folders import is_pattern
-from trainwright.data.formats import FORMATS, packing_of, suffixes_of
+from trainwright.data.formats import is_part, known_format
 from trainwright.data.reading import read_table
 from trainwright.data.remote import is_remote
 from trainwright.data.saved import is_saved
@@ -69,13 +69,8 @@ def _is_table(data: str, place: Path) -> bool:
     if is_remote(data) or is_pattern(data):
         return True
     if place.is_dir():
-        return is_saved(place) or any(_has_format(child.name) for child in place.iterdir())
-    return _has_format(data)
-
-
-def _has_format(name: str) -> bool:
-    suffixes = suffixes_of(name)
-    return bool({*suffixes[-2 if packing_of(name) else -1 :]} & {*FORMATS})
+        return is_saved(place) or any(is_part(child.name) for child in place.iterdir())
+    return bool(known_format(data))
 
 
 def _no_target(found: str, folder: Path) -> Problem:
