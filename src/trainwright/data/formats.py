@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Literal
@@ -28,25 +29,31 @@ FORMATS: MappingProxyType[str, Format] = MappingProxyType(
 EXPECTED = "CSV, TSV, JSON Lines (.jsonl), Parquet or Arrow, also .gz or .zst"
 
 _MAGIC = (
-    (b"PAR1", "Parquet"),
-    (b"ARROW1", "Arrow"),
     (b"\xff\xff\xff\xff", "Arrow stream"),
     (b"\x1f\x8b", "gzip"),
     (b"\x28\xb5\x2f\xfd", "zstd"),
     (b"PK\x03\x04", "ZIP (an Excel workbook or another archive)"),
     (b"\x89PNG", "PNG image"),
     (b"\xff\xd8\xff", "JPEG image"),
-    (b"GIF8", "GIF image"),
     (b"%PDF", "PDF"),
     (b"\x89HDF", "HDF5"),
     (b"\x93NUMPY", "NumPy"),
-    (b"BZh", "bzip2"),
     (b"\xfd7zXZ", "xz"),
     (b"SQLite format 3\x00", "SQLite database"),
     (b"\x7fELF", "program"),
-    (b"FEA1", "Feather version 1"),
     (b"\xd0\xcf\x11\xe0", "Excel 97 workbook"),
 )
+_MAGIC_OF_LETTERS = (
+    (b"PAR1", "Parquet"),
+    (b"ARROW1", "Arrow"),
+    (b"GIF8", "GIF image"),
+    (b"FEA1", "Feather version 1"),
+)
+"""A column may be called so; the files hold NUL bytes, which text does not."""
+
+_BZIP2 = re.compile(rb"BZh[1-9](1AY&SY|\x17rE8P\x90)")
+"""The size of its blocks, and the beginning of the first, or of the end where there is none."""
+
 _ASIDE = ("_", ".")
 _PICKLE_PROTOCOLS = (2, 3, 4, 5)
 _HEAD_BYTES = 65_536
@@ -127,6 +134,11 @@ def looks_like(head: bytes) -> str:
     """What a file is, by its first bytes."""
     for magic, name in _MAGIC:
         if head.startswith(magic):
+            return name
+    if _BZIP2.match(head):
+        return "bzip2"
+    for magic, name in _MAGIC_OF_LETTERS:
+        if head.startswith(magic) and b"\x00" in head:
             return name
     if len(head) > 1 and head[0] == 0x80 and head[1] in _PICKLE_PROTOCOLS:
         return "Python pickle"

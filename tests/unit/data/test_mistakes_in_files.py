@@ -137,9 +137,9 @@ def test_a_pickle_named_parquet_is_never_opened(tmp_path: Path, protocol: int) -
         ("a.csv", gzip.compress(GOOD.encode(), mtime=0), "gzip"),
         ("a.csv", b"a,y\n1,\x00\n", "binary data"),
         ("a.csv.gz", GOOD.encode(), "text"),
-        ("a.csv.gz", gzip.compress(b"PAR1....", mtime=0), "Parquet"),
+        ("a.csv.gz", gzip.compress(b"PAR1\0...", mtime=0), "Parquet"),
         ("a.parquet", GOOD.encode(), "text"),
-        ("a.arrow", b"PAR1....PAR1", "Parquet"),
+        ("a.arrow", b"PAR1\0...PAR1", "Parquet"),
         ("a.jsonl", b"%PDF-1.4", "PDF"),
     ],
 )
