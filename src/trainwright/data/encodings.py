@@ -11,6 +11,7 @@ from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.files import storage_errors
 
 _BLOCK = 2**20
+_MARK = "\ufeff"
 _NEAR = 400
 _MANY_HIGH_BYTES = 3
 _LOWER_CYRILLIC = 0xE0
@@ -40,7 +41,7 @@ def text_blocks(file: Path, written: str, encoding: str) -> Iterator[str]:
         DataMistake: as `plain_text`.
     """
     name = codecs.lookup(encoding).name
-    decoder = codecs.getincrementaldecoder("utf-8-sig" if name == "utf-8" else name)()
+    decoder = codecs.getincrementaldecoder(name)()
     offset = lines = 0
     with file.open("rb") as stream:
         while True:
@@ -50,13 +51,12 @@ def text_blocks(file: Path, written: str, encoding: str) -> Iterator[str]:
                 text = decoder.decode(block, final=not block)
             except UnicodeDecodeError as error:
                 at = offset - held + error.start
-                # The decoder counts from behind the mark at the beginning of a file.
-                at += len(codecs.BOM_UTF8) * (not offset and block.startswith(codecs.BOM_UTF8))
                 raise DataMistake(_foreign(file, written, name, at, error.reason)) from error
             if "\0" in text:
                 line = lines + text.count("\n", 0, text.index("\0")) + 1
                 raise DataMistake(_nul(written, line))
-            yield text
+            # Only some decoders take the mark off themselves.
+            yield text if offset else text.removeprefix(_MARK)
             if not block:
                 return
             offset += len(block)

@@ -28,7 +28,7 @@ from trainwright.data.source_part import SourcePart
 from trainwright.data.unpacking import check_size, unpack
 from trainwright.data.wording import nearest, some
 
-_SCHEME = 1
+_SCHEME = 2
 _FEWEST_BYTES = 4096
 _FIXED_BYTES = 8
 

@@ -1,0 +1,38 @@
+"""Text in any encoding becomes the same text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from trainwright.contract.sources import Reading
+from trainwright.core.errors import DataMistake
+from trainwright.data.encodings import text_blocks
+from trainwright.data.sources import read_source
+
+ENCODINGS = ("utf-8", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be")
+
+
+@pytest.mark.parametrize("encoding", [*ENCODINGS, "utf-8-sig", "gb18030"])
+def test_a_byte_order_mark_is_no_letter(encoding: str, tmp_path: Path) -> None:
+    mark = "" if encoding in ("utf-16", "utf-32", "utf-8-sig") else "\ufeff"
+    text = f"{mark}größe,y\n1,ja\n\ufeff2,nein\n"
+    (tmp_path / "rows.csv").write_bytes(text.encode(encoding))
+    found = read_source("rows.csv", tmp_path, reading=Reading(encoding=encoding)).frame
+    assert found.columns == ["größe", "y"]
+    assert found["größe"].to_list() == ["1", "\ufeff2"]
+    (tmp_path / "rows.txt").write_bytes(text.encode(encoding))
+    blocks = text_blocks(tmp_path / "rows.txt", "rows.txt", encoding)
+    assert "".join(blocks) == text.removeprefix(mark)
+
+
+@pytest.mark.parametrize("before", ["", "\ufeff"])
+def test_a_byte_that_is_not_of_the_encoding_is_counted_from_the_first(
+    before: str, tmp_path: Path
+) -> None:
+    start = before.encode() + b"a,y\n1,n"
+    (tmp_path / "rows.csv").write_bytes(start + b"\xe9e\n")
+    with pytest.raises(DataMistake) as caught:
+        read_source("rows.csv", tmp_path)
+    assert f"offset {len(start)} " in caught.value.problems[0].found
