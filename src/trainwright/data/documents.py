@@ -97,7 +97,8 @@ def _of_folder(section: TokenData, folder: Path) -> Documents:
 def _of_column(section: TokenData, folder: Path) -> Documents:
     source = read_source(section.path, folder, reading=section.reading)
     _check_column(section, source)
-    texts = source.frame[section.text]
+    # What a reader makes of an empty field is its own affair: "" or null.
+    texts = source.frame[section.text].replace("", None)
     notes = (f"{count} rows without a text left out",) if (count := texts.null_count()) else ()
 
     def blocks() -> Iterator[str]:

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from trainwright.contract.sources import Reading
+from trainwright.contract.tokens import TokenData
 from trainwright.core.errors import DataMistake
+from trainwright.data.documents import END, find_documents
 from trainwright.data.encodings import text_blocks
 from trainwright.data.sources import read_source
 
@@ -36,3 +38,18 @@ def test_a_byte_that_is_not_of_the_encoding_is_counted_from_the_first(
     with pytest.raises(DataMistake) as caught:
         read_source("rows.csv", tmp_path)
     assert f"offset {len(start)} " in caught.value.problems[0].found
+
+
+@pytest.mark.parametrize("quoted", [True, False])
+def test_an_empty_text_is_none_whatever_reads_the_file(quoted: bool, tmp_path: Path) -> None:
+    """Old line ends are read by another parser than new ones."""
+    texts = []
+    for end in ("\n", "\r"):
+        empty = '""' if quoted else ""
+        lines = ["y,text", "no,first", f"no,{empty}", "yes,second", ""]
+        (tmp_path / "rows.csv").write_bytes(end.join(lines).encode())
+        section = TokenData(kind="tokens", path="rows.csv", text="text")
+        found = find_documents(section, tmp_path)
+        texts.append("".join(found.blocks()))
+        assert found.notes == ("1 rows without a text left out",)
+    assert texts == [f"first{END}second{END}"] * 2
