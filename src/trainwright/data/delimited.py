@@ -8,7 +8,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Literal, Protocol, TextIO, final
 
@@ -83,7 +83,9 @@ def read_delimited(
     separator = _separator_of(file, kind, reading)
     dialect = _Dialect(separator, reading.quotes == "double", reading.header)
     scan = _scan(file, dialect, written, BadRecords(reading.bad_records))
-    if scan.skipped or not _wrote_fast(file, dialect, scan, target):
+    # The fast reader takes the width of text without a header from its first line.
+    by_hand = bool(scan.skipped) or (not dialect.header and 0 in scan.left_out)
+    if by_hand or not _wrote_fast(file, dialect, scan, target):
         _write_exactly(file, dialect, scan, target)
     return Parsed(scan.starts, scan.skipped)
 
@@ -95,6 +97,8 @@ def _separator_of(file: Path, kind: Literal["csv", "tsv"], reading: Reading) -> 
         return reading.separator
     with _text(file) as text:
         header = text.readline(_MOST_FIELD_LETTERS)
+        while header and not header.strip(" \r\n"):
+            header = text.readline(_MOST_FIELD_LETTERS)
     if "," in header:
         return ","
     return next((mark for mark in _OTHER_SEPARATORS if mark in header), ",")
@@ -119,17 +123,14 @@ def _scan(file: Path, dialect: _Dialect, written: str, bad: BadRecords) -> _Scan
     with _text(file) as text:
         reader = dialect.records(text)
         try:
-            first: list[str] = next(reader, [])
-            names = _names(first, written, dialect.header)
-            records: Iterator[list[str]] = reader
+            names = _names(file, dialect, written)
             if dialect.header:
+                next(reader)
                 start = reader.line_num + 1
-            else:
-                records = chain([first], reader)
-            for number, record in enumerate(records):
+            for number, record in enumerate(reader):
                 if len(record) == len(names):
                     starts.append(start)
-                elif not record or (len(record) == 1 and not record[0].strip()):
+                elif _is_blank(record):
                     left_out.append(number)
                 elif bad.leave_out(start):
                     left_out.append(number)
@@ -139,15 +140,31 @@ def _scan(file: Path, dialect: _Dialect, written: str, bad: BadRecords) -> _Scan
                 start = reader.line_num + 1
         except csv.Error as error:
             problems = [_quote_problem(start, str(error), written)]
-            raise DataMistake(problems + _ragged_problems(ragged, len(names), written)) from error
-    bad.check(_ragged_problems(ragged, len(names), written))
+            problems += _ragged_problems(ragged, len(names), dialect, written)
+            raise DataMistake(problems) from error
+    bad.check(_ragged_problems(ragged, len(names), dialect, written))
     lines = np.array(starts, dtype=np.int64)
     return _Scan(names, lines, np.array(left_out, dtype=np.int64), tuple(bad.lines))
 
 
-def _names(first: list[str], written: str, header: bool) -> tuple[str, ...]:
-    if not header:
-        return tuple(f"column_{i}" for i in range(1, len(first) + 1))
+def _names(file: Path, dialect: _Dialect, written: str) -> tuple[str, ...]:
+    """Of the columns: those of the header, or as many as the first row has fields."""
+    with _text(file) as text:
+        records = dialect.records(text)
+        if dialect.header:
+            return _header(next(records, []), written)
+        first = next((record for record in records if not _is_blank(record)), [])
+    if not first:
+        problem = Problem("the file holds no rows", found="blank lines", place=Place(written))
+        raise DataMistake(problem)
+    return tuple(f"column_{i}" for i in range(1, len(first) + 1))
+
+
+def _is_blank(record: list[str]) -> bool:
+    return not record or (len(record) == 1 and not record[0].strip())
+
+
+def _header(first: list[str], written: str) -> tuple[str, ...]:
     if not any(name.strip() for name in first):
         raise DataMistake(
             Problem(
@@ -186,7 +203,9 @@ def _quote_problem(line: int, detail: str, written: str) -> Problem:
     )
 
 
-def _ragged_problems(ragged: list[tuple[int, int]], width: int, written: str) -> list[Problem]:
+def _ragged_problems(
+    ragged: list[tuple[int, int]], width: int, dialect: _Dialect, written: str
+) -> list[Problem]:
     problems = []
     for many in (True, False):
         chosen = [(line, count) for line, count in ragged if (count > width) is many]
@@ -198,7 +217,7 @@ def _ragged_problems(ragged: list[tuple[int, int]], width: int, written: str) ->
             Problem(
                 f"rows have too {'many' if many else 'few'} fields",
                 found=f"{count} fields; line{plural} {some([line for line, _ in chosen], _SHOWN)}",
-                expected=f"{width}, as in the header",
+                expected=f"{width}, as in the {'header' if dialect.header else 'first row'}",
                 fix="quote fields that hold the separator, repair these rows, or let some be left "
                 "out: data.reading.bad_records",
                 place=Place(written, line),

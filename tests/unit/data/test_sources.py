@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from trainwright.contract.data import TableData
 from trainwright.contract.sources import USUAL, Reading
+from trainwright.core.errors import DataMistake
 from trainwright.data.delimited import read_delimited
 from trainwright.data.reading import read_table
 from trainwright.data.sources import read_source
@@ -122,6 +123,30 @@ def test_lines_that_hold_nothing_are_no_rows(end: str) -> None:
     frame, lines = delimited(f"a,y\n\n1,no\n\n2,yes{end}")
     assert frame.rows() == [("1", "no"), ("2", "yes")]
     assert lines.tolist() == [3, 5]
+
+
+@pytest.mark.parametrize("start", ["", "\n", "\n\n", "  \n", "\n \n\n"])
+@pytest.mark.parametrize("end", ["", "\n", "\n\n"])
+@pytest.mark.parametrize("row", ["{},no", "{}"])
+def test_rows_without_a_header_may_begin_with_blank_lines(start: str, end: str, row: str) -> None:
+    text = start + row.format(1) + "\n\n" + row.format(2) + end
+    frame, lines = delimited(text, Reading(header=False))
+    frame = frame.filter(pl.col("column_1").str.strip_chars() != "")
+    assert frame["column_1"].to_list() == ["1", "2"]
+    assert len(frame.columns) == row.count(",") + 1
+    assert [text.split("\n")[line - 1][:1] for line in lines.tolist()][-2:] == ["1", "2"]
+
+
+def test_rows_without_a_header_have_the_width_of_the_first() -> None:
+    with pytest.raises(DataMistake) as caught:
+        delimited("\n1,no\n2\n", Reading(header=False))
+    (problem,) = caught.value.problems
+    assert problem.expected == "2, as in the first row"
+    assert problem.place.line == 3
+    frame, _ = delimited("\n1;no\n2;yes\n", Reading(header=False))
+    assert frame.rows() == [("1", "no"), ("2", "yes")]
+    with pytest.raises(DataMistake, match="holds no rows"):
+        delimited("\n \n", Reading(header=False))
 
 
 def test_quotes_hold_separators_line_ends_and_quotes() -> None:
