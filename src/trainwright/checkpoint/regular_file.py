@@ -34,7 +34,7 @@ def read_file(folder: Path, name: str, limit_bytes: int) -> Bytes:
                 raise Damaged(f"{name}: not a regular file")
             if found.st_size > limit_bytes:
                 raise Damaged(f"{name}: {found.st_size} bytes are more than {limit_bytes}")
-            return _mapped(descriptor, found.st_size)
+            return _whole(descriptor, found.st_size)
     except OSError as error:
         reason = error.strerror or str(error)
         if error.errno in _LOST:
@@ -42,12 +42,17 @@ def read_file(folder: Path, name: str, limit_bytes: int) -> Bytes:
         raise StorageFailed(f"reading {folder / name}: {reason}") from error
 
 
-def _mapped(descriptor: int, size: int) -> Bytes:
-    """The file in memory without a copy of it; what is written to it stays in this process.
+def _whole(descriptor: int, size: int) -> Bytes:
+    """The bytes of the file in memory of their own; fewer where it became shorter.
 
-    It outlives the file's name, and the process that owns the folder never writes into a file that
-    has one.
+    The file is not mapped: on a disk that fails, or that another machine writes to, looking at a
+    mapped page can end the process, and a read says what is wrong.
     """
     if not size:
         return b""
-    return mmap.mmap(descriptor, size, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE)
+    memory = mmap.mmap(-1, size)
+    taken = 0
+    with memoryview(memory) as room:
+        while taken < size and (count := os.preadv(descriptor, [room[taken:]], taken)):
+            taken += count
+    return memory if taken == size else memory[:taken]
