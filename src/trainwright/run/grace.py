@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import final
 
 from trainwright.contract.resume import Resume
@@ -10,20 +10,18 @@ from trainwright.contract.section import settled
 from trainwright.core.units import show_seconds
 from trainwright.run.stages import Screen
 from trainwright.run.summary import labelled
-from trainwright.tracking.events import Event, Noted, Saved, StepKept, Validated
+from trainwright.tracking.events import Ended, Event, Noted, Saved, StepKept, Validated
 from trainwright.tracking.observers import Observer, Observers
 
 
-def watch_grace(
-    section: Resume, observers: tuple[Observer, ...], screen: Screen
-) -> tuple[Observer, ...]:
-    """The observers of a run and one that watches the time of an end; it tells the others."""
+def watch_grace(section: Resume, observers: Sequence[Observer], screen: Screen) -> GraceWatch:
+    """One that watches the time of an end in all trainings of a run, and tells its observers."""
 
     def tell(note: Noted) -> None:
         screen.say(labelled("warning", note.message))
         Observers(observers, screen.say).observe(note)
 
-    return (*observers, GraceWatch(settled(section.grace_seconds), tell))
+    return GraceWatch(settled(section.grace_seconds), tell)
 
 
 @final
@@ -32,7 +30,7 @@ class GraceWatch:
     together take longer than the machine lasts.
 
     A notice may come at the start of a step behind which a validation falls; the checkpoint follows
-    both. The first step is not counted: it makes ready what the others find.
+    both. The first step of a training is not counted: it makes ready what the others find.
     """
 
     def __init__(self, grace_seconds: float, tell: Callable[[Noted], None]) -> None:
@@ -52,6 +50,8 @@ class GraceWatch:
         elif isinstance(event, Saved):
             self._longest["a save"] = max(self._longest["a save"], event.seconds)
             self._judge()
+        elif isinstance(event, Ended):
+            self._started = False
 
     def _judge(self) -> None:
         needed = sum(self._longest.values())

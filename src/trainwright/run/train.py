@@ -69,9 +69,10 @@ def _train(request: Request, screen: Screen, flag: StopFlag, wake: Callable[[], 
             screen.say(labelled("warning", watch.trouble))
             Observers(started.observers, screen.say).observe(Noted("notice", watch.trouble))
         with stages("train"), flag.watched():
-            observers = watch_grace(resume, started.observers, screen)
+            grace = watch_grace(resume, started.observers, screen)
+            observers = (*started.observers, grace)
             run = RunContext(started.folder, observers, screen, flag, goes_on=request.resume)
-            held_out = train_folds(ready, run, request.watchers)
+            held_out = train_folds(ready, run, (*request.watchers, grace))
             fitted = build_learner(share_of_budget(ready.plan)).fit(ready.prepared, run)
         check_ending(fitted, flag)
         _check_data(files, resume, started, screen)

@@ -124,6 +124,19 @@ def test_a_stopped_run_with_folds_goes_on_to_the_same_bits(project: Path, step: 
     assert command("runs", "verify", "cut").code == 0
 
 
+@pytest.mark.torch
+def test_the_time_of_an_end_is_watched_in_the_folds_too(project: Path) -> None:
+    pytest.importorskip("torch")
+    short = NETWORK.replace("num_epochs: 12", "num_epochs: 2")
+    Path("small.yaml").write_text(f"{short}resume: {{grace_seconds: 0.000001}}\n")
+    ran = command("train", "small.yaml", "--run", "one")
+    assert ran.code in (0, 3), ran.err
+    told = ran.err.index("an end in order may take")
+    assert ran.err.index("fold      1 of 3") < told < ran.err.index("fold      2 of 3")
+    assert ran.err.count("an end in order may take") == 1
+    assert Path("runs/one/events.jsonl").read_text().count('"kind": "grace"') == 1
+
+
 def test_the_interval_of_a_mean_over_folds() -> None:
     # By hand: variance 0.01, factor 1/4 + 1/3, t of 3 degrees of freedom at 95 %.
     values = [0.8, 0.9, 1.0, 0.9]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trainwright.core.progress import Progress
 from trainwright.run.grace import GraceWatch
-from trainwright.tracking.events import Noted, Saved, StepKept, StepOutcome, Validated
+from trainwright.tracking.events import Ended, Noted, Saved, StepKept, StepOutcome, Validated
 
 NOWHERE = Progress()
 
@@ -17,7 +17,7 @@ def saved(seconds: float) -> Saved:
     return Saved(NOWHERE, "step-1", seconds, 1, 0.0)
 
 
-def notes(grace: float, *events: StepKept | Saved | Validated) -> list[Noted]:
+def notes(grace: float, *events: StepKept | Saved | Validated | Ended) -> list[Noted]:
     told: list[Noted] = []
     watch = GraceWatch(grace, told.append)
     for event in events:
@@ -38,3 +38,9 @@ def test_the_longest_of_each_together_are_told_once() -> None:
 
 def test_the_first_step_makes_ready_and_is_not_counted() -> None:
     assert not notes(30, step(100), step(1), saved(5))
+
+
+def test_the_first_step_of_the_next_fold_is_not_counted_either() -> None:
+    ended = Ended(NOWHERE, "finished", "all epochs")
+    assert not notes(30, step(100), step(1), saved(5), ended, step(100), step(1), saved(5))
+    assert notes(30, step(100), step(1), saved(5), ended, step(100), step(100), saved(5))
