@@ -19,8 +19,9 @@ from metadata import (
     azure_event,
     serve_metadata,
 )
+from trainwright.contract.resume import Resume
 from trainwright.run.clouds import Azure, Ec2, GoogleCloud
-from trainwright.run.notices import NoticeFile
+from trainwright.run.notices import NoticeFile, build_notices
 from trainwright.testing.notices import FakeNotices, check_notices
 
 
@@ -45,7 +46,13 @@ def test_a_file(tmp_path: Path) -> None:
         path.unlink()
         path.mkdir()
 
-    check_notices(NoticeFile(path), lambda: path.write_text("maintenance\nmore"), breaks)
+    check_notices(NoticeFile(path), lambda: path.write_text("\x1b[31mx\nmore"), breaks)
+
+
+def test_a_path_starts_at_the_contract(tmp_path: Path) -> None:
+    section = Resume(notice="./notice")
+    (tmp_path / "notice").touch()
+    assert build_notices(section, tmp_path).look() == f"the notice {tmp_path}/notice"
 
 
 def test_aws(served: Served) -> None:

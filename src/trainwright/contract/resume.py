@@ -35,8 +35,9 @@ class Resume(Section):
 
     notice: Literal["off", "aws", "gcp", "azure"] | NoticePath = "off"
     """Where it is asked whether this machine will be taken away, as spot machines are: the metadata
-    service of `aws`, `gcp` or `azure`, or a file, such as /run/preempted, that a scheduler makes.
-    At a notice the run ends as at SIGTERM: a checkpoint, exit code 75."""
+    service of `aws`, `gcp` or `azure`, or a file, such as /run/preempted, that a scheduler makes;
+    a path that is not absolute starts at the contract's folder. At a notice the run ends as at
+    SIGTERM: a checkpoint, exit code 75."""
 
     notice_every_seconds: Positive = 5.0
     """Seconds between two looks for a notice. A thread looks; the training does not wait for it."""

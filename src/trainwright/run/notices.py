@@ -55,11 +55,13 @@ class NoticeFile:
                 line = stream.readline(_MOST_SHOWN).strip()
         except FileNotFoundError:
             return ""
-        return f"the notice {self.path}{line and f': {line}'}"
+        told = f"the notice {self.path}{line and f': {line}'}"
+        # What is not printable may steer a terminal.
+        return "".join(mark for mark in told if mark.isprintable()).strip()
 
 
-def build_notices(section: Resume) -> NoticeSource:
-    """Whom the contract says to ask."""
+def build_notices(section: Resume, folder: Path) -> NoticeSource:
+    """Whom the contract in `folder` says to ask; from there a path starts that is not absolute."""
     notice: Literal["off", "aws", "gcp", "azure"] | str = section.notice
     match notice:
         case "off":
@@ -71,7 +73,7 @@ def build_notices(section: Resume) -> NoticeSource:
         case "azure":
             return Azure()
         case path:
-            return NoticeFile(Path(path))
+            return NoticeFile(folder / path)
 
 
 @final
@@ -120,14 +122,14 @@ class NoticeWatch:
 
 @contextmanager
 def stop_on_notice(
-    section: Resume, flag: StopFlag, wake: Callable[[], None]
+    section: Resume, folder: Path, flag: StopFlag, wake: Callable[[], None]
 ) -> Iterator[NoticeWatch]:
-    """Inside the block a notice ends the run in order, as SIGTERM does.
+    """Inside the block a notice ends the run in order, as SIGTERM does. `folder` is the contract's.
 
     The first look is made here, so that what it found can be said before the training; all others
     by a thread that ends with the process. `wake` is called where nobody watches the flag.
     """
-    watch = NoticeWatch(build_notices(section), flag, wake)
+    watch = NoticeWatch(build_notices(section, folder), flag, wake)
     if section.notice == "off":
         yield watch
         return

@@ -59,7 +59,8 @@ def _train(request: Request, screen: Screen, flag: StopFlag, wake: Callable[[], 
         reached("ready")
     files = FilesRead(ready.raw.facts.files, ready.document.source.folder, since)
     resume = ready.plan.contract.resume
-    with stop_on_notice(resume, flag, wake) as watch, open_run(request, ready, screen) as started:
+    notices = stop_on_notice(resume, ready.document.source.folder, flag, wake)
+    with notices as watch, open_run(request, ready, screen) as started:
         if isinstance(started, FinishedRun):
             screen.say(labelled("note", f"{started.folder.name} is finished: nothing to do"))
             return read_judged(started.folder)

@@ -28,8 +28,9 @@ class FakeNotices:
 def check_notices(
     source: NoticeSource, announce: Callable[[], object], breakdown: Callable[[], object]
 ) -> None:
-    """Quiet, as often as it is asked, until `announce` is called; from then on words for people;
-    OSError or ValueError behind `breakdown`."""
+    """Quiet, as often as it is asked, until `announce` is called; from then on words for people,
+    whatever stands in the notice: `announce` should put an escape sequence into it; OSError or
+    ValueError behind `breakdown`."""
     assert [source.look() for _ in range(3)] == [""] * 3
     announce()
     told = source.look()
