@@ -48,9 +48,9 @@ def test_a_notice_ends_the_run_as_a_signal_does(
     death = stopped.once(f"{PHASES[phase]}:delay=0.4")
     assert death.code == 75, death.output
     assert f"stopped by the notice {notice}: maintenance" in death.output
-    if phase != "the folder is made":
-        ending = read_json(stopped.run.record)["ending"]
-        assert (ending["state"], ending["exit_code"]) == ("interrupted", 75)
+    assert "go on with:" in death.output
+    ending = read_json(stopped.run.record)["ending"]
+    assert (ending["state"], ending["exit_code"]) == ("interrupted", 75)
     notice.unlink()
     stopped.ends_well()
     stopped.check(reference("text"), lost=0)
@@ -98,9 +98,9 @@ def test_a_spot_machine_that_is_taken_away_at_once(
         ran = command(*words)
         assert ran.code == 75, ran.err
         assert "AWS will terminate this machine at 2026-01-02T03:04:05Z" in ran.err
+        assert "go on with:" in ran.err
         metadata.answers.clear()
-        begun = ["--resume"] if Path("runs/one").exists() else []
-        assert command(*words, *begun).code in (0, 3)
+        assert command(*words, "--resume").code in (0, 3)
         assert not noted(Path("runs/one"))
     assert read_json(tmp_path / "runs/one/plan.json")["contract"]["resume"]["grace_seconds"] == 120
 

@@ -60,7 +60,7 @@ def _train(request: Request, screen: Screen, flag: StopFlag, wake: Callable[[], 
     files = FilesRead(ready.raw.facts.files, ready.document.source.folder, since)
     resume = ready.plan.contract.resume
     notices = stop_on_notice(resume, ready.document.source.folder, flag, wake)
-    with notices as watch, open_run(request, ready, screen) as started:
+    with open_run(request, ready, screen) as started, notices as watch:
         if isinstance(started, FinishedRun):
             screen.say(labelled("note", f"{started.folder.name} is finished: nothing to do"))
             return read_judged(started.folder)
