@@ -128,7 +128,7 @@ def _tested(ready: Ready, run: RunContext, number: int, count: int) -> _Tested:
     task = task_of(contract)
     assert task != "generation", "the rules refuse it for a table"
     prepared = prepare_fold(ready.raw, data, task, contract.seed, number)
-    folder = run.folder.fold(number + 1)
+    folder = run.folder.fold(number + 1, prepared.version)
     tidy(folder)
     sizes = f"{len(prepared.train):,} / {len(prepared.validation):,} / {len(prepared.test):,}"
     run.screen.say(labelled("fold", f"{number + 1} of {count} · {sizes} rows"))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal, Self, final
 
 from trainwright.core.errors import Mistake, Problem, StorageFailed
-from trainwright.core.files import Json, read_json, storage_errors
+from trainwright.core.files import Json, read_json, storage_errors, write_text
 from trainwright.core.paths import check_name, child_of
 from trainwright.tracking.lock import RunLock, read_holder
 
@@ -27,9 +27,13 @@ _NOT_WRITABLE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR
 @final
 @dataclass(frozen=True, slots=True)
 class RunFolder:
-    """The paths inside the folder of one run. Folders are open to their owner only."""
+    """The paths inside the folder of one run. Folders are open to their owner only.
+
+    `called` is the name that no other training has; empty where that is the folder's own.
+    """
 
     path: Path
+    called: str = ""
 
     @property
     def name(self) -> str:
@@ -38,10 +42,8 @@ class RunFolder:
 
     @property
     def full_name(self) -> str:
-        """The run's name, with the fold behind it where this is the training of one."""
-        if self.path.parent.name == _FOLDS:
-            return f"{self.path.parent.parent.name}-fold-{self.name}"
-        return self.name
+        """The run's name; behind it the fold and its data where this is the training of one."""
+        return self.called or self.name
 
     @property
     def contract(self) -> Path:
@@ -113,16 +115,27 @@ class RunFolder:
         """Held by the process that owns the folder."""
         return self.path / "lock"
 
-    def fold(self, number: int) -> RunFolder:
-        """The folder of a fold's training, made if it is missing; folds count from 1.
+    def fold(self, number: int, version: str) -> RunFolder:
+        """The folder of a fold's training on data of this version, made if it is missing; folds
+        count from 1.
+
+        What was trained there on other data is removed: rows move from fold to fold then, and such
+        a model may have seen those that the fold tests.
 
         Raises:
             StorageFailed: it cannot be made.
         """
-        inner = RunFolder(self.folds / f"{number:02d}")
+        name = f"{number:02d}"
+        inner = RunFolder(self.folds / name, f"{self.full_name}-fold-{name}-{version[:12]}")
+        of_version = inner.data / "version.txt"
         with storage_errors(f"making {inner.path}"):
+            known = of_version.read_bytes() if of_version.is_file() else b""
+            if known != version.encode() and inner.path.exists():
+                shutil.rmtree(inner.path)
             for folder in (self.folds, inner.path, inner.data, inner.checkpoints):
                 folder.mkdir(mode=0o700, exist_ok=True)
+        if not of_version.is_file():
+            write_text(of_version, version)
         return inner
 
     def lock(self) -> RunLock:

@@ -7,16 +7,21 @@ import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import polars as pl
 import pytest
 
 from command import CONTRACT, PROCESS, command, inside, write_project
+from trainwright.core.errors import Interrupted
 from trainwright.core.files import read_json
 from trainwright.core.hashing import hash_file
 from trainwright.evaluation.folds import corrected_interval
+from trainwright.planner.plan import Plan
 from trainwright.predictor.bundle import read_bundle
+from trainwright.run import folds
+from trainwright.run.learners import Learner
 
 FOLDED = CONTRACT.replace(
     "  target: bought\n", "  target: bought\n  split: {kind: stratified, folds: 3}\n"
@@ -122,6 +127,32 @@ def test_a_stopped_run_with_folds_goes_on_to_the_same_bits(project: Path, step: 
     for key in ("evaluation", "verdict", "by_fold"):
         assert judged[0][key] == judged[1][key]
     assert command("runs", "verify", "cut").code == 0
+
+
+@pytest.mark.row("F-33")
+def test_a_fold_that_was_trained_on_other_data_is_trained_again(project: Path) -> None:
+    """Appended rows move others to other folds: its model has seen those that the fold tests."""
+    build, built = folds.build_learner, 0
+
+    def stopped(plan: Plan) -> Learner:
+        nonlocal built
+        built += 1
+        if built == 2:
+            raise Interrupted("stopped by a test")
+        return build(plan)
+
+    with mock.patch.object(folds, "build_learner", stopped):
+        assert command("train", "small.yaml", "--run", "one").code == 75
+    assert Path("runs/one/folds/01/bundle").is_dir()
+    with Path("rows.csv").open("a") as stream:
+        stream.writelines(Path("rows.csv").read_text().splitlines(keepends=True)[1:90])
+    recorded = ("--set", "resume.data_changed=record")
+    ran = command("train", "small.yaml", "--run", "one", "--resume", *recorded)
+    assert ran.code in (0, 3), ran.err
+    assert command("train", "small.yaml", "--run", "new").code in (0, 3)
+    judged = [read_json(Path("runs", run, "evaluation.json")) for run in ("one", "new")]
+    assert judged[0]["by_fold"] == judged[1]["by_fold"]
+    assert judged[0]["evaluation"] == judged[1]["evaluation"]
 
 
 @pytest.mark.torch

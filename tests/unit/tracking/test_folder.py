@@ -407,3 +407,26 @@ def test_a_refusal_is_quick(tmp_path: Path) -> None:
             RunLock.acquire(tmp_path / "lock")
         # Fault matrix F-41: within five seconds. A bound for a hang, not a measurement.
         assert time.monotonic() - began < 5
+
+
+def test_a_fold_is_named_after_its_run_wherever_runs_lie(tmp_path: Path) -> None:
+    run = RunFolder.create(tmp_path / "folds", "one")
+    assert run.full_name == "one"
+    fold = run.fold(2, "a1b2c3d4e5f6a7b8")
+    assert fold.path == run.path / "folds/02"
+    assert fold.full_name == "one-fold-02-a1b2c3d4e5f6"
+
+
+def test_what_was_trained_on_other_data_is_no_part_of_a_fold(tmp_path: Path) -> None:
+    run = RunFolder.create(tmp_path, "one")
+    kept = run.fold(1, "a").path / "bundle"
+    kept.touch()
+    run.fold(1, "a")
+    assert kept.exists()
+    run.fold(1, "b")
+    assert not kept.exists()
+    kept.touch()
+    # A fold whose data nobody knows: its process died while it was removed.
+    (run.folds / "01/data/version.txt").unlink()
+    run.fold(1, "b")
+    assert not kept.exists()
