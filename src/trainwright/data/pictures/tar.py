@@ -11,13 +11,13 @@ import json
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, cast, final
+from typing import BinaryIO, Self, cast, final
 
 from trainwright.contract.images import ImageFields
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.data.pictures.decoding import SUFFIXES, Fault
 from trainwright.data.pictures.records import MOST_BYTES, Record, too_large
-from trainwright.data.pictures.unpacked import DAMAGED, damaged, unpacked
+from trainwright.data.pictures.unpacked import DAMAGED, Bounded, damaged, unpacked
 
 _MOST_TEXT = 2**20
 _SLACK = 2**20
@@ -26,6 +26,26 @@ _SLACK = 2**20
 def is_tar(written: str) -> bool:
     """Whether a file's name says that it is a tar shard."""
     return written.lower().endswith((".tar", ".tar.gz", ".tgz"))
+
+
+@final
+class _Strict(tarfile.TarInfo):
+    """A header that must be whole. Python's reader takes any other behind the first member for the
+    end of the archive, and the members behind it are lost without a word."""
+
+    @classmethod
+    def fromtarfile(cls, archive: tarfile.TarFile) -> Self:
+        """The next header.
+
+        Raises:
+            tarfile.ReadError: it is cut off or damaged, or there is no end of the archive.
+        """
+        try:
+            return super().fromtarfile(archive)
+        except tarfile.EOFHeaderError:  # type: ignore[attr-defined]
+            raise
+        except tarfile.HeaderError as error:
+            raise tarfile.ReadError(f"at byte {archive.offset:,}: {error}") from error
 
 
 @final
@@ -98,7 +118,7 @@ class TarShard:
         try:
             with (
                 unpacked(self._file, self.written, self._path, MOST_BYTES + _SLACK) as stream,
-                tarfile.open(fileobj=cast(BinaryIO, stream), mode="r:") as archive,
+                tarfile.open(fileobj=cast(BinaryIO, stream), mode="r:", tarinfo=_Strict) as archive,
             ):
                 for member in archive:
                     # Or the list of members grows with the shard.
@@ -110,6 +130,7 @@ class TarShard:
                     folder, slash, last = name.rpartition("/")
                     stem, _, extension = last.partition(".")
                     yield f"{folder}{slash}{stem}", extension.lower(), _data(archive, member)
+                _check_end(stream)
         except (tarfile.TarError, ValueError, *DAMAGED) as error:
             raise damaged("tar", str(error), self.written, self._path) from error
 
@@ -136,6 +157,14 @@ class TarShard:
                 place=Place(self.written),
             )
         )
+
+
+def _check_end(stream: Bounded) -> None:
+    """Hold what stands behind the end of the archive to its zeros: a block of a shard that was lost
+    looks like its end."""
+    while block := stream.read(_SLACK):
+        if any(block):
+            raise tarfile.ReadError("there is more behind the end of the archive")
 
 
 def _data(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes | Fault:
