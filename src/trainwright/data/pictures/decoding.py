@@ -129,8 +129,11 @@ def look(data: bytes, most_pixels: int) -> Header | Fault:
     opened = _open(data, most_pixels)
     if isinstance(opened, Fault):
         return opened
-    with opened:
-        return _header(opened)
+    try:
+        with opened:
+            return _header(opened)
+    except Exception as error:
+        return _broken(error)
 
 
 def decode(data: bytes, rule: Rule) -> tuple[Bytes, Header] | Fault:
@@ -160,7 +163,7 @@ def _open(data: bytes, most_pixels: int) -> Image.Image | Fault:
     if not data:
         return Fault("the file is empty", found="0 bytes", fix="copy the file again, or remove it")
     try:
-        opened = Image.open(io.BytesIO(data), formats=FORMATS)
+        return _still(Image.open(io.BytesIO(data), formats=FORMATS), len(data), most_pixels)
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         return _too_large(str(error).split(",")[0], most_pixels)
     except UnidentifiedImageError:
@@ -170,11 +173,16 @@ def _open(data: bytes, most_pixels: int) -> Image.Image | Fault:
             expected=f"one of: {', '.join(FORMATS)}",
             fix="convert it to PNG or JPEG, or remove it",
         )
+    # To count the frames of a damaged file may raise anything, too.
     except Exception as error:
         return _broken(error)
+
+
+def _still(opened: Image.Image, size_bytes: int, most_pixels: int) -> Image.Image | Fault:
+    """A single image that is not too large."""
     width, height = opened.size
     if width * height > most_pixels:
-        return _too_large(f"{width:,} x {height:,} pixels in {len(data):,} bytes", most_pixels)
+        return _too_large(f"{width:,} x {height:,} pixels in {size_bytes:,} bytes", most_pixels)
     if opened.format not in _STILL and getattr(opened, "is_animated", False):
         return Fault(
             "this is a sequence of images",

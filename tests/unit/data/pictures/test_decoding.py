@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
 from made_pictures import encoded, picture
-from trainwright.data.pictures.decoding import SUFFIXES, Fault, Rule, decode, look
+from trainwright.data.pictures.decoding import SUFFIXES, Fault, Header, Rule, decode, look
 
 RULE = Rule((0, 0), "rgb", "stretch", "bilinear", 1_000_000)
 GREY = Rule((0, 0), "grey", "stretch", "bilinear", 1_000_000)
@@ -131,6 +131,20 @@ def test_damaged_files_give_a_fault_or_pixels_and_never_an_error(data: st.DataOb
     for one in (bytes(whole), bytes(whole[:cut])):
         made = decode(one, RULE.sized(6, 6))
         assert isinstance(made, Fault) or made[0].shape == (3, 6, 6)
+
+
+def test_a_file_that_is_cut_anywhere_gives_a_fault_or_pixels_and_never_an_error() -> None:
+    """Also where only its frames are counted, or its header asked for."""
+    frames = [Image.fromarray(picture(row)) for row in range(3)]
+    animated = saved(frames[0], "GIF", save_all=True, append_images=frames[1:])
+    for whole in (animated, encoded(picture(0))):
+        for cut in range(len(whole)):
+            for made in (decode(whole[:cut], RULE), look(whole[:cut], RULE.most_pixels)):
+                assert isinstance(made, (Fault, Header, tuple))
+    for place in range(len(animated)):
+        damaged = animated[:place] + bytes([animated[place] ^ 0x21]) + animated[place + 1 :]
+        assert isinstance(decode(damaged, RULE), (Fault, tuple))
+        assert isinstance(look(damaged, RULE.most_pixels), (Fault, Header))
 
 
 def test_a_rule_is_kept_as_it_was() -> None:
