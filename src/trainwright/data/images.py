@@ -44,7 +44,8 @@ def prepare_images(raw: RawImages, section: ImageData, seed: int) -> Prepared:
     """Divide off the parts that do not stand apart, and fit mean and deviation on the training
     images alone."""
     split = split_of(section)
-    frame = _frame(raw, "train")
+    grouped = bool(section.fields.group)
+    frame = _frame(raw, "train", grouped=grouped)
     shares = Shares.of(split, raw.facts.given)
     codes = divide(frame, LABEL, split, shares, seed)
     rows: dict[PartName, Integers] = {
@@ -54,7 +55,7 @@ def prepare_images(raw: RawImages, section: ImageData, seed: int) -> Prepared:
         for code, part in enumerate(PARTS)
     }
     target = Classes(LABEL, raw.names, _positive(raw))
-    parts = {part: _part(raw, part, rows[part]) for part in rows}
+    parts = {part: _part(raw, part, rows[part], grouped=grouped) for part in rows}
     inputs = {part: raw.images[_source(raw, part)].take(rows[part]) for part in rows}
     features = fit_pixels(inputs["train"], raw.rule)
     compared = {
@@ -89,10 +90,10 @@ def image_part(
     return Part(name, frame, images, labels, rows, np.arange(len(labels)))
 
 
-def _part(raw: RawImages, part: PartName, rows: Integers) -> Part:
+def _part(raw: RawImages, part: PartName, rows: Integers, *, grouped: bool) -> Part:
     source = _source(raw, part)
-    frame = _frame(raw, source)[rows]
-    units = group_codes(frame[_GROUP]) if _GROUP in frame.columns else np.arange(len(rows))
+    frame = _frame(raw, source, grouped=grouped)[rows]
+    units = group_codes(frame[_GROUP]) if grouped else np.arange(len(rows))
     labels = raw.labels[source][rows]
     return Part(part, frame, raw.images[source].take(rows), labels, rows, units)
 
@@ -101,12 +102,10 @@ def _source(raw: RawImages, part: PartName) -> PartName:
     return part if part in raw.facts.given else "train"
 
 
-def _frame(raw: RawImages, source: PartName) -> pl.DataFrame:
+def _frame(raw: RawImages, source: PartName, *, grouped: bool) -> pl.DataFrame:
     """The label of each image, and its group where images have one."""
     frame = pl.DataFrame({LABEL: _named(raw.labels[source], raw.names)})
-    if source in raw.records and raw.records[source][_GROUP].n_unique() > 1:
-        return frame.with_columns(raw.records[source][_GROUP])
-    return frame
+    return frame.with_columns(raw.records[source][_GROUP]) if grouped else frame
 
 
 def _positive(raw: RawImages) -> int:

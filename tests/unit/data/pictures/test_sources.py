@@ -150,6 +150,20 @@ def test_a_group_stands_on_one_side(tmp_path: Path, kind: str) -> None:
     assert len(np.unique(prepared.test.units)) == len(groups[2])
 
 
+def test_a_part_of_a_single_group_keeps_it(tmp_path: Path) -> None:
+    """As where one hospital is the test."""
+    for part, rows in (("train", 40), ("test", 12)):
+        at = write_table(tmp_path / part, rows, ".parquet")
+        group = pl.lit("the test's") if part == "test" else pl.col("patient")
+        pl.read_parquet(at).with_columns(patient=group).write_parquet(at)
+    parts = {"path": "train/table.parquet", "test_path": "test/table.parquet"}
+    chosen = section(**parts, fields={"group": "patient"})
+    prepared = prepare_images(read_images(chosen, tmp_path), chosen, 0)
+    assert prepared.test.frame["group"].to_list() == ["the test's"] * 12
+    assert len(np.unique(prepared.test.units)) == 1
+    assert prepared.split.groups["test"] == 1
+
+
 def test_a_file_of_its_own_for_each_part(tmp_path: Path) -> None:
     for part, count in (("train", 30), ("val", 9), ("test", 12)):
         write_parquet_bytes(tmp_path / f"{part}.parquet", count)
