@@ -19,7 +19,7 @@ from trainwright.data.mnist import read_mnist
 from trainwright.data.pictures.decoding import SUFFIXES, Fault, Header, look
 from trainwright.data.pictures.folder import image_files, part_folders
 from trainwright.data.pictures.opening import holds_idx, is_shard, open_parts
-from trainwright.data.pictures.records import PictureSource
+from trainwright.data.pictures.records import Asked, PictureSource
 from trainwright.data.pictures.table import is_table
 from trainwright.data.pictures.tfrecord import TfRecords, is_tfrecord, read_example
 from trainwright.data.sources import read_source
@@ -160,7 +160,8 @@ def _fields(at: Path, target: str) -> ImageFields:
 
 
 def _tf_fields(file: Path, target: str) -> ImageFields:
-    first = next(TfRecords(file, file.name, ImageFields(), "DATA").examples(), b"")
+    asked = Asked(file, file.name, ImageFields(), "DATA", labelled=False)
+    first = next(TfRecords(asked).examples(), b"")
     names = list(read_example(first))
     image = next((name for name in _TF_IMAGE if name in names), ImageFields().image)
     label = next((name for name in _TF_LABEL if name in names), ImageFields().label)

@@ -11,7 +11,7 @@ from trainwright.contract.images import ImageData, ImageFields
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.data.pictures.decoding import SUFFIXES
 from trainwright.data.pictures.folder import ClassFolders, LooseImages, part_folders
-from trainwright.data.pictures.records import PictureSource, Record
+from trainwright.data.pictures.records import Asked, PictureSource, Record
 from trainwright.data.pictures.table import TableOfImages, is_table
 from trainwright.data.pictures.tar import TarShard, is_tar
 from trainwright.data.pictures.tfrecord import TfRecords, is_tfrecord
@@ -124,12 +124,14 @@ def _matching(
 def _open_file(
     written: str, *, folder: Path, fields: ImageFields, path: str, labelled: bool
 ) -> PictureSource:
+    asked = Asked(folder / written, written, fields, path, labelled)
     if is_tar(written):
-        return TarShard(folder / written, written, fields, path, labelled=labelled)
+        return TarShard(asked)
     if is_tfrecord(written):
-        return TfRecords(folder / written, written, fields, path, labelled=labelled)
+        return TfRecords(asked)
     if is_table(written):
-        return TableOfImages(written, folder, fields, path, labelled=labelled)
+        root = folder / fields.root if fields.root else asked.file.parent
+        return TableOfImages(asked, folder, root)
     parent = (folder / written).parent
     there = sorted(child.name for child in parent.iterdir())[:50] if parent.is_dir() else []
     raise DataMistake(

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, final
 
+from trainwright.contract.images import ImageFields
 from trainwright.core.errors import NOWHERE, Place
 from trainwright.data.pictures.decoding import Fault
 
@@ -24,6 +26,20 @@ class Record(NamedTuple):
     group: str
     data: bytes | Fault
     place: Place = NOWHERE
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A file of images as it is asked for: the file, what the contract or the command calls it,
+    where image, label and group stand in it, and the contract path to blame. Where it is not
+    `labelled` no label is looked for."""
+
+    file: Path
+    written: str
+    fields: ImageFields
+    path: str
+    labelled: bool
 
 
 class PictureSource(Protocol):

@@ -8,11 +8,10 @@ from typing import final
 
 import polars as pl
 
-from trainwright.contract.images import ImageFields
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.data.formats import FORMATS
 from trainwright.data.pictures.decoding import Fault
-from trainwright.data.pictures.records import MOST_BYTES, Record, read_inside, too_large
+from trainwright.data.pictures.records import MOST_BYTES, Asked, Record, read_inside, too_large
 from trainwright.data.sources import read_source
 from trainwright.data.wording import nearest, some
 
@@ -30,16 +29,11 @@ class TableOfImages:
     """A row for each image. A path is relative to `root` and may not lead out of it; bytes may also
     stand in a struct with a field `bytes`, as Hugging Face datasets keep images."""
 
-    def __init__(
-        self, written: str, folder: Path, fields: ImageFields, path: str, *, labelled: bool = True
-    ) -> None:
-        self.written = written
+    def __init__(self, asked: Asked, folder: Path, root: Path) -> None:
+        self.written = asked.written
+        self._asked = asked
         self._folder = folder
-        self._fields = fields
-        self._path = path
-        self._labelled = labelled
-        named = folder / fields.root if fields.root else (folder / written).parent
-        self._root = named.resolve()
+        self._root = root.resolve()
 
     def records(self) -> Iterator[Record]:
         """Row by row; a Parquet file is read a few rows at a time."""
@@ -61,13 +55,13 @@ class TableOfImages:
     ) -> Record:
         label, group = (value or "" for value in told)
         called = name or f"row {row + 1}"
-        if self._labelled and not label:
+        if self._asked.labelled and not label:
             raise DataMistake(
                 Problem(
                     f"row {row + 1} has no label",
                     path="data.fields.label",
                     found=called,
-                    expected=f"a class in column {self._fields.label!r}",
+                    expected=f"a class in column {self._asked.fields.label!r}",
                     fix="add the label, or remove the row",
                     place=place,
                 )
@@ -90,22 +84,22 @@ class TableOfImages:
     def _open(self) -> tuple[list[int], Iterator[pl.DataFrame]]:
         """The line of each row where the file has lines, and its rows in portions, as the columns
         path, bytes, label and group."""
+        asked = self._asked
         if Path(self.written).suffix.lower() in (".parquet", ".pq"):
             lazy = self._scan()
             wanted = self._wanted(dict(lazy.collect_schema()))
             return [], lazy.select(wanted).collect_batches(chunk_size=_ROWS)
-        source = read_source(self.written, self._folder, self._path)
+        source = read_source(asked.written, self._folder, asked.path)
         chosen = source.frame.select(self._wanted(dict(source.frame.schema)))
         return source.lines.tolist(), chosen.iter_slices(_ROWS)
 
     def _scan(self) -> pl.LazyFrame:
-        file = self._folder / self.written
         try:
-            with file.open("rb") as stream:
+            with self._asked.file.open("rb") as stream:
                 begins = stream.read(4)
             if begins != b"PAR1":
                 raise DataMistake(self._not_parquet(f"a file that begins with {begins.hex(' ')}"))
-            lazy = pl.scan_parquet(file)
+            lazy = pl.scan_parquet(self._asked.file)
             lazy.collect_schema()
             return lazy
         except (pl.exceptions.PolarsError, OSError) as error:
@@ -114,7 +108,7 @@ class TableOfImages:
     def _not_parquet(self, found: str) -> Problem:
         return Problem(
             "the file cannot be read as Parquet",
-            path=self._path,
+            path=self._asked.path,
             found=found,
             expected="a whole Parquet file",
             fix="copy or export the file again",
@@ -122,16 +116,16 @@ class TableOfImages:
         )
 
     def _wanted(self, schema: dict[str, pl.DataType]) -> list[pl.Expr]:
-        fields = self._fields
+        fields = self._asked.fields
         named = [("image", fields.image), ("label", fields.label), ("group", fields.group)]
         problems = [
             _absent(f"data.fields.{field}", name, list(schema), self.written)
             for field, name in named
-            if name and name not in schema and (field != "label" or self._labelled)
+            if name and name not in schema and (field != "label" or self._asked.labelled)
         ]
         if problems:
             raise DataMistake(problems)
-        label = pl.col(fields.label) if self._labelled else pl.lit(None)
+        label = pl.col(fields.label) if self._asked.labelled else pl.lit(None)
         group = pl.col(fields.group) if fields.group else pl.lit(None)
         return [
             *self._image(schema[fields.image]),
@@ -140,7 +134,7 @@ class TableOfImages:
         ]
 
     def _image(self, dtype: pl.DataType) -> list[pl.Expr]:
-        column = pl.col(self._fields.image)
+        column = pl.col(self._asked.fields.image)
         nothing = pl.lit(None)
         match dtype:
             case pl.String():
@@ -155,7 +149,7 @@ class TableOfImages:
             case _:
                 raise DataMistake(
                     Problem(
-                        f"column {self._fields.image!r} holds no images",
+                        f"column {self._asked.fields.image!r} holds no images",
                         path="data.fields.image",
                         found=f"values of type {dtype}",
                         expected="paths as text, or the bytes of image files",

@@ -10,13 +10,11 @@ from __future__ import annotations
 import json
 import tarfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import BinaryIO, Self, cast, final
 
-from trainwright.contract.images import ImageFields
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.data.pictures.decoding import SUFFIXES, Fault
-from trainwright.data.pictures.records import MOST_BYTES, Record, too_large
+from trainwright.data.pictures.records import MOST_BYTES, Asked, Record, too_large
 from trainwright.data.pictures.unpacked import DAMAGED, Bounded, damaged, unpacked
 
 _MOST_TEXT = 2**20
@@ -52,14 +50,9 @@ class _Strict(tarfile.TarInfo):
 class TarShard:
     """The samples of one shard, in their order."""
 
-    def __init__(
-        self, file: Path, written: str, fields: ImageFields, path: str, *, labelled: bool = True
-    ) -> None:
-        self.written = written
-        self._file = file
-        self._fields = fields
-        self._path = path
-        self._labelled = labelled
+    def __init__(self, asked: Asked) -> None:
+        self.written = asked.written
+        self._asked = asked
 
     def records(self) -> Iterator[Record]:
         """Sample by sample; one without an image (a text, say) is passed over."""
@@ -82,20 +75,21 @@ class TarShard:
         images = [name for name in sample if f".{name.rsplit('.')[-1]}" in SUFFIXES]
         if not images:
             return
+        fields = self._asked.fields
         told = self._told(key, sample)
-        label = _text(sample.get("cls")) or told.get(self._fields.label, "")
-        if self._labelled and not label:
+        label = _text(sample.get("cls")) or told.get(fields.label, "")
+        if self._asked.labelled and not label:
             raise self._mistake(
                 f"the sample {key!r} has no label",
                 ", ".join(f".{name}" for name in sample),
-                f".cls, or .json with the key {self._fields.label!r}",
+                f".cls, or .json with the key {fields.label!r}",
             )
-        group = told.get(self._fields.group, "") if self._fields.group else ""
-        if self._fields.group and not group:
+        group = told.get(fields.group, "") if fields.group else ""
+        if fields.group and not group:
             raise self._mistake(
                 f"the sample {key!r} has no group",
                 ", ".join(told) or "no .json",
-                f".json with the key {self._fields.group!r}",
+                f".json with the key {fields.group!r}",
             )
         yield Record(key, label, group, sample[images[0]], Place(f"{self.written}/{key}"))
 
@@ -117,7 +111,7 @@ class TarShard:
         """Key, extension and bytes of each regular member."""
         try:
             with (
-                unpacked(self._file, self.written, self._path, MOST_BYTES + _SLACK) as stream,
+                unpacked(self._asked, MOST_BYTES + _SLACK) as stream,
                 tarfile.open(fileobj=cast(BinaryIO, stream), mode="r:", tarinfo=_Strict) as archive,
             ):
                 for member in archive:
@@ -132,7 +126,7 @@ class TarShard:
                     yield f"{folder}{slash}{stem}", extension.lower(), _data(archive, member)
                 _check_end(stream)
         except (tarfile.TarError, ValueError, *DAMAGED) as error:
-            raise damaged("tar", str(error), self.written, self._path) from error
+            raise damaged("tar", str(error), self._asked) from error
 
     def _check(self, member: tarfile.TarInfo) -> None:
         parts = member.name.split("/")
@@ -150,7 +144,7 @@ class TarShard:
         return DataMistake(
             Problem(
                 message,
-                path=self._path,
+                path=self._asked.path,
                 found=found,
                 expected=expected,
                 fix="write the shard again without it",

@@ -18,9 +18,8 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
-from trainwright.contract.images import ImageFields
 from trainwright.core.errors import DataMistake, Place, Problem
-from trainwright.data.pictures.records import MOST_BYTES, Record
+from trainwright.data.pictures.records import MOST_BYTES, Asked, Record
 from trainwright.data.pictures.unpacked import DAMAGED, Bounded, damaged, unpacked
 from trainwright.data.wording import nearest, some
 
@@ -40,14 +39,9 @@ def is_tfrecord(written: str) -> bool:
 class TfRecords:
     """The examples of one file, in their order."""
 
-    def __init__(
-        self, file: Path, written: str, fields: ImageFields, path: str, *, labelled: bool = True
-    ) -> None:
-        self.written = written
-        self._file = file
-        self._fields = fields
-        self._path = path
-        self._labelled = labelled
+    def __init__(self, asked: Asked) -> None:
+        self.written = asked.written
+        self._asked = asked
 
     def records(self) -> Iterator[Record]:
         """Example by example."""
@@ -55,19 +49,17 @@ class TfRecords:
             try:
                 example = read_example(data)
             except (ValueError, IndexError, struct.error) as error:
-                raise damaged(
-                    "TFRecord", f"record {row}: {error}", self.written, self._path
-                ) from error
+                raise damaged("TFRecord", f"record {row}: {error}", self._asked) from error
             yield self._record(row, example)
 
     def _record(self, row: int, example: dict[str, bytes]) -> Record:
-        fields = self._fields
+        fields, labelled = self._asked.fields, self._asked.labelled
         wanted = {"image": fields.image, "group": fields.group}
-        wanted |= {"label": fields.label} if self._labelled else {}
+        wanted |= {"label": fields.label} if labelled else {}
         for field, name in wanted.items():
             if name and name not in example:
                 raise DataMistake(self._absent(row, field, name, list(example)))
-        label = example[fields.label].decode(errors="replace") if self._labelled else ""
+        label = example[fields.label].decode(errors="replace") if labelled else ""
         group = example[fields.group].decode(errors="replace") if fields.group else ""
         name = example.get("image/filename", f"record {row}".encode()).decode(errors="replace")
         return Record(name, label, group, example[fields.image], Place(f"{self.written}:{row}"))
@@ -86,13 +78,13 @@ class TfRecords:
     def examples(self) -> Iterator[bytes]:
         """The bytes of each example."""
         try:
-            with unpacked(self._file, self.written, self._path, MOST_BYTES) as stream:
+            with unpacked(self._asked, MOST_BYTES) as stream:
                 row = 0
                 while header := stream.read(12):
                     yield _frame(stream, header, row)
                     row += 1
         except (ValueError, *DAMAGED) as error:
-            raise damaged("TFRecord", str(error), self.written, self._path) from error
+            raise damaged("TFRecord", str(error), self._asked) from error
 
 
 def _frame(stream: Bounded, header: bytes, row: int) -> bytes:

@@ -6,10 +6,10 @@ import gzip
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import BinaryIO, cast, final
 
 from trainwright.core.errors import DataMistake, Place, Problem
+from trainwright.data.pictures.records import Asked
 
 _GZIP = b"\x1f\x8b"
 
@@ -46,49 +46,49 @@ class Bounded:
 
 
 @contextmanager
-def unpacked(file: Path, written: str, path: str, most: int) -> Iterator[Bounded]:
+def unpacked(asked: Asked, most: int) -> Iterator[Bounded]:
     """A file's bytes, unpacked if they begin as gzip does.
 
     Raises:
         DataMistake: there is no such file, or it cannot be opened or is empty.
     """
     try:
-        with file.open("rb") as stream:
+        with asked.file.open("rb") as stream:
             begins = stream.read(2)
             stream.seek(0)
             if not begins:
-                raise DataMistake(_mistake("the file is empty", "0 bytes", written, path))
+                raise DataMistake(_mistake("the file is empty", "0 bytes", asked))
             if begins == _GZIP:
                 yield Bounded(cast(BinaryIO, gzip.GzipFile(fileobj=stream)), most)
             else:
                 yield Bounded(stream, most)
     except FileNotFoundError:
-        raise DataMistake(_mistake("there is no such file", written, written, path)) from None
+        raise DataMistake(_mistake("there is no such file", asked.written, asked)) from None
     except (IsADirectoryError, PermissionError) as error:
         said = f"the file cannot be read: {error.strerror}"
-        raise DataMistake(_mistake(said, written, written, path)) from error
+        raise DataMistake(_mistake(said, asked.written, asked)) from error
 
 
-def damaged(kind: str, found: str, written: str, path: str) -> DataMistake:
+def damaged(kind: str, found: str, asked: Asked) -> DataMistake:
     """The mistake of a shard that is cut off or no shard."""
     return DataMistake(
         Problem(
             f"the {kind} file is damaged, cut off or no {kind} file",
-            path=path,
+            path=asked.path,
             found=found[:200],
             expected=f"a whole {kind} file, plain or packed by gzip",
             fix="copy the file again and compare its size with the original",
-            place=Place(written),
+            place=Place(asked.written),
         )
     )
 
 
-def _mistake(message: str, found: str, written: str, path: str) -> Problem:
+def _mistake(message: str, found: str, asked: Asked) -> Problem:
     return Problem(
         message,
-        path=path,
+        path=asked.path,
         found=found,
         expected="a file with images",
         fix="copy the file again, or correct the path",
-        place=Place(written),
+        place=Place(asked.written),
     )

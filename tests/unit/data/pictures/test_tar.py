@@ -9,6 +9,7 @@ import pytest
 from made_pictures import encoded, picture, tar_bytes
 from trainwright.contract.images import ImageFields
 from trainwright.core.errors import DataMistake
+from trainwright.data.pictures.records import Asked
 from trainwright.data.pictures.tar import TarShard
 
 SAMPLES = {f"{row:02d}": encoded(picture(row)) for row in range(6)}
@@ -26,8 +27,8 @@ END = max(at for at in HEADERS) + 1024
 def images(folder: Path, data: bytes, **fields: str) -> dict[str, object]:
     file = folder / "a.tar"
     file.write_bytes(data)
-    shard = TarShard(file, "a.tar", ImageFields(**fields), "data.path")
-    return {record.name: record.data for record in shard.records()}
+    asked = Asked(file, "a.tar", ImageFields(**fields), "data.path", labelled=True)
+    return {record.name: record.data for record in TarShard(asked).records()}
 
 
 def test_a_whole_shard_has_all_of_its_samples(tmp_path: Path) -> None:
