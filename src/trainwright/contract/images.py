@@ -136,9 +136,9 @@ class Decoding(Section):
     their folder, links and devices always stop."""
 
     cache: str = "user"
-    """The folder of the arrays: a folder, `user` ($TRAINWRIGHT_CACHE, else
-    $XDG_CACHE_HOME/trainwright, else ~/.cache/trainwright), or `off`, which decodes them anew each
-    time."""
+    """The folder of the arrays, and of the rows of a table of images: a folder, `user`
+    ($TRAINWRIGHT_CACHE, else $XDG_CACHE_HOME/trainwright, else ~/.cache/trainwright), or `off`,
+    which decodes them anew each time."""
 
 
 class ImageFields(Section):

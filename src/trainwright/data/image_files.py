@@ -29,7 +29,7 @@ def read_pictures(section: ImageData, folder: Path) -> RawImages:
     rule = Rule.of(section.decoding)
     kept: dict[PartName, Kept] = {}
     problems: list[Problem] = []
-    for part, source in open_parts(section, folder).items():
+    for part, source in open_parts(section, folder, cache).items():
         try:
             kept[part] = keep_images(source, rule, section.decoding.corrupt, cache)
         except DataMistake as mistake:

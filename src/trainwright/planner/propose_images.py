@@ -14,6 +14,7 @@ import polars as pl
 
 from trainwright.contract.images import MOST_PIXELS, ImageData, ImageFields
 from trainwright.core.errors import DataMistake, Place, Problem
+from trainwright.data.cache import open_cache
 from trainwright.data.columns import name_tokens
 from trainwright.data.mnist import read_mnist
 from trainwright.data.pictures.decoding import SUFFIXES, Fault, Header, look
@@ -102,7 +103,8 @@ def _seen(section: ImageData, folder: Path) -> _Seen:
     classes: Counter[str] = Counter()
     sizes: Counter[tuple[int, int]] = Counter()
     grey, unreadable = True, 0
-    for source in open_parts(section, folder).values():
+    tables = open_cache(section.decoding.cache, folder)
+    for source in open_parts(section, folder, tables).values():
         for label, header in _headers(source):
             if isinstance(header, Fault):
                 unreadable += 1

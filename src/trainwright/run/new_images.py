@@ -56,5 +56,6 @@ def labelled_images(data: Path, pixels: Pixels, target: Classes, fields: ImageFi
 def _read(data: Path, pixels: Pixels, fields: ImageFields, path: str, *, labelled: bool) -> Kept:
     # The contract's groups divide rows for a training, and its root is a folder of that machine.
     told = fields.model_copy(update={"group": "", "root": ""})
-    source = open_source(data.name, data.absolute().parent, told, path, labelled=labelled)
-    return keep_images(source, pixels.rule, "fail", Uncached())
+    folder, unkept = data.absolute().parent, Uncached()
+    source = open_source(data.name, folder, told, path, unkept, labelled=labelled)
+    return keep_images(source, pixels.rule, "fail", unkept)

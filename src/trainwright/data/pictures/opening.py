@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import final
 
 from trainwright.contract.images import ImageData, ImageFields
 from trainwright.core.errors import DataMistake, Place, Problem
+from trainwright.data.cache import Tables
 from trainwright.data.pictures.decoding import SUFFIXES
 from trainwright.data.pictures.folder import ClassFolders, LooseImages, part_folders
 from trainwright.data.pictures.records import Asked, PictureSource, Record
@@ -43,8 +43,9 @@ def holds_idx(folder: Path) -> bool:
     return any(folder.glob("*-idx[13]-ubyte*"))
 
 
-def open_parts(section: ImageData, folder: Path) -> dict[PartName, PictureSource]:
-    """The sources of the training images and of the parts that stand apart.
+def open_parts(section: ImageData, folder: Path, tables: Tables) -> dict[PartName, PictureSource]:
+    """The sources of the training images and of the parts that stand apart; rows of tables are kept
+    in `tables`.
 
     Raises:
         DataMistake: a path is no source of images.
@@ -64,7 +65,7 @@ def open_parts(section: ImageData, folder: Path) -> dict[PartName, PictureSource
         if not written:
             continue
         try:
-            parts[part] = open_source(written, folder, section.fields, path)
+            parts[part] = open_source(written, folder, section.fields, path, tables)
         except DataMistake as mistake:
             problems += mistake.problems
     if problems:
@@ -73,16 +74,25 @@ def open_parts(section: ImageData, folder: Path) -> dict[PartName, PictureSource
 
 
 def open_source(
-    written: str, folder: Path, fields: ImageFields, path: str, *, labelled: bool = True
+    written: str,
+    folder: Path,
+    fields: ImageFields,
+    path: str,
+    tables: Tables,
+    *,
+    labelled: bool = True,
 ) -> PictureSource:
     """The source that is called `written`, relative to `folder`; unlabelled, a folder is all the
-    images in it.
+    images in it. Rows of a table are kept in `tables`.
 
     Raises:
         DataMistake: it is none.
     """
     at = folder / written
-    one = partial(_open_file, folder=folder, fields=fields, path=path, labelled=labelled)
+
+    def one(name: str) -> PictureSource:
+        return _open_file(Asked(folder / name, name, fields, path, labelled), folder, tables)
+
     if at.is_dir():
         shards = [child for child in sorted(at.iterdir()) if is_shard(child.name)]
         if shards:
@@ -121,23 +131,21 @@ def _matching(
     return [one((base / file.name).as_posix()) for file in found]
 
 
-def _open_file(
-    written: str, *, folder: Path, fields: ImageFields, path: str, labelled: bool
-) -> PictureSource:
-    asked = Asked(folder / written, written, fields, path, labelled)
+def _open_file(asked: Asked, folder: Path, tables: Tables) -> PictureSource:
+    written = asked.written
     if is_tar(written):
         return TarShard(asked)
     if is_tfrecord(written):
         return TfRecords(asked)
     if is_table(written):
-        root = folder / fields.root if fields.root else asked.file.parent
-        return TableOfImages(asked, folder, root)
-    parent = (folder / written).parent
+        root = asked.fields.root
+        return TableOfImages(asked, folder / root if root else asked.file.parent, tables)
+    parent = asked.file.parent
     there = sorted(child.name for child in parent.iterdir())[:50] if parent.is_dir() else []
     raise DataMistake(
         Problem(
             "there are no images by this name",
-            path=path,
+            path=asked.path,
             found=f"{written}; beside it {some(there, 5)}" if there else written,
             expected=_EXPECTED,
             fix="correct the path, which is relative to the contract's folder",

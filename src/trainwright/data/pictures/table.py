@@ -8,11 +8,14 @@ from typing import final
 
 import polars as pl
 
+from trainwright.contract.sources import USUAL
 from trainwright.core.errors import DataMistake, Place, Problem
+from trainwright.data.cache import Tables
 from trainwright.data.formats import FORMATS
+from trainwright.data.local import LocalFile
 from trainwright.data.pictures.decoding import Fault
 from trainwright.data.pictures.records import MOST_BYTES, Asked, Record, read_inside, too_large
-from trainwright.data.sources import read_source
+from trainwright.data.sources import collected
 from trainwright.data.wording import nearest, some
 
 _ROWS = 64
@@ -27,12 +30,13 @@ def is_table(written: str) -> bool:
 @final
 class TableOfImages:
     """A row for each image. A path is relative to `root` and may not lead out of it; bytes may also
-    stand in a struct with a field `bytes`, as Hugging Face datasets keep images."""
+    stand in a struct with a field `bytes`, as Hugging Face datasets keep images. The rows of all
+    but Parquet files are kept in `tables`."""
 
-    def __init__(self, asked: Asked, folder: Path, root: Path) -> None:
+    def __init__(self, asked: Asked, root: Path, tables: Tables) -> None:
         self.written = asked.written
         self._asked = asked
-        self._folder = folder
+        self._tables = tables
         self._root = root.resolve()
 
     def records(self) -> Iterator[Record]:
@@ -89,7 +93,8 @@ class TableOfImages:
             lazy = self._scan()
             wanted = self._wanted(dict(lazy.collect_schema()))
             return [], lazy.select(wanted).collect_batches(chunk_size=_ROWS)
-        source = read_source(asked.written, self._folder, asked.path)
+        rows = LocalFile(asked.file, asked.written, asked.path, USUAL, self._tables)
+        source = collected(asked.written, rows)
         chosen = source.frame.select(self._wanted(dict(source.frame.schema)))
         return source.lines.tolist(), chosen.iter_slices(_ROWS)
 

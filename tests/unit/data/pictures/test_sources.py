@@ -92,6 +92,17 @@ def test_the_usual_cache_is_that_of_the_user(
     assert list((tmp_path / "kept" / "images").iterdir())
 
 
+def test_the_rows_of_a_table_are_kept_where_the_contract_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRAINWRIGHT_CACHE", str(tmp_path / "user"))
+    write_table(tmp_path / "data")
+    read(tmp_path, "data/table.csv", decoding={"cache": "here"})
+    assert list((tmp_path / "here" / "tables").iterdir())
+    read(tmp_path, "data/table.csv", decoding={"cache": "off"})
+    assert not (tmp_path / "user").exists()
+
+
 def test_classes_name_numbers_and_order_labels(tmp_path: Path) -> None:
     write_shards(tmp_path / "shards")
     write_folder(tmp_path / "folder")
