@@ -92,11 +92,18 @@ class TableOfImages:
         if Path(self.written).suffix.lower() in (".parquet", ".pq"):
             lazy = self._scan()
             wanted = self._wanted(dict(lazy.collect_schema()))
-            return [], lazy.select(wanted).collect_batches(chunk_size=_ROWS)
+            return [], self._pulled(lazy.select(wanted))
         rows = LocalFile(asked.file, asked.written, asked.path, USUAL, self._tables)
         source = collected(asked.written, rows)
         chosen = source.frame.select(self._wanted(dict(source.frame.schema)))
         return source.lines.tolist(), chosen.iter_slices(_ROWS)
+
+    def _pulled(self, lazy: pl.LazyFrame) -> Iterator[pl.DataFrame]:
+        """The rows of a Parquet file: it may be damaged behind all that its footer says."""
+        try:
+            yield from lazy.collect_batches(chunk_size=_ROWS)
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+            raise DataMistake(self._not_parquet((str(error).splitlines() or [""])[0])) from error
 
     def _scan(self) -> pl.LazyFrame:
         try:
@@ -104,17 +111,17 @@ class TableOfImages:
                 begins = stream.read(4)
             if begins != b"PAR1":
                 raise DataMistake(self._not_parquet(f"a file that begins with {begins.hex(' ')}"))
-            lazy = pl.scan_parquet(self._asked.file)
+            lazy = pl.scan_parquet(self._asked.file, glob=False)
             lazy.collect_schema()
             return lazy
-        except (pl.exceptions.PolarsError, OSError) as error:
-            raise DataMistake(self._not_parquet(str(error).splitlines()[0][:200])) from error
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+            raise DataMistake(self._not_parquet((str(error).splitlines() or [""])[0])) from error
 
     def _not_parquet(self, found: str) -> Problem:
         return Problem(
             "the file cannot be read as Parquet",
             path=self._asked.path,
-            found=found,
+            found=found[:200],
             expected="a whole Parquet file",
             fix="copy or export the file again",
             place=Place(self.written),

@@ -103,6 +103,21 @@ def test_the_rows_of_a_table_are_kept_where_the_contract_says(
     assert not (tmp_path / "user").exists()
 
 
+def test_a_damaged_byte_of_a_parquet_file_is_a_mistake_or_another_image(tmp_path: Path) -> None:
+    file = write_parquet_bytes(tmp_path / "data.parquet", 9)
+    whole = file.read_bytes()
+    refused = 0
+    for place in range(4, len(whole), 97):
+        damaged = bytearray(whole)
+        damaged[place : place + 9] = bytes(9)
+        file.write_bytes(bytes(damaged))
+        try:
+            read(tmp_path, "data.parquet", decoding={"cache": "off", "corrupt": "drop"})
+        except DataMistake:
+            refused += 1
+    assert refused > 5
+
+
 def test_classes_name_numbers_and_order_labels(tmp_path: Path) -> None:
     write_shards(tmp_path / "shards")
     write_folder(tmp_path / "folder")
