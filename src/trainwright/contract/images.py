@@ -147,8 +147,8 @@ class ImageFields(Section):
     TFRecord. A folder of images has none of them."""
 
     image: str = "image"
-    """The image: its path in a table, or the bytes of its file. In a tar shard any member with the
-    extension of an image."""
+    """The image: its path in a table, or the bytes of its file. In a tar shard the extension of its
+    member (`jpg`, `left.png`), needed only where samples have several images."""
 
     label: str = "label"
     """The class. In a tar shard the member `.cls` where there is one, else this key of the

@@ -72,10 +72,11 @@ class TarShard:
             yield from self._record(current, sample)
 
     def _record(self, key: str, sample: dict[str, bytes | Fault]) -> Iterator[Record]:
-        images = [name for name in sample if f".{name.rsplit('.')[-1]}" in SUFFIXES]
+        fields = self._asked.fields
+        images = [name for name in sample if _is_image(name)]
         if not images:
             return
-        fields = self._asked.fields
+        image = self._image(key, images)
         told = self._told(key, sample)
         label = _text(sample.get("cls")) or told.get(fields.label, "")
         if self._asked.labelled and not label:
@@ -91,7 +92,28 @@ class TarShard:
                 ", ".join(told) or "no .json",
                 f".json with the key {fields.group!r}",
             )
-        yield Record(key, label, group, sample[images[0]], Place(f"{self.written}/{key}"))
+        yield Record(key, label, group, sample[image], Place(f"{self.written}/{key}"))
+
+    def _image(self, key: str, images: list[str]) -> str:
+        """The extension of a sample's image: the one that is named, or the only one."""
+        wanted = self._asked.fields.image.lower()
+        if wanted in images:
+            return wanted
+        found = ", ".join(f".{name}" for name in images)
+        if _is_image(wanted):
+            raise self._mistake(f"the sample {key!r} has no .{wanted}", found, f".{wanted}")
+        if len(images) > 1:
+            raise DataMistake(
+                Problem(
+                    f"the sample {key!r} has {len(images)} images",
+                    path="data.fields.image",
+                    found=found,
+                    expected="one, or the extension of the one that is meant",
+                    fix=f"set data.fields.image, for example {images[0]}",
+                    place=Place(self.written),
+                )
+            )
+        return images[0]
 
     def _told(self, key: str, sample: dict[str, bytes | Fault]) -> dict[str, str]:
         data = sample.get("json")
@@ -151,6 +173,10 @@ class TarShard:
                 place=Place(self.written),
             )
         )
+
+
+def _is_image(extension: str) -> bool:
+    return f".{extension.rpartition('.')[2]}" in SUFFIXES
 
 
 def _check_end(stream: Bounded) -> None:

@@ -36,6 +36,20 @@ def test_a_whole_shard_has_all_of_its_samples(tmp_path: Path) -> None:
     assert len(HEADERS) == 2 * len(SAMPLES)
 
 
+def test_a_sample_with_two_images_needs_the_extension_of_one(tmp_path: Path) -> None:
+    left, right = SAMPLES["00"], SAMPLES["01"]
+    members = [("0.left.PNG", left), ("0.right.jpg", right), ("0.cls", b"1")]
+    with pytest.raises(DataMistake) as caught:
+        images(tmp_path, tar_bytes(members))
+    (problem,) = caught.value.problems
+    assert problem.path == "data.fields.image"
+    assert problem.found == ".left.png, .right.jpg"
+    assert images(tmp_path, tar_bytes(members), image="left.png") == {"0": left}
+    assert images(tmp_path, tar_bytes(members), image="right.jpg") == {"0": right}
+    with pytest.raises(DataMistake, match=r"has no \.jpg"):
+        images(tmp_path, tar_bytes(members), image="jpg")
+
+
 @pytest.mark.parametrize("more", [0, 1, 300])
 def test_a_shard_that_is_cut_off_is_refused_wherever_it_was_cut(tmp_path: Path, more: int) -> None:
     """Up to its end, which is a block of zeros."""
