@@ -25,7 +25,7 @@ from trainwright.core.hashing import hash_value
 from trainwright.data.cache import PIXELS, RECORDS, Tables
 from trainwright.data.mapped import open_arrow
 from trainwright.data.pictures.decoding import Fault, Header, Rule, decode
-from trainwright.data.pictures.records import PictureSource, Record
+from trainwright.data.pictures.records import PictureSource, Record, writable
 from trainwright.data.sources import FileVersion
 from trainwright.data.table import Bytes
 
@@ -74,7 +74,7 @@ def keep_images(
             left, or if a path, link or device is an attempt. StorageFailed: the disk.
     """
     content = _Content()
-    for record in source.records():
+    for record in _writable(source):
         content.add(record)
     if not content.rows:
         raise DataMistake(_nothing(source, "no image is there"))
@@ -105,7 +105,7 @@ class _Content:
             own = hashlib.sha256(record.data).hexdigest()
             self.size += len(record.data)
         for text in (record.name, record.label, record.group, own, said):
-            data = text.encode("utf-8", "surrogateescape")
+            data = text.encode()
             self._hash.update(len(data).to_bytes(8, "little") + data)
         self.rows += 1
         return own
@@ -191,7 +191,7 @@ def _build(
     workers = min(8, os.cpu_count() or 1)
     with (folder / PIXELS).open("wb") as stream, ThreadPoolExecutor(workers) as pool:
         building = _Building(rule, corrupt, stream)
-        for chunk in _chunks(source.records(), building):
+        for chunk in _chunks(_writable(source), building):
             position = content.rows
             hashed = [(record, content.add(record)) for record in chunk]
             building.take(hashed, pool.map(partial(_decoded, rule), chunk), position)
@@ -209,6 +209,17 @@ def _build(
         "dropped": building.dropped,
         "dropped_names": building.names,
     }
+
+
+def _writable(source: PictureSource) -> Iterator[Record]:
+    """The records with texts that can be written as UTF-8: a file's name need not be."""
+    for record in source.records():
+        name, label, group = (writable(text) for text in record[:3])
+        place = replace(record.place, file=writable(record.place.file))
+        data = record.data
+        if isinstance(data, Fault):
+            data = replace(data, found=writable(data.found))
+        yield Record(name, label, group, data, place)
 
 
 def _decoded(rule: Rule, record: Record) -> tuple[Bytes, Header] | Fault:

@@ -84,6 +84,11 @@ def read_inside(path: Path, root: Path) -> bytes | Fault:
     return _read_regular(real)
 
 
+def writable(text: str) -> str:
+    """A text as UTF-8 can hold it: a byte of a name that is none of it becomes `\\udcff`."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def too_large(size: int) -> Fault:
     """A record that is refused by its size alone."""
     return Fault(

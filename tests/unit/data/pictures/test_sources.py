@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import struct
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from made_pictures import (
     frame,
     picture,
     samples,
+    tar_bytes,
     write_folder,
     write_parquet_bytes,
     write_shards,
@@ -116,6 +118,30 @@ def test_a_damaged_byte_of_a_parquet_file_is_a_mistake_or_another_image(tmp_path
         except DataMistake:
             refused += 1
     assert refused > 5
+
+
+def test_a_name_that_is_not_utf_8_is_kept_and_told(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "data", 9)
+    strange = os.fsdecode(b"caf\xe9.png")
+    (folder / "cat" / "0001.png").rename(folder / "cat" / strange)
+    (folder / "dog").rename(folder / os.fsdecode(b"ch\xeen"))
+    raw = read(tmp_path, "data")
+    assert "cat/caf\\udce9.png" in raw.records["train"]["name"].to_list()
+    assert raw.names == ("bird", "cat", "ch\\udceen")
+    (folder / "cat" / strange).write_bytes(b"")
+    with pytest.raises(DataMistake, match=r"data/cat/caf\\udce9\.png: the file is empty"):
+        read(tmp_path, "data")
+    dropped = read(tmp_path, "data", decoding={"corrupt": "drop"})
+    assert dropped.left_out["train"].names == ("cat/caf\\udce9.png",)
+
+
+def test_a_lone_surrogate_in_the_json_of_a_sample_is_kept(tmp_path: Path) -> None:
+    members = []
+    for row, (name, label, data) in enumerate(samples(6)):
+        told = json.dumps({"label": label if row else "\ud800"}).encode()
+        members += [(f"{name}.png", data), (f"{name}.json", told)]
+    (tmp_path / "a.tar").write_bytes(tar_bytes(members))
+    assert read(tmp_path, "a.tar").names[0] == "\\ud800"
 
 
 def test_classes_name_numbers_and_order_labels(tmp_path: Path) -> None:
