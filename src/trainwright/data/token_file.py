@@ -1,4 +1,4 @@
-"""A text as tokens in one flat file, which is mapped into memory and never read whole:
+"""A text as tokens in one flat file, which is mapped into memory and never held there whole:
 
 8 bytes  magic "TWTOKENS"      4 bytes  length of the header, little-endian
 the header, JSON               the vocabulary, and the number of documents where there are several
@@ -64,8 +64,9 @@ def head_of(vocabulary: TextVocabulary, documents: Integers) -> bytes:
 
 
 def read_token_file(file: Path, written: str = "") -> EncodedText:
-    """Map the tokens of a file that `write_token_file` wrote; nothing but the header and the starts
-    of documents is read.
+    """Map the tokens of a file that `write_token_file` wrote. Each of them is looked at once, a few
+    at a time, and held against the vocabulary; only the header and the starts of documents are kept
+    in memory.
 
     Raises:
         DataMistake: the file is not whole, or a token is outside of the vocabulary.
