@@ -95,15 +95,14 @@ def image_files(folder: Path) -> Iterator[Path]:
                 yield Path(here) / name
 
 
-def part_folders(folder: Path) -> dict[str, Path]:
-    """The folders of the parts inside a folder, by part; empty if there is none for training."""
+def part_folders(folder: Path) -> dict[str, tuple[Path, ...]]:
+    """The folders of each part inside a folder, all that are called as one may be; empty if there
+    is none for training."""
     found = {
-        part: folder / name
+        part: tuple(folder / name for name in names if (folder / name).is_dir())
         for part, names in PART_NAMES.items()
-        for name in names
-        if (folder / name).is_dir()
     }
-    return found if "train" in found else {}
+    return {part: there for part, there in found.items() if there} if found["train"] else {}
 
 
 def _is_class(child: Path) -> bool:

@@ -59,9 +59,11 @@ def open_parts(section: ImageData, folder: Path, tables: Tables) -> dict[PartNam
     )
     problems: list[Problem] = []
     for part, written, path in named:
-        if part in inside and (part == "train" or not written):
-            at = inside[part]
-            written = f"{section.path.rstrip('/')}/{at.name}"
+        found = inside.get(part, ()) if part == "train" or not written else ()
+        if len(found) > 1:
+            problems.append(_several(part, [at.name for at in found], path, section.path))
+        if found:
+            written = f"{section.path.rstrip('/')}/{found[0].name}"
         if not written:
             continue
         try:
@@ -71,6 +73,20 @@ def open_parts(section: ImageData, folder: Path, tables: Tables) -> dict[PartNam
     if problems:
         raise DataMistake(problems)
     return parts
+
+
+def _several(part: PartName, names: list[str], path: str, folder: str) -> Problem:
+    first = f"{folder.rstrip('/')}/{names[0]}"
+    return Problem(
+        f"several folders could be the {part} part",
+        path=path,
+        found=" and ".join(names),
+        expected="one",
+        fix="put their images into one, or rename the others"
+        if part == "train"
+        else f"name the one that is meant, for example {path.partition('.')[2]}: {first}",
+        place=Place(folder),
+    )
 
 
 def open_source(

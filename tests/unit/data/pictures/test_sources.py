@@ -169,6 +169,18 @@ def test_parts_stand_in_folders_of_their_own(tmp_path: Path) -> None:
     assert prepared.split.duplicate_rows == 9 + 12
 
 
+def test_two_folders_for_one_part_are_refused_unless_one_is_named(tmp_path: Path) -> None:
+    for part, count in (("train", 30), ("val", 9), ("valid", 12)):
+        write_folder(tmp_path / "data" / part, count)
+    with pytest.raises(DataMistake, match="several folders could be the validation part") as caught:
+        read(tmp_path, "data")
+    assert "val_path: data/val" in str(caught.value)
+    assert read(tmp_path, "data", val_path="data/valid").facts.part_rows["validation"] == 12
+    write_folder(tmp_path / "data" / "training", 6)
+    with pytest.raises(DataMistake, match="several folders could be the train part"):
+        read(tmp_path, "data")
+
+
 def test_without_parts_the_contract_divides_within_each_class(tmp_path: Path) -> None:
     write_folder(tmp_path / "data", 120)
     chosen = section("data", validation=0.1, test=0.2)
