@@ -175,7 +175,7 @@ def _first_value(feature: bytes) -> bytes | None:
                 case 2:
                     # Packed, or a single 32-bit number.
                     packed = value if isinstance(value, bytes) else struct.pack("<I", value)
-                    return f"{struct.unpack_from('<f', packed)[0]:g}".encode() if packed else None
+                    return _number(struct.unpack_from("<f", packed)[0]) if packed else None
                 case 3:
                     if isinstance(value, bytes):
                         if not value:
@@ -183,6 +183,11 @@ def _first_value(feature: bytes) -> bytes | None:
                         value, _ = _varint(value, 0)
                     return str(value - 2**64 if value >= 2**63 else value).encode()
     return None
+
+
+def _number(value: float) -> bytes:
+    """A 32-bit number in the fewest digits that no other one has; whole ones without a point."""
+    return np.format_float_positional(np.float32(value), trim="-").encode()
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, bytes | int]]:

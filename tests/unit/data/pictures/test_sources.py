@@ -326,6 +326,20 @@ def test_an_example_is_read_as_it_was_written() -> None:
     assert read_back == {"a": b"\x00\xff", "b": b"7", "c": b"-3", "d": b"2.5", "e": b""}
 
 
+def test_a_number_of_an_example_keeps_all_of_its_digits() -> None:
+    """As labels and groups they would else be one."""
+    written = {"a": 16_777_215.0, "b": 1_234_567.0, "c": 0.1, "d": 3.0, "e": -0.5, "f": 1.0000001}
+    read_back = {name: text.decode() for name, text in read_example(example(written)).items()}
+    assert read_back == {
+        "a": "16777215",
+        "b": "1234567",
+        "c": "0.1",
+        "d": "3",
+        "e": "-0.5",
+        "f": "1.0000001",
+    }
+
+
 @pytest.mark.parametrize("place", [3, 9, 40, -2])
 def test_a_flipped_bit_of_a_tfrecord_is_found(tmp_path: Path, place: int) -> None:
     file = write_tfrecord(tmp_path / "a.tfrecord", 3)
