@@ -73,7 +73,7 @@ def test_a_killed_worker_changes_nothing_on_a_gpu() -> None:
     with closing(with_workers(2)) as feed:
         other = Feed(store(), 64, seed=3)
         same(feed, other, 20)
-        os.kill(feed._loader.pids[1], signal.SIGKILL)
+        os.kill(feed._loader._workers[1].pid, signal.SIGKILL)
         same(feed, other, 100)
 
 

@@ -87,11 +87,6 @@ class Workers:
         self._deaths = 0
         weakref.finalize(self, _end_all, self._workers, os.getpid())
 
-    @property
-    def pids(self) -> tuple[int, ...]:
-        """The processes, if they are started."""
-        return tuple(worker.pid for worker in self._workers)
-
     def ask(self, epoch: int, rows: Positions) -> None:
         """Deal a block to the next worker."""
         if not self._workers:

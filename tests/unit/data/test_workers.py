@@ -89,10 +89,15 @@ def test_a_seek_leaves_what_was_under_way() -> None:
     whole = steps(feed_of(0), 30)
     with closing(feed_of(2)) as feed:
         steps(feed, 5)
-        pids = feed._loader.pids
+        pids = pids_of(feed._loader)
         feed.seek(8)
         assert steps(feed, 10) == whole[1:11]
         assert all(map(is_gone, pids))
+
+
+def pids_of(workers: Workers) -> tuple[int, ...]:
+    """The processes, if they are started."""
+    return tuple(worker.pid for worker in workers._workers)
 
 
 def test_what_was_given_is_not_written_over() -> None:
@@ -123,7 +128,7 @@ def test_a_killed_worker_is_named_and_its_rows_are_made_again(
     told = Told()
     with closing(feed_of(2, tell=told)) as feed:
         begun = steps(feed, 3)
-        os.kill(feed._loader.pids[victim], number)
+        os.kill(pids_of(feed._loader)[victim], number)
         began = time.monotonic()
         assert begun + steps(feed, 37) == steps(feed_of(0), 40)
         assert time.monotonic() - began < 5
@@ -139,7 +144,7 @@ def test_a_stopped_worker_is_killed_and_started_again() -> None:
     told = Told()
     with closing(feed_of(2, loading=Loading(hang_seconds=0.3), tell=told)) as feed:
         begun = steps(feed, 3)
-        os.kill(feed._loader.pids[0], signal.SIGSTOP)
+        os.kill(pids_of(feed._loader)[0], signal.SIGSTOP)
         assert begun + steps(feed, 27) == steps(feed_of(0), 30)
     assert any("did not answer for 0.3 s" in message for _, message in told)
 
@@ -152,13 +157,13 @@ def test_one_death_too_many_ends_the_run_with_a_reason() -> None:
         def kill_again_and_again() -> None:
             for _ in range(60):
                 feed.next_step()
-                pids[:] = feed._loader.pids
+                pids[:] = pids_of(feed._loader)
                 os.kill(pids[0], signal.SIGKILL)
 
         with pytest.raises(PeerLost, match=r"signal 9 \(SIGKILL\).*restarts is 2") as caught:
             kill_again_and_again()
         assert caught.value.exit_code == 16
-        assert feed._loader.pids == ()
+        assert pids_of(feed._loader) == ()
         assert all(map(is_gone, pids))
         # The run can go on in the same process, too.
         feed.seek(0)
@@ -202,7 +207,7 @@ def test_an_error_of_a_worker_alone_is_told_and_passed_over() -> None:
 def test_closing_leaves_no_process_and_can_begin_again() -> None:
     feed = feed_of(2)
     first = steps(feed, 4)
-    pids = feed._loader.pids
+    pids = pids_of(feed._loader)
     feed.close()
     assert all(map(is_gone, pids))
     assert first + steps(feed, 4) == steps(feed_of(0), 8)
@@ -229,7 +234,7 @@ def test_workers_die_with_their_parent_whatever_they_do(how: signal.Signals) -> 
         busy, idle = Workers(Endless(), 2), Workers(images(), 1)
         for workers in (busy, idle):
             workers.ask(0, np.arange(4))
-        os.write(writing, " ".join(map(str, busy.pids + idle.pids)).encode())
+        os.write(writing, " ".join(map(str, pids_of(busy) + pids_of(idle))).encode())
         time.sleep(60)
         os._exit(0)
     pids = [int(pid) for pid in os.read(reading, 100).split()]

@@ -29,7 +29,7 @@ from trainwright.data.pictures.records import PictureSource, Record, writable
 from trainwright.data.sources import FileVersion
 from trainwright.data.table import Bytes
 
-_SCHEME = 1
+_SCHEME = 2
 _MOST_PROBLEMS = 20
 _MOST_NAMED = 100
 _CHUNK_ROWS = 64
@@ -38,11 +38,9 @@ _SCHEMA = {
     "name": pl.String,
     "label": pl.String,
     "group": pl.String,
-    "position": pl.Int64,
     "height": pl.Int32,
     "width": pl.Int32,
     "format": pl.String,
-    "content": pl.String,
 }
 
 
@@ -50,9 +48,8 @@ _SCHEMA = {
 @dataclass(frozen=True, slots=True)
 class Kept:
     """The images of a source: uint8 [N, C, H, W], mapped, and a row for each in `records` (name,
-    label, group, position in the source, height and width as found, format, and a hash of the
-    file). `dropped` counts images that could not be read, `dropped_names` has the first of them;
-    `rule` has the size that they are of."""
+    label, group, height and width as found, and format). `dropped` counts images that could not be
+    read, `dropped_names` has the first of them; `rule` has the size that they are of."""
 
     pixels: Bytes
     records: pl.DataFrame
@@ -96,8 +93,8 @@ class _Content:
         self.rows = 0
         self.size = 0
 
-    def add(self, record: Record) -> str:
-        """Take a record in; the hash of its file, empty where there is none."""
+    def add(self, record: Record) -> None:
+        """Take a record in."""
         own, said = "", ""
         if isinstance(record.data, Fault):
             said = record.data.message
@@ -108,7 +105,6 @@ class _Content:
             data = text.encode()
             self._hash.update(len(data).to_bytes(8, "little") + data)
         self.rows += 1
-        return own
 
     def digest(self) -> str:
         """SHA-256 of all that was taken in."""
@@ -129,12 +125,10 @@ class _Building:
         self._drops = corrupt == "drop"
         self._stream = stream
 
-    def take(
-        self, chunk: list[_Hashed], made: Iterable[tuple[Bytes, Header] | Fault], position: int
-    ) -> None:
-        """Write the images of a chunk, whose first stands at `position` of the source."""
+    def take(self, chunk: list[Record], made: Iterable[tuple[Bytes, Header] | Fault]) -> None:
+        """Write the images of a chunk."""
         rows: list[tuple[object, ...]] = []
-        for number, ((record, own), one) in enumerate(zip(chunk, made, strict=True)):
+        for record, one in zip(chunk, made, strict=True):
             fault = one if isinstance(one, Fault) else self._other_size(one[0])
             if fault is not None or isinstance(one, Fault):
                 assert fault is not None
@@ -144,7 +138,7 @@ class _Building:
             self._stream.write(pixels.tobytes())
             found = (header.height, header.width, header.format)
             told = (record.name, record.label, record.group)
-            rows.append((*told, position + number, *found, own))
+            rows.append((*told, *found))
         self.rows += len(rows)
         if rows:
             self.frames.append(pl.DataFrame(rows, schema=_SCHEMA, orient="row"))
@@ -181,9 +175,6 @@ class _Building:
         )
 
 
-_Hashed = tuple[Record, str]
-
-
 def _build(
     source: PictureSource, rule: Rule, corrupt: Literal["fail", "drop"], digest: str, folder: Path
 ) -> Json:
@@ -192,9 +183,9 @@ def _build(
     with (folder / PIXELS).open("wb") as stream, ThreadPoolExecutor(workers) as pool:
         building = _Building(rule, corrupt, stream)
         for chunk in _chunks(_writable(source), building):
-            position = content.rows
-            hashed = [(record, content.add(record)) for record in chunk]
-            building.take(hashed, pool.map(partial(_decoded, rule), chunk), position)
+            for record in chunk:
+                content.add(record)
+            building.take(chunk, pool.map(partial(_decoded, rule), chunk))
             if len(building.problems) >= _MOST_PROBLEMS:
                 break
     if building.problems:
