@@ -29,8 +29,9 @@ import torch
 from batches import adult, ways
 from batches.ways import Case
 from page import write_section
+from real import FOLDER
 
-DATA = Path(__file__).resolve().parents[1] / "shared" / "data" / "fashion-mnist"
+DATA = FOLDER / "fashion-mnist"
 CASES = ("rows", "tokens", "images", "adult", "resume", "stream")
 MOST_FOR_ADULT, MOST_FOR_RESUME, MOST_MEGABYTES = 1.5, 1.2, 50
 

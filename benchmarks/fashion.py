@@ -5,7 +5,7 @@ validations and checkpoints included, the time of the whole process from the sta
 interpreter to the written report, and the accuracy on the 10,000 test images, which are opened
 once, at the end.
 
-python benchmarks/fashion.py --data FOLDER [--threads 2] [--seeds 0 1 2]
+python benchmarks/fashion.py [--data FOLDER] [--threads 2] [--seeds 0 1 2]
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from real import FOLDER
 from shakespeare import run_timed
 from trainwright.report.reaching import time_validations
 from trainwright.tracking.log import read_events
 
 ROOT = Path(__file__).resolve().parents[1]
 CONTRACT = ROOT / "examples" / "fashion" / "contract.yaml"
-DATA = ROOT / "shared" / "data" / "fashion-mnist"
+DATA = FOLDER / "fashion-mnist"
 GOAL = 0.93
 
 

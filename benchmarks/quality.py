@@ -1,12 +1,12 @@
 """How many planted faults `data check` finds, and how much of what it finds was planted.
 
-Each fault is put into a real data set (`../shared/data`, as read) and looked for by the check of
-its kind. A row that the check names in the untouched rows too is a fault that the set came with,
-and counts neither way. Of label errors, which are planted in at most 10,000 rows of a set, every
-row counts, because real ones cannot be told apart: precision is too low by what the set came with.
-They are looked for by cleanlab as its documentation shows it beside ours: out-of-sample
-probabilities of scikit-learn's logistic regression (of a table of its gradient boosting too) by
-`cross_val_predict`, then `find_label_issues`.
+Each fault is put into a real data set, as its file holds it, and looked for by the check of its
+kind. A row that the check names in the untouched rows too is a fault that the set came with, and
+counts neither way. Of label errors, which are planted in at most 10,000 rows of a set, every row
+counts, because real ones cannot be told apart: precision is too low by what the set came with. They
+are looked for by cleanlab as its documentation shows it beside ours: out-of-sample probabilities of
+scikit-learn's logistic regression (of a table of its gradient boosting too) by `cross_val_predict`,
+then `find_label_issues`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ import polars as pl
 
 import page
 from qualities.faults import FAULTS, Fault
-from qualities.sets import FOLDER, TARGETS, read_set
+from qualities.sets import TARGETS, read_set
+from real import FOLDER
 from trainwright.data.quality import forms
 from trainwright.data.quality.collect import find_kind
 from trainwright.data.quality.examined import Examined, examine

@@ -7,7 +7,7 @@ Both train on the first nine tenths of the text. The loss is that of the last te
 64 characters side by side, computed for both afterwards. nanoGPT's own estimate, of which that is
 the expectation, is printed too: it comes from 20 random batches and moves by about 0.02.
 
-python benchmarks/shakespeare.py --data input.txt [--nanogpt CHECKOUT] [--threads 2] [--rounds 1]
+python benchmarks/shakespeare.py [--data input.txt] [--nanogpt CHECKOUT] [--threads 2] [--rounds 1]
 """
 
 from __future__ import annotations
@@ -35,11 +35,12 @@ import numpy as np
 import torch
 
 import nanogpt
+from real import FOLDER
 
 ROOT = Path(__file__).resolve().parents[1]
 CONTRACT = ROOT / "examples" / "shakespeare" / "contract.yaml"
 RECIPE = Path(nanogpt.__file__)
-DATA = ROOT / "shared" / "data" / "tinyshakespeare" / "input.txt"
+DATA = FOLDER / "tinyshakespeare" / "input.txt"
 GOAL_RATIO, GOAL_LOSS = 0.5, 1.88
 _VERDICT_MISSED = 3
 _ARGUMENTS = (

@@ -1,4 +1,4 @@
-"""Where the real data sets lie, for the tests that need them."""
+"""The real data sets, for the tests that need them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-FOLDER = Path(__file__).resolve().parents[2] / "shared" / "data"
+from real import FOLDER
 
 
 def real_data(name: str) -> Path:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import polars as pl
 
-FOLDER = Path(__file__).resolve().parents[3] / "shared" / "data"
+from real import FOLDER
 
 TARGETS = {
     "adult": "income",

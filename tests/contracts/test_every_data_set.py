@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from command import command, inside
-from real_data import FOLDER, real_data
+from real import FOLDER
+from real_data import real_data
 from trainwright.contract.reading import read_contract
 from trainwright.data.kinds import read_data
 
