@@ -1,13 +1,12 @@
 """Adult from its files to encoded parts: ours, and as people write it with polars and scikit-learn.
 
-Both read the two files, divide 15% of the training rows off within each class, fit on the rest
-(median with an indicator, quantiles to a normal distribution, codes of categories with the rare
-ones together) and encode all three parts.
+Both read the two files, of which nothing is kept from an earlier round, divide 15% of the training
+rows off within each class, fit on the rest (median with an indicator, quantiles to a normal
+distribution, codes of categories with the rare ones together) and encode all three parts.
 """
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,18 +16,15 @@ from trainwright.contract.reading import read_contract
 from trainwright.data.kinds import prepare, read_data
 from trainwright.planner.device import read_device
 from trainwright.planner.plan import plan
-from trainwright.run.ready import Request, make_ready
-from trainwright.run.stages import Stages, StreamScreen
 
 CONTRACT = Path(__file__).resolve().parents[2] / "examples" / "income" / "contract.yaml"
-NETWORK = ("model.kind=tabular_resnet",)
+NETWORK = ("model.kind=tabular_resnet", "data.reading.cache=off")
 MISSING = ["", "?", "NA"]
 
 
 def by_us() -> Callable[[], object]:
     """Reading and preparing of a run, its `auto`s decided beforehand."""
     document = read_contract(CONTRACT, NETWORK)
-    make_ready(Request(CONTRACT, NETWORK), Stages(), StreamScreen(io.StringIO()))
     raw = read_data(document.contract.data, document.source.folder)
     section = plan(document, raw.facts, read_device(False)).contract.data
 
