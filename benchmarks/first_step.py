@@ -1,9 +1,9 @@
 """The time from the start of the process to the first optimizer step.
 
 A run is started by the command, as a person starts it, and ends behind its first step: contract and
-data read and prepared, the run's folder, record and first checkpoint written. Beside it stands a
-process that only imports torch. Both take turns; what is measured is the processor time of the
-process.
+data read, looked at and prepared, the run's folder, record and first checkpoint written; nothing is
+kept from an earlier run. Beside it stands a process that only imports torch. Both take turns; what
+is measured is the processor time of the process.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def write_projects(folder: Path) -> dict[str, Path]:
     return contracts
 
 
-def seconds(folder: Path, *words: str) -> float:
+def seconds(folder: Path, cache: Path, *words: str) -> float:
     """What a process prints last on stdout."""
     done = subprocess.run(
         [sys.executable, "-c", *words],
@@ -86,23 +86,24 @@ def seconds(folder: Path, *words: str) -> float:
         capture_output=True,
         text=True,
         check=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "OMP_NUM_THREADS": "1", "TRAINWRIGHT_CACHE": str(cache)},
     )
     return float(done.stdout.splitlines()[-1])
 
 
 def measure(rounds: int) -> Mapping[str, Sequence[float]]:
-    """Seconds of each case in each round; the first round, which fills caches, is left out."""
+    """Seconds of each case in each round, each with a cache of its own; the first round, which
+    reads the packages from the disk, is left out."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         contracts = write_projects(folder)
         found: dict[str, list[float]] = {"import torch": [], **{case: [] for case in contracts}}
         for number in range(rounds + 1):
             for case, times in found.items():
-                words = (IMPORT,)
+                words, run = (IMPORT,), f"{case}-{number}"
                 if case in contracts:
-                    words = (FIRST_STEP, "train", str(contracts[case]), "--run", f"{case}-{number}")
-                spent = seconds(folder, *words)
+                    words = (FIRST_STEP, "train", str(contracts[case]), "--run", run)
+                spent = seconds(folder, folder / "caches" / run, *words)
                 if number:
                     times.append(spent)
         return found

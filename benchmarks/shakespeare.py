@@ -70,10 +70,14 @@ class Finished:
 def run_timed(command: Sequence[str], folder: Path, threads: int) -> tuple[Took, str]:
     """Run a process to its end; what it took and what it wrote to stdout.
 
+    What it keeps of the data it keeps in `folder`, so a new folder finds nothing of an earlier run.
     The verdict of ours may be that the contract is not met, which is no failure here.
     """
-    keep = {name: os.environ[name] for name in ("PATH", "HOME", "PYTHONPATH") if name in os.environ}
-    environment = {**keep, "OMP_NUM_THREADS": str(threads)}
+    environment = {
+        **{name: os.environ[name] for name in ("PATH", "HOME", "PYTHONPATH") if name in os.environ},
+        "OMP_NUM_THREADS": str(threads),
+        "TRAINWRIGHT_CACHE": str(folder / "cache"),
+    }
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     started = time.perf_counter()
     done = subprocess.run(
