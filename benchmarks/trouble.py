@@ -22,6 +22,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import torch
 from torch import nn
 
+from page import write_section
 from trainwright.contract.section import settled
 from trainwright.data.feed import Feed
 from trainwright.data.store import Batch
