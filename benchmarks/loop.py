@@ -30,7 +30,7 @@ from loops.budget import Costs, budget
 from loops.budget import table as budget_table
 from loops.measure import OWN, PEERS, Contender, Row, measure, ratios
 from loops.workloads import DEVICE, WORKLOADS, Precision, Setting
-from page import write_section
+from page import show_seconds, write_section
 
 Measured = Mapping[str, Sequence[Row]]
 """The rows of each workload."""
@@ -53,26 +53,26 @@ def _cell(rows: Sequence[Row], place: int) -> str:
     if row.problem:
         return row.problem
     if place == 0:
-        return f"{_show(min(row.seconds))}, {_show(statistics.median(row.seconds))}"
+        least, median = min(row.seconds), statistics.median(row.seconds)
+        return f"{show_seconds(least)}, {show_seconds(median)}"
     least, median = ratios(rows, row)
     return f"{least:.3f}, {median:.3f}"
-
-
-def _show(seconds: float) -> str:
-    return f"{seconds * 1e6:,.0f} µs" if seconds < 1e-2 else f"{seconds * 1e3:,.0f} ms"
 
 
 def section(tables: Mapping[Setting, Measured], rounds: int) -> str:
     """The text of the page."""
     about = " ".join((__doc__ or "").splitlines()[2:]).strip()
-    workloads = ", ".join(f"`{name}`: {WORKLOADS[name].what}" for name in WORKLOADS)
+    shown = next(iter(tables.values()))
+    workloads = ", ".join(f"`{name}`: {WORKLOADS[name].what}" for name in shown)
+    made = {name: WORKLOADS[name].rounds(rounds) for name in shown}
+    fewer = "".join(f", of `{name}` {count}" for name, count in made.items() if count != rounds)
     parts = [
         about,
         "The first row is the time of a step (minimum, median); the others are over it: ratio of "
         "the minima, median of the rounds' ratios. `plain again` is the same loop once more: what "
         "differs no more than it does is noise. A plain loop without clipping computes no gradient "
         "norm; ours always does, because it is a signal.",
-        f"One thread, {rounds} rounds, of `gpt_10m` half as many; {workloads}.",
+        f"One thread, {rounds} rounds{fewer}; {workloads}.",
     ]
     for setting, measured in tables.items():
         parts += [f"### {_title(setting)}", table(measured)]

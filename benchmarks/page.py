@@ -1,13 +1,16 @@
 """The page of benchmarks: each script writes its own section of docs/benchmarks.md.
 
 A section stands between two comments that name it; writing it again replaces it and leaves the rest
-of the page as it was. A script calls `write_section("loop", "The loop", text, ["torch"])`.
+of the page as it was. A script calls `write_section("loop", "The loop", text, ["torch"])`. What the
+tables of several scripts show alike stands here too.
 """
 
 from __future__ import annotations
 
 import platform
 import re
+import shlex
+import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -26,13 +29,15 @@ def write_section(
     gpus: Sequence[str] = (),
     page: Path = PAGE,
 ) -> None:
-    """Write the section `name` of the page: its title, its text, and what it was measured with.
+    """Write the section `name` of the page: its title, the command that made it, its text, and what
+    it was measured with.
 
     A section that the page has not yet comes last. `packages` are the distributions whose versions
     matter, `gpus` the names of the devices used beside the CPU. The caller writes only after a
     whole measurement.
     """
-    whole = f"## {title}\n\n{text.strip()}\n\n{measured_with(packages, gpus)}"
+    measured = measured_with(packages, gpus)
+    whole = f"## {title}\n\n`{command(sys.argv)}`\n\n{text.strip()}\n\n{measured}"
     page.write_text(with_section(page.read_text(encoding="utf-8"), name, whole), encoding="utf-8")
 
 
@@ -50,6 +55,22 @@ def with_section(page: str, name: str, section: str) -> str:
     if counts != (1, 1) or not found:
         raise ValueError(f"the page has no one section between {first} and {last}")
     return f"{before}{block}{after}"
+
+
+def command(argv: Sequence[str]) -> str:
+    """The words that make a section again; places on this machine are left open."""
+    words = ["PATH" if Path(word).is_absolute() else word for word in argv[1:]]
+    return shlex.join(["python", f"benchmarks/{Path(argv[0]).name}", *words])
+
+
+def goal(text: str, met: bool) -> str:
+    """A goal as tables show it; one that is missed says so."""
+    return text if met else f"{text}, missed"
+
+
+def show_seconds(seconds: float) -> str:
+    """Microseconds below ten milliseconds, else milliseconds."""
+    return f"{seconds * 1e6:,.0f} µs" if seconds < 1e-2 else f"{seconds * 1e3:,.0f} ms"
 
 
 def measured_with(packages: Sequence[str], gpus: Sequence[str] = ()) -> str:

@@ -41,6 +41,15 @@ def test_the_json_has_a_ratio_of_each_loop(capsys: pytest.CaptureFixture[str]) -
     assert all(ratio > 0 for ratio in ratios)
 
 
+def test_the_section_tells_of_what_it_shows() -> None:
+    row = measure.Row("plain", (1.0, 2.0))
+    small = loop.section({FP32: {"tiny_mlp": [row]}}, 4)
+    assert "One thread, 4 rounds; `tiny_mlp`: " in small
+    assert "gpt" not in small.partition("One thread")[2]
+    large = loop.section({FP32: {"tiny_mlp": [row], "gpt_10m": [row]}}, 4)
+    assert "One thread, 4 rounds, of `gpt_10m` 2; `tiny_mlp`: " in large
+
+
 def test_all_hand_made_loops_make_the_same_updates() -> None:
     found = measure.check("gpt_1m", FP32, HAND_MADE)
     assert found == {one.name: "" for one in HAND_MADE}
