@@ -20,6 +20,7 @@ from pathlib import Path
 import lightgbm
 import numpy as np
 
+from page import goal
 from trainwright.core.flag import StopFlag
 from trainwright.model.boosting import BoostingJob, Rows, boosting_parameters, matrix_of
 from trainwright.run.context import RunContext
@@ -86,7 +87,8 @@ def main() -> None:
         return
     for name, values in seconds.items():
         print(f"{name:8} median {statistics.median(values):.3f} s, least {min(values):.3f} s")
-    print(f"ratio    median {np.median(ratios):.3f}, goal {GOAL}")
+    median = float(np.median(ratios))
+    print(f"ratio    median {median:.3f}, goal {goal(f'at most {GOAL}', median <= GOAL)}")
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from page import write_section
+from page import goal, write_section
 from trainwright.contract.document import Contract
 from trainwright.contract.model import Gpt, Network, ResNet
 from trainwright.contract.optimizer import AdamW
@@ -251,10 +251,12 @@ def table(measured: Sequence[Measured]) -> str:
     for one in measured:
         ratios = [p / o for p, o in zip(one.plain, one.ours, strict=True)]
         chosen = ", ".join(str(c.value) for c in one.choices)
+        times = statistics.median(ratios)
+        wanted = goal(f"at least {one.work.goal}", times >= one.work.goal)
         lines.append(
             f"| {one.work.name} | {_show(one.plain)} | {_show(one.ours)} | "
-            f"{min(one.plain) / min(one.ours):.2f}, {statistics.median(ratios):.2f} | "
-            f"{one.work.goal} | {one.losses[0]:.3f}, {one.losses[1]:.3f} | {chosen} |"
+            f"{min(one.plain) / min(one.ours):.2f}, {times:.2f} | "
+            f"{wanted} | {one.losses[0]:.3f}, {one.losses[1]:.3f} | {chosen} |"
         )
     return "\n".join(lines)
 

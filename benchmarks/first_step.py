@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from page import write_section
+from page import goal, write_section
 
 GOAL_SECONDS = 0.5
 
@@ -119,7 +119,8 @@ def table(found: Mapping[str, Sequence[float]]) -> str:
             lines.append(f"| torch is imported | {shown} | | |")
         else:
             beyond = min(times) - min(torch)
-            lines.append(f"| first step, {case} | {shown} | {beyond:.2f} s | {GOAL_SECONDS} s |")
+            wanted = goal(f"at most {GOAL_SECONDS} s", beyond <= GOAL_SECONDS)
+            lines.append(f"| first step, {case} | {shown} | {beyond:.2f} s | {wanted} |")
     return "\n".join(lines)
 
 

@@ -22,7 +22,8 @@ def test_a_run_that_did_not_reach_it_says_so() -> None:
     text = fashion.show([reached, missed])
     assert "| 0 | 200 s |" in text
     assert "| 1 | not reached |" in text
-    assert "Mean test accuracy 0.9310" in text
+    assert "Mean test accuracy 0.9310 (goal: at least 0.93)." in text
+    assert "(goal: at least 0.93, missed)." in fashion.show([{**missed, "test": 0.929}])
 
 
 @pytest.mark.slow

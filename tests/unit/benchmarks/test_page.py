@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -52,15 +53,35 @@ def test_a_page_whose_comments_do_not_match_is_not_written_over(broken: str) -> 
         page.with_section(HEAD + broken, "loop", "text")
 
 
-def test_a_written_section_says_when_and_with_what_it_was_measured(tmp_path: Path) -> None:
+def test_a_written_section_says_how_when_and_with_what_it_was_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     target = tmp_path / "benchmarks.md"
     target.write_text(HEAD, encoding="utf-8")
+    argv = ["/somewhere/benchmarks/loop.py", "--data", "/of/mine", "--rounds", "4"]
+    monkeypatch.setattr(sys, "argv", argv)
     page.write_section("loop", "The loop", "A table.", ["numpy", "not-installed"], ["H9"], target)
     text = target.read_text(encoding="utf-8")
-    assert "## The loop\n\nA table.\n\nMeasured on " in text
+    made = "`python benchmarks/loop.py --data PATH --rounds 4`"
+    assert f"## The loop\n\n{made}\n\nA table.\n\nMeasured on " in text
     found = re.search(r"^Measured on \d{4}-\d\d-\d\d: .+, \d+ cores, H9; (.*)\.$", text, re.M)
     assert found is not None
     assert re.fullmatch(r"Python 3[\d.]+, numpy 2[\d.]+, not-installed missing", found[1])
+
+
+def test_each_section_of_the_page_names_the_script_that_writes_it() -> None:
+    text = page.PAGE.read_text(encoding="utf-8")
+    found = re.findall(r"^<!-- (?!end of )\w+ -->\n\n## .+\n\n(.*)$", text, re.M)
+    assert len(found) == len(re.findall(r"^## ", text, re.M))
+    for line in found:
+        script = re.match(r"`python benchmarks/(\w+)\.py( .*)? --write( .*)?`$", line)
+        assert script is not None, line
+        assert '"--write"' in (page.PAGE.parents[1] / "benchmarks" / f"{script[1]}.py").read_text()
+
+
+def test_a_missed_goal_says_so() -> None:
+    assert page.goal("at most 2", True) == "at most 2"
+    assert page.goal("at most 2", False) == "at most 2, missed"
 
 
 def test_the_page_of_this_project_can_be_written() -> None:
