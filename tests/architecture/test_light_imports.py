@@ -62,6 +62,7 @@ NEEDS_TORCH = frozenset(
         "trainwright.run.memory",
         "trainwright.run.kernels",
         "trainwright.run.network",
+        "trainwright.run.rehearsed",
         "trainwright.run.same_bits",
         "trainwright.run.trial",
         "trainwright.run.worker_trial",

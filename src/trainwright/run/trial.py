@@ -8,14 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Literal, final
+from typing import final
 
 import torch
 from torch import nn
 
-from trainwright.checkpoint.random_state import RandomState
-from trainwright.contract.model import Boosting, Linear, Pretrained
-from trainwright.contract.ramps import Ramps
 from trainwright.contract.resume import Determinism
 from trainwright.contract.section import settled
 from trainwright.data.prepared import Prepared
@@ -24,13 +21,11 @@ from trainwright.engine.compiling import CompiledObjective, compiling
 from trainwright.engine.kernels import MatrixProducts, deterministic, matrix_products
 from trainwright.engine.precision import build_precision
 from trainwright.engine.trial import Trials, Tried, Way, product_error
-from trainwright.model.build import build_network, lay_out
-from trainwright.objective.build import build_loss
+from trainwright.model.build import lay_out
 from trainwright.objective.losses import Objective
 from trainwright.planner.compute_trials import CompiledTiming, Failed, Setting, Timing
 from trainwright.planner.plan import Plan
-from trainwright.run.feeding import build_feed, build_objective, class_rows, with_workers
-from trainwright.run.shapes import shape_of
+from trainwright.run.rehearsed import build_rehearsed
 
 
 @final
@@ -52,35 +47,29 @@ class ModelTrial:
 
     def time(self, settings: Sequence[Setting]) -> Mapping[Setting, Timing | Failed]:
         """Each setting, in turns."""
-        tried = self._trials.compare([self._way(setting) for setting in settings])
+        tried = self._trials.compare([self._way(setting, self._level) for setting in settings])
         return {setting: _timing(one) for setting, one in zip(settings, tried, strict=True)}
 
     def without_determinism(self, setting: Setting) -> tuple[Timing | Failed, Timing | Failed]:
         """The setting as deterministic as the plan says, and not at all."""
-        ways = [self._way(setting), self._way(setting, level="off")]
+        ways = [self._way(setting, self._level), self._way(setting, "off")]
         one, other = self._trials.compare(ways)
         return _timing(one), _timing(other)
 
     def compile(self, setting: Setting) -> CompiledTiming | Failed:
         """The setting in compiled kernels."""
         with compiling("on"), deterministic(self._level, compiled=True):
-            way = self._way(setting, CompiledObjective(self._objective))
+            way = self._way(setting, self._level, CompiledObjective(self._objective))
             first, tried = self._trials.first_and_next(way)
         if tried.failure:
             return Failed(tried.failure)
         return CompiledTiming(tried.seconds.passed, first)
 
-    def _way(
-        self,
-        setting: Setting,
-        objective: Objective | None = None,
-        level: Determinism | Literal["the plan's"] = "the plan's",
-    ) -> Way:
-        kernels = partial(_kernels, setting, self._level if level == "the plan's" else level)
+    def _way(self, setting: Setting, level: Determinism, objective: Objective | None = None) -> Way:
         return Way(
             objective or self._objective,
             build_precision(setting.precision, self._model, self._device),
-            kernels,
+            partial(_kernels, setting, level),
             partial(lay_out, self._model, setting.memory_format),
         )
 
@@ -88,22 +77,11 @@ class ModelTrial:
 def build_trial(plan: Plan, prepared: Prepared) -> ModelTrial:
     """The trial of a plan: its network with the first weights, and the first micro-batch of its
     training. Random numbers are left as they are found."""
-    contract = plan.contract
-    section = contract.model
-    assert not isinstance(section, Boosting | Linear | Pretrained), "only networks have steps"
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    numbers = RandomState().snapshot()
-    torch.manual_seed(contract.seed)
-    model = build_network(section, shape_of(prepared)).to(device)
-    RandomState().restore(numbers)
-    # The steps of a ramp are small at first; the batches of most of the run are whole.
-    whole = contract.training.model_copy(update={"ramps": Ramps()})
-    alone = with_workers(contract.model_copy(update={"training": whole}), 0)
-    feed = build_feed(alone, prepared, device)
-    loss = build_loss(contract.training.loss, class_rows(prepared), device)
-    objective = build_objective(contract, loss)
-    level: Determinism = settled(contract.resume.determinism)
-    return ModelTrial(model, objective, feed.next_step().micro_batches[0], level)
+    rehearsed = build_rehearsed(plan, prepared, device)
+    (batch, *_) = rehearsed.feed(0).next_step().micro_batches
+    level: Determinism = settled(plan.contract.resume.determinism)
+    return ModelTrial(rehearsed.model, rehearsed.objective, batch, level)
 
 
 @contextmanager

@@ -10,19 +10,16 @@ from typing import final
 
 import torch
 
-from trainwright.contract.model import Boosting, Linear, Pretrained
 from trainwright.contract.section import settled
 from trainwright.data.feed import Feed
 from trainwright.data.prepared import Prepared
 from trainwright.data.store import Batch
 from trainwright.engine.backward import backward_from
 from trainwright.engine.precision import build_precision
-from trainwright.model.build import build_network, lay_out
-from trainwright.objective.build import build_loss
+from trainwright.model.build import lay_out
 from trainwright.planner.plan import Plan
 from trainwright.planner.worker_choices import Making
-from trainwright.run.feeding import build_feed, build_objective, class_rows, with_workers
-from trainwright.run.shapes import shape_of
+from trainwright.run.rehearsed import build_rehearsed
 
 _TURNS, _TURN_SECONDS, _PASSES = 2, 1.0, 5
 
@@ -33,24 +30,18 @@ class Rehearsal:
     with and without workers."""
 
     def __init__(self, plan: Plan, prepared: Prepared) -> None:
-        contract, training = plan.contract, plan.contract.training
-        section = contract.model
-        assert not isinstance(section, Boosting | Linear | Pretrained), "only networks have steps"
-        self._contract = contract
-        self._prepared = prepared
-        self._device = torch.device("cpu")
-        self._model = build_network(section, shape_of(prepared))
-        lay_out(self._model, settled(training.compute.memory_format))
-        loss = build_loss(training.loss, class_rows(prepared), self._device)
-        self._objective = build_objective(contract, loss)
-        self._precision = build_precision(
-            settled(training.mixed_precision), self._model, self._device
-        )
+        training = plan.contract.training
+        self._run = build_rehearsed(plan, prepared, torch.device("cpu"))
+        model = self._run.model
+        lay_out(model, settled(training.compute.memory_format))
+        precision = settled(training.mixed_precision)
+        self._precision = build_precision(precision, model, self._run.device)
 
     def making(self) -> Making:
         """The least times of a few."""
-        feed = self._feed(0)
-        rows = settled(self._contract.training.batch_size)
+        feed = self._run.feed(0)
+        training = self._run.contract.training
+        rows = settled(training.batch_size)
         made, passed = [], []
         for _ in range(_PASSES):
             started = time.perf_counter()
@@ -59,8 +50,7 @@ class Rehearsal:
             self._pass(batch)
             made.append(middle - started)
             passed.append(time.perf_counter() - middle)
-        epochs = settled(self._contract.training.num_epochs)
-        run = min(made) / len(batch[0]) * feed.rows * epochs
+        run = min(made) / len(batch[0]) * feed.rows * settled(training.num_epochs)
         return Making(min(made), min(passed), run)
 
     def rows_per_second(self, counts: Sequence[int]) -> Mapping[int, float]:
@@ -68,7 +58,7 @@ class Rehearsal:
         rates = dict.fromkeys(counts, 0.0)
         for _ in range(_TURNS):
             for count in counts:
-                with closing(self._feed(count)) as feed:
+                with closing(self._run.feed(count)) as feed:
                     rates[count] = max(rates[count], self._rate(feed))
         return rates
 
@@ -85,10 +75,8 @@ class Rehearsal:
         return rows / seconds
 
     def _pass(self, batch: Batch) -> None:
-        self._model.zero_grad(set_to_none=True)
+        model = self._run.model
+        model.zero_grad(set_to_none=True)
         with self._precision.forward():
-            loss_sum, count = self._objective(self._model, batch)
+            loss_sum, count = self._run.objective(model, batch)
         backward_from(loss_sum, torch.full_like(loss_sum, 1 / count))
-
-    def _feed(self, workers: int) -> Feed:
-        return build_feed(with_workers(self._contract, workers), self._prepared, self._device)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -14,6 +16,8 @@ from command import command, inside
 from made_data import make_images
 from trainwright.planner import worker_choices
 from trainwright.run import worker_trial
+from trainwright.run.ready import Request, make_ready
+from trainwright.run.stages import Stages, StreamScreen
 
 pytestmark = pytest.mark.torch
 
@@ -64,3 +68,14 @@ def test_what_is_measured_is_chosen_and_kept(
     assert set(rates) == {"0", "1", "2"}
     assert choice["value"] == int(max(rates, key=rates.get))
     assert "times as fast" in choice["reason"]
+
+
+def test_workers_are_measured_with_the_batches_of_most_of_the_run(project: Path) -> None:
+    words = ("training.ramps.batch={start: 4}", "data.augment={flip: true}")
+    ready = make_ready(Request(Path("work.yaml"), words), Stages(), StreamScreen(io.StringIO()))
+    rehearsal = worker_trial.Rehearsal(ready.plan, ready.prepared)
+    rows: list[int] = []
+    with mock.patch.object(rehearsal, "_pass", lambda batch: rows.append(len(batch[0]))):
+        rehearsal.rows_per_second((0,))
+    # The last of an epoch has 8.
+    assert set(rows) == {16, 8}
