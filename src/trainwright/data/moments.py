@@ -53,7 +53,7 @@ def stretches(ranks: Integers, count: int) -> Integers:
     cuts = [0]
     for number in range(1, count):
         low = cuts[-1] + 1
-        high = max(low + 1, len(ends) - (count - number))
+        high = max(low, len(ends) - (count - number))
         candidates = ends[low - 1 : high]
         wanted = len(ranks) * number / count
         if not len(candidates):

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from trainwright.contract.data import (
@@ -140,6 +140,7 @@ def test_the_origin_rolls_and_the_gap_is_kept() -> None:
 
 
 @settings(max_examples=60)
+@example(times=[0, 1] + [2] * 8 + [3] * 8, count=4)
 @given(times=st.lists(st.integers(0, 40), min_size=1, max_size=150), count=st.integers(2, 7))
 def test_stretches_are_cut_between_moments(times: list[int], count: int) -> None:
     ranks = pl.Series(times).rank("dense").cast(pl.Int64).to_numpy()
