@@ -15,7 +15,9 @@ import numpy as np
 from trainwright.data.order import Positions, Words
 from trainwright.data.table import Floats
 
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+"""What SplitMix64 counts by: 2 ** 64 over the golden ratio."""
+
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND = np.uint64(0x94D049BB133111EB)
 
@@ -37,11 +39,12 @@ def integers(below: int, seed: int, purpose: str, epoch: int, rows: Positions) -
 def _bits(seed: int, purpose: str, epoch: int, rows: Positions) -> Words:
     text = f"noise/{seed}/{purpose}/{epoch}"
     keys = np.frombuffer(hashlib.blake2b(text.encode(), digest_size=16).digest(), "<u8")
-    values = rows.astype(np.uint64) * _GOLDEN + keys[0]
-    return _mix(_mix(values) ^ keys[1])
+    values = rows.astype(np.uint64) * GOLDEN + keys[0]
+    return mix(mix(values) ^ keys[1])
 
 
-def _mix(values: Words) -> Words:
+def mix(values: Words) -> Words:
+    """Each value with its bits well mixed, and no two alike: the finalizer of SplitMix64."""
     mixed = (values ^ (values >> np.uint64(30))) * _FIRST
     mixed = (mixed ^ (mixed >> np.uint64(27))) * _SECOND
     return mixed ^ (mixed >> np.uint64(31))

@@ -5,16 +5,13 @@ from __future__ import annotations
 import hashlib
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from trainwright.data.noise import GOLDEN, mix
+from trainwright.data.order import Words
 from trainwright.data.values import to_labels
 
-Words = npt.NDArray[np.uint64]
-
 _MISSING = np.uint64(0x6D697373696E6721)
-_STEP = np.uint64(0x9E3779B97F4A7C15)
-_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
 def hash_rows(frame: pl.DataFrame) -> Words:
@@ -60,10 +57,8 @@ def _cells(series: pl.Series) -> Words:
 
 
 def _mix(words: Words) -> Words:
-    mixed = words + _STEP
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * _FIRST
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * _SECOND
-    return mixed ^ (mixed >> np.uint64(31))
+    """One step of SplitMix64 from the state `words`."""
+    return mix(words + GOLDEN)
 
 
 def _word(text: str) -> np.uint64:

@@ -17,7 +17,8 @@ from trainwright.core.files import Json, read_json, write_atomic, write_json
 from trainwright.data.columns import name_tokens
 from trainwright.data.profile import Profile, profile_column
 from trainwright.data.reading import RawTable
-from trainwright.data.row_hash import Words, hash_rows
+from trainwright.data.order import Words
+from trainwright.data.row_hash import hash_rows
 from trainwright.data.split_file import PART_COLUMN
 
 PROFILE, ROWS = "profile.json", "rows.parquet"
