@@ -80,11 +80,6 @@ class GroupDraws:
         sizes = np.bincount(sources).astype(np.float64)
         return cls(sources, sizes ** (1 / temperature), seed)
 
-    @property
-    def quotas(self) -> Positions:
-        """Samples of an epoch that each group has."""
-        return self._quotas
-
     def at(self, epoch: int, start: int, stop: int) -> Positions:
         """Rows of samples of an epoch."""
         slots = self._slots.at(epoch, start, stop)
