@@ -144,9 +144,8 @@ class Feed:
         self.samples = self._planned = samples
         self._ready = []
         self._next = 0
-        if self._ahead:
-            self._ahead.clear()
-            self._loader.forget()
+        self._ahead.clear()
+        self._loader.forget()
 
     def close(self) -> None:
         """End what works ahead; the next step begins it again."""
