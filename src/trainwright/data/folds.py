@@ -35,6 +35,7 @@ from trainwright.data.splits import (
     divide,
     group_codes,
     key_of,
+    unit_of,
 )
 from trainwright.data.table import Integers
 from trainwright.data.values import to_labels
@@ -128,7 +129,7 @@ def cut_folds(frame: pl.DataFrame, section: TableData, seed: int) -> Folds:
     if not filled.all():
         raise DataMistake(
             Problem(
-                f"there are too few {_unit(section.split)} for {count} folds",
+                f"there are too few {unit_of(section.split)} for {count} folds",
                 path="data.split.folds",
                 found=f"{int((filled > 0).sum())} folds with rows",
                 expected="rows in every fold",
@@ -217,8 +218,3 @@ def _written(series: pl.Series, count: int) -> Integers:
             )
         )
     return names.rank("dense").cast(pl.Int64).to_numpy() - 1
-
-
-def _unit(split: Split) -> str:
-    units = {"group": "groups", "stratified_group": "groups", "time": "different times"}
-    return units.get(split.kind, "rows")

@@ -31,7 +31,6 @@ from trainwright.data.wording import quoted
 
 TRAIN, VALIDATION, TEST, LEFT_OUT = range(4)
 PARTS: tuple[PartName, ...] = ("train", "validation", "test")
-_FEWEST_OF_A_CLASS = 3
 
 
 @final
@@ -143,7 +142,7 @@ def _stratified(labels: pl.Series, shares: Shares, seed: int) -> Integers:
     rare: list[str] = []
     for code in np.unique(codes):
         rows = np.flatnonzero(codes == code)
-        if len(rows) < min(_FEWEST_OF_A_CLASS, len(shares.needed)):
+        if len(rows) < len(shares.needed):
             rare.append(f"{labels[int(rows[0])]} ({len(rows)})")
             continue
         order = np.argsort(keys[rows], kind="stable")
@@ -315,8 +314,7 @@ def _check_filled(parts: Integers, split: Split, shares: Shares) -> None:
     empty = [PARTS[part] for part in shares.needed if counts[part] == 0]
     if not empty:
         return
-    units = {"group": "groups", "stratified_group": "groups", "time": "different times"}
-    unit = units.get(split.kind, "rows")
+    unit = unit_of(split)
     raise DataMistake(
         Problem(
             f"there are too few {unit} to split: the {' and '.join(empty)} part would be empty",
@@ -326,3 +324,9 @@ def _check_filled(parts: Integers, split: Split, shares: Shares) -> None:
             fix="add data, give larger shares, or name val_path and test_path",
         )
     )
+
+
+def unit_of(split: Split) -> str:
+    """What a split moves from part to part as a whole, in the plural."""
+    units = {"group": "groups", "stratified_group": "groups", "time": "different times"}
+    return units.get(split.kind, "rows")
