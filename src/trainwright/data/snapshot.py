@@ -15,9 +15,9 @@ from trainwright.contract.data import FileSplit, RandomSplit, TableData, split_c
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json, read_json, write_atomic, write_json
 from trainwright.data.columns import name_tokens
+from trainwright.data.order import Words
 from trainwright.data.profile import Profile, profile_column
 from trainwright.data.reading import RawTable
-from trainwright.data.order import Words
 from trainwright.data.row_hash import hash_rows
 from trainwright.data.split_file import PART_COLUMN
 
