@@ -40,6 +40,7 @@ from trainwright.data.splits import (
     Shares,
     divide,
     group_codes,
+    keep_apart_from_files,
 )
 from trainwright.data.table import Integers, Part, PartName
 from trainwright.data.target import Classes, Numbers, Target, fit_target
@@ -65,6 +66,8 @@ def prepare_table(
         return _prepare_whole(table, seed)
     shares = Shares.of(section.split, raw.facts.given)
     codes = divide(table.typed["train"], section.target, section.split, shares, seed)
+    if isinstance(section.split, TimeSplit) and raw.facts.given:
+        codes = keep_apart_from_files(codes, table.typed, section.split, shares)
     rows = {part: np.flatnonzero(codes == code) for code, part in enumerate(PARTS)}
     return table.prepared(rows, int((codes == LEFT_OUT).sum()))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import assert_never, final
 
@@ -253,6 +254,48 @@ def leave_gaps(parts: Integers, times: Floats, split: TimeSplit) -> Integers:
     return kept
 
 
+def keep_apart_from_files(
+    parts: Integers, frames: Mapping[PartName, pl.DataFrame], split: TimeSplit, shares: Shares
+) -> Integers:
+    """The parts of the rows of `train` with gap and window kept towards parts that have files of
+    their own, whose rows all stay.
+
+    Raises:
+        DataMistake: a part would be empty, or rows of one file are too near to another's.
+    """
+    own = len(parts)
+    names: list[PartName] = ["train", *(part for part in frames if part != "train")]
+    together = pl.concat([frames[name].select(split.column) for name in names])
+    of_files = [np.full(frames[name].height, PARTS.index(name)) for name in names[1:]]
+    codes = np.concatenate([parts, *of_files])
+    times = distances(together, split.column)
+    kept = codes.copy()
+    for later in (PARTS.index(name) for name in names[1:]):
+        ahead = times[codes == later].min() - times
+        # Rows of the future are no near ones: they are refused, not left out.
+        kept[(codes < later) & (ahead >= 0) & (ahead < split.gap)] = LEFT_OUT
+    _check_files(kept[own:], split)
+    trained = times[kept == TRAIN]
+    if split.window != "all" and len(trained):
+        kept[(kept == TRAIN) & (trained.max() - times > split.window)] = LEFT_OUT
+    _check_filled(kept[:own], split, shares)
+    return kept[:own]
+
+
+def _check_files(kept: Integers, split: TimeSplit) -> None:
+    near = int((kept == LEFT_OUT).sum())
+    if near:
+        raise DataMistake(
+            Problem(
+                f"{near} rows of the validation file are too near to the test rows",
+                path="data.split.gap",
+                found=f"a distance below {split.gap:g}",
+                expected="no row for which the target was not known yet",
+                fix="take these rows out of the validation file, or lower gap",
+            )
+        )
+
+
 def _nearest_cut(boundaries: Integers, wanted: int, low: int, high: int) -> int:
     """Index in `boundaries[low:high]` of the cut nearest to `wanted` rows."""
     return low + int(np.argmin(np.abs(boundaries[low:high] - wanted)))
@@ -321,7 +364,8 @@ def _check_filled(parts: Integers, split: Split, shares: Shares) -> None:
             path="data.split",
             found=f"{len(parts)} rows, split by {split.kind}",
             expected=f"at least one of the {unit} for each part",
-            fix="add data, give larger shares, or name val_path and test_path",
+            fix="add data, give larger shares, or name val_path and test_path"
+            + (", or lower gap or window" if isinstance(split, TimeSplit) else ""),
         )
     )
 

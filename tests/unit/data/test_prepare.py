@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -104,6 +105,43 @@ def test_a_given_test_file_is_the_test_part(tmp_path: Path) -> None:
     assert prepared.test.rows.tolist() == list(range(30))
     assert len(prepared.train) + len(prepared.validation) == 90
     assert prepared.split.kind == "time"
+
+
+@pytest.mark.parametrize("validated", [False, True])
+def test_gap_and_window_are_kept_towards_given_files(tmp_path: Path, validated: bool) -> None:
+    write(tmp_path / "a.csv")
+    write(tmp_path / "b.csv", rows=30, first=90)
+    write(tmp_path / "c.csv", rows=30, first=140)
+    split = TimeSplit(kind="time", column="t", gap=5.0, window=20.0)
+    files = {"val_path": "b.csv", "test_path": "c.csv"} if validated else {"test_path": "b.csv"}
+    prepared = made(tmp_path, section(split, train_path="a.csv", **files))
+    times = [part.frame["t"] for part in (prepared.train, prepared.validation, prepared.test)]
+    for earlier, later in pairwise(times):
+        assert later.min() - earlier.max() >= 5
+    assert times[0].max() - times[0].min() <= 20
+    if validated:
+        assert [len(one) for one in times] == [42, 30, 30]
+        assert prepared.split.left_out == 90 - 42
+
+
+def test_a_validation_file_that_is_too_near_to_the_test_file_is_refused(tmp_path: Path) -> None:
+    for name, first in (("a.csv", 0), ("b.csv", 110), ("c.csv", 140)):
+        write(tmp_path / name, rows=30, first=first)
+    split = TimeSplit(kind="time", column="t", gap=3.0)
+    files = {"train_path": "a.csv", "val_path": "b.csv", "test_path": "c.csv"}
+    with pytest.raises(DataMistake) as caught:
+        made(tmp_path, section(split, **files))
+    (problem,) = caught.value.problems
+    assert (problem.path, problem.message[:6]) == ("data.split.gap", "4 rows")
+
+
+def test_a_gap_that_leaves_nothing_is_refused(tmp_path: Path) -> None:
+    write(tmp_path / "a.csv")
+    write(tmp_path / "b.csv", rows=30, first=90)
+    write(tmp_path / "c.csv", rows=30, first=3000)
+    split = TimeSplit(kind="time", column="t", gap=1000.0)
+    with pytest.raises(DataMistake, match="train part would be empty"):
+        made(tmp_path, section(split, train_path="a.csv", val_path="b.csv", test_path="c.csv"))
 
 
 def test_the_version_follows_content_split_and_features_and_not_names(tmp_path: Path) -> None:
