@@ -17,7 +17,7 @@ from trainwright.contract.training import EarlyStopping, Training
 from trainwright.core.files import Json
 from trainwright.data.reading import DataFacts
 from trainwright.planner.checkpoint_choices import checkpoint_choices
-from trainwright.planner.choosing import Choice, Choosing
+from trainwright.planner.choosing import Choice, Choosing, Chosen
 from trainwright.planner.device import DeviceFacts
 from trainwright.planner.estimate import steps_per_epoch, train_rows_of
 from trainwright.planner.optimizer_choices import learning_rates
@@ -136,7 +136,7 @@ def _table(contract: Contract, data: TableData, facts: DataFacts, choosing: Choo
     return data.model_copy(update={"features": features, "split": split})
 
 
-def _features(model: Model) -> dict[str, tuple[Json, str]]:
+def _features(model: Model) -> Chosen:
     match model:
         case Boosting():
             reason = "trees split on any scale, and on missing itself"
@@ -148,7 +148,7 @@ def _features(model: Model) -> dict[str, tuple[Json, str]]:
     return {"numeric": numeric, "impute": ("median", "the model cannot read a missing number")}
 
 
-def _texts(model: Model) -> dict[str, tuple[Json, str]]:
+def _texts(model: Model) -> Chosen:
     match model:
         case Boosting() | Linear():
             reason = "the model chooses among terms itself"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from trainwright.contract.resume import Resume
-from trainwright.core.files import Json
+from trainwright.planner.choosing import Chosen
 from trainwright.planner.device import DeviceFacts
 
 _AWS_SECONDS, _USUAL_SECONDS = 120.0, 30.0
 
 
-def resume_choices(section: Resume, device: DeviceFacts) -> dict[str, tuple[Json, str]]:
+def resume_choices(section: Resume, device: DeviceFacts) -> Chosen:
     """Field -> (value, reason) for `resume`."""
     grace = (_USUAL_SECONDS, "what most clouds and schedulers grant")
     if section.notice == "aws":

@@ -11,7 +11,7 @@ from trainwright.contract.images import ImageData
 from trainwright.contract.model import Boosting, Linear, Pretrained
 from trainwright.core.files import Json
 from trainwright.core.units import show_seconds
-from trainwright.planner.choosing import Choice
+from trainwright.planner.choosing import Choice, Chosen
 from trainwright.planner.device import DeviceFacts
 
 WORKERS = "data.num_workers"
@@ -21,10 +21,8 @@ MARGIN = 1.05
 
 _LEAST_SHARE, _LEAST_SECONDS = 0.05, 30.0
 
-Rules = dict[str, tuple[Json, str]]
 
-
-def workers_by_rule(contract: Contract, device: DeviceFacts) -> Rules:
+def workers_by_rule(contract: Contract, device: DeviceFacts) -> Chosen:
     """The choice that needs no measurement; empty where one is needed."""
     reason = ""
     if isinstance(contract.model, Boosting | Linear | Pretrained):
