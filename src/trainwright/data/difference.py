@@ -9,8 +9,8 @@ import numpy as np
 
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json
+from trainwright.data.order import Words
 from trainwright.data.profile import Profile, distance, pictures
-from trainwright.data.row_hash import Words
 from trainwright.data.snapshot import Snapshot
 
 MOVED = 0.1

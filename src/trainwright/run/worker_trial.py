@@ -34,8 +34,9 @@ class Rehearsal:
         self._run = build_rehearsed(plan, prepared, torch.device("cpu"))
         model = self._run.model
         lay_out(model, settled(training.compute.memory_format))
-        precision = settled(training.mixed_precision)
-        self._precision = build_precision(precision, model, self._run.device)
+        self._precision = build_precision(
+            settled(training.mixed_precision), model, self._run.device
+        )
 
     def making(self) -> Making:
         """The least times of a few."""
