@@ -43,7 +43,8 @@ class FrameRows:
         """The rows as they are; a column that is an index of pandas is none.
 
         Raises:
-            DataMistake: no frame of this name was given, or it is no table.
+            DataMistake: no frame of this name was given, it is no table, or a column holds objects
+                of Python.
         """
         name = self.written.removeprefix(FRAME)
         if name not in self.frames:
@@ -58,6 +59,16 @@ class FrameRows:
                 )
             )
         frame = _as_frame(self.frames[name], self.path)
+        if objects := frame.select(pl.col(pl.Object)).columns:
+            raise DataMistake(
+                Problem(
+                    "columns hold objects of Python, which are no values",
+                    path=self.path,
+                    found=quoted(objects),
+                    expected="numbers, text, dates, or lists and structs of them",
+                    fix="drop these columns, or turn what is in them into text",
+                )
+            )
         size = int(frame.estimated_size())
         return (SourcePart(self.written, hash_frame(frame), size, frame, NO_LINES),)
 
