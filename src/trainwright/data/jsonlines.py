@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from array import array
 from collections import Counter
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from trainwright.data.wording import quoted, some
 _SHOWN = 5
 _BLOCK_RECORDS = 50_000
 _MOST_LINE_LETTERS = 64 * 2**20
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 class _RepeatedKey(ValueError):
@@ -42,16 +44,16 @@ def read_json_lines(file: Path, written: str, reading: Reading, target: Path) ->
     blocks: list[Path] = []
     for number, line in _lines(file, written):
         try:
-            rows.append(_flat(load_line(line)))
+            rows.append(_flat(_load(line)))
             lines.append(number)
         except ValueError as error:
             bad.leave_out(number)
-            if len(problems) < max(_SHOWN, reading.bad_records + 1):
-                problems.append(line_problem(error, line, Place(written, number)))
+            if len(problems) < _SHOWN:
+                problems.append(_problem(error, line, Place(written, number)))
         if len(rows) == _BLOCK_RECORDS:
             blocks.append(_write(rows, target.with_name(f"records-{len(blocks)}.arrow")))
             rows = []
-    bad.check(problems[:_SHOWN])
+    bad.check(problems)
     frames = [pl.scan_ipc(block) for block in blocks]
     if rows or not frames:
         frames.append(_frame(rows).lazy())
@@ -59,22 +61,27 @@ def read_json_lines(file: Path, written: str, reading: Reading, target: Path) ->
     return Parsed(np.array(lines, dtype=np.int64), tuple(bad.lines))
 
 
-def load_line(line: str) -> Json:
+def _load(line: str) -> Json:
     """A line as JSON; numbers stay text.
 
     Raises:
-        ValueError: it is not JSON, names a key twice or is nested without end.
+        ValueError: it is not JSON, names a key twice, is nested without end or holds what is no
+            letter.
     """
     try:
-        return json.loads(
+        value = json.loads(
             line, parse_float=str, parse_int=str, parse_constant=str, object_pairs_hook=_unique
         )
+        if _SURROGATE.search(line):
+            json.dumps(value, ensure_ascii=False).encode()
     except RecursionError:
         raise ValueError("the line is nested too deeply") from None
+    except UnicodeEncodeError:
+        raise ValueError("half of a letter: \\ud800 to \\udfff stand in pairs") from None
+    return value
 
 
-def line_problem(error: ValueError, line: str, place: Place) -> Problem:
-    """What is wrong with a line that `load_line` refused."""
+def _problem(error: ValueError, line: str, place: Place) -> Problem:
     not_json = isinstance(error, json.JSONDecodeError)
     return Problem(
         f"the line is not JSON: {error}" if not_json else str(error),
@@ -120,6 +127,8 @@ def _write(rows: list[dict[str, str | None]], block: Path) -> Path:
 
 
 def _unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    """The object; blanks around a key never count."""
+    pairs = [(name.strip(), item) for name, item in pairs]
     counts = Counter(name for name, _ in pairs)
     twice = [name for name, count in counts.items() if count > 1]
     if twice:
@@ -130,10 +139,12 @@ def _unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
 def _flat(value: Json) -> dict[str, str | None]:
     if not isinstance(value, dict):
         raise ValueError("the line is not an object {...}")  # noqa: TRY004 (reported as a Problem)
+    if not value:
+        raise ValueError("the object is empty")
     nested = [name for name, item in value.items() if isinstance(item, (dict, list))]
     if nested:
         raise ValueError(f"values are nested in {some(nested)}")
-    return {name.strip(): _as_text(item) for name, item in value.items()}
+    return {name: _as_text(item) for name, item in value.items()}
 
 
 def _as_text(item: str | bool | None) -> str | None:
