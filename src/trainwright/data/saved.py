@@ -7,7 +7,7 @@ and `dataset_dict.json`, which names them (huggingface.co/docs/datasets, "Proces
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import final
 
@@ -16,6 +16,7 @@ import polars as pl
 from trainwright.contract.sources import Reading
 from trainwright.core.errors import DataMistake, Mistake, Place, Problem
 from trainwright.core.files import Json, read_json
+from trainwright.core.hashing import hash_value
 from trainwright.core.paths import check_name
 from trainwright.data.cache import Tables
 from trainwright.data.folders import Parts
@@ -67,7 +68,7 @@ class SavedDataset:
             LocalFile(place / name, f"{self.written}/{name}", self.path, self.reading, self.tables)
             for name in names
         )
-        labels = _label_names(self._read(_INFO).get("features") or {})
+        labels = _label_names(self._read(_INFO).get("features"))
         return tuple(_with_labels(part, labels) for part in Parts(sources, self.path).parts())
 
     def _names(self, state: Json) -> list[str]:
@@ -114,10 +115,13 @@ class SavedDataset:
 
 def _label_names(features: Json) -> dict[str, list[str]]:
     """The names of the classes of each column that is a `ClassLabel`."""
+    columns = features if isinstance(features, dict) else {}
     return {
         name: [str(label) for label in feature["names"]]
-        for name, feature in features.items()
-        if isinstance(feature, dict) and feature.get("_type") == "ClassLabel"
+        for name, feature in columns.items()
+        if isinstance(feature, dict)
+        and feature.get("_type") == "ClassLabel"
+        and isinstance(feature.get("names"), list)
     }
 
 
@@ -128,5 +132,8 @@ def _with_labels(part: SourcePart, labels: dict[str, list[str]]) -> SourcePart:
         for name, names in labels.items()
         if name in part.frame.columns and part.frame.schema[name].is_integer()
     ]
-    frame = part.frame.with_columns(columns) if columns else part.frame
-    return SourcePart(part.written, part.sha256, part.size_bytes, frame, part.lines)
+    if not columns:
+        return part
+    # The numbers lie in the file, but what they mean does not.
+    sha256 = hash_value([part.sha256, labels])
+    return replace(part, sha256=sha256, frame=part.frame.with_columns(columns))

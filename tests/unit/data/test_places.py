@@ -293,6 +293,23 @@ def test_labels_of_a_saved_dataset_have_names(tmp_path: Path) -> None:
     assert [file.rows for file in source.files] == [2, 1]
 
 
+def test_other_names_of_labels_are_other_data(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"a": [1, 2], "label": [0, 1]})
+    hashes = set()
+    for names in (["ham", "spam"], ["spam", "ham"], ["ham", "spam", "eggs"]):
+        features = {"label": {"names": names, "_type": "ClassLabel"}}
+        saved_dataset(tmp_path / "set", frame, features=features)
+        hashes.add(read_source("set", tmp_path).version.sha256)
+    assert len(hashes) == 3
+
+
+@pytest.mark.parametrize("features", [[], {"label": {"_type": "ClassLabel"}}, {"label": 3}])
+def test_notes_of_a_saved_dataset_that_name_no_labels(features: object, tmp_path: Path) -> None:
+    frame = pl.DataFrame({"a": [1, 2], "label": [0, 1]})
+    saved_dataset(tmp_path / "set", frame, features=features)
+    assert read_source("set", tmp_path).frame.equals(frame)
+
+
 def test_a_dataset_of_several_splits_is_named_split_by_split(tmp_path: Path) -> None:
     saved_dataset(tmp_path / "set" / "train", SHOP)
     (tmp_path / "set" / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
