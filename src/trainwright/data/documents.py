@@ -132,7 +132,8 @@ def _checked(file: Path, written: str, section: TokenData) -> FileVersion:
     check_content(file, "text", written, section.reading.encoding)
     size = file.stat().st_size
     check_size(size, written, section.reading)
-    return FileVersion(written, hash_file(file), size, 0)
+    sha256 = hash_file(file)
+    return FileVersion(written, sha256, size, 0, file_sha256=sha256)
 
 
 def _without_end(text: str, written: str) -> str:

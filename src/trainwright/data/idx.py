@@ -69,7 +69,9 @@ def read_idx(file: Path, written: str, dimensions: int, path: str = "data.path")
             "the file goes on after its last value", expected=f"{wanted:,} values and no more"
         )
     values = np.frombuffer(data, dtype=np.uint8).reshape(sizes)
-    return IdxFile(values, FileVersion(written, hash_bytes(packed), len(packed), sizes[0]))
+    sha256 = hash_bytes(packed)
+    version = FileVersion(written, sha256, len(packed), sizes[0], file_sha256=sha256)
+    return IdxFile(values, version)
 
 
 def _sizes(stream: _Unpacked, dimensions: int) -> tuple[int, ...]:

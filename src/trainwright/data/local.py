@@ -63,7 +63,17 @@ class LocalFile:
             return parsed
 
         rows = self.tables.table(key, self.written, build)
-        return (SourcePart(self.written, sha256, size_bytes, rows.frame, rows.lines, rows.skipped),)
+        return (
+            SourcePart(
+                self.written,
+                sha256,
+                size_bytes,
+                rows.frame,
+                rows.lines,
+                rows.skipped,
+                file_sha256=sha256,
+            ),
+        )
 
 
 def check_unchanged(file: Path, written: str, sha256: str) -> None:

@@ -16,7 +16,8 @@ class SourcePart:
     """Rows that came in one piece: a file, the answer to a query, a frame.
 
     `written` is what people call it and holds no secret; `sha256` is of the content, so that equal
-    hashes are equal rows; `lines` int64 [N] and `skipped` are as in `Parsed`.
+    hashes are equal rows; `lines` int64 [N] and `skipped` are as in `Parsed`; `file_sha256` is as
+    in `FileVersion`.
     """
 
     written: str
@@ -25,6 +26,7 @@ class SourcePart:
     frame: pl.DataFrame
     lines: Integers
     skipped: tuple[int, ...] = ()
+    file_sha256: str = ""
 
 
 class Source(Protocol):

@@ -35,13 +35,16 @@ from trainwright.data.wording import some
 @dataclass(frozen=True, slots=True)
 class FileVersion:
     """One input as it was read. `path` is as written in the contract; `skipped` are the lines of
-    records that could not be read and were left out."""
+    records that could not be read and were left out. `sha256` is of the content; `file_sha256` is
+    of the bytes of the file at `path`, so that the file can be held against it later, and empty
+    where no single file is the input."""
 
     path: str
     sha256: str
     size_bytes: int
     rows: int
     skipped: tuple[int, ...] = ()
+    file_sha256: str = ""
 
     def to_json(self) -> Json:
         """The fields by name."""
@@ -182,4 +185,11 @@ def collected(written: str, source: Source) -> SourceFile:
 
 
 def _version(part: SourcePart) -> FileVersion:
-    return FileVersion(part.written, part.sha256, part.size_bytes, part.frame.height, part.skipped)
+    return FileVersion(
+        part.written,
+        part.sha256,
+        part.size_bytes,
+        part.frame.height,
+        part.skipped,
+        part.file_sha256,
+    )

@@ -60,9 +60,9 @@ def read_tokens(section: TokenData, folder: Path) -> RawTokens:
     if is_token_file(file):
         encoded = read_token_file(file, section.path)
         length = len(encoded.tokens)
-        files: tuple[FileVersion, ...] = (
-            FileVersion(section.path, hash_file(file), file.stat().st_size, length),
-        )
+        sha256, size = hash_file(file), file.stat().st_size
+        version = FileVersion(section.path, sha256, size, length, file_sha256=sha256)
+        files: tuple[FileVersion, ...] = (version,)
         stops = np.append(encoded.documents[1:], length)
         ends = _at_ends(part_ends(length, section), stops)
     else:

@@ -16,32 +16,43 @@ class _Stamp(NamedTuple):
     number: int
 
 
+_GONE = _Stamp(0, 0, 0)
+
+
 @final
 class FilesRead:
     """The local files that a run has read, as they lie on the disk. A file is only read again where
     its size, its time or its place on the disk has changed, or it was written after `since` (in
-    nanoseconds since 1970), when the reading began: else looking costs nothing."""
+    nanoseconds since 1970), when the reading began: else looking costs nothing.
+
+    Only inputs that are single files are looked at. Images are used as they were kept when the run
+    began, whatever becomes of their files."""
 
     def __init__(self, files: Sequence[FileVersion], folder: Path, since: int) -> None:
         self._since = since
-        self._hashes = {folder / file.path: file for file in files if "://" not in file.path}
-        self._stamps: Mapping[Path, _Stamp] = {
-            path: _stamp(path) for path in self._hashes if path.is_file()
+        self._files: Mapping[Path, FileVersion] = {
+            folder / file.path: file
+            for file in files
+            if file.file_sha256 and "://" not in file.path
         }
+        self._stamps = {path: _stamp(path) for path in self._files}
 
     def changed(self) -> tuple[str, ...]:
         """The files, as the contract calls them, whose content is not what was read."""
         return tuple(
-            self._hashes[path].path
-            for path, stamp in self._stamps.items()
+            file.path
+            for path, file in self._files.items()
             if not path.is_file()
-            or (self._may_differ(path, stamp) and hash_file(path) != self._hashes[path].sha256)
+            or (self._may_differ(path) and hash_file(path) != file.file_sha256)
         )
 
-    def _may_differ(self, path: Path, stamp: _Stamp) -> bool:
+    def _may_differ(self, path: Path) -> bool:
+        stamp = self._stamps[path]
         return stamp.written >= self._since or _stamp(path) != stamp
 
 
 def _stamp(path: Path) -> _Stamp:
+    if not path.is_file():
+        return _GONE
     found = path.stat()
     return _Stamp(found.st_size, found.st_mtime_ns, found.st_ino)
