@@ -50,14 +50,17 @@ def _model_and_task(contract: Contract, written: frozenset[str]) -> Iterator[Pro
 
 def _data(contract: Contract) -> Iterator[Problem]:
     data = contract.data
-    if isinstance(data, ImageData) and (found := _REMOTE.match(data.path)):
-        yield _not_available(
-            f"images from {found.group()}",
-            "data.path",
-            # Without what may hold a user name or a key.
-            f"{found.group()}...",
-            "copy the files here and name their local folder",
-        )
+    if not isinstance(data, ImageData):
+        return
+    for key, url in (("path", data.path), ("val_path", data.val_path), ("test_path", data.test_path)):
+        if found := _REMOTE.match(url):
+            yield _not_available(
+                f"images from {found.group()}",
+                f"data.{key}",
+                # Without what may hold a user name or a key.
+                f"{found.group()}...",
+                "copy the files here and name their local folder",
+            )
 
 
 def _distributed(contract: Contract) -> Iterator[Problem]:

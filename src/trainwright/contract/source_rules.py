@@ -92,9 +92,10 @@ def no_secret_in_a_url(contract: Contract, _written: frozenset[str]) -> Iterator
     """A contract is copied into each run folder: what it holds is read by others."""
     data = contract.data
     urls = {"path": data.path}
+    if isinstance(data, TableData | ImageData):
+        urls |= {"val_path": data.val_path, "test_path": data.test_path}
     if isinstance(data, TableData):
-        urls |= {"train_path": data.train_path, "val_path": data.val_path}
-        urls |= {"test_path": data.test_path, "sql.url": data.sql.url}
+        urls |= {"train_path": data.train_path, "sql.url": data.sql.url}
     for key, url in urls.items():
         if _URL.match(url) and _holds_secret(url):
             yield Problem(

@@ -6,6 +6,7 @@ import pytest
 
 from trainwright.contract.availability import unavailable
 from trainwright.contract.reading import read_contract
+from trainwright.core.errors import ContractMistake
 
 
 def not_available(folder: Path, *overrides: str) -> dict[str, str]:
@@ -51,3 +52,32 @@ def test_what_it_does_not_is_named(tmp_path: Path, override: str, path: str, fou
 def test_images_are_read_from_this_machine(tmp_path: Path) -> None:
     overrides = ["data={kind: images, path: 's3://bucket/x'}", "model.kind=resnet"]
     assert not_available(tmp_path, *overrides) == {"data.path": "s3://..."}
+
+
+@pytest.mark.parametrize("key", ["val_path", "test_path"])
+def test_so_are_the_images_that_stand_apart(tmp_path: Path, key: str) -> None:
+    overrides = [f"data={{kind: images, path: x, {key}: 's3://bucket/x'}}", "model.kind=resnet"]
+    assert not_available(tmp_path, *overrides) == {f"data.{key}": "s3://..."}
+
+
+@pytest.mark.parametrize(
+    ("data", "key"),
+    [
+        ("kind: table, path: 'URL'", "path"),
+        ("kind: table, train_path: 'URL'", "train_path"),
+        ("kind: table, train_path: x, val_path: 'URL'", "val_path"),
+        ("kind: table, train_path: x, test_path: 'URL'", "test_path"),
+        ("kind: images, path: 'URL'", "path"),
+        ("kind: images, path: x, val_path: 'URL'", "val_path"),
+        ("kind: images, path: x, test_path: 'URL'", "test_path"),
+        ("kind: tokens, path: 'URL'", "path"),
+    ],
+)
+def test_no_path_holds_a_secret(tmp_path: Path, data: str, key: str) -> None:
+    written = data.replace("URL", "s3://bucket/x?token=abc")
+    model = {"table": "mlp", "images": "resnet", "tokens": "gpt"}[data.split(",")[0].split()[-1]]
+    (tmp_path / "c.yaml").write_text(f"data: {{{written}}}\nmodel: {{kind: {model}}}\n")
+    with pytest.raises(ContractMistake) as caught:
+        read_contract(tmp_path / "c.yaml")
+    problems = [problem for problem in caught.value.problems if "***" in problem.found]
+    assert [(one.path, one.found) for one in problems] == [(f"data.{key}", "s3://***")]
