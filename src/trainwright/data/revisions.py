@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, final
 
+from trainwright.contract.yaml_text import MAX_BYTES, read_yaml
+from trainwright.core.errors import Mistake
 from trainwright.core.files import Json
 from trainwright.data.sources import FileVersion
 
 _DELTA = re.compile(r"([0-9]{20})\.(json|checkpoint\.parquet)")
-_DVC_HASH = re.compile(r"^\s*-?\s*(?:md5|etag|checksum):\s*([0-9A-Za-z.\-]+)\s*$", re.M)
-_DVC_SIZE = re.compile(r"^\s*-?\s*size:\s*([0-9]+)\s*$", re.M)
+_DVC_HASHES = ("md5", "etag", "checksum")
 _LAKE_FS = re.compile(r"lakefs://([^/]+)/([^/]+)/")
-_MOST_BYTES = 1_000_000
 
 
 @final
@@ -71,16 +71,30 @@ def _of_file(file: FileVersion, folder: Path) -> Iterator[Revision]:
 
 
 def _dvc(note: Path, tracked: Path, file: FileVersion) -> Iterator[Revision]:
-    """A `.dvc` file is YAML with one output; only its hash and size are looked for."""
-    if note.stat().st_size > _MOST_BYTES:
+    """A `.dvc` file is YAML with what it tracks under `outs`; what it was made of or from, and with
+    other hashes, may stand above that (dvc.org, ".dvc files"). Of a file that is written otherwise
+    nothing is said."""
+    output = _first_output(note)
+    found = next((str(output[key]) for key in _DVC_HASHES if output.get(key)), "")
+    if not found:
         return
-    text = note.read_text(encoding="utf-8", errors="replace")
-    match, size = _DVC_HASH.search(text), _DVC_SIZE.search(text)
-    if match is None:
-        return
-    other = tracked.is_file() and size is not None and int(size[1]) != file.size_bytes
-    said = f"{int(size[1]):,} bytes there, {file.size_bytes:,} here" if other and size else ""
-    yield Revision("dvc", file.path if tracked.is_file() else tracked.name, match[1], said)
+    size = output.get("size")
+    other = tracked.is_file() and isinstance(size, int) and size != file.size_bytes
+    said = f"{size:,} bytes there, {file.size_bytes:,} here" if other else ""
+    yield Revision("dvc", file.path if tracked.is_file() else tracked.name, found, said)
+
+
+def _first_output(note: Path) -> Json:
+    try:
+        with note.open("rb") as stream:
+            value = read_yaml(stream.read(MAX_BYTES + 1), str(note)).value
+    except (OSError, Mistake):
+        return {}
+    match value:
+        case {"outs": [dict() as first, *_]}:
+            return first
+        case _:
+            return {}
 
 
 def _entries(folder: Path) -> list[str]:
