@@ -52,7 +52,11 @@ def _data(contract: Contract) -> Iterator[Problem]:
     data = contract.data
     if not isinstance(data, ImageData):
         return
-    for key, url in (("path", data.path), ("val_path", data.val_path), ("test_path", data.test_path)):
+    for key, url in (
+        ("path", data.path),
+        ("val_path", data.val_path),
+        ("test_path", data.test_path),
+    ):
         if found := _REMOTE.match(url):
             yield _not_available(
                 f"images from {found.group()}",

@@ -36,13 +36,15 @@ _FIXED_BYTES = 8
 @final
 @dataclass(frozen=True, slots=True)
 class LocalFile:
-    """One file; `written` is what the contract calls it, at `path`."""
+    """One file; `written` is what the contract calls it, at `path`. `told_by` is the name that says
+    its format, where `written` leaves out what nobody may read; empty: `written`."""
 
     file: Path
     written: str
     path: str
     reading: Reading
     tables: Tables
+    told_by: str = ""
 
     def parts(self) -> tuple[SourcePart, ...]:
         """The file's rows.
@@ -50,7 +52,7 @@ class LocalFile:
         Raises:
             DataMistake: it is missing, empty, not what its name says, or not whole.
         """
-        kind, compression = format_of(self.written, self.path)
+        kind, compression = format_of(self.told_by or self.written, self.path)
         check_file(self.file, self.written, self.path)
         check_content(self.file, compression or kind, self.written, self.reading.encoding)
         sha256, size_bytes = hash_file(self.file), self.file.stat().st_size

@@ -79,20 +79,25 @@ class RemoteFiles:
             DataMistake: the place cannot be reached, or what is there cannot be read.
             MissingExtra: the package for such URLs is not installed.
         """
-        files, root = self._open()
         # Holds what nobody can tell from an older version, until its rows are read.
         unkept = Uncached()
         with self._errors():
+            files, root = self._open()
             found = self._listed(files, root)
             sources = tuple(self._local(files, name, url, unkept) for name, url in found)
         return Parts(sources, self.path).parts()
 
     def _open(self) -> tuple[Any, str]:
-        scheme = self.written.partition("://")[0]
+        scheme = self._scheme
         extra = _EXTRAS.get(scheme)
         try:
+            from fsspec import get_filesystem_class
             from fsspec.core import url_to_fs
 
+            try:
+                get_filesystem_class(scheme.rpartition("::")[2])
+            except ValueError:
+                raise DataMistake(self._unknown()) from None
             files, root = url_to_fs(self.written, skip_instance_cache=True)
         except ImportError as error:
             fix = f"pip install 'trainwright[{extra}]'" if extra else "install the package it names"
@@ -104,24 +109,26 @@ class RemoteFiles:
                     fix=fix,
                 )
             ) from None
-        except ValueError:
-            raise DataMistake(
-                Problem(
-                    f"{scheme}:// leads to no place that is known here",
-                    path=self.path,
-                    expected="s3://, gs://, az://, https:// or hf://, or a path of this machine",
-                    fix="correct the URL",
-                )
-            ) from None
         return files, str(root)
 
+    @property
+    def _scheme(self) -> str:
+        return self.written.partition("://")[0]
+
+    def _unknown(self) -> Problem:
+        return Problem(
+            f"{self._scheme}:// leads to no place that is known here",
+            path=self.path,
+            expected="s3://, gs://, az://, https:// or hf://, or a path of this machine",
+            fix="correct the URL",
+        )
+
     def _listed(self, files: Any, root: str) -> list[tuple[str, str]]:
-        """The files by their names in the store, each with the URL that people are shown."""
-        scheme = self.written.partition("://")[0]
+        """The files by their names in the store, each with its URL."""
         if is_pattern(self.written):
             names = parts_among((str(name) for name in files.glob(root)), root)
         elif known_format(self.written):
-            return [(root, redact(self.written))]
+            return [(root, self.written)]
         else:
             names = [str(name) for name in files.ls(root, detail=False)]
             names = [name for name in names if is_part(_last_piece(name))]
@@ -136,31 +143,38 @@ class RemoteFiles:
                 )
             )
         return [
-            (name, name if "://" in name else f"{scheme}://{name.lstrip('/')}")
+            (name, name if "://" in name else f"{self._scheme}://{name.lstrip('/')}")
             for name in sorted(names)
         ]
 
     def _local(self, files: Any, name: str, url: str, unkept: Uncached) -> LocalFile:
         known = dict(files.info(name))
-        size = known.get("size")
-        check_size(int(size or 0), url, self.reading)
-        tag = _tag(url, known)
+        size, shown = known.get("size"), redact(url)
+        check_size(int(size or 0), shown, self.reading)
+        tag = self._tag(known)
         key = hash_value({"url": url, "tag": tag, "size": size})
         tables: Tables = self.tables if tag else unkept
-        file = tables.download(key, url, lambda target: self._fetch(files, name, url, target))
-        return LocalFile(file, url, self.path, self.reading, self.tables)
+        file = tables.download(key, shown, lambda target: self._fetch(files, name, shown, target))
+        return LocalFile(file, shown, self.path, self.reading, self.tables, told_by=url)
 
-    def _fetch(self, files: Any, name: str, url: str, target: Path) -> None:
+    def _fetch(self, files: Any, name: str, shown: str, target: Path) -> None:
         size = 0
-        with (
-            storage_errors(f"keeping {url}"),
-            files.open(name, "rb") as stream,
-            target.open("wb") as out,
-        ):
-            while block := stream.read(_BLOCK):
+        with storage_errors(f"keeping {shown}"), target.open("wb") as out:
+            for block in self._blocks(files, name):
                 size += len(block)
-                check_size(size, url, self.reading)
+                check_size(size, shown, self.reading)
                 out.write(block)
+
+    def _blocks(self, files: Any, name: str) -> Iterator[bytes]:
+        # An error of the network may be one of the operating system, as one of the disk is.
+        with self._errors(), files.open(name, "rb") as stream:
+            while block := stream.read(_BLOCK):
+                yield block
+
+    def _tag(self, known: dict[str, Any]) -> str:
+        """What a store says of the content of an object; empty if that is nothing to rely on."""
+        found = (str(known.get(name) or "") for name in _TAGS.get(self._scheme, ()))
+        return next((tag for tag in found if tag), "")
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -181,12 +195,6 @@ class RemoteFiles:
                     place=Place(redact(self.written)),
                 )
             ) from error
-
-
-def _tag(url: str, known: dict[str, Any]) -> str:
-    """What a store says of the content of an object; empty if that is nothing to rely on."""
-    found = (str(known.get(name) or "") for name in _TAGS.get(url.partition("://")[0], ()))
-    return next((tag for tag in found if tag), "")
 
 
 def _last_piece(name: str) -> str:
