@@ -60,5 +60,5 @@ def test_objects_of_python_are_refused(tmp_path: Path) -> None:
 
 def test_columns_of_numpy_objects_are_refused(tmp_path: Path) -> None:
     odd = np.array([{1}, {2}], dtype=object)
-    with pytest.raises(DataMistake, match="objects of Python|cannot be read"):
+    with pytest.raises(DataMistake, match=r"objects of Python|cannot be read"):
         read_source("frame://rows", tmp_path, frames={"rows": {"a": [1, 2], "odd": odd}})

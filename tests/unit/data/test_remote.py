@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -31,8 +31,8 @@ class Flaky(MemoryFileSystem):  # type: ignore[misc]
     """A store whose connection breaks while a file is read, or that wants a password."""
 
     protocol = "flaky"
-    store: dict[str, Any] = {}
-    pseudo_dirs = [""]
+    store: ClassVar[dict[str, Any]] = {}
+    pseudo_dirs: ClassVar[list[str]] = [""]
     trouble: Exception | None = None
     wants: str = ""
 
@@ -93,7 +93,7 @@ def test_a_full_disk_is_no_fault_of_the_place(
         return opened(path, mode, **given)
 
     monkeypatch.setattr(Path, "open", full)
-    with pytest.raises(StorageFailed, match="keeping flaky://rows.csv: No space"):
+    with pytest.raises(StorageFailed, match=r"keeping flaky://rows\.csv: No space"):
         read_source("flaky://rows.csv", tmp_path, reading=Reading(cache="off"))
 
 
