@@ -20,6 +20,7 @@ import pytest
 import torch
 
 from faults.tiers import times
+from trainwright.checkpoint.spare import Spare
 from trainwright.checkpoint.state import Snapshot
 from trainwright.checkpoint.store import Checkpoints, Loaded, NoCheckpoint
 from trainwright.core.errors import NoValidCheckpoint, StorageFailed
@@ -184,11 +185,11 @@ def test_without_ledger_the_manifest_still_vouches_for_itself(three: Path) -> No
 def test_a_removal_that_was_cut_short_is_finished(
     three: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(folder: Path, name: str) -> None:
+    def fail(spare: Spare, name: str) -> None:
         raise OSError(5, "Input/output error")
 
     checkpoints = Checkpoints(three, 1)
-    monkeypatch.setattr("trainwright.checkpoint.local.discard", fail)
+    monkeypatch.setattr(Spare, "keep", fail)
     saved = checkpoints.save(4, parts_of(4), {})
     assert "Input/output error" in saved.warnings[0]
     assert (three / "step-0000000001").exists()

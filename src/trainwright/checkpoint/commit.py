@@ -5,27 +5,28 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import uuid
+import stat
 from collections.abc import Iterable
 from pathlib import Path
 
 from trainwright.checkpoint.ledger import Ledger, Line
 from trainwright.checkpoint.manifest import MANIFEST
+from trainwright.checkpoint.spare import TEMPORARY, Spare, discard
 from trainwright.checkpoint.storage import Block, FileSet
 from trainwright.core.errors import StorageFailed
 from trainwright.core.faultpoints import reached
-from trainwright.core.files import sync_folder
+from trainwright.core.files import storage_errors, sync_folder
 from trainwright.core.hashing import hash_bytes
 from trainwright.core.paths import check_name
 from trainwright.core.units import show_bytes
 
-TEMPORARY = ".tmp-"
 REPLACED = "replaced-"
 _ROOM = 1.2
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_OVER = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def commit(folder: Path, ledger: Ledger, files: FileSet, reserve_bytes: int) -> Line:
+def commit(folder: Path, ledger: Ledger, files: FileSet, reserve_bytes: int, spare: Spare) -> Line:
     """Write a checkpoint and its line in the ledger.
 
     A checkpoint of the same name is replaced; it comes back if this one fails.
@@ -33,11 +34,12 @@ def commit(folder: Path, ledger: Ledger, files: FileSet, reserve_bytes: int) -> 
     Raises:
         StorageFailed: the folder is as it was.
     """
-    temporary = folder / f"{TEMPORARY}{uuid.uuid4().hex}"
     final, replaced = folder / files.name, folder / f"{REPLACED}{files.name}"
+    with storage_errors(f"saving {final}"):
+        _check_room(folder, files, reserve_bytes, spare)
+        temporary = spare.folder()
     placed = committed = False
     try:
-        _check_room(folder, files.size_bytes, reserve_bytes)
         line = files.line(_write_files(temporary, files))
         reached("ckpt.pre_rename")
         if final.exists():
@@ -55,17 +57,6 @@ def commit(folder: Path, ledger: Ledger, files: FileSet, reserve_bytes: int) -> 
             _undo(temporary, final, replaced, placed=placed)
     shutil.rmtree(replaced, ignore_errors=True)
     return line
-
-
-def discard(folder: Path, name: str) -> None:
-    """Remove a checkpoint's folder; one that is cut short is finished by `tidy`.
-
-    Raises:
-        OSError: it is still there.
-    """
-    aside = folder / f"{TEMPORARY}{uuid.uuid4().hex}"
-    (folder / name).rename(aside)
-    shutil.rmtree(aside, ignore_errors=True)
 
 
 def tidy(folder: Path) -> None:
@@ -87,10 +78,12 @@ def tidy(folder: Path) -> None:
             path.rename(final)
 
 
-def _check_room(folder: Path, size: int, reserve_bytes: int) -> None:
-    free = shutil.disk_usage(folder).free
-    needed = int(_ROOM * size) + reserve_bytes
-    if free < needed:
+def _check_room(folder: Path, files: FileSet, reserve_bytes: int, spare: Spare) -> None:
+    """What lies in the spare folder is given up where the disk has no room beside it."""
+    needed = int(_ROOM * files.size_bytes) + reserve_bytes
+    if shutil.disk_usage(folder).free < needed:
+        spare.give_up()
+    if (free := shutil.disk_usage(folder).free) < needed:
         raise StorageFailed(
             f"saving into {folder}: {show_bytes(free)} are free and {show_bytes(needed)} are needed"
         )
@@ -98,26 +91,29 @@ def _check_room(folder: Path, size: int, reserve_bytes: int) -> None:
 
 def _write_files(temporary: Path, files: FileSet) -> str:
     """Write every file, the manifest when the others are on the disk; the manifest's SHA-256."""
-    temporary.mkdir(mode=0o700)
     reached("ckpt.open")
     manifest = b""
+    unused = {path.name for path in temporary.iterdir()}
     with contextlib.ExitStack() as open_files:
         for name, blocks in files.files:
             check_name(name, "a file of a checkpoint")
+            unused.discard(name)
             if name == MANIFEST:
                 open_files.close()
                 manifest = b"".join(blocks)
                 blocks = (manifest,)
             _write(temporary / name, blocks, open_files)
     assert manifest, "the manifest comes last"
+    for name in unused:
+        (temporary / name).unlink()
     reached("ckpt.manifest")
     sync_folder(temporary)
     return hash_bytes(manifest)
 
 
 def _write(path: Path, blocks: Iterable[Block], open_files: contextlib.ExitStack) -> None:
-    """Write a new file; it is synced and closed when `open_files` ends."""
-    descriptor = os.open(path, _NEW, 0o600)
+    """Write a file, over one that is there; it is synced and closed when `open_files` ends."""
+    descriptor = _open(path)
     open_files.callback(os.close, descriptor)
     # Synced together at the end: after the first, the others cost little.
     open_files.callback(os.fsync, descriptor)
@@ -127,6 +123,17 @@ def _write(path: Path, blocks: Iterable[Block], open_files: contextlib.ExitStack
         while rest:
             rest = rest[os.write(descriptor, rest) :]
             reached("ckpt.write")
+    os.ftruncate(descriptor, os.lseek(descriptor, 0, os.SEEK_CUR))
+
+
+def _open(path: Path) -> int:
+    """A file of the spare folder is written over, unless it lies elsewhere too."""
+    with contextlib.suppress(FileNotFoundError):
+        found = path.lstat()
+        if stat.S_ISREG(found.st_mode) and found.st_nlink == 1:
+            return os.open(path, _OVER)
+        path.unlink()
+    return os.open(path, _NEW, 0o600)
 
 
 def _undo(temporary: Path, final: Path, replaced: Path, *, placed: bool) -> None:

@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import final
 
 from trainwright.checkpoint.catalog import Candidate, Catalog
-from trainwright.checkpoint.commit import commit, discard, tidy
+from trainwright.checkpoint.commit import commit, tidy
 from trainwright.checkpoint.folder import QUARANTINE, read_catalog
 from trainwright.checkpoint.ledger import Ledger, Line
 from trainwright.checkpoint.manifest import Bytes
 from trainwright.checkpoint.names import LEDGER, POINTERS
 from trainwright.checkpoint.pins import nothing_is_removed, read_pins
 from trainwright.checkpoint.regular_file import read_file
+from trainwright.checkpoint.spare import Spare
 from trainwright.checkpoint.storage import FileSet, Leaving
 from trainwright.core.faultpoints import reached
 from trainwright.core.files import storage_errors, write_json
@@ -41,6 +42,7 @@ class LocalStorage:
         self._folder = folder
         self._reserve_bytes = reserve_bytes
         self._ledger = Ledger(folder / LEDGER)
+        self._spare = Spare(folder)
 
     def __str__(self) -> str:
         return str(self._folder)
@@ -55,7 +57,7 @@ class LocalStorage:
 
     def commit(self, files: FileSet) -> Line:
         """Write a checkpoint; on the disk when this returns."""
-        return commit(self._folder, self._ledger, files, self._reserve_bytes)
+        return commit(self._folder, self._ledger, files, self._reserve_bytes, self._spare)
 
     def read(self, name: str, file: str, limit_bytes: int) -> Bytes:
         """A regular file; links are not followed."""
@@ -74,7 +76,7 @@ class LocalStorage:
                     self._ledger.append([line.now("removed")])
                     yield line
                     if (self._folder / line.name).exists():
-                        discard(self._folder, line.name)
+                        self._spare.keep(line.name)
             reached("ckpt.retain")
 
     def set_aside(self, candidate: Candidate) -> str:

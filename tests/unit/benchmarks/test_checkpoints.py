@@ -20,7 +20,7 @@ def test_every_row_is_measured_and_every_figure_has_its_goal(
     rounds = checkpoints.Rounds(tmp_path, checkpoints.made(1))
     for step in range(2):
         rounds.once(step)
-    assert len(rounds.seconds) == 8
+    assert len(rounds.seconds) == 9
     assert all(len(taken) == 2 for taken in rounds.seconds.values())
     text = checkpoints.report(rounds.seconds, 1)
     assert "at most 1.3" in text
