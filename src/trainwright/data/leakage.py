@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from trainwright.data.columns import ColumnType
+from trainwright.data.counting import counted
 from trainwright.data.table import Floats
 from trainwright.data.wording import quoted
 
@@ -99,7 +100,7 @@ def _explained(values: pl.Series, target: pl.Series) -> float:
     table = pl.DataFrame({"value": values, "label": target})
     counts = table.group_by("value", "label").len()
     right = int(counts.group_by("value").agg(pl.col("len").max())["len"].sum())
-    commonest = int(target.value_counts()["count"].to_numpy().max())
+    commonest = int(counted(target)["count"][0])
     others = len(target) - commonest
     return (right - commonest) / others if others else 0.0
 

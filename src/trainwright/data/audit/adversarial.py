@@ -15,6 +15,7 @@ from trainwright.contract.data import (
     TimeSplit,
 )
 from trainwright.data.audit.audited import Audited, Sides, evenly
+from trainwright.data.counting import counted
 from trainwright.data.table import Floats, Integers
 
 APART, APART_GIVEN = 0.6, 0.75
@@ -89,9 +90,8 @@ def _numbers(series: pl.Series) -> Floats:
     """Numbers as they are, dates as moments, words by how common they are: an order that a tree can
     use, and that holds nothing of the sides."""
     if series.dtype == pl.String:
-        counts = series.value_counts(sort=True).head(_MOST_CODES)
-        codes = list(range(counts.height))
-        labels = counts[series.name]
+        labels = counted(series)["value"].head(_MOST_CODES)
+        codes = list(range(len(labels)))
         coded = series.replace_strict(labels, codes, default=_MOST_CODES, return_dtype=pl.Float64)
         return coded.to_numpy()
     if series.dtype == pl.Datetime("us"):

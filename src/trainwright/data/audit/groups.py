@@ -9,6 +9,7 @@ from trainwright.contract.data import GroupSplit, StratifiedGroupSplit, TimeSpli
 from trainwright.data.audit.audited import Audited, Sides, Verdict, evenly
 from trainwright.data.audit.telling import as_numbers, mean_of_all
 from trainwright.data.columns import name_tokens
+from trainwright.data.counting import counted
 from trainwright.data.values import to_labels
 
 GROUP_NAMES = frozenset(
@@ -78,8 +79,8 @@ def _is_name(series: pl.Series) -> bool:
 
 def _is_even(series: pl.Series) -> bool:
     """Whether no value has a large share of the rows, as the zero of a quantity has."""
-    counts = series.drop_nulls().value_counts()["count"].to_numpy()
-    return bool(counts.max() <= _MOST_IN_ONE * counts.sum())
+    counts = counted(series.drop_nulls())["count"].to_numpy()
+    return bool(counts[0] <= _MOST_IN_ONE * counts.sum())
 
 
 def _looked_at(sides: Sides, name: str) -> list[Audited]:

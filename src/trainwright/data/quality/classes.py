@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import polars as pl
 
+from trainwright.data.counting import counted
 from trainwright.data.quality.examined import Examined
 from trainwright.data.quality.finding import Finding
 from trainwright.data.wording import some
@@ -88,7 +88,7 @@ def _alike_classes(data: Examined) -> str:
     if len(labels) < _FEWEST_IN_ORDER or labels.n_unique() < 2:
         return ""
     same = float((labels[1:] == labels[:-1]).to_numpy().mean())
-    shares = labels.value_counts(normalize=True)["proportion"].to_numpy()
+    shares = counted(labels)["count"].to_numpy() / len(labels)
     chance = float((shares**2).sum())
     runs = len(labels.rle())
     if same - chance < _EXCESS:
@@ -117,8 +117,7 @@ def _counts(data: Examined) -> list[tuple[str, int]]:
     """Rows of each class, the commonest first."""
     if data.task != "classes":
         return []
-    counted = data.labels.drop_nulls().value_counts(sort=True)
-    if counted.height > _MOST_CLASSES:
+    counts = counted(data.labels.drop_nulls())
+    if counts.height > _MOST_CLASSES:
         return []
-    ordered = counted.sort(pl.col("count"), pl.col(data.target), descending=[True, False])
-    return list(zip(ordered[data.target].to_list(), ordered["count"].to_list(), strict=True))
+    return list(zip(counts["value"].to_list(), counts["count"].to_list(), strict=True))

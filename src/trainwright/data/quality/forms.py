@@ -7,6 +7,7 @@ from collections.abc import Iterator, Set
 import numpy as np
 import polars as pl
 
+from trainwright.data.counting import counted
 from trainwright.data.quality.examined import Examined, Look
 from trainwright.data.quality.finding import Finding
 from trainwright.data.values import DATE_FORMATS, to_labels, to_numbers
@@ -172,12 +173,12 @@ def units_as_text(data: Examined) -> list[Finding]:
             continue
         units = look.cells.str.extract_groups(WITH_UNIT)
         unit = units.struct.field("1").fill_null(units.struct.field("2")).alias("unit")
-        counts = unit.drop_nulls().value_counts(sort=True)
+        counts = counted(unit.drop_nulls())
         present = len(look.cells) - look.cells.null_count()
         if not counts.height or int(counts["count"].sum()) < _HALF * present:
             continue
         if counts.height > 1:
-            names, common = counts["unit"].to_list(), counts["unit"][0]
+            names, common = counts["value"].to_list(), counts["value"][0]
             rows = (unit.is_not_null() & (unit != common)).fill_null(False)
             text = f"{look.name!r} mixes units: {quoted(names)}"
             found.append(
@@ -188,7 +189,7 @@ def units_as_text(data: Examined) -> list[Finding]:
             )  # fmt: skip
         else:
             rows = unit.is_not_null().arg_true().cast(pl.Int64).to_numpy()
-            text = f"{look.name!r} holds numbers with the unit {counts['unit'][0]!r}"
+            text = f"{look.name!r} holds numbers with the unit {counts['value'][0]!r}"
             found.append(_finding(data, look, rows, text))
     return found
 
@@ -201,20 +202,16 @@ def variant_spellings(data: Examined) -> list[Finding]:
         values = look.values
         if look.kind != "categorical" or values.n_unique() > _MOST_SPELLINGS:
             continue
-        counts = values.drop_nulls().value_counts(sort=True)
-        counts = counts.with_columns(_folded(pl.col(look.name)).alias("\x00folded"))
-        first = pl.col(look.name).first().over("\x00folded")
-        rarer = counts.filter(pl.col(look.name) != first)
+        spellings = counted(values.drop_nulls()).with_columns(folded=_folded(pl.col("value")))
+        spellings = spellings.with_columns(first=pl.col("value").first().over("folded"))
+        rarer = spellings.filter(pl.col("value") != pl.col("first"))
         if not rarer.height:
             continue
-        pairs = counts.with_columns(first.alias("\x00first")).filter(
-            pl.col(look.name) != pl.col("\x00first")
-        )
         shown = [
             f"{one!r} for {other!r}"
-            for one, other in zip(pairs[look.name], pairs["\x00first"], strict=True)
+            for one, other in zip(rarer["value"], rarer["first"], strict=True)
         ]
-        rows = values.is_in(rarer[look.name].implode()).fill_null(False)
+        rows = values.is_in(rarer["value"].implode()).fill_null(False)
         is_target = look.name == data.target
         found.append(
             Finding(

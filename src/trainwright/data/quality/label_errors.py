@@ -10,6 +10,7 @@ from typing import Any, final
 import numpy as np
 import polars as pl
 
+from trainwright.data.counting import counted
 from trainwright.data.quality.confident import wrong_labels
 from trainwright.data.quality.examined import Examined, Look
 from trainwright.data.quality.finding import Finding
@@ -80,8 +81,8 @@ def find_suspects(data: Examined) -> Suspects:
     if data.task != "classes" or len(data) < _FEWEST_ROWS:
         return nothing
     labels = data.labels
-    counts = labels.drop_nulls().value_counts()
-    names = counts.filter(pl.col("count") >= _FEWEST_OF_A_CLASS)[data.target].sort().to_list()
+    counts = counted(labels.drop_nulls())
+    names = counts.filter(pl.col("count") >= _FEWEST_OF_A_CLASS)["value"].sort().to_list()
     if not 2 <= len(names) <= _MOST_CLASSES or not data.telling:
         return nothing
     rows = labels.is_in(names).fill_null(False).arg_true().cast(pl.Int64).to_numpy()
@@ -207,8 +208,7 @@ def _matrix(columns: list[Look]) -> tuple[Floats, list[int]]:
         elif look.kind == "datetime":
             made.append(look.values.cast(pl.Int64).cast(pl.Float64).fill_null(np.nan).to_numpy())
         else:
-            common = look.values.drop_nulls().value_counts(sort=True).head(_MOST_CATEGORIES)
-            names = common[look.name].to_list()
+            names = counted(look.values.drop_nulls())["value"].head(_MOST_CATEGORIES).to_list()
             codes = look.values.replace_strict(
                 names, list(range(len(names))), default=len(names), return_dtype=pl.Float64
             )

@@ -8,6 +8,7 @@ from typing import Literal
 import polars as pl
 
 from trainwright.contract.data import Column
+from trainwright.data.counting import counted
 from trainwright.data.quality.examined import Examined, Look
 from trainwright.data.quality.finding import Finding
 from trainwright.data.wording import quoted
@@ -79,10 +80,10 @@ def capped(data: Examined) -> list[Finding]:
     for look in data.looks:
         if look.kind != "numeric" or look.name in data.left_out:
             continue
-        counts = look.values.drop_nulls().value_counts().sort(look.name)
+        counts = counted(look.values.drop_nulls()).sort("value")
         if counts.height < _DISTINCT:
             continue
-        numbers, sizes = counts[look.name].to_numpy(), counts["count"].to_numpy()
+        numbers, sizes = counts["value"].to_numpy(), counts["count"].to_numpy()
         for at, beside in ((-1, slice(-1 - _NEIGHBOURS, -1)), (0, slice(1, 1 + _NEIGHBOURS))):
             pile, end = int(sizes[at]), float(numbers[at])
             enough = max(_FEWEST_PILE, _PILE_SHARE * sizes.sum())

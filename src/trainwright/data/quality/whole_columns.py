@@ -7,6 +7,7 @@ from itertools import combinations
 import numpy as np
 import polars as pl
 
+from trainwright.data.counting import counted
 from trainwright.data.quality.examined import Examined, Look
 from trainwright.data.quality.finding import Finding
 from trainwright.data.table import Floats
@@ -179,14 +180,14 @@ def rare_category(data: Examined) -> list[Finding]:
         most = _FEW_NUMBERS if look.kind == "numeric" else _FEW_VALUES
         if look.kind not in ("categorical", "numeric") or distinct > most or len(values) < 100:
             continue
-        counts = values.value_counts(sort=True)
+        counts = counted(values)
         count = pl.col("count")
         few = counts.filter(
             (count < _FEWEST_ROWS) | ((count <= _RARE_ROWS) & (count <= _RARE_SHARE * len(values)))
         )
         if not few.height or few.height > distinct / 2:
             continue
-        rare = few[look.name].to_list()
+        rare = few["value"].to_list()
         pairs = zip(rare, few["count"].to_list(), strict=True)
         shown = some([f"{_short(value)!r} in {count} rows" for value, count in pairs])
         rows = look.values.is_in(rare).fill_null(False)

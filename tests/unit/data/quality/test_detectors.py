@@ -90,6 +90,23 @@ def test_no_check_fails_on_strange_tables(check: Callable[[Examined], list[Findi
             assert isinstance(check(examine(frame, target)), list)
 
 
+@pytest.mark.parametrize("name", ["count", "value", "proportion", "len", "literal"])
+@pytest.mark.parametrize("column", ["age", "place", "won"])
+def test_what_a_column_is_called_changes_nothing(name: str, column: str) -> None:
+    """These are the names that polars gives to what it counts."""
+    columns = {**clean(), "size": ["3 kg", "5 lb"] * 200, "flag": [0, 1] * 200}
+    frame = pl.DataFrame(columns).with_columns(
+        pl.when(pl.int_range(pl.len()) < 3).then(None).otherwise(pl.col("age")).alias("age"),
+        pl.when(pl.col("place") == "Oslo").then(pl.lit("oslo")).otherwise("place").alias("place"),
+    )
+    usual = find_faults(examine(frame, "won"), {}, "all")
+    target = name if column == "won" else "won"
+    renamed = find_faults(examine(frame.rename({column: name}), target), {}, "all")
+    assert [(one.kind, one.count, one.rows) for one in renamed] == [
+        (one.kind, one.count, one.rows) for one in usual
+    ]
+
+
 def test_exact_duplicates_are_the_later_copies() -> None:
     frame = pl.DataFrame(clean())
     frame = pl.concat([frame, frame[[3, 3, 10]]])
