@@ -49,7 +49,7 @@ class Look:
 @dataclass(frozen=True, slots=True)
 class Examined:
     """N rows. `raw` holds the cells as they stand in the file; `looks` are all columns, the target
-    too; `target` is its name, empty where none is known; `parts` int8 [N] says which part a row is
+    too; `target` is its name, empty where none is known; `parts` int64 [N] says which part a row is
     of (0 training, 1 validation, 2 test; all 0 where nothing is divided yet); `rows` int64 [N] is
     the position of each row in the data; `left_out` are columns that the contract keeps from the
     model."""

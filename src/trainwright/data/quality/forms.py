@@ -15,7 +15,6 @@ from trainwright.data.wording import quoted, some
 
 _HALF = 0.5
 _MOSTLY = 0.9
-_FEWEST = 5
 _MOST_SPELLINGS = 2000
 _FIRST = 2000
 _SIBLINGS = 3

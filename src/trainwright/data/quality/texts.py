@@ -50,8 +50,7 @@ def long_text(data: Examined) -> list[Finding]:
 
 
 def repeated_text(data: Examined) -> list[Finding]:
-    """Texts of 10 words and more of which fewer than 3 in 10 are different ones, and texts with
-    one character ten times in a row."""
+    """Texts of 10 words and more of which fewer than 3 in 10 are different ones."""
     found = []
     for look in data.of_kind("text"):
         words = look.values.str.to_lowercase().str.extract_all(r"\w+")
