@@ -194,10 +194,11 @@ def _copies(work: _Work, kind: FindingKind) -> Integers:
     order: list[PartName] = [*(part for part in work.frames if part != "train"), "train"]
     data = work.examined(*order)
     if kind == "exact_duplicates":
-        group = first_of_each(frame_of(data, compared(data)))
+        first, group = np.arange(len(data)), first_of_each(frame_of(data, compared(data)))
     else:
-        _, group, _ = near_groups(data)
-    copies = np.flatnonzero(group != np.arange(len(data)))
+        # What equals an earlier row in its features is no near copy, whatever its label.
+        first, group, _ = near_groups(data)
+    copies = np.flatnonzero(group != first)
     held = len(data) - work.frames["train"].height
     rows: Integers = copies[copies >= held] - held
     return rows

@@ -64,6 +64,16 @@ def test_near_copies_of_test_rows_go_from_training() -> None:
     assert acted.kept.tolist() == list(range(ROWS))
 
 
+def test_rows_of_few_values_are_no_near_copies() -> None:
+    random = np.random.default_rng(0)
+    words = {name: random.choice(["x", "y", "z"], 300) for name in ("a", "b", "label")}
+    few = pl.DataFrame(words)
+    frames: dict[PartName, pl.DataFrame] = {
+        "train": few[:200], "validation": few[200:250], "test": few[250:]
+    }  # fmt: skip
+    assert done(frames, {"near_duplicates": "drop"}).done == ()
+
+
 def swapped() -> tuple[dict[PartName, pl.DataFrame], set[int]]:
     frames = parts(made(ROWS, 0))
     train = frames["train"]
