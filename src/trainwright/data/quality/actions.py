@@ -19,7 +19,7 @@ from trainwright.data.quality.duplicates import compared, first_of_each, frame_o
 from trainwright.data.quality.examined import Examined, examine, together
 from trainwright.data.quality.finding import Finding
 from trainwright.data.quality.keys import columns_of, key_columns
-from trainwright.data.quality.label_errors import find_suspects
+from trainwright.data.quality.label_errors import Suspects, Unjudged, find_suspects
 from trainwright.data.quality.near import near_groups
 from trainwright.data.quality.spread import far_out
 from trainwright.data.table import Integers, PartName
@@ -27,6 +27,7 @@ from trainwright.data.values import Cleaning
 from trainwright.data.wording import quoted, some
 
 _COLUMN_KINDS = frozenset({"leak", "suspicious_feature", "identifier"})
+_NO_ROWS = np.empty(0, dtype=np.int64)
 
 
 @final
@@ -131,8 +132,10 @@ def _fail(work: _Work, kinds: list[FindingKind]) -> None:
     sizes = [frame.height for frame in work.frames.values()]
     data.parts[:] = np.repeat(np.arange(len(sizes)), sizes)
     found = [one for kind in kinds for one in find_kind(data, kind, work.section.columns)]
-    if found:
-        raise DataMistake(_refused(finding) for finding in found)
+    if any(finding.count for finding in found):
+        raise DataMistake(_refused(finding) for finding in found if finding.count)
+    for finding in found:
+        work.note(finding.kind, "fail", f"not refused: {finding.message}", _NO_ROWS)
 
 
 def _refused(finding: Finding) -> Problem:
@@ -162,11 +165,11 @@ def _drop_columns(work: _Work, kind: FindingKind) -> None:
     if names:
         work.columns.update(names)
         message = f"columns {quoted(names)} left out ({kind}: {found[0].message})"
-        work.note(kind, "drop", message, np.empty(0, dtype=np.int64), names)
+        work.note(kind, "drop", message, _NO_ROWS, names)
 
 
 def _relabel(work: _Work) -> None:
-    suspects = find_suspects(work.examined("train"))
+    suspects = _suspects(work, "relabel")
     if not len(suspects.rows):
         return
     target = work.section.target
@@ -178,13 +181,22 @@ def _relabel(work: _Work) -> None:
     work.note("label_error", "relabel", message, suspects.rows, (target,))
 
 
+def _suspects(work: _Work, action: Action) -> Suspects:
+    """The training rows whose label is likely wrong; none, and a note, where none can be judged."""
+    found = find_suspects(work.examined("train"))
+    if isinstance(found, Unjudged):
+        work.note("label_error", action, f"no training row changed: {found}", _NO_ROWS)
+        return Suspects(_NO_ROWS, [], [])
+    return found
+
+
 def _faulty(work: _Work, kind: FindingKind) -> Integers:
     """The training rows that have a fault."""
     if kind in ("exact_duplicates", "near_duplicates"):
         return _copies(work, kind)
-    data = work.examined("train")
     if kind == "label_error":
-        return find_suspects(data).rows
+        return _suspects(work, "drop").rows
+    data = work.examined("train")
     rows = {row for one in find_kind(data, kind, work.section.columns) for row in one.rows}
     return np.array(sorted(rows), dtype=np.int64)
 

@@ -24,8 +24,8 @@ def wrong_labels(given: Integers, chances: Floats) -> npt.NDArray[np.bool_]:
     """
     count = int(confident_errors(given, chances).sum())
     own = chances[np.arange(len(given)), given]
-    wrong = np.zeros(len(given), dtype=np.bool_)
-    if count:
+    wrong = np.full(len(given), count == len(given))
+    if 0 < count < len(given):
         wrong[own < np.partition(own, count)[count]] = True
     return wrong
 

@@ -102,6 +102,20 @@ def test_swapped_labels_are_left_out() -> None:
     assert len(planted - set(range(ROWS)).difference(acted.kept.tolist())) <= 1
 
 
+@pytest.mark.parametrize("action", ["relabel", "drop", "fail"])
+def test_labels_that_cannot_be_judged_stay(action: Action) -> None:
+    frames = parts(made(ROWS, 0))
+    random = np.random.default_rng(5)
+    for part, frame in frames.items():
+        labels = random.choice(["yes", "no", "maybe"], frame.height)
+        frames[part] = frame.with_columns(label=pl.Series(labels))
+    acted = done(frames, {"label_error": action})
+    assert acted.train.equals(frames["train"])
+    (one,) = acted.done
+    assert (one.kind, one.action, one.count, one.rows) == ("label_error", action, 0, ())
+    assert "the labels cannot be judged" in one.message
+
+
 def test_outliers_are_capped_at_the_ends_of_the_other_training_rows() -> None:
     frames = parts(made(ROWS, 0))
     values = frames["train"]["a"].to_numpy().copy()

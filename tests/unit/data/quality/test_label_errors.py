@@ -6,9 +6,10 @@ import numpy as np
 import polars as pl
 import pytest
 
+from trainwright.data.quality import out_of_sample
 from trainwright.data.quality.confident import confident_errors, wrong_labels
 from trainwright.data.quality.examined import examine
-from trainwright.data.quality.label_errors import find_suspects, label_errors
+from trainwright.data.quality.label_errors import Suspects, find_suspects, label_errors
 
 
 def probabilities(rows: int, classes: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -51,6 +52,7 @@ def swapped_rows(rows: int, share: float) -> tuple[pl.DataFrame, set[int]]:
 def test_swapped_labels_of_a_table_are_found() -> None:
     frame, planted = swapped_rows(1500, 0.05)
     suspects = find_suspects(examine(frame, "label"))
+    assert isinstance(suspects, Suspects)
     found = set(suspects.rows.tolist())
     assert len(found & planted) >= 0.7 * len(planted)
     assert len(found & planted) >= 0.75 * len(found)
@@ -70,3 +72,43 @@ def test_few_rows_and_numbers_are_left_alone() -> None:
     frame, _ = swapped_rows(1500, 0.05)
     assert label_errors(examine(frame.head(40), "label")) == []
     assert label_errors(examine(frame, "x0")) == []
+
+
+def test_texts_without_a_word_that_two_have_say_nothing_of_labels() -> None:
+    labels = ["a", "b"] * 50
+    for texts in (
+        ["? ! ? !" + "?" * row for row in range(100)],
+        [f"k{row} l{row} m{row} n{row}" for row in range(100)],
+    ):
+        frame = pl.DataFrame({"text": texts, "label": labels})
+        assert [look.kind for look in examine(frame, "label").features] == ["text"]
+        assert label_errors(examine(frame, "label")) == []
+
+
+def test_words_of_one_letter_say_something_of_labels() -> None:
+    random = np.random.default_rng(0)
+    labels = ["a" if row % 2 else "b" for row in range(200)]
+    texts = [" ".join(random.choice(list("uvw" if one == "a" else "xyz"), 8)) for one in labels]
+    labels[7] = "b"
+    data = examine(pl.DataFrame({"text": texts, "label": labels}), "label")
+    suspects = find_suspects(data)
+    assert isinstance(suspects, Suspects)
+    assert suspects.rows.tolist() == [7]
+
+
+def test_a_rare_class_of_very_many_rows_is_fitted_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the rows that are fitted on, an even choice could leave it out."""
+    monkeypatch.setattr(out_of_sample, "MOST_FITTED", 100)
+    random = np.random.default_rng(0)
+    labels = np.repeat(["a", "b", "c"], [1000, 990, 10])
+    centres = np.repeat([-3.0, 3.0, 9.0], [1000, 990, 10])
+    frame = pl.DataFrame({"x": centres + random.normal(0, 0.3, 2000), "label": labels})
+    suspects = find_suspects(examine(frame, "label"))
+    assert isinstance(suspects, Suspects)
+    assert suspects.rows.tolist() == []
+
+
+def test_every_label_may_be_wrong() -> None:
+    given = np.array([0, 1] * 5)
+    chances = np.eye(2)[1 - given]
+    assert wrong_labels(given, chances).all()

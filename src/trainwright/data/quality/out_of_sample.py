@@ -1,0 +1,203 @@
+"""Predictions for rows by models that were not fitted on them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from trainwright.data.counting import counted
+from trainwright.data.quality.examined import Examined
+from trainwright.data.table import Floats, Integers
+
+FOLDS = 5
+MOST_FITTED = 50_000
+"""Rows that a model of one fold is fitted on; the others are still judged."""
+
+_FEWEST_OF_A_CLASS = 10
+_MOST_CATEGORIES = 200
+_FEWEST_BESIDE_TEXTS = 3
+_TREES = 80
+_ITERATIONS = 30
+
+Held = npt.NDArray[np.bool_]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the models go by: `texts` are those of each row in one, all empty where no word stands
+    in two of them; `numbers` float64 [N, F] are the other columns, NaN for missing, of which those
+    at `codes` are words by number."""
+
+    texts: pl.Series
+    numbers: Floats
+    codes: tuple[int, ...]
+
+    @classmethod
+    def of(cls, data: Examined) -> Known:
+        """The features of examined rows that say something."""
+        numbers: list[Floats] = []
+        codes: list[int] = []
+        for look in data.telling:
+            if look.kind == "numeric":
+                numbers.append(look.numbers)
+            elif look.kind == "datetime":
+                moments = look.values.cast(pl.Int64).cast(pl.Float64)
+                numbers.append(moments.fill_null(np.nan).to_numpy())
+            elif look.kind == "categorical":
+                codes.append(len(numbers))
+                numbers.append(_codes(look.values))
+        texts = [look.values.fill_null("") for look in data.telling if look.kind == "text"]
+        return cls(
+            texts=_joined(texts) if texts else pl.repeat("", len(data), eager=True),
+            numbers=np.stack(numbers, axis=1) if numbers else np.empty((len(data), 0)),
+            codes=tuple(codes),
+        )
+
+    @property
+    def has_texts(self) -> bool:
+        """Whether the texts say something."""
+        return bool((self.texts != "").any())
+
+
+Learner = Callable[[Known, Integers, Held, int], Floats]
+"""Given what is known, the classes int64 [N], which rows [N] are held out and how many classes K
+there are: probabilities [H, K] of the rows that are held out."""
+
+
+def class_chances(known: Known, given: Integers, classes: int) -> Floats:
+    """Probabilities [N, K] of each class, each row's by models that were fitted on the rows of the
+    other folds; of no rows where nothing is known that a model could go by.
+
+    Of texts logistic regression over TF-IDF of words, of a table the mean of small boosted trees
+    and logistic regression; of both where there are texts and three columns more.
+    """
+    learners: list[Learner] = [_words] if known.has_texts else []
+    columns = known.numbers.shape[1]
+    if columns >= (_FEWEST_BESIDE_TEXTS if learners else 1):
+        learners += [_trees, _line]
+    if not learners:
+        return np.empty((0, classes))
+    chances = np.zeros((len(given), classes))
+    folds = _folds(given)
+    for fold in range(FOLDS):
+        held = folds == fold
+        for learn in learners:
+            chances[held] += learn(known, given, held, classes) / len(learners)
+    return chances
+
+
+def _codes(values: pl.Series) -> Floats:
+    """Words by how common they are; the rarer ones share a number, missing ones are -1."""
+    names = counted(values.drop_nulls())["value"].head(_MOST_CATEGORIES).to_list()
+    codes = values.replace_strict(
+        names, list(range(len(names))), default=len(names), return_dtype=pl.Float64
+    )
+    return codes.set(values.is_null(), -1.0).to_numpy()
+
+
+def _joined(texts: list[pl.Series]) -> pl.Series:
+    """The texts of each row in one."""
+    whole = pl.select(pl.concat_str(*texts, separator=" ")).to_series()
+    words = whole.str.to_lowercase().str.extract_all(r"\w+").list.unique().explode()
+    return whole if words.drop_nulls().is_duplicated().any() else pl.repeat("", len(whole), eager=True)
+
+
+def _folds(given: Integers) -> Integers:
+    """A fold [N] for each row, drawn within each class."""
+    random = np.random.default_rng(0)
+    folds = np.empty(len(given), dtype=np.int64)
+    for label in np.unique(given):
+        rows = random.permutation(np.flatnonzero(given == label))
+        folds[rows] = (np.arange(len(rows)) + label) % FOLDS
+    return folds
+
+
+def _fitted_rows(held: Held, given: Integers) -> Integers:
+    """The rows to fit on: all that are not held out; of very many, evenly spread ones of each
+    class, and of a rare one its first."""
+    rows = np.flatnonzero(~held)
+    if len(rows) <= MOST_FITTED:
+        return rows
+    by_class = rows[np.argsort(given[rows], kind="stable")]
+    labels = given[by_class]
+    place = np.arange(len(rows)) - np.searchsorted(labels, labels)
+    step = -(-len(rows) // MOST_FITTED)
+    return by_class[(place % step == 0) | (place < _FEWEST_OF_A_CLASS)]
+
+
+def _words(known: Known, given: Integers, held: Held, classes: int) -> Floats:
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression
+
+    fitted = _fitted_rows(held, given)
+    # Also words of one letter: a text may hold no longer ones.
+    vectorizer = TfidfVectorizer(
+        sublinear_tf=True, min_df=2, dtype=np.float32, token_pattern=r"(?u)\b\w+\b"
+    )
+    try:
+        train = vectorizer.fit_transform(known.texts.gather(fitted).to_list())
+    except ValueError:
+        # No word stands in two of these texts: each class is as likely as it is common.
+        shares = np.bincount(given[fitted], minlength=classes) / len(fitted)
+        return np.tile(shares, (int(held.sum()), 1))
+    model = LogisticRegression(C=10.0, max_iter=_ITERATIONS)
+    with warnings.catch_warnings():
+        # The first steps towards the optimum rank labels as well as the optimum does.
+        warnings.simplefilter("ignore", category=ConvergenceWarning)
+        model.fit(train, given[fitted])
+    held_out = vectorizer.transform(known.texts.filter(pl.Series(held)).to_list())
+    chances: Floats = model.predict_proba(held_out)
+    return chances
+
+
+def _trees(known: Known, given: Integers, held: Held, classes: int) -> Floats:
+    import lightgbm
+
+    fitted = _fitted_rows(held, given)
+    parameters: dict[str, Any] = {
+        "objective": "binary" if classes == 2 else "multiclass",
+        "num_leaves": 15, "learning_rate": 0.1, "min_data_in_leaf": 20, "num_threads": 1,
+        "verbose": -1, "seed": 0, "deterministic": True, "feature_fraction": 0.8, "max_bin": 127,
+    }  # fmt: skip
+    if classes > 2:
+        parameters["num_class"] = classes
+    rows = lightgbm.Dataset(
+        known.numbers[fitted], given[fitted], categorical_feature=list(known.codes)
+    )
+    model = lightgbm.train(parameters, rows, num_boost_round=_TREES)
+    chances = np.asarray(model.predict(known.numbers[held], num_threads=1))
+    return np.stack([1 - chances, chances], axis=1) if classes == 2 else chances
+
+
+def _line(known: Known, given: Integers, held: Held, classes: int) -> Floats:
+    from scipy.sparse import csr_matrix, hstack
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.preprocessing import OneHotEncoder
+
+    fitted = _fitted_rows(held, given)
+    words = OneHotEncoder(handle_unknown="ignore", min_frequency=5, dtype=np.float32)
+    numbers = np.delete(known.numbers, known.codes, axis=1)
+    middle = np.nan_to_num(np.nanmedian(numbers[fitted], axis=0))
+    numbers = np.where(np.isfinite(numbers), numbers, middle)
+    scale = numbers[fitted].std(axis=0)
+    numbers = np.clip((numbers - middle) / np.where(scale > 0, scale, 1), -10, 10)
+    whole = csr_matrix(numbers.astype(np.float32))
+    if known.codes:
+        codes = known.numbers[:, known.codes]
+        words.fit(codes[fitted])
+        whole = csr_matrix(hstack([whole, words.transform(codes)]))
+    model = LogisticRegression(max_iter=100)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", category=ConvergenceWarning)
+        model.fit(whole[fitted], given[fitted])
+    chances: Floats = model.predict_proba(whole[held])
+    return chances
