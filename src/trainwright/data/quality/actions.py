@@ -206,7 +206,7 @@ def _copies(work: _Work, kind: FindingKind) -> Integers:
     order: list[PartName] = [*(part for part in work.frames if part != "train"), "train"]
     data = work.examined(*order)
     if kind == "exact_duplicates":
-        first, group = np.arange(len(data)), first_of_each(frame_of(data, compared(data)))
+        first, group = np.arange(len(data)), first_of_each(frame_of(data, [look.name for look in compared(data.looks)]))
     else:
         # What equals an earlier row in its features is no near copy, whatever its label.
         first, group, _ = near_groups(data)

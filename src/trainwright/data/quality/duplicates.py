@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 import numpy as np
@@ -15,7 +16,7 @@ from trainwright.data.table import Integers
 def exact_duplicates(data: Examined) -> list[Finding]:
     """Rows that equal an earlier row in every column but identifiers, and those of them that stand
     outside training and equal a training row."""
-    names = compared(data)
+    names = [look.name for look in compared(data.looks)]
     if not names or len(data) < 2:
         return []
     first = first_of_each(frame_of(data, names))
@@ -63,12 +64,14 @@ def across_parts(
 
 def conflicting_labels(data: Examined) -> list[Finding]:
     """Rows that are equal in every feature and differ in their class."""
-    names = [name for name in compared(data) if name != data.target]
+    names = [look.name for look in compared(data.features)]
     if data.task != "classes" or not names or len(data) < 2:
         return []
     first = first_of_each(frame_of(data, names))
     table = pl.DataFrame({"group": first, "label": data.labels})
-    split = table.select((pl.col("label").n_unique().over("group") > 1).alias("x"))["x"]
+    # A label that is missing is no other class.
+    classes = pl.col("label").drop_nulls().n_unique().over("group")
+    split = table.select(((classes > 1) & pl.col("label").is_not_null()).alias("x"))["x"]
     rows = split.arg_true()
     if not len(rows):
         return []
@@ -88,11 +91,11 @@ def conflicting_labels(data: Examined) -> list[Finding]:
     ]
 
 
-def compared(data: Examined) -> list[str]:
+def compared(looks: Iterable[Look]) -> list[Look]:
     """The columns in which rows are compared: an identifier would hide every copy."""
     return [
-        look.name
-        for look in data.looks
+        look
+        for look in looks
         if look.kind not in ("nested", "empty") and not look.reason.startswith("identifier")
     ]
 

@@ -138,6 +138,7 @@ def examine(
     written = {} if columns is None else columns
     cells = cleaning.frame(frame) if frame.width else frame
     looks = tuple(_look(series, written.get(series.name, Column())) for series in cells)
+    ignored = [name for name, column in written.items() if column.kind == "ignored"]
     looks = tuple(_as_target(look) if look.name == target else look for look in looks)
     return Examined(
         raw=frame,
@@ -146,7 +147,7 @@ def examine(
         task=_task(looks, target, written.get(target, Column())),
         parts=np.zeros(frame.height, dtype=np.int64),
         rows=np.arange(frame.height),
-        left_out=frozenset(left_out),
+        left_out=frozenset({*left_out, *ignored} - {target}),
     )
 
 

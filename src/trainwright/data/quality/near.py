@@ -60,11 +60,10 @@ def near_groups(data: Examined) -> tuple[Integers, Integers, str]:
     alone = np.arange(len(data))
     if not 2 <= len(data) <= _MOST_ROWS:
         return alone, alone, ""
-    names = [name for name in compared(data) if name != data.target]
-    looks = [data.of_name(name) for name in names if name not in data.left_out]
+    looks = compared(data.features)
     if not looks:
         return alone, alone, ""
-    exact = first_of_each(frame_of(data, names))
+    exact = first_of_each(frame_of(data, [look.name for look in looks]))
     firsts = np.flatnonzero(exact == np.arange(len(data)))
     if any(look.kind == "text" for look in looks) and not _fine(looks):
         pairs = text_pairs(_joined(looks).gather(firsts))

@@ -12,7 +12,7 @@ import pytest
 from trainwright.contract.data import Column
 from trainwright.data.quality import classes, duplicates, forms, missing, order, ranges, spread
 from trainwright.data.quality import texts as written
-from trainwright.data.quality.collect import QUICK, find_faults
+from trainwright.data.quality.collect import QUICK, find_faults, find_kind
 from trainwright.data.quality.examined import Examined, examine
 from trainwright.data.quality.finding import Finding
 from trainwright.data.quality.leaks import leaks
@@ -134,6 +134,46 @@ def test_conflicting_labels_name_all_rows_of_the_group() -> None:
     twin = frame[[7]].with_columns(won=pl.lit("no" if frame["won"][7] == "yes" else "yes"))
     finding = only(duplicates.conflicting_labels(examine(pl.concat([frame, twin]), "won")))
     assert finding.rows == (7, 400)
+
+
+def test_a_missing_label_is_no_other_class() -> None:
+    frame = pl.DataFrame(clean())
+    twin = frame[[7]].with_columns(won=pl.lit(None, pl.String))
+    assert duplicates.conflicting_labels(examine(pl.concat([frame, twin]), "won")) == []
+    other = frame[[7]].with_columns(won=pl.lit("no" if frame["won"][7] == "yes" else "yes"))
+    data = examine(pl.concat([frame, twin, other]), "won")
+    assert only(duplicates.conflicting_labels(data)).rows == (7, 401)
+
+
+def test_what_the_contract_leaves_out_is_no_feature() -> None:
+    """Neither a leak, nor what tells rows apart, nor what labels are judged by."""
+    frame = pl.DataFrame(clean())
+    turned = frame[[7]].with_columns(won=pl.lit("no" if frame["won"][7] == "yes" else "yes"))
+    frame = pl.concat([frame, turned, frame[[9]].with_columns(pl.col("height") + 0.001)])
+    frame = frame.with_columns(
+        prize=(pl.col("won") == "yes").cast(pl.Int8), page=pl.int_range(pl.len()) // 20
+    )
+    ignored = dict.fromkeys(("prize", "page", "won"), Column(kind="ignored"))
+    for data in (
+        examine(frame, "won", ignored),
+        examine(frame, "won", left_out=("prize", "page")),
+    ):
+        assert {look.name for look in data.features} == {"height", "weight", "age", "place"}
+        assert leaks(data) == []
+        assert only(duplicates.conflicting_labels(data)).rows == (7, 400)
+        assert only(near_duplicates(data)).rows == (401,)
+    swapped = frame.with_columns(
+        won=pl.when(pl.int_range(pl.len()) % 97 == 0)
+        .then(pl.when(pl.col("won") == "yes").then(pl.lit("no")).otherwise(pl.lit("yes")))
+        .otherwise("won")
+    )
+    copied = swapped.with_columns(prize=pl.col("won"))
+    assert find_kind(examine(copied, "won"), "label_error", {}) == []
+    judged = [
+        find_kind(examine(rows, "won", written), "label_error", {})
+        for rows, written in ((copied, ignored), (swapped.drop("prize"), {"page": ignored["page"]}))
+    ]
+    assert judged[0] == judged[1] != []
 
 
 def test_near_duplicates_of_a_table() -> None:
