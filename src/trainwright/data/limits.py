@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, final
@@ -10,12 +11,15 @@ import polars as pl
 
 from trainwright.core.files import Json
 
+_NO_END = "none"
+
 
 @final
 @dataclass(frozen=True, slots=True)
 class Limit:
     """The ends of one numeric column, and what happens beyond them, in every row that is encoded:
-    what a model never saw in training, it does not meet later."""
+    what a model never saw in training, it does not meet later. An infinite end is none; in JSON it
+    is `none`."""
 
     column: str
     low: float
@@ -26,15 +30,27 @@ class Limit:
         """The fields by name."""
         return {
             "column": self.column,
-            "low": self.low,
-            "high": self.high,
+            "low": self.low if math.isfinite(self.low) else _NO_END,
+            "high": self.high if math.isfinite(self.high) else _NO_END,
             "beyond": self.beyond,
         }
 
     @classmethod
     def from_json(cls, value: Json) -> Limit:
         """The limit that `to_json` wrote."""
-        return cls(**value)
+        low = -math.inf if value["low"] == _NO_END else value["low"]
+        high = math.inf if value["high"] == _NO_END else value["high"]
+        return cls(value["column"], low, high, value["beyond"])
+
+    def __str__(self) -> str:
+        """Where it ends: `above 9`, `below 0`, `outside 0 to 9`."""
+        if math.isinf(self.low):
+            return f"above {self.high:g}"
+        return (
+            f"below {self.low:g}"
+            if math.isinf(self.high)
+            else f"outside {self.low:g} to {self.high:g}"
+        )
 
 
 def limited(frame: pl.DataFrame, limits: Sequence[Limit]) -> pl.DataFrame:

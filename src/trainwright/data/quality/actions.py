@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, final
@@ -21,8 +22,7 @@ from trainwright.data.quality.finding import Finding
 from trainwright.data.quality.keys import columns_of, key_columns
 from trainwright.data.quality.label_errors import Suspects, Unjudged, find_suspects
 from trainwright.data.quality.near import near_groups
-from trainwright.data.quality.spread import far_out
-from trainwright.data.table import Integers, PartName
+from trainwright.data.table import Floats, Integers, PartName
 from trainwright.data.values import Cleaning
 from trainwright.data.wording import quoted, some
 
@@ -206,7 +206,10 @@ def _copies(work: _Work, kind: FindingKind) -> Integers:
     order: list[PartName] = [*(part for part in work.frames if part != "train"), "train"]
     data = work.examined(*order)
     if kind == "exact_duplicates":
-        first, group = np.arange(len(data)), first_of_each(frame_of(data, [look.name for look in compared(data.looks)]))
+        first, group = (
+            np.arange(len(data)),
+            first_of_each(frame_of(data, [look.name for look in compared(data.looks)])),
+        )
     else:
         # What equals an earlier row in its features is no near copy, whatever its label.
         first, group, _ = near_groups(data)
@@ -219,43 +222,36 @@ def _copies(work: _Work, kind: FindingKind) -> Integers:
 def _limit(work: _Work, kind: FindingKind, beyond: Literal["cap", "impute"]) -> None:
     """Find the ends of each column that has the fault, in training rows."""
     data = work.examined("train")
+    found = find_kind(data, kind, work.section.columns)
     for look in data.of_kind("numeric"):
-        rows = _beyond(data, look.name, kind, work.section)
-        if kind == "out_of_range" and work.section.columns.get(look.name, Column()).range != "any":
+        every = {row for one in found if look.name in one.columns for row in one.rows}
+        rows = np.array(sorted(every), dtype=np.int64)
+        written = work.section.columns.get(look.name, Column()).range
+        if kind == "out_of_range" and written != "any":
             # The contract's own ends hold for rows to come, even where training has none beyond.
-            low, high = _written_range(work.section, look.name)
-        elif len(rows):
-            others = np.delete(look.numbers, rows)
-            others = others[np.isfinite(others)]
-            if not len(others):
-                continue
-            low, high = float(others.min()), float(others.max())
+            low, high = written
         else:
-            continue
+            low, high = _ends(look.numbers, rows)
         limit = Limit(look.name, low, high, beyond)
+        if not math.isfinite(low) and not math.isfinite(high):
+            continue
         work.limits.append(limit)
-        verb = "capped at" if beyond == "cap" else "taken for missing outside"
+        verb = "capped" if beyond == "cap" else "taken for missing"
         counts = _counts(work.frames, limit)
-        message = f"{look.name!r} {verb} {low:g} to {high:g} in every row: {counts} ({kind})"
+        message = f"{look.name!r} {verb} {limit} in every row: {counts} ({kind})"
         work.note(kind, beyond, message, rows, (look.name,))
 
 
-def _beyond(data: Examined, name: str, kind: FindingKind, section: TableData) -> Integers:
-    if kind == "outliers":
-        return far_out(data.of_name(name))[0]
-    rows = [
-        row
-        for finding in find_kind(data, kind, section.columns)
-        if name in finding.columns
-        for row in finding.rows
-    ]
-    return np.array(sorted(set(rows)), dtype=np.int64)
-
-
-def _written_range(section: TableData, name: str) -> tuple[float, float]:
-    written = section.columns[name].range
-    assert written != "any", "the caller has asked"
-    return written
+def _ends(numbers: Floats, rows: Integers) -> tuple[float, float]:
+    """The ends of the other rows, on the sides on which the faulty ones lie; infinite elsewhere."""
+    others = np.delete(numbers, rows)
+    others = others[np.isfinite(others)]
+    low, high = -math.inf, math.inf
+    if len(rows) and len(others):
+        faulty = numbers[rows]
+        low = float(others.min()) if (faulty < others.min()).any() else low
+        high = float(others.max()) if (faulty > others.max()).any() else high
+    return low, high
 
 
 def _counts(frames: Mapping[PartName, pl.DataFrame], limit: Limit) -> str:

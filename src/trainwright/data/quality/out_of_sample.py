@@ -106,7 +106,9 @@ def _joined(texts: list[pl.Series]) -> pl.Series:
     """The texts of each row in one."""
     whole = pl.select(pl.concat_str(*texts, separator=" ")).to_series()
     words = whole.str.to_lowercase().str.extract_all(r"\w+").list.unique().explode()
-    return whole if words.drop_nulls().is_duplicated().any() else pl.repeat("", len(whole), eager=True)
+    return (
+        whole if words.drop_nulls().is_duplicated().any() else pl.repeat("", len(whole), eager=True)
+    )
 
 
 def _folds(given: Integers) -> Integers:

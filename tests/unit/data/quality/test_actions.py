@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,8 @@ import pytest
 from trainwright.contract.data import Column, TableData
 from trainwright.contract.quality import Action, FindingKind, Quality
 from trainwright.core.errors import DataMistake
+from trainwright.core.files import to_json
+from trainwright.data.limits import Limit, limited
 from trainwright.data.quality.actions import Acted, act
 from trainwright.data.table import PartName
 
@@ -119,8 +123,9 @@ def test_labels_that_cannot_be_judged_stay(action: Action) -> None:
 def test_outliers_are_capped_at_the_ends_of_the_other_training_rows() -> None:
     frames = parts(made(ROWS, 0))
     values = frames["train"]["a"].to_numpy().copy()
-    low, high = float(np.delete(values, 7).min()), float(np.delete(values, 7).max())
-    values[7] = 5000.0
+    others = np.delete(values, (7, 8))
+    low, high = float(others.min()), float(others.max())
+    values[7], values[8] = 5000.0, -5000.0
     frames["train"] = frames["train"].with_columns(a=pl.Series(values))
     frames["test"] = frames["test"].with_columns(
         a=pl.when(pl.int_range(pl.len()) == 3).then(-900.0).otherwise(pl.col("a"))
@@ -129,7 +134,28 @@ def test_outliers_are_capped_at_the_ends_of_the_other_training_rows() -> None:
     (limit,) = acted.limits
     assert (limit.column, limit.low, limit.high, limit.beyond) == ("a", low, high, "cap")
     # The ends come from training rows, and what they do to other rows is said.
-    assert "1 train, 0 validation, 1 test values" in acted.done[0].message
+    assert "2 train, 0 validation, 1 test values" in acted.done[0].message
+
+
+def test_only_the_side_that_has_a_fault_gets_an_end() -> None:
+    """An honest validation row below all training rows is no fault that training shows."""
+    frames = {
+        part: frame.with_columns(pl.col("a").abs() + 10)
+        for part, frame in parts(made(ROWS, 0)).items()
+    }
+    high = float(frames["train"]["a"][5:].to_numpy().max())
+    frames["train"] = frames["train"].with_columns(
+        a=pl.when(pl.int_range(pl.len()) < 5).then(999.0).otherwise("a")
+    )
+    lower = pl.when(pl.int_range(pl.len()) == 3).then(2.0).otherwise("a")
+    frames["validation"] = frames["validation"].with_columns(a=lower)
+    acted = done(frames, {"unlikely_values": "impute"})
+    (limit,) = acted.limits
+    assert (limit.low, limit.high) == (-math.inf, high)
+    assert limited(frames["validation"], acted.limits)["a"][3] == 2.0
+    assert limited(frames["train"], acted.limits)["a"].null_count() == 5
+    assert f"missing above {high:g} in every row: 5 train, 0 validation" in acted.done[0].message
+    assert Limit.from_json(json.loads(to_json(limit.to_json()))) == limit
 
 
 def test_the_ranges_of_the_contract_become_missing_values() -> None:
