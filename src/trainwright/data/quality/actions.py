@@ -21,7 +21,7 @@ from trainwright.data.quality.examined import Examined, examine, together
 from trainwright.data.quality.finding import Finding
 from trainwright.data.quality.keys import columns_of, key_columns
 from trainwright.data.quality.label_errors import Suspects, Unjudged, find_suspects
-from trainwright.data.quality.near import near_groups
+from trainwright.data.quality.near import MOST_ROWS, near_groups
 from trainwright.data.table import Floats, Integers, PartName
 from trainwright.data.values import Cleaning
 from trainwright.data.wording import quoted, some
@@ -100,10 +100,13 @@ def act(frames: Mapping[PartName, pl.DataFrame], positions: Integers, section: T
     a validation or test row go too, so that no other part changes.
 
     Raises:
-        DataMistake: what is to fail was found, or no training row would be left.
+        DataMistake: what is to fail was found, no training row would be left, or there are too many
+            rows to look for what the contract has something done about.
     """
     work = _Work(dict(frames), section, positions, np.arange(frames["train"].height))
     wanted = section.quality.asked()
+    if wanted.get("near_duplicates", "report") != "report":
+        _check_rows(sum(frame.height for frame in frames.values()))
     _fail(work, [kind for kind, action in wanted.items() if action == "fail"])
     for kind in [kind for kind, action in wanted.items() if action == "drop"]:
         if kind in _COLUMN_KINDS:
@@ -146,6 +149,19 @@ def _refused(finding: Finding) -> Problem:
         expected="none: the contract says fail",
         fix=f"{finding.fix}; trainwright data check names the rows",
     )
+
+
+def _check_rows(count: int) -> None:
+    if count > MOST_ROWS:
+        raise DataMistake(
+            Problem(
+                "near duplicates cannot be looked for in so many rows",
+                path="data.quality.actions.near_duplicates",
+                found=f"{count:,} rows",
+                expected=f"at most {MOST_ROWS:,}",
+                fix="take the action out, or choose exact_duplicates",
+            )
+        )
 
 
 def _nothing_left(kind: FindingKind, count: int) -> DataMistake:

@@ -16,13 +16,15 @@ SIMILAR = 0.8
 TOLERANCE = 0.002
 """Numbers of two near-duplicate rows differ by at most so many deviations of their column."""
 
+MOST_ROWS = 200_000
+"""Near duplicates are not looked for in more rows."""
+
 _SHINGLE = 5
 _PERMUTATIONS = 64
 _BAND = 4
 _MOST_IN_A_BUCKET = 50
 _FEWEST_NUMBERS = 3
 _FINE = 100
-_MOST_ROWS = 200_000
 _PART = 20_000
 
 
@@ -34,8 +36,12 @@ def near_duplicates(data: Examined) -> list[Finding]:
     64 permutations in bands of 4 and then computed exactly. Elsewhere rows are near where every
     number is within 0.002 deviations of the other row's, and words are equal but for case, blanks
     and punctuation, dates and the target's class exactly; there must be three columns of fine
-    numbers, else chance makes such pairs. More than 200,000 rows are not compared so.
+    numbers, else chance makes such pairs. More than 200,000 rows are not compared so, and it is
+    said.
     """
+    if len(data) > MOST_ROWS:
+        text = f"near duplicates are not looked for: {len(data):,} rows, at most {MOST_ROWS:,} are"
+        return [Finding("near_duplicates", "info", text)]
     exact, group, what = near_groups(data)
     first = exact == np.arange(len(data))
     copies = np.flatnonzero((group != np.arange(len(data))) & first)
@@ -58,7 +64,7 @@ def near_groups(data: Examined) -> tuple[Integers, Integers, str]:
     """For each row [N] the first row that equals it in its features, the first row of those that it
     is nearly equal to (by pairs, one after the other), and what nearly means here."""
     alone = np.arange(len(data))
-    if not 2 <= len(data) <= _MOST_ROWS:
+    if not 2 <= len(data) <= MOST_ROWS:
         return alone, alone, ""
     looks = compared(data.features)
     if not looks:

@@ -24,6 +24,8 @@ _MOST_CATEGORIES = 200
 _FEWEST_BESIDE_TEXTS = 3
 _TREES = 80
 _ITERATIONS = 30
+_WORD = r"(?u)\b\w+\b"
+"""Words of one letter too: a text may hold no longer ones."""
 
 Held = npt.NDArray[np.bool_]
 
@@ -131,19 +133,16 @@ def _fitted_rows(held: Held, given: Integers) -> Integers:
     labels = given[by_class]
     place = np.arange(len(rows)) - np.searchsorted(labels, labels)
     step = -(-len(rows) // MOST_FITTED)
-    return by_class[(place % step == 0) | (place < _FEWEST_OF_A_CLASS)]
+    chosen: Integers = by_class[(place % step == 0) | (place < _FEWEST_OF_A_CLASS)]
+    return chosen
 
 
 def _words(known: Known, given: Integers, held: Held, classes: int) -> Floats:
-    from sklearn.exceptions import ConvergenceWarning
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
 
     fitted = _fitted_rows(held, given)
-    # Also words of one letter: a text may hold no longer ones.
-    vectorizer = TfidfVectorizer(
-        sublinear_tf=True, min_df=2, dtype=np.float32, token_pattern=r"(?u)\b\w+\b"
-    )
+    vectorizer = TfidfVectorizer(sublinear_tf=True, min_df=2, dtype=np.float32, token_pattern=_WORD)
     try:
         train = vectorizer.fit_transform(known.texts.gather(fitted).to_list())
     except ValueError:
@@ -151,13 +150,8 @@ def _words(known: Known, given: Integers, held: Held, classes: int) -> Floats:
         shares = np.bincount(given[fitted], minlength=classes) / len(fitted)
         return np.tile(shares, (int(held.sum()), 1))
     model = LogisticRegression(C=10.0, max_iter=_ITERATIONS)
-    with warnings.catch_warnings():
-        # The first steps towards the optimum rank labels as well as the optimum does.
-        warnings.simplefilter("ignore", category=ConvergenceWarning)
-        model.fit(train, given[fitted])
-    held_out = vectorizer.transform(known.texts.filter(pl.Series(held)).to_list())
-    chances: Floats = model.predict_proba(held_out)
-    return chances
+    asked = vectorizer.transform(known.texts.filter(pl.Series(held)).to_list())
+    return _chances(model, train, given[fitted], asked, classes)
 
 
 def _trees(known: Known, given: Integers, held: Held, classes: int) -> Floats:
@@ -181,7 +175,6 @@ def _trees(known: Known, given: Integers, held: Held, classes: int) -> Floats:
 
 def _line(known: Known, given: Integers, held: Held, classes: int) -> Floats:
     from scipy.sparse import csr_matrix, hstack
-    from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
     from sklearn.preprocessing import OneHotEncoder
 
@@ -198,8 +191,17 @@ def _line(known: Known, given: Integers, held: Held, classes: int) -> Floats:
         words.fit(codes[fitted])
         whole = csr_matrix(hstack([whole, words.transform(codes)]))
     model = LogisticRegression(max_iter=100)
+    return _chances(model, whole[fitted], given[fitted], whole[held], classes)
+
+
+def _chances(model: Any, rows: Any, given: Integers, asked: Any, classes: int) -> Floats:
+    """Probabilities [H, K] of the rows `asked`, of a model of scikit-learn."""
+    from sklearn.exceptions import ConvergenceWarning
+
     with warnings.catch_warnings():
+        # The first steps towards the optimum rank labels as well as the optimum does.
         warnings.simplefilter("ignore", category=ConvergenceWarning)
-        model.fit(whole[fitted], given[fitted])
-    chances: Floats = model.predict_proba(whole[held])
+        model.fit(rows, given)
+    chances = np.zeros((asked.shape[0], classes))
+    chances[:, model.classes_] = model.predict_proba(asked)
     return chances

@@ -15,7 +15,9 @@ from trainwright.contract.quality import Action, FindingKind, Quality
 from trainwright.core.errors import DataMistake
 from trainwright.core.files import to_json
 from trainwright.data.limits import Limit, limited
+from trainwright.data.quality import actions, near
 from trainwright.data.quality.actions import Acted, act
+from trainwright.data.quality.examined import examine
 from trainwright.data.table import PartName
 
 ROWS = 400
@@ -66,6 +68,22 @@ def test_near_copies_of_test_rows_go_from_training() -> None:
     frames["train"] = pl.concat([frames["train"], near])
     acted = done(frames, {"near_duplicates": "drop"})
     assert acted.kept.tolist() == list(range(ROWS))
+
+
+@pytest.mark.parametrize("action", ["drop", "fail"])
+def test_near_copies_among_too_many_rows_are_refused(
+    action: Action, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was asked for and is not done is a mistake; what nobody asked for is said."""
+    frames = parts(made(ROWS, 0))
+    for module in (actions, near):
+        monkeypatch.setattr(module, "MOST_ROWS", ROWS)
+    with pytest.raises(DataMistake, match="near duplicates cannot be looked for in so many rows"):
+        done(frames, {"near_duplicates": action})
+    assert done(frames, {"near_duplicates": "report"}).done == ()
+    (finding,) = near.near_duplicates(examine(pl.concat(frames.values()), "label"))
+    assert (finding.severity, finding.count) == ("info", 0)
+    assert "near duplicates are not looked for: 560 rows" in finding.message
 
 
 def test_rows_of_few_values_are_no_near_copies() -> None:
