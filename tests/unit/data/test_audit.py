@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 from datetime import date, timedelta
 from pathlib import Path
@@ -13,9 +14,10 @@ import pytest
 from real_data import real_data
 from trainwright.contract.data import Features, TableData
 from trainwright.core.files import Json
+from trainwright.data.audit import times
 from trainwright.data.audit.audit import audit
 from trainwright.data.audit.audited import Audited
-from trainwright.data.audit.telling import told_classes, told_numbers
+from trainwright.data.audit.telling import as_numbers, told_classes, told_numbers
 from trainwright.data.prepare import prepare_table
 from trainwright.data.reading import read_table
 
@@ -351,3 +353,41 @@ def test_what_one_column_tells_of_another() -> None:
     assert told_classes(x, classes) > 0.99
     assert told_classes(noise, classes) < 0.2
     assert told_classes(x[:20], classes[:20]) == 0.0
+
+
+def test_very_many_classes_take_no_column_each() -> None:
+    """One column for each of 20,000 classes would be 3 GB."""
+    random = np.random.default_rng(0)
+    codes = np.repeat(np.arange(20_000), 1)
+    rare = pl.Series([f"k{code}" for code in codes])
+    common = pl.Series([f"c{code % 300}" for code in codes])
+    tracemalloc.start()
+    assert as_numbers(rare).shape == (20_000, 201)
+    assert told_classes(pl.Series(codes % 300), common) > 0.99
+    assert told_classes(pl.Series(random.permutation(codes % 300)), common) < 0.1
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 400e6
+
+
+def test_a_column_of_dates_is_named_as_it_is_called(tmp_path: Path) -> None:
+    frame = (
+        shuffled(honest())
+        .sort("day")
+        .with_columns(price=np.cumsum(np.random.default_rng(0).normal(size=ROWS)))
+    )
+    frame = shuffled(frame).rename({"day": "'it's \\day'"})
+    frame.write_parquet(tmp_path / "rows.parquet")
+    found = audited(tmp_path / "rows.parquet", "price", RANDOM)
+    (one,) = [one for one in found if one.test == "future rows"]
+    assert (one.verdict, one.columns) == ("suspicious", ("'it's \\day'",))
+
+
+def test_the_order_of_very_many_rows_is_looked_at_in_the_middle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(times, "_MOST_ROWS", 1000)
+    walk = np.random.default_rng(0).normal(size=ROWS)
+    walk[1000:2000] = np.cumsum(walk[1000:2000])
+    honest().drop("day").with_columns(price=walk).write_csv(tmp_path / "rows.csv")
+    assert worst(audited(tmp_path / "rows.csv", "price", RANDOM))["future rows"] == "suspicious"

@@ -105,7 +105,9 @@ def _is_quantity(sides: Sides, name: str) -> bool:
     """Whether the order of a column tells much of the target, which that of names does not."""
     if not sides.train[name].dtype.is_numeric():
         return False
-    target = pl.Series(as_numbers(sides.train[sides.target])[:, 0])
+    target = sides.train[sides.target]
+    if sides.is_classes:
+        target = target == target.min()
     both = pl.DataFrame({"known": sides.train[name], "target": target}).drop_nulls()
     ranks = np.stack([both[column].rank("average").to_numpy() for column in both.columns])
     return abs(float(np.corrcoef(ranks)[0, 1])) > _QUANTITY

@@ -10,6 +10,7 @@ from trainwright.data.table import Floats, Integers
 _BESIDE = 2
 _ROWS_PER_VALUE = 5
 _FEWEST_ROWS = 50
+_MOST_CODES = 200
 
 
 def told_numbers(known: pl.Series, wanted: pl.Series) -> float:
@@ -37,8 +38,8 @@ def told_classes(known: pl.Series, wanted: pl.Series) -> float:
     both = _present(known, wanted)
     if both.height < _FEWEST_ROWS:
         return 0.0
-    codes = both["wanted"].rank("dense").cast(pl.Int64).to_numpy() - 1
-    votes = _means(both["known"], np.eye(int(codes.max()) + 1)[codes])
+    codes = _codes(both["wanted"])
+    votes = _means(both["known"], _indicators(codes))
     told = np.isfinite(votes[:, 0])
     codes, votes = codes[told], votes[told]
     if len(codes) < _FEWEST_ROWS:
@@ -91,14 +92,33 @@ def _means(known: pl.Series, values: Floats) -> Floats:
     return means
 
 
+def _codes(labels: pl.Series) -> Integers:
+    """The number of each label, int64 [N]: of very many labels the rare ones share one, so that a
+    column for each fits into memory."""
+    codes = labels.rank("dense").cast(pl.Int64).to_numpy() - 1
+    sizes = np.bincount(codes)
+    if len(sizes) <= _MOST_CODES:
+        return codes
+    number = np.full(len(sizes), _MOST_CODES)
+    commonest = np.sort(np.argsort(-sizes, kind="stable")[:_MOST_CODES])
+    number[commonest] = np.arange(_MOST_CODES)
+    folded: Integers = number[codes]
+    return folded
+
+
+def _indicators(codes: Integers) -> Floats:
+    """One column of 0 and 1 for each code, float64 [N, C]."""
+    columns: Floats = (codes[:, None] == np.arange(int(codes.max()) + 1)).astype(np.float64)
+    return columns
+
+
 def _present(known: pl.Series, wanted: pl.Series) -> pl.DataFrame:
     return pl.DataFrame({"known": known, "wanted": wanted}).drop_nulls()
 
 
 def as_numbers(target: pl.Series) -> Floats:
-    """A target as numbers, float64 [N, C]: itself, or one column of 0 and 1 a class."""
+    """A target as numbers, float64 [N, C]: itself, or one column of 0 and 1 a class; the classes
+    beyond the 200 commonest share one."""
     if target.dtype == pl.String:
-        codes = target.rank("dense").cast(pl.Int64).to_numpy() - 1
-        classes: Floats = np.eye(int(codes.max()) + 1)[codes]
-        return classes
+        return _indicators(_codes(target))
     return target.cast(pl.Float64).to_numpy()[:, None]
