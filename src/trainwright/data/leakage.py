@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from trainwright.data.columns import ColumnType
@@ -88,7 +89,7 @@ def _class_leak(frame: pl.DataFrame, column: ColumnType, target: pl.Series) -> t
             text = f"{column.name!r} alone tells the class of {share:.2%} of the rows that the "
             return (Leak((column.name,), text + "commonest class gets wrong"),)
     if column.kind == "numeric" and target.n_unique() == 2:
-        auc = _rank_auc(values, target)
+        auc = _either_auc(values, target)
         if auc > ALONE:
             return (Leak((column.name,), f"{column.name!r} alone has a ROC AUC of {auc:.4f}"),)
     return ()
@@ -105,19 +106,25 @@ def _explained(values: pl.Series, target: pl.Series) -> float:
     return (right - commonest) / others if others else 0.0
 
 
-def _rank_auc(values: pl.Series, target: pl.Series) -> float:
-    """The larger of AUC and 1 - AUC of a column against two classes, over rows that have a value
-    (Mann-Whitney U over the product of the class sizes)."""
+def _either_auc(values: pl.Series, target: pl.Series) -> float:
+    """The larger of AUC and 1 - AUC of a column against two classes, over rows that have a
+    value."""
     present = values.is_not_null()
     values, labels = values.filter(present), target.filter(present)
     chosen = (labels == target.drop_nulls().min()).to_numpy()
     ones, zeros = int(chosen.sum()), int((~chosen).sum())
     if min(ones, zeros) < _ROWS_PER_VALUE or len(values) * 2 < len(target):
         return 0.5
-    ranks = values.rank("average").to_numpy()
-    statistic = float(ranks[chosen].sum()) - ones * (ones + 1) / 2
-    auc = statistic / (ones * zeros)
+    auc = rank_auc(values, chosen)
     return max(auc, 1 - auc)
+
+
+def rank_auc(values: pl.Series, chosen: npt.NDArray[np.bool_]) -> float:
+    """ROC AUC of values [N] that tell the chosen rows from the others, both of which there must be:
+    Mann-Whitney U over the product of their numbers."""
+    ranks = values.rank("average").to_numpy()
+    ones, zeros = int(chosen.sum()), int((~chosen).sum())
+    return (float(ranks[chosen].sum()) - ones * (ones + 1) / 2) / (ones * zeros)
 
 
 def _number_leak(frame: pl.DataFrame, name: str, target: pl.Series) -> tuple[Leak, ...]:

@@ -16,6 +16,7 @@ from trainwright.contract.data import (
 )
 from trainwright.data.audit.audited import Audited, Sides, evenly
 from trainwright.data.counting import counted
+from trainwright.data.leakage import rank_auc
 from trainwright.data.table import Floats, Integers
 
 APART, APART_GIVEN = 0.6, 0.75
@@ -50,7 +51,7 @@ def different_rows(sides: Sides) -> list[Audited]:
         message = "not looked for: too few rows or columns"
         return [Audited("different rows", "clean", 0.5, message, "train_test_difference")]
     scores, gains = _told_apart(matrix, sources)
-    area = _area(scores, sources)
+    area = rank_auc(pl.Series(scores), sources == 1)
     given = isinstance(sides.split, ColumnSplit | FileSplit) or sides.given
     limit = max(APART_GIVEN if given else APART, 0.5 + _DEVIATIONS * _deviation(sources))
     best = [names[i] for i in np.argsort(-gains)[:_NAMED] if gains[i] > 0]
@@ -119,13 +120,6 @@ def _told_apart(matrix: Floats, sources: Integers) -> tuple[Floats, Floats]:
         scores[~seen] = np.asarray(model.predict(matrix[~seen], num_threads=1))
         gains += model.feature_importance("gain")
     return scores, gains
-
-
-def _area(scores: Floats, sources: Integers) -> float:
-    """ROC AUC: Mann-Whitney U over the product of the sizes."""
-    ranks = pl.Series(scores).rank("average").to_numpy()
-    ones, zeros = int(sources.sum()), int((sources == 0).sum())
-    return float(ranks[sources == 1].sum() - ones * (ones + 1) / 2) / (ones * zeros)
 
 
 def _deviation(sources: Integers) -> float:

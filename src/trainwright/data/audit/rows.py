@@ -9,18 +9,14 @@ import numpy.typing as npt
 import polars as pl
 
 from trainwright.data.audit.audited import Audited, Sides, Verdict, evenly
+from trainwright.data.quality.near import FEWEST_NUMBERS, FINE, TOLERANCE, scaled
 from trainwright.data.table import Floats, Integers
 
 LEAK, SUSPICIOUS = 0.01, 0.003
 """Shares of the held-out rows. From a hundredth on a model that remembers rows gains a point of
 accuracy; honest tables show a thousandth (elec2, whose numbers are coarse: 0.0011)."""
 
-TOLERANCE = 0.002
-"""Numbers of near rows differ by at most so many deviations of their column."""
-
 _COPIES = 0.95
-_FEWEST_NUMBERS = 3
-_FINE = 100
 _MOST_TRAIN, _MOST_HELD_OUT = 200_000, 20_000
 
 
@@ -64,26 +60,15 @@ def near_rows(sides: Sides) -> list[Audited]:
     """Held-out rows that are a training row but for rounding: every number within 0.002 deviations,
     everything else equal. Needs three columns of more than 100 numbers; else chance makes such
     pairs."""
-    # Imported here: data that is no table need not wait for it.
-    from scipy.spatial import cKDTree
-
-    fine = [name for name in sides.of_kind("numeric") if sides.train[name].n_unique() > _FINE]
-    if len(fine) < _FEWEST_NUMBERS:
+    fine = [name for name in sides.of_kind("numeric") if sides.train[name].n_unique() > FINE]
+    if len(fine) < FEWEST_NUMBERS:
         message = "not looked for: fewer than three columns of fine numbers"
         return [Audited("near rows", "clean", 0.0, message, "near_duplicates")]
     others = [column.name for column in sides.columns if column.name not in fine]
     others += [sides.target] if sides.is_classes else []
     train = sides.train[evenly(sides.train.height, _MOST_TRAIN)]
     asked = evenly(sides.held_out.height, _MOST_HELD_OUT)
-    points = _points(train, sides.held_out[asked], fine, others)
-    near, _ = cKDTree(points[: train.height]).query(
-        points[train.height :], p=np.inf, distance_upper_bound=TOLERANCE
-    )
-    exact = np.isin(
-        sides.held_out[asked].select(fine + others).hash_rows(seed=0).to_numpy(),
-        train.select(fine + others).hash_rows(seed=0).to_numpy(),
-    )
-    found = asked[np.isfinite(near) & ~exact]
+    found = asked[_but_for_rounding(train, sides.held_out[asked], fine, others)]
     share = len(found) / max(1, len(asked))
     message = (
         f"{len(found):,} of {len(asked):,} held-out rows are a training row but for rounding "
@@ -101,6 +86,22 @@ def near_rows(sides: Sides) -> list[Audited]:
             fix="divide by what the rows have in common: data.split: {kind: group, column: ...}",
         )
     ]
+
+
+def _but_for_rounding(
+    train: pl.DataFrame, held_out: pl.DataFrame, fine: list[str], others: list[str]
+) -> npt.NDArray[np.bool_]:
+    """Which held-out rows are near a training row and equal to none."""
+    # Imported here: data that is no table need not wait for it.
+    from scipy.spatial import cKDTree
+
+    points = _points(train, held_out, fine, others)
+    near, _ = cKDTree(points[: train.height]).query(
+        points[train.height :], p=np.inf, distance_upper_bound=TOLERANCE
+    )
+    equal = np.isin(_hashes(held_out, fine + others), _hashes(train, fine + others))
+    found: npt.NDArray[np.bool_] = np.isfinite(near) & ~equal
+    return found
 
 
 def _verdict(share: float) -> Verdict:
@@ -132,17 +133,10 @@ def _points(
 ) -> Floats:
     """Rows as points: numbers in deviations, and a unit between rows that differ elsewhere."""
     together = pl.concat([train.select(fine + others), held_out.select(fine + others)])
-    columns = [_scaled(together[name]) for name in fine]
+    columns = [
+        scaled(together[name].cast(pl.Float64).fill_null(np.nan).to_numpy()) for name in fine
+    ]
     if others:
         blocks: Integers = together.select(others).hash_rows(seed=0).rank("dense").to_numpy()
         columns.append(blocks.astype(np.float64))
     return np.stack(columns, axis=1)
-
-
-def _scaled(series: pl.Series) -> Floats:
-    """Values in deviations of their middle 98 %; a missing value is far from every other."""
-    values = series.cast(pl.Float64).fill_null(np.nan).to_numpy()
-    low, high = np.nanquantile(values, (0.01, 0.99))
-    middle = values[(values >= low) & (values <= high)]
-    deviation = float(middle.std()) or float(np.nanstd(values)) or 1.0
-    return np.nan_to_num(values / deviation, nan=-1e6)

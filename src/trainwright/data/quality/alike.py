@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from trainwright.data.quality.duplicates import across_parts
+from trainwright.data.quality.duplicates import across_parts, first_of_group
 from trainwright.data.quality.examined import Examined
 from trainwright.data.quality.finding import Finding
 from trainwright.data.raw_images import RawImages
@@ -46,7 +46,8 @@ def near_images(raw: RawImages, data: Examined) -> list[Finding]:
     alike = _correlations(small, first, second) >= LEAST_CORRELATION
     exact = data.of_name("pixels").cells
     same = exact.gather(first).to_numpy() == exact.gather(second).to_numpy()
-    group = _groups(len(bits), first[alike & ~same], second[alike & ~same])
+    pairs = np.stack([first, second], axis=1)[alike & ~same]
+    group = first_of_group(len(bits), pairs)
     copies = np.flatnonzero(group != np.arange(len(bits)))
     if not len(copies):
         return []
@@ -108,19 +109,3 @@ def _correlations(small: Floats, first: Integers, second: Integers) -> Floats:
         norms = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
         found.append((one * other).sum(axis=1) / norms)
     return np.concatenate(found)
-
-
-def _groups(count: int, first: Integers, second: Integers) -> Integers:
-    """The first image of those that each hangs together with."""
-    group = np.arange(count)
-    for one, other in zip(first.tolist(), second.tolist(), strict=True):
-        low, high = sorted((_root(group, one), _root(group, other)))
-        group[high] = low
-    return np.array([_root(group, row) for row in range(count)])
-
-
-def _root(group: Integers, row: int) -> int:
-    while group[row] != row:
-        group[row] = group[group[row]]
-        row = int(group[row])
-    return row

@@ -119,3 +119,19 @@ def first_of_each(frame: pl.DataFrame) -> Integers:
     numbered = frame.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("\x00row"))
     first = numbered.select(pl.col("\x00row").first().over(frame.columns))
     return first.to_series().to_numpy()
+
+
+def first_of_group(size: int, pairs: Integers) -> Integers:
+    """The first member [N] of the group that pairs [P, 2] join each of `size` rows to, one after
+    the other."""
+    # Imported here: a run on a text or on images need not wait for it.
+    from scipy.sparse import coo_matrix
+    from scipy.sparse.csgraph import connected_components
+
+    ones = np.ones(len(pairs), dtype=np.int8)
+    graph = coo_matrix((ones, (pairs[:, 0], pairs[:, 1])), shape=(size, size))
+    _, group = connected_components(graph, directed=False)
+    first = np.full(group.max() + 1, size, dtype=np.int64)
+    np.minimum.at(first, group, np.arange(size))
+    members: Integers = first[group]
+    return members

@@ -5,7 +5,13 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from trainwright.data.quality.duplicates import across_parts, compared, first_of_each, frame_of
+from trainwright.data.quality.duplicates import (
+    across_parts,
+    compared,
+    first_of_each,
+    first_of_group,
+    frame_of,
+)
 from trainwright.data.quality.examined import Examined, Look
 from trainwright.data.quality.finding import Finding
 from trainwright.data.table import Floats, Integers
@@ -16,6 +22,10 @@ SIMILAR = 0.8
 TOLERANCE = 0.002
 """Numbers of two near-duplicate rows differ by at most so many deviations of their column."""
 
+FEWEST_NUMBERS, FINE = 3, 100
+"""Rows of numbers are compared where so many columns have more different values than that: else
+chance makes pairs."""
+
 MOST_ROWS = 200_000
 """Near duplicates are not looked for in more rows."""
 
@@ -23,8 +33,6 @@ _SHINGLE = 5
 _PERMUTATIONS = 64
 _BAND = 4
 _MOST_IN_A_BUCKET = 50
-_FEWEST_NUMBERS = 3
-_FINE = 100
 _PART = 20_000
 
 
@@ -78,7 +86,7 @@ def near_groups(data: Examined) -> tuple[Integers, Integers, str]:
         pairs = row_pairs(data, looks, firsts)
         what = f"every number is within {TOLERANCE} deviations, every word the same"
     group = np.arange(len(data))
-    group[firsts] = firsts[_first_of_group(len(firsts), pairs)]
+    group[firsts] = firsts[first_of_group(len(firsts), pairs)]
     return exact, group[exact], what
 
 
@@ -147,7 +155,7 @@ def _candidates(signatures: np.ndarray) -> list[tuple[int, int]]:
 def row_pairs(data: Examined, looks: list[Look], rows: Integers) -> Integers:
     """Pairs [P, 2] among `rows` (as positions in it) that are nearly the same."""
     numeric = _fine(looks) or []
-    if len(numeric) < _FEWEST_NUMBERS:
+    if len(numeric) < FEWEST_NUMBERS:
         return np.empty((0, 2), dtype=np.int64)
     # Imported here and below: a run on a text or on images need not wait for it.
     from scipy.spatial import cKDTree
@@ -158,7 +166,7 @@ def row_pairs(data: Examined, looks: list[Look], rows: Integers) -> Integers:
         exact.append(data.labels.alias("\x00label"))
     frame = pl.DataFrame([series.alias(str(i)) for i, series in enumerate(exact)])
     blocks = first_of_each(frame) if frame.width else np.zeros(len(data), dtype=np.int64)
-    points = [_scaled(look.numbers) for look in numeric]
+    points = [scaled(look.numbers) for look in numeric]
     # Rows of different words lie a whole unit apart in one more direction, numbers far less.
     points.append(blocks.astype(np.float64))
     tree = cKDTree(np.stack(points, axis=1)[rows])
@@ -166,7 +174,7 @@ def row_pairs(data: Examined, looks: list[Look], rows: Integers) -> Integers:
     return np.asarray(pairs, dtype=np.int64)
 
 
-def _scaled(values: Floats) -> Floats:
+def scaled(values: Floats) -> Floats:
     """Values in deviations, of their middle 98 %; a missing value is far from every other."""
     low, high = np.nanquantile(values, (0.01, 0.99))
     middle = values[(values >= low) & (values <= high)]
@@ -178,25 +186,11 @@ def _scaled(values: Floats) -> Floats:
 
 def _fine(looks: list[Look]) -> list[Look]:
     """Numeric columns with more than 100 different values, if there are at least three."""
-    fine = [look for look in looks if look.kind == "numeric" and look.values.n_unique() > _FINE]
-    return fine if len(fine) >= _FEWEST_NUMBERS else []
+    fine = [look for look in looks if look.kind == "numeric" and look.values.n_unique() > FINE]
+    return fine if len(fine) >= FEWEST_NUMBERS else []
 
 
 def _joined(looks: list[Look]) -> pl.Series:
     """The texts of each row, one after the other."""
     frame = pl.DataFrame([look.values.cast(pl.String).fill_null("") for look in looks])
     return frame.select(pl.concat_str(pl.all(), separator=" \n ").alias("text"))["text"]
-
-
-def _first_of_group(size: int, pairs: Integers) -> Integers:
-    """The first member [N] of the group that pairs join each row to."""
-    from scipy.sparse import coo_matrix
-    from scipy.sparse.csgraph import connected_components
-
-    ones = np.ones(len(pairs), dtype=np.int8)
-    graph = coo_matrix((ones, (pairs[:, 0], pairs[:, 1])), shape=(size, size))
-    _, group = connected_components(graph, directed=False)
-    first = np.full(group.max() + 1, size, dtype=np.int64)
-    np.minimum.at(first, group, np.arange(size))
-    members: Integers = first[group]
-    return members
