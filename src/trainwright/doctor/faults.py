@@ -18,12 +18,13 @@ from trainwright.data.reading import RawTable
 
 
 def prepared_faults(section: Data, raw: Raw, prepared: Prepared) -> tuple[Finding, ...]:
-    """What `data check` finds too, but for blanks around cells, which are taken off by now."""
+    """What `data check` finds too, but for blanks around cells, which are taken off by now, and for
+    leaks, which the audit of the split finds."""
     match section:
         case TableData():
             assert isinstance(raw, RawTable)
             data = examine_prepared(raw, prepared, section)
-            return find_faults(data, section.columns, section.quality.look)
+            return find_faults(data, section.columns, section.quality.look, audited=True)
         case ImageData():
             assert isinstance(raw, RawImages)
             data = divided_images(examine_images(raw), raw, prepared)

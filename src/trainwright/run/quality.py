@@ -57,7 +57,7 @@ def check_contract_data(path: Path, target: str, effort: Effort, tell: Tell) -> 
         case TableData():
             data = examine_table(section, document.source.folder)
             data, audited = _divided(document, section, data, tell)
-            faults = find_faults(data, section.columns, effort, tell)
+            faults = find_faults(data, section.columns, effort, tell, audited=bool(audited))
             return worst_first((*faults, *findings_beside(audited, faults)))
         case ImageData():
             raw = read_data(section, document.source.folder)

@@ -30,7 +30,6 @@ Check = Callable[[Examined], list[Finding]]
 Effort = Literal["all", "quick"]
 
 QUICK: tuple[Check, ...] = (
-    leaks,
     duplicates.exact_duplicates,
     duplicates.conflicting_labels,
     absence.missing,
@@ -62,7 +61,8 @@ QUICK: tuple[Check, ...] = (
     texts.line_breaks,
     texts.mojibake,
 )
-"""Checks that cost about as much as reading the data."""
+"""Checks that cost about as much as reading the data; leaks, which the audit of a split looks for
+too, are not among them."""
 
 SLOW: tuple[tuple[str, Check], ...] = (
     ("near duplicates", near_duplicates),
@@ -129,11 +129,15 @@ def find_faults(
     columns: Mapping[str, Column],
     effort: Effort = "all",
     tell: Callable[[str], None] = lambda _: None,
+    *,
+    audited: bool = False,
 ) -> tuple[Finding, ...]:
-    """All findings, the worst first. `tell` hears what is looked for while it takes long."""
+    """All findings, the worst first. `tell` hears what is looked for while it takes long; `audited`
+    says that the leakage audit looks at these rows too, which finds leaks itself."""
     if not len(data):
         return ()
     found = ranges.against_schema(data, columns)
+    found += [] if audited else leaks(data)
     for check in QUICK:
         found += check(data)
     for what, slow in SLOW if effort == "all" else ():
