@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache, partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import assert_never, final
 
 import trainwright.data
 from trainwright.contract.data import TableData, fold_count
 from trainwright.contract.document import Contract
+from trainwright.contract.feeding import DELIVERY
 from trainwright.contract.images import ImageData
 from trainwright.contract.tokens import TokenData
 from trainwright.core.files import Json
@@ -23,8 +25,12 @@ from trainwright.data.prepare import prepare_fold
 from trainwright.data.prepared import Prepared
 from trainwright.data.quality.finding import MOST_ROWS, Finding
 from trainwright.data.reading import RawTable
+from trainwright.doctor import faults
 from trainwright.doctor.faults import prepared_faults
 from trainwright.run.ready import Ready, task_of
+
+_PACKAGES = ("ftfy", "lightgbm", "numpy", "polars", "py3langid", "rensa", "scikit-learn", "scipy")
+"""What is found depends on them."""
 
 
 @final
@@ -43,7 +49,7 @@ def look_at_data(ready: Ready) -> Looked:
     what was found is kept beside the rows in the cache, if the contract has one.
     """
     contract, prepared = ready.plan.contract, ready.prepared
-    data: Json = contract.data.model_dump(mode="json")
+    data: Json = contract.data.model_dump(mode="json", exclude=set(DELIVERY))
     key = hash_value({"version": prepared.version, "data": data, "code": _code()})
     kept = _cache_of(contract, ready.document.source.folder)
     return _read(kept.value(key, f"findings in {contract.name}", partial(_look, ready)))
@@ -98,7 +104,9 @@ def _cache_of(contract: Contract, folder: Path) -> Tables:
 
 @cache
 def _code() -> str:
-    """A hash of the code that reads data and looks at it: what other code found is not believed."""
+    """A hash of the code that reads data and looks at it, of others too: what other code found is
+    not believed."""
     folder = Path(trainwright.data.__file__).parent
-    files = sorted(folder.rglob("*.py"))
-    return hash_value({str(file.relative_to(folder)): hash_file(file) for file in files})
+    files = [*sorted(folder.rglob("*.py")), Path(faults.__file__)]
+    hashes = {str(file.relative_to(folder.parent)): hash_file(file) for file in files}
+    return hash_value({**hashes, **{name: version(name) for name in _PACKAGES}})

@@ -42,7 +42,7 @@ def test_the_same_data_is_looked_at_once_and_the_same_is_told(looks: list[str]) 
     first = told("a")
     assert first[0]
     assert first[1]
-    assert told("b", "--set", "model.max_trees=3") == first
+    assert told("b", "--set", "model.max_trees=3", "--set", "data.num_workers=0") == first
     assert looks == ["looked"]
 
 
@@ -70,6 +70,22 @@ def test_what_other_code_found_is_not_believed(
     monkeypatch.setattr(auditing, "_code", lambda: "other")
     told("b")
     assert len(looks) == 2
+
+
+def test_what_other_packages_found_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    code = auditing._code.__wrapped__
+    before = code()
+    assert code() == before
+    monkeypatch.setattr(auditing, "version", lambda name: f"{name} of another day")
+    assert code() != before
+
+
+def test_a_leak_is_told_once(looks: list[str]) -> None:
+    rows = pl.read_csv("rows.csv")
+    rows.with_columns(paid=(pl.col("bought") == "yes").cast(pl.Int64)).write_csv("rows.csv")
+    found, audited = told("a")
+    assert [one["columns"] for one in found if one["kind"] == "leak"] == [["paid"]]
+    assert [one["columns"] for one in audited if one["verdict"] == "leak"] == [["paid"]]
 
 
 def test_a_run_that_goes_on_with_other_data_is_looked_at_again(looks: list[str]) -> None:
