@@ -44,6 +44,18 @@ class Trees:
 
 @final
 @dataclass(frozen=True, slots=True)
+class FindingRow:
+    """One finding of the checks before the training."""
+
+    severity: str
+    kind: str
+    count: int
+    message: str
+    fix: str
+
+
+@final
+@dataclass(frozen=True, slots=True)
 class Contents:
     """The parts of a run folder. Those that are missing are empty; `damaged` names the files that
     are there and cannot be read, with the reason."""
@@ -54,7 +66,7 @@ class Contents:
     record: Mapping[str, Json] = field(default_factory=dict)
     manifest: Mapping[str, Json] = field(default_factory=dict)
     split: Mapping[str, Json] = field(default_factory=dict)
-    findings: Sequence[Mapping[str, Json]] = ()
+    findings: tuple[FindingRow, ...] = ()
     signals: Mapping[str, Sequence[float]] = field(default_factory=dict)
     windows: Sequence[WindowLine] = ()
     events: Sequence[Mapping[str, Json]] = ()
@@ -76,7 +88,7 @@ def read_contents(folder: RunFolder) -> Contents:
         record=reading.take_mapping("record.json", lambda: read_json(folder.record)),
         manifest=reading.take_mapping("data/manifest.json", lambda: read_json(manifest)),
         split=reading.take_mapping("data/split.json", lambda: read_json(split)),
-        findings=reading.take("preflight.json", lambda: tuple(read_json(folder.preflight))),
+        findings=reading.take("preflight.json", lambda: _findings(read_json(folder.preflight))),
         signals=reading.take_mapping("signals.jsonl", lambda: read_signals(folder.signals)),
         windows=reading.take("windows.jsonl", lambda: tuple(read_windows(folder.windows))),
         events=reading.take("events.jsonl", lambda: tuple(read_events(folder.events))),
@@ -127,6 +139,19 @@ def _judged(value: Json) -> Judged:
         {str(name): float(each) for name, each in value.get("seconds", {}).items()},
         [(str(one["time"]), str(one["why"])) for one in value.get("opened", [])],
         value.get("by_fold") or {},
+    )
+
+
+def _findings(value: Json) -> tuple[FindingRow, ...]:
+    return tuple(
+        FindingRow(
+            str(one["severity"]),
+            str(one["kind"]).replace("_", " "),
+            int(one["count"]),
+            str(one["message"]),
+            str(one["fix"]),
+        )
+        for one in value
     )
 
 

@@ -8,7 +8,7 @@ from typing import final
 
 from trainwright.core.files import Json
 from trainwright.core.units import show_bytes
-from trainwright.report.contents import Contents
+from trainwright.report.contents import Contents, FindingRow
 from trainwright.report.wording import NOTHING, counted, show_share, show_value
 
 _MOST_CLASSES = 10
@@ -60,18 +60,6 @@ class LeftOut:
 
 @final
 @dataclass(frozen=True, slots=True)
-class FindingRow:
-    """One finding of the checks before the training."""
-
-    severity: str
-    kind: str
-    count: int
-    message: str
-    fix: str
-
-
-@final
-@dataclass(frozen=True, slots=True)
 class DataView:
     """The whole section."""
 
@@ -107,19 +95,9 @@ def view_data(contents: Contents) -> tuple[DataView, ...]:
             columns=tuple(_column(one, facts.get("rows") or 0) for one in columns),
             left_out=_left_out(columns, facts, contents.plan),
             notes=tuple(str(note) for note in manifest.get("notes") or []),
-            findings=tuple(_finding(one) for one in contents.findings),
+            findings=contents.findings,
             done=tuple(str(one["message"]) for one in manifest.get("done") or []),
         ),
-    )
-
-
-def _finding(one: Mapping[str, Json]) -> FindingRow:
-    return FindingRow(
-        str(one["severity"]),
-        str(one["kind"]).replace("_", " "),
-        int(one["count"]),
-        str(one["message"]),
-        str(one["fix"]),
     )
 
 

@@ -237,6 +237,16 @@ def test_a_file_of_another_shape_does_not_stop_the_page(
     assert "Verdict: " in page.text
 
 
+@pytest.mark.parametrize("content", ["7", '{"a": 1}', '[{"kind": "leak"}]', '["leak"]', "[null]"])
+def test_findings_of_another_form_cost_no_section(run: RunFolder, content: str) -> None:
+    run.preflight.write_text(content, encoding="utf-8")
+    page, text = written(run)
+    check_alone(page, text)
+    assert "<code>preflight.json</code>" in text
+    assert "<code>data/manifest.json</code>" not in text
+    assert "<h2>Data</h2>" in text
+
+
 def test_an_empty_folder_has_a_page(tmp_path: Path) -> None:
     page, text = written(RunFolder.create(tmp_path, "fresh"))
     check_alone(page, text)
