@@ -17,7 +17,7 @@ from trainwright.data.pictures.opening import holds_idx
 from trainwright.data.pixels import Pixels, fit_pixels
 from trainwright.data.prepared import Prepared
 from trainwright.data.raw_images import RawImages
-from trainwright.data.split_report import report_split
+from trainwright.data.split_report import check_crossing, report_split
 from trainwright.data.splits import PARTS, Shares, divide, group_codes
 from trainwright.data.table import ImageInputs, Integers, Part, PartName
 from trainwright.data.target import NO_POSITIVE, Classes
@@ -42,7 +42,11 @@ def read_images(section: ImageData, folder: Path) -> RawImages:
 
 def prepare_images(raw: RawImages, section: ImageData, seed: int) -> Prepared:
     """Divide off the parts that do not stand apart, and fit mean and deviation on the training
-    images alone."""
+    images alone.
+
+    Raises:
+        DataMistake: the images cannot be divided so, or groups cross parts that stand apart.
+    """
     split = split_of(section)
     grouped = bool(section.fields.group)
     frame = _frame(raw, "train", grouped=grouped)
@@ -63,13 +67,15 @@ def prepare_images(raw: RawImages, section: ImageData, seed: int) -> Prepared:
         for part in rows
     }
     made = len(raw.facts.given) < len(PARTS) - 1
+    report = report_split(compared, split, LABEL, (LABEL, _PIXELS), made=made)
+    check_crossing(report, split, "data.fields.group", section.fields.group)
     return Prepared(
         train=parts["train"],
         validation=parts["validation"],
         test=parts["test"],
         features=features,
         target=target,
-        split=report_split(compared, split, LABEL, (LABEL, _PIXELS), made=made),
+        split=report,
         version=_version(raw, rows, features, target),
     )
 

@@ -31,7 +31,7 @@ from trainwright.data.prepared import Prepared
 from trainwright.data.quality.actions import act
 from trainwright.data.reading import RawTable
 from trainwright.data.split_file import PART_COLUMN
-from trainwright.data.split_report import SplitReport, report_folds, report_split
+from trainwright.data.split_report import SplitReport, check_crossing, report_folds, report_split
 from trainwright.data.splits import (
     LEFT_OUT,
     PARTS,
@@ -236,7 +236,7 @@ class _Table:
         frames["train"], places["train"] = acted.train, places["train"][acted.kept]
         report = self.report(frames, left_out)
         if apart:
-            _check_crossing(report, section)
+            check_crossing(report, section.split)
         target = fit_target(frames["train"][section.target], self.task, section.positive)
         return _ChosenRows(
             frames=frames,
@@ -322,33 +322,6 @@ def _target_typed(
         return frame.with_columns(to_labels(series))
     values = Numbers(section.target, 0.0, 1.0).encode(series)
     return frame.with_columns(pl.Series(section.target, values))
-
-
-def _check_crossing(report: SplitReport, section: TableData) -> None:
-    problems: list[Problem] = []
-    if report.groups_on_two_sides and isinstance(section.split, GroupSplit | StratifiedGroupSplit):
-        problems.append(
-            Problem(
-                f"{report.groups_on_two_sides} groups stand in more than one of the given files",
-                path="data.split.column",
-                found=f"column {section.split.column!r}",
-                expected="every group in one file",
-                fix="give one file in data.path and let it be divided by group",
-            )
-        )
-    if report.future_rows_in_training and isinstance(section.split, TimeSplit):
-        problems.append(
-            Problem(
-                f"{report.future_rows_in_training} training rows are not older than the validation "
-                "and test rows",
-                path="data.split.column",
-                found=", ".join(f"{p} {a} to {b}" for p, (a, b) in report.time_ranges.items()),
-                expected="training rows that are the oldest",
-                fix="give one file in data.path and let it be divided by time",
-            )
-        )
-    if problems:
-        raise DataMistake(problems)
 
 
 def _units(frames: Mapping[PartName, pl.DataFrame], section: TableData) -> dict[PartName, Integers]:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import polars as pl
 
 from trainwright.contract.data import GroupSplit, Split, StratifiedGroupSplit, TimeSplit
+from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.files import Json
 from trainwright.data.moments import moments
 from trainwright.data.splits import group_codes
@@ -114,6 +115,41 @@ def report_folds(whole: SplitReport, folds: Sequence[SplitReport]) -> SplitRepor
         duplicate_rows=sum(one.duplicate_rows for one in folds),
         folds=tuple(one.rows for one in folds),
     )
+
+
+def check_crossing(
+    report: SplitReport, split: Split, path: str = "data.split.column", column: str = ""
+) -> None:
+    """Hold files that were given for the parts to what the split is for; `path` is the contract
+    path that names the column of groups, which is called `column` if not as in the split.
+
+    Raises:
+        DataMistake: groups or moments cross the wall between them.
+    """
+    problems: list[Problem] = []
+    if report.groups_on_two_sides and isinstance(split, GroupSplit | StratifiedGroupSplit):
+        problems.append(
+            Problem(
+                f"{report.groups_on_two_sides} groups stand in more than one of the given files",
+                path=path,
+                found=f"column {(column or split.column)!r}",
+                expected="every group in one file",
+                fix="give one file in data.path and let it be divided by group",
+            )
+        )
+    if report.future_rows_in_training and isinstance(split, TimeSplit):
+        problems.append(
+            Problem(
+                f"{report.future_rows_in_training} training rows are not older than the validation "
+                "and test rows",
+                path="data.split.column",
+                found=", ".join(f"{p} {a} to {b}" for p, (a, b) in report.time_ranges.items()),
+                expected="training rows that are the oldest",
+                fix="give one file in data.path and let it be divided by time",
+            )
+        )
+    if problems:
+        raise DataMistake(problems)
 
 
 def _shares(labels: pl.Series) -> dict[str, float]:

@@ -228,6 +228,27 @@ def test_a_part_of_a_single_group_keeps_it(tmp_path: Path) -> None:
     assert prepared.split.groups["test"] == 1
 
 
+@pytest.mark.parametrize("own", [("test",), ("val", "test")])
+def test_a_group_that_crosses_parts_that_stand_apart_is_refused(
+    tmp_path: Path, own: tuple[str, ...]
+) -> None:
+    paths = {}
+    for part in ("train", *own):
+        at = write_table(tmp_path / part, 40, ".parquet")
+        named = pl.lit(f"{part} ") + pl.col("patient")
+        crossing = pl.when(pl.int_range(pl.len()) < 4).then(pl.lit("both")).otherwise(named)
+        frame = pl.read_parquet(at)
+        frame.with_columns(patient=named if part == "val" else crossing).write_parquet(at)
+        key = "path" if part == "train" else f"{part}_path"
+        paths[key] = f"{part}/table.parquet"
+    chosen = section(**paths, fields={"group": "patient"})
+    with pytest.raises(DataMistake, match="1 groups stand in more than one") as caught:
+        prepare_images(read_images(chosen, tmp_path), chosen, 0)
+    (problem,) = caught.value.problems
+    assert problem.path == "data.fields.group"
+    assert "patient" in problem.found
+
+
 def test_a_file_of_its_own_for_each_part(tmp_path: Path) -> None:
     for part, count in (("train", 30), ("val", 9), ("test", 12)):
         write_parquet_bytes(tmp_path / f"{part}.parquet", count)
