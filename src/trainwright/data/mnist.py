@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from trainwright.contract.images import ImageData
+from trainwright.contract.section import Section
 from trainwright.core.errors import DataMistake, Mistake, Place, Problem
 from trainwright.data.idx import IdxFile, read_idx
 from trainwright.data.raw_images import RawImages, facts_of
@@ -23,7 +24,7 @@ def read_mnist(section: ImageData, folder: Path) -> RawImages:
         DataMistake: every problem of every file at once.
     """
     files: dict[tuple[PartName, str], IdxFile] = {}
-    problems: list[Problem] = []
+    problems = list(_without_effect(section))
     for part, prefix in _PREFIXES:
         for what, dimensions in (("images", 3), ("labels", 1)):
             written = _find(folder, section.path, f"{prefix}-{what}-idx{dimensions}-ubyte")
@@ -85,7 +86,29 @@ def _problems(
         for part, _ in _PREFIXES
         if len(files[part, "images"].values) != len(labels[part])
     ]
-    return [*lengths, *_other_sizes(files), *_unnamed(section, labels), *_absent(files, labels)]
+    absent = _absent(section, files, labels)
+    return [*lengths, *_other_sizes(files), *_unnamed(section, labels), *absent]
+
+
+def _without_effect(section: ImageData) -> Iterator[Problem]:
+    """What is written but could change nothing: where the test images are, what a label is and how
+    large the images are stand in the files themselves."""
+    usual = ImageData(kind="images", path=section.path)
+    for name in ("val_path", "test_path", "fields", "decoding"):
+        written: object = getattr(section, name)
+        if written == getattr(usual, name):
+            continue
+        found = written
+        if isinstance(written, Section):
+            found = written.model_dump(exclude_defaults=True)
+        yield Problem(
+            "this has no effect on the IDX files of the MNIST family",
+            path=f"data.{name}",
+            found=str(found),
+            expected="the four IDX files alone",
+            fix="remove it, or name a folder of images, a table or shards in data.path",
+            place=Place(section.path),
+        )
 
 
 def _other_sizes(files: Mapping[tuple[PartName, str], IdxFile]) -> Iterator[Problem]:
@@ -114,17 +137,19 @@ def _unnamed(section: ImageData, labels: Mapping[PartName, Integers]) -> Iterato
 
 
 def _absent(
-    files: Mapping[tuple[PartName, str], IdxFile], labels: Mapping[PartName, Integers]
+    section: ImageData,
+    files: Mapping[tuple[PartName, str], IdxFile],
+    labels: Mapping[PartName, Integers],
 ) -> Iterator[Problem]:
     in_training = {int(code) for code in np.unique(labels["train"])}
-    absent = sorted({*range(_codes(labels))} - in_training)
+    absent = sorted({*range(max(_codes(labels), len(section.classes)))} - in_training)
     if absent:
         yield Problem(
             "labels that no training image has",
             path="data.path",
             found=", ".join(map(str, absent[:10])),
             expected="every label from 0 on among the training images",
-            fix="number the labels without gaps",
+            fix="number the labels without gaps, or remove their names from data.classes",
             place=Place(files["train", "labels"].version.path),
         )
 

@@ -118,6 +118,34 @@ def test_labels_without_images_or_names_are_refused(tmp_path: Path) -> None:
     assert [problem.path for problem in caught.value.problems] == ["data.path", "data.classes"]
 
 
+@pytest.mark.parametrize(
+    "written",
+    [
+        {"val_path": "x"},
+        {"test_path": "x"},
+        {"fields": {"group": "patient"}},
+        {"decoding": {"size": (8, 8)}},
+        {"decoding": {"cache": "here"}},
+    ],
+)
+def test_what_changes_nothing_of_idx_files_is_refused(
+    tmp_path: Path, written: dict[str, object]
+) -> None:
+    make_images(tmp_path / "data")
+    section = ImageData.model_validate({"kind": "images", "path": "data"} | written)
+    with pytest.raises(DataMistake, match="has no effect") as caught:
+        read_images(section, tmp_path)
+    assert [problem.path for problem in caught.value.problems] == [f"data.{next(iter(written))}"]
+
+
+def test_a_name_that_no_image_has_is_refused(tmp_path: Path) -> None:
+    make_images(tmp_path / "data")
+    section = ImageData(kind="images", path="data", classes=("a", "b", "c", "d"))
+    with pytest.raises(DataMistake, match="no training image has") as caught:
+        read_images(section, tmp_path)
+    assert caught.value.problems[0].found == "3"
+
+
 def test_labelled_images_are_found_by_their_names(tmp_path: Path) -> None:
     folder = make_images(tmp_path)
     (folder / "t10k-images-idx3-ubyte").write_bytes(
