@@ -34,6 +34,11 @@ class ColorJitter(Section):
     hue: Annotated[float, Field(ge=0, le=0.5)] = 0.0
     """Shares of a circle; 0.1 is common, more makes other things of them. Nothing for grey."""
 
+    @property
+    def changes(self) -> bool:
+        """Whether any image is changed."""
+        return self != ColorJitter()
+
 
 class RandAugment(Section):
     """Operations drawn for each image from 14 (Cubuk et al. 2019, arXiv:1909.13719): none, stretch
@@ -46,6 +51,11 @@ class RandAugment(Section):
     magnitude: Annotated[float, Field(ge=0, le=10)] = 5.0
     """Their strength (M in the paper), 10 the largest: 30 degrees, a shear of 0.3, a move by 0.45
     of the side, factors 0.1 and 1.9, 4 bits."""
+
+    @property
+    def changes(self) -> bool:
+        """Whether any image is changed."""
+        return self.operations > 0
 
 
 class Erasing(Section):
@@ -60,6 +70,11 @@ class Erasing(Section):
 
     largest: Annotated[float, Field(gt=0, lt=1)] = 0.33
     """Largest share of the image (s_h)."""
+
+    @property
+    def changes(self) -> bool:
+        """Whether any image is changed."""
+        return self.probability > 0
 
 
 class Augment(Section):
@@ -97,7 +112,10 @@ class Augment(Section):
     @property
     def changes(self) -> bool:
         """Whether any image is changed."""
-        return bool(self.flip or self.crop or self.cutout or self.mixup or self.cutmix)
+        return any(
+            one.changes if isinstance(one, RandAugment | ColorJitter | Erasing) else bool(one)
+            for one in (getattr(self, name) for name in type(self).model_fields)
+        )
 
 
 class Decoding(Section):

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from trainwright.contract.document import Contract
+from trainwright.contract.images import Augment
 from trainwright.planner.device import DeviceFacts
 from trainwright.planner.worker_choices import Making, choose_workers, workers_by_rule
 
@@ -89,5 +90,27 @@ def test_a_rule_decides_where_one_can(
     assert workers_by_rule(contract(data, model), device) == {"num_workers": (0, reason)}
 
 
-def test_changed_images_on_a_cpu_are_measured() -> None:
-    assert workers_by_rule(contract(CHANGED, "resnet"), TWO) == {}
+CHANGES = {
+    "flip": True,
+    "crop": 2,
+    "randaugment": {"operations": 2},
+    "colors": {"hue": 0.1},
+    "cutout": 3,
+    "erase": {"probability": 0.3},
+    "mixup": 0.2,
+    "cutmix": 1.0,
+}
+
+
+@pytest.mark.parametrize("field", Augment.model_fields)
+def test_changed_images_on_a_cpu_are_measured(field: str) -> None:
+    data = CHANGED | {"augment": {field: CHANGES[field]}}
+    assert workers_by_rule(contract(data, "resnet"), TWO) == {}
+
+
+@pytest.mark.parametrize(
+    "augment", [{}, {"randaugment": {"magnitude": 9.0}}, {"erase": {"smallest": 0.1}}]
+)
+def test_a_strength_of_nothing_changes_no_image(augment: Mapping[str, object]) -> None:
+    found = workers_by_rule(contract(CHANGED | {"augment": augment}, "resnet"), TWO)
+    assert found["num_workers"][1] == "rows in memory are gathered, not made"
