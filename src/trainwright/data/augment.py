@@ -79,7 +79,8 @@ class ImageStore:
         """A box of area s H W and shape r = height / width, cut off at the border."""
         section, seed = self._section.erase, self._seed
         _, height, width = self._pixels.size
-        chosen = uniform(seed, "erase", epoch, rows) < section.probability
+        chosen = np.flatnonzero(uniform(seed, "erase", epoch, rows) < section.probability)
+        rows = rows[chosen]
         drawn = uniform(seed, "erase area", epoch, rows)
         area = section.smallest + (section.largest - section.smallest) * drawn
         low, high = math.log(_SHAPE[0]), math.log(_SHAPE[1])
@@ -87,13 +88,17 @@ class ImageStore:
         # Not numpy's exp: its last bit may depend on the place in the array.
         shape = np.array([math.exp(one) for one in turn])
         whole = area * height * width
-        heights = np.where(chosen, np.round(np.sqrt(whole * shape)), 0).astype(np.int64)
-        widths = np.where(chosen, np.round(np.sqrt(whole / shape)), 0).astype(np.int64)
-        box = self._boxes("erase", epoch, rows, heights, widths)
-        size = math.prod(self._pixels.size)
-        places = rows[:, None] * size + np.arange(size)
-        noise = integers(256, seed, "erase bytes", epoch, places.ravel()).astype(np.uint8)
-        return torch.where(box, _on(noise, pixels.device).view_as(pixels), pixels)
+        heights = np.round(np.sqrt(whole * shape)).astype(np.int64)
+        widths = np.round(np.sqrt(whole / shape)).astype(np.int64)
+        down, right = self._sides("erase", epoch, rows, heights, widths)
+        size = self._pixels.size
+        box = np.broadcast_to(down[:, None, :, None] & right[:, None, None, :], (len(rows), *size))
+        image, place = np.nonzero(box.reshape(len(rows), math.prod(size)))
+        # Bytes are drawn only where they are seen: a hash each.
+        drawn_at = rows[image] * math.prod(size) + place
+        noise = integers(256, seed, "erase bytes", epoch, drawn_at).astype(np.uint8)
+        at = _on(chosen[image] * math.prod(size) + place, pixels.device)
+        return pixels.flatten().scatter(0, at, _on(noise, pixels.device)).view_as(pixels)
 
     def _blended(
         self, epoch: int, rows: Positions, pixels: Tensor, others: Tensor
@@ -127,13 +132,19 @@ class ImageStore:
         self, purpose: str, epoch: int, rows: Positions, heights: Positions, widths: Positions
     ) -> Tensor:
         """Rectangles around random places, cut off at the border: bool [B, 1, H, W]."""
+        down, right = self._sides(purpose, epoch, rows, heights, widths)
+        device = self._pixels.device
+        return (_on(down, device)[:, :, None] & _on(right, device)[:, None, :])[:, None]
+
+    def _sides(
+        self, purpose: str, epoch: int, rows: Positions, heights: Positions, widths: Positions
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The lines and columns that the rectangles cover: bool [B, H] and [B, W]."""
         _, height, width = self._pixels.size
         middle_y = integers(height, self._seed, f"{purpose} y", epoch, rows)
         middle_x = integers(width, self._seed, f"{purpose} x", epoch, rows)
-        inside_y = _between(middle_y - heights // 2, heights, height)
-        inside_x = _between(middle_x - widths // 2, widths, width)
-        device = self._pixels.device
-        return (_on(inside_y, device)[:, :, None] & _on(inside_x, device)[:, None, :])[:, None]
+        down = _between(middle_y - heights // 2, heights, height)
+        return down, _between(middle_x - widths // 2, widths, width)
 
 
 def moved(pixels: Tensor, down: Positions, right: Positions, most: int) -> Tensor:

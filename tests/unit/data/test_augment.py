@@ -16,7 +16,7 @@ from trainwright.contract.images import Augment, ColorJitter, Erasing, RandAugme
 from trainwright.data import colours, randaugment  # noqa: E402
 from trainwright.data.augment import ImageStore, beta_quantile, moved  # noqa: E402
 from trainwright.data.feed import Feed  # noqa: E402
-from trainwright.data.noise import integers  # noqa: E402
+from trainwright.data.noise import integers, uniform  # noqa: E402
 from trainwright.data.pixel_rows import MappedPixels, ResidentPixels, build_pixels  # noqa: E402
 from trainwright.data.table import ImageInputs  # noqa: E402
 
@@ -243,6 +243,32 @@ def test_erasing_covers_the_shares_that_it_should() -> None:
     share = (out != 0).float().mean(dim=(1, 2, 3))
     assert 0.45 < float((share > 0).float().mean()) < 0.55
     assert float(share.max()) < 0.22
+
+
+@pytest.mark.parametrize("probability", [0.0001, 0.4, 1.0])
+def test_erased_bytes_are_those_of_the_whole_image_cut_to_the_box(probability: float) -> None:
+    """Written out: each pixel of an image has a byte of its own, of which the box shows some."""
+    section = Erasing(probability=probability)
+    rows, epoch, seed = np.array([7, 3, 60, 3, 12, 40]), 4, 5
+    size = PIXELS[0].numel()
+    chosen = uniform(seed, "erase", epoch, rows) < probability
+    area = 0.02 + 0.31 * uniform(seed, "erase area", epoch, rows)
+    low, high = np.log(0.3), np.log(1 / 0.3)
+    shape = np.exp(low + (high - low) * uniform(seed, "erase shape", epoch, rows))
+    heights = np.where(chosen, np.round(np.sqrt(area * 30 * shape)), 0).astype(int)
+    widths = np.where(chosen, np.round(np.sqrt(area * 30 / shape)), 0).astype(int)
+    top = integers(6, seed, "erase y", epoch, rows) - heights // 2
+    left = integers(5, seed, "erase x", epoch, rows) - widths // 2
+    places = rows[:, None] * size + np.arange(size)
+    noise = integers(256, seed, "erase bytes", epoch, places.ravel()).reshape(len(rows), 3, 6, 5)
+    expected = PIXELS[rows].numpy().copy()
+    for one in range(len(rows)):
+        for y in range(max(0, top[one]), min(6, top[one] + heights[one])):
+            for x in range(max(0, left[one]), min(5, left[one] + widths[one])):
+                expected[one, :, y, x] = noise[one, :, y, x]
+    found, _ = store(Augment(erase=section)).take(epoch, rows)
+    np.testing.assert_array_equal(found.numpy(), expected)
+    assert (expected != PIXELS[rows].numpy()).any() == bool(chosen.any())
 
 
 def test_every_operation_is_drawn_about_as_often() -> None:
