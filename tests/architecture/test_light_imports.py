@@ -43,6 +43,7 @@ NEEDS_TORCH = frozenset(
         "trainwright.data.workers",
         "trainwright.data.packed_store",
         "trainwright.data.pixel_rows",
+        "trainwright.data.sending",
         "trainwright.data.short_windows",
         "trainwright.data.store",
         "trainwright.model.attention",

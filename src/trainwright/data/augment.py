@@ -19,6 +19,7 @@ from trainwright.data.noise import integers, uniform
 from trainwright.data.order import Positions
 from trainwright.data.pixel_rows import PixelRows
 from trainwright.data.randaugment import rand_augmented
+from trainwright.data.sending import sent
 from trainwright.data.store import Batch
 from trainwright.data.table import Floats
 
@@ -45,20 +46,20 @@ class ImageStore:
     def take(self, epoch: int, rows: Positions) -> Batch:
         """The images of an epoch."""
         device = self._pixels.device
-        labels = self._labels.index_select(0, _on(rows, device))
+        labels = self._labels.index_select(0, sent(rows, device))
         pixels = self._changed(epoch, rows)
         if not (self._section.mixup or self._section.cutmix):
             return pixels, labels
         others = integers(self.rows, self._seed, "other", epoch, rows)
         drawn = self._changed(epoch, others)
         pixels, shares = self._blended(epoch, rows, pixels, drawn)
-        return pixels, labels, self._labels.index_select(0, _on(others, device)), shares
+        return pixels, labels, self._labels.index_select(0, sent(others, device)), shares
 
     def _changed(self, epoch: int, rows: Positions) -> Tensor:
         section, seed = self._section, self._seed
         pixels = self._pixels.take(rows)
         if section.flip:
-            chosen = _on(uniform(seed, "flip", epoch, rows) < 0.5, pixels.device)
+            chosen = sent(uniform(seed, "flip", epoch, rows) < 0.5, pixels.device)
             pixels = torch.where(chosen[:, None, None, None], pixels.flip(3), pixels)
         if section.crop:
             span = 2 * section.crop + 1
@@ -71,8 +72,8 @@ class ImageStore:
         if section.cutout:
             size = (section.cutout, section.cutout)
             heights, widths = (np.full(len(rows), side) for side in size)
-            box = self._boxes("cutout", epoch, rows, heights, widths)
-            pixels = pixels.masked_fill(box, 0)
+            down, right = self._sides("cutout", epoch, rows, heights, widths)
+            pixels = pixels.masked_fill(_box(down, right, pixels.device), 0)
         return self._erased(epoch, rows, pixels) if section.erase.probability else pixels
 
     def _erased(self, epoch: int, rows: Positions, pixels: Tensor) -> Tensor:
@@ -97,8 +98,8 @@ class ImageStore:
         # Bytes are drawn only where they are seen: a hash each.
         drawn_at = rows[image] * math.prod(size) + place
         noise = integers(256, seed, "erase bytes", epoch, drawn_at).astype(np.uint8)
-        at = _on(chosen[image] * math.prod(size) + place, pixels.device)
-        return pixels.flatten().scatter(0, at, _on(noise, pixels.device)).view_as(pixels)
+        at = sent(chosen[image] * math.prod(size) + place, pixels.device)
+        return pixels.flatten().scatter(0, at, sent(noise, pixels.device)).view_as(pixels)
 
     def _blended(
         self, epoch: int, rows: Positions, pixels: Tensor, others: Tensor
@@ -118,28 +119,21 @@ class ImageStore:
             height, width = pixels.shape[2:]
             heights = np.where(pastes, np.round(side * height), 0).astype(np.int64)
             widths = np.where(pastes, np.round(side * width), 0).astype(np.int64)
-            box = self._boxes("cutmix", epoch, rows, heights, widths)
-            pixels = torch.where(box, others, pixels)
-            shares -= box.sum(dim=(1, 2, 3)).cpu().numpy() / (height * width)
+            down, right = self._sides("cutmix", epoch, rows, heights, widths)
+            pixels = torch.where(_box(down, right, device), others, pixels)
+            shares -= down.sum(axis=1) * right.sum(axis=1) / (height * width)
         if section.mixup:
             blend = np.where(pastes, 1.0, beta_quantile(section.mixup, chance))
             shares *= blend
-            kept = _on(blend.astype(np.float32), device)[:, None, None, None]
+            kept = sent(blend.astype(np.float32), device)[:, None, None, None]
             pixels = torch.lerp(others.float(), pixels.float(), kept)
-        return pixels, _on(shares.astype(np.float32), device)
-
-    def _boxes(
-        self, purpose: str, epoch: int, rows: Positions, heights: Positions, widths: Positions
-    ) -> Tensor:
-        """Rectangles around random places, cut off at the border: bool [B, 1, H, W]."""
-        down, right = self._sides(purpose, epoch, rows, heights, widths)
-        device = self._pixels.device
-        return (_on(down, device)[:, :, None] & _on(right, device)[:, None, :])[:, None]
+        return pixels, sent(shares.astype(np.float32), device)
 
     def _sides(
         self, purpose: str, epoch: int, rows: Positions, heights: Positions, widths: Positions
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The lines and columns that the rectangles cover: bool [B, H] and [B, W]."""
+        """Rectangles around random places, cut off at the border: the lines and the columns that
+        they cover, bool [B, H] and [B, W]."""
         _, height, width = self._pixels.size
         middle_y = integers(height, self._seed, f"{purpose} y", epoch, rows)
         middle_x = integers(width, self._seed, f"{purpose} x", epoch, rows)
@@ -155,7 +149,7 @@ def moved(pixels: Tensor, down: Positions, right: Positions, most: int) -> Tenso
     places = framed.unfold(2, height, 1).unfold(3, width, 1)
     index = torch.arange(len(pixels), device=pixels.device)
     # [B, C, H, W]: one view of the framed image each.
-    return places[index, :, _on(down, pixels.device), _on(right, pixels.device)]
+    return places[index, :, sent(down, pixels.device), sent(right, pixels.device)]
 
 
 def jittered(
@@ -185,11 +179,12 @@ def beta_quantile(alpha: float, chance: Floats) -> Floats:
     return np.asarray(betaincinv(alpha, alpha, chance), np.float64)
 
 
+def _box(down: np.ndarray, right: np.ndarray, device: torch.device) -> Tensor:
+    """The places in both: bool [B, 1, H, W]."""
+    return (sent(down, device)[:, :, None] & sent(right, device)[:, None, :])[:, None]
+
+
 def _between(first: Positions, count: Positions, size: int) -> np.ndarray:
     """Whether each of `size` places lies in [first, first + count): bool [B, size]."""
     places = np.arange(size)
     return (places >= first[:, None]) & (places < (first + count)[:, None])
-
-
-def _on(values: np.ndarray, device: torch.device) -> Tensor:
-    return torch.from_numpy(values).to(device, non_blocking=True)

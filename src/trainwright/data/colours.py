@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from trainwright.data.sending import sent
 from trainwright.data.table import Floats
 
 _WHITE = 255
@@ -59,7 +60,7 @@ def hue(pixels: Tensor, turn: Floats) -> Tensor:
         return pixels
     back = np.linalg.inv(_YIQ)
     matrices = np.stack([back @ _rotation(2 * math.pi * float(one)) @ _YIQ for one in turn])
-    rows = torch.from_numpy(matrices.astype(np.float32)).to(pixels.device)[..., None, None]
+    rows = sent(matrices.astype(np.float32), pixels.device)[..., None, None]
     red, green, blue = pixels.float().unbind(1)
     mixed = [
         (rows[:, out, 0] * red + rows[:, out, 1] * green) + rows[:, out, 2] * blue
@@ -75,7 +76,7 @@ def as_bytes(values: Tensor) -> Tensor:
 
 def per_row(values: Floats, device: torch.device) -> Tensor:
     """One number for each image, float32 [B, 1, 1, 1]."""
-    return torch.from_numpy(values.astype(np.float32)).to(device)[:, None, None, None]
+    return sent(values.astype(np.float32), device)[:, None, None, None]
 
 
 def _rotation(angle: float) -> Floats:

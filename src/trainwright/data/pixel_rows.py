@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from trainwright.data.order import Positions
+from trainwright.data.sending import sent
 from trainwright.data.table import ImageInputs
 
 _MOST_RESIDENT_BYTES = 4 * 2**30
@@ -51,8 +52,7 @@ class ResidentPixels:
 
     def take(self, rows: Positions) -> Tensor:
         """The images."""
-        index = torch.from_numpy(rows).to(self.device, non_blocking=True)
-        return self._pixels.index_select(0, index)
+        return self._pixels.index_select(0, sent(rows, self.device))
 
 
 @final
@@ -69,8 +69,7 @@ class MappedPixels:
 
     def take(self, rows: Positions) -> Tensor:
         """The images."""
-        pixels = torch.from_numpy(self._images.take(rows).copied())
-        return pixels.to(self.device, non_blocking=True)
+        return sent(self._images.take(rows).copied(), self.device)
 
 
 def build_pixels(

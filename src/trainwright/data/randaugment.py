@@ -21,6 +21,7 @@ from trainwright.contract.images import RandAugment
 from trainwright.data import colours
 from trainwright.data.noise import integers, uniform
 from trainwright.data.order import Positions
+from trainwright.data.sending import sent
 from trainwright.data.table import Floats
 
 Operation = Callable[[Tensor, Floats], Tensor]
@@ -44,7 +45,7 @@ def rand_augmented(
         changed = pixels.clone()
         for code in np.unique(codes):
             chosen = np.flatnonzero(codes == code)
-            index = torch.from_numpy(chosen).to(pixels.device)
+            index = sent(chosen, pixels.device)
             changed[index] = OPERATIONS[code](pixels[index], strength[chosen])
         pixels = changed
     return pixels
@@ -101,7 +102,7 @@ def color(pixels: Tensor, strength: Floats) -> Tensor:
 def posterize(pixels: Tensor, strength: Floats) -> Tensor:
     """Only the highest bits of each value."""
     dropped = np.round(_BITS * np.abs(strength)).astype(np.int64)
-    step = torch.from_numpy(2**dropped).to(pixels.device, torch.int32)[:, None, None, None]
+    step = sent((2**dropped).astype(np.int32), pixels.device)[:, None, None, None]
     return (pixels.int() // step * step).to(torch.uint8)
 
 
