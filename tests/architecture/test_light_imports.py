@@ -42,6 +42,7 @@ NEEDS_TORCH = frozenset(
         "trainwright.data.worker",
         "trainwright.data.workers",
         "trainwright.data.packed_store",
+        "trainwright.data.padded_store",
         "trainwright.data.pixel_rows",
         "trainwright.data.sending",
         "trainwright.data.short_windows",

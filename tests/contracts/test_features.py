@@ -137,11 +137,48 @@ def test_packed_documents_come_to_their_verdict(text: Path, tmp_path: Path) -> N
     assert all(0 <= line["numbers"]["padding"] < 0.2 for line in lines)
 
 
+def test_padded_documents_come_to_their_verdict(text: Path, tmp_path: Path) -> None:
+    quick = [
+        *("metric.resamples=100", "tracking.windows.every_n_steps=8"),
+        *("data.windows=padded", "data.long_documents=cut", "model.context=8"),
+        *("training.batch_size=4", "training.gradient_accumulation_steps=2"),
+        "training.num_epochs=2",
+    ]
+    result = tw.train(text, runs=tmp_path / "runs", overrides=quick)
+    folder = RunFolder(result.folder)
+    evaluation = result.evaluation
+    value = evaluation.metrics["nats_per_token"].value
+    assert value < evaluation.baselines["dummy"]["nats_per_token"].value
+    notes(tmp_path / "more.txt", documents=60)
+    assert evaluate_rows(folder, tmp_path / "more.txt").evaluation.units == 60
+    found = {one["kind"]: one for one in json.loads(folder.preflight.read_text())}["padding"]
+    match = re.search(r"(\S+)% padding with (\d+) buckets, (\S+)% without", found["message"])
+    assert match is not None
+    padding, buckets, without = map(float, match.groups())
+    assert buckets > 1
+    assert padding < without
+    lost = re.search(r"(\d+) documents \(\S+\) cut, (\S+)% of the tokens lost", found["message"])
+    assert lost is not None
+    assert (found["severity"], found["count"]) == ("warning", int(lost[1]))
+    assert int(lost[1]) > 0
+    plan = json.loads(folder.plan.read_text())
+    (choice,) = [one for one in plan["choices"] if one["path"] == "data.padding.buckets"]
+    assert choice["value"] == buckets == plan["contract"]["data"]["padding"]["buckets"]
+    assert choice["measured"]["tokens_lost"] == pytest.approx(float(lost[2]) / 100, abs=5e-4)
+    assert choice["measured"]["without_buckets"] > choice["measured"]["padding"]
+    lines = [json.loads(line) for line in folder.windows.read_text().splitlines()]
+    mean = np.mean([line["numbers"]["padding"] for line in lines])
+    # Of micro-batches, of which a step has two, as the check measures it.
+    assert mean == pytest.approx(padding / 100, abs=0.03)
+
+
 @pytest.mark.parametrize(
     "more",
     [
         (),
         ("data.windows=across",),
+        ("data.windows=padded",),
+        ("data.windows=padded", "training.ramps.batch={start: 4, samples: 90}"),
         ("data.long_documents=cut", "model.context=8"),
         ("training.ramps.sequence={samples: 60, start: 8}",),
     ],

@@ -58,6 +58,7 @@ FindingKind = Literal[
     "train_test_difference",
     "few_test_rows",
     "packing",
+    "padding",
     "disk",
 ]
 """What a finding is about. The guide to data quality says what each means and what can be done."""

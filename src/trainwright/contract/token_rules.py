@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.contract.document import Contract
+from trainwright.contract.model import Gpt
 from trainwright.contract.tokens import TokenData
 from trainwright.core.errors import Problem
+
+_MOST_COMPILED = 32
+"""Widths of batches: each is compiled for seconds to minutes, for steps of several sizes."""
 
 
 def vocabulary_is_whole(contract: Contract, written: frozenset[str]) -> Iterator[Problem]:
@@ -40,22 +44,22 @@ def vocabulary_is_whole(contract: Contract, written: frozenset[str]) -> Iterator
 
 
 def packing_has_effect(contract: Contract, written: frozenset[str]) -> Iterator[Problem]:
-    """Only packed windows have documents that are too long, or attention within documents."""
+    """Only documents that are kept apart can be too long, or have an attention of their own."""
     data = contract.data
     if not isinstance(data, TokenData):
         return
-    if "data.long_documents" in written and data.windows != "packed":
+    if "data.long_documents" in written and data.windows == "across":
         yield Problem(
             "windows across documents cut none",
             path="data.long_documents",
             found=data.long_documents,
-            expected="windows: packed beside it",
+            expected="windows: packed or padded beside it",
             fix="write windows: packed, or remove long_documents",
         )
     inspect = contract.tracking.inspect
-    if data.windows == "packed" and inspect != "off" and "attention" in inspect.which:
+    if data.windows != "across" and inspect != "off" and "attention" in inspect.which:
         yield Problem(
-            "attention within packed documents is not inspected",
+            f"attention within {data.windows} documents is not inspected",
             path="tracking.inspect.which",
             found="attention",
             expected="windows across documents, or other looks",
@@ -78,5 +82,61 @@ def packing_needs_no_workers(contract: Contract, _written: frozenset[str]) -> It
         )
 
 
-TOKEN_RULES = (vocabulary_is_whole, packing_has_effect, packing_needs_no_workers)
+def padding_has_effect(contract: Contract, written: frozenset[str]) -> Iterator[Problem]:
+    """Only padded documents have widths, and buckets are shuffled."""
+    data = contract.data
+    if not isinstance(data, TokenData):
+        return
+    is_written = any(path.startswith("data.padding") for path in written)
+    if is_written and data.windows != "padded":
+        yield Problem(
+            f"{data.windows} windows have one length, so nothing is padded to the longest",
+            path="data.padding",
+            found=f"windows: {data.windows}",
+            expected="windows: padded beside it",
+            fix="write windows: padded, or remove padding",
+        )
+    if data.windows == "padded" and not data.shuffle and data.padding.buckets not in ("auto", 1):
+        yield Problem(
+            "documents that are visited as they lie cannot be drawn from buckets",
+            path="data.padding.buckets",
+            found=f"{data.padding.buckets} with shuffle: false",
+            expected="1 or auto",
+            fix="remove buckets, or shuffle",
+        )
+
+
+def padding_changes_widths(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+    """What is made for one width, or for few, does not go with batches of many."""
+    data, model, training = contract.data, contract.model, contract.training
+    if not isinstance(data, TokenData) or data.windows != "padded" or not isinstance(model, Gpt):
+        return
+    if training.ramps.sequence != "off":
+        yield Problem(
+            "padded documents are not cut into shorter windows",
+            path="training.ramps.sequence",
+            found="windows: padded",
+            expected="windows: across or packed",
+            fix="remove training.ramps.sequence",
+        )
+    widths = -(-model.context // data.padding.multiple)
+    if training.compute.compile == "on" and widths > _MOST_COMPILED:
+        needed = -(-model.context // _MOST_COMPILED)
+        yield Problem(
+            "each width of a padded batch is compiled by itself",
+            path="training.compute.compile",
+            found=f"up to {widths} widths: multiples of {data.padding.multiple} up to "
+            f"model.context {model.context}",
+            expected=f"at most {_MOST_COMPILED}",
+            fix=f"write data.padding.multiple: {needed} or more, or compile: off",
+        )
+
+
+TOKEN_RULES = (
+    vocabulary_is_whole,
+    packing_has_effect,
+    packing_needs_no_workers,
+    padding_has_effect,
+    padding_changes_widths,
+)
 """All of them, for the list of rules."""

@@ -7,8 +7,29 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from trainwright.contract.feeding import Feeding
-from trainwright.contract.section import Fraction
+from trainwright.contract.section import Auto, Fraction, Section
 from trainwright.contract.sources import Reading
+
+
+class Padding(Section):
+    """How documents are put into batches whose rows are as long as the longest document of the
+    batch.
+
+    Buckets: the documents, from the shortest to the longest, are cut into stretches so that the sum
+    over all documents of the longest length in their stretch is the least there can be. In each
+    epoch every stretch is shuffled, the steps are cut from one stretch after the other, and the
+    steps are shuffled. So a step has documents of like lengths, and short and long steps come in
+    random order (Khomenko et al. 2016, arXiv:1708.05604)."""
+
+    buckets: Auto | Annotated[int, Field(ge=1, le=256)] = "auto"
+    """Most buckets; each has the documents of at least four steps, so that these differ from epoch
+    to epoch. 1 draws each step from all documents. `auto`: doubled until that saves less than a
+    hundredth of the places."""
+
+    multiple: Annotated[int, Field(ge=1, le=4096)] = 1
+    """A batch is as many places wide as its longest document, rounded up to a multiple of this, but
+    never wider than `model.context`. 1 pads the least; larger ones make fewer widths, each of which
+    compiled kernels are made for."""
 
 
 class TokenData(Feeding):
@@ -47,13 +68,17 @@ class TokenData(Feeding):
     before it. Empty: the text is one document. A token file says itself where its documents
     begin."""
 
-    windows: Literal["across", "packed"] = "across"
-    """How windows are cut: `across` documents, as if the text were one; or whole documents `packed`
-    into windows, none of which sees another."""
+    windows: Literal["across", "packed", "padded"] = "across"
+    """How windows are cut: `across` documents, as if the text were one; whole documents `packed`
+    into windows, none of which sees another; or each document a row of its own, `padded` to the
+    longest of its batch."""
+
+    padding: Padding = Padding()
+    """How padded documents are put into batches; beside `windows: padded`."""
 
     long_documents: Literal["split", "cut"] = "split"
-    """What happens to a training document that is longer than a packed window: `split` makes it
-    several, `cut` keeps its beginning. What is lost is told."""
+    """What happens to a training document that is longer than `model.context`, packed or padded:
+    `split` makes it several, `cut` keeps its beginning. What is lost is told."""
 
     validation: Fraction = 0.05
     """Share of the text that steers the training."""

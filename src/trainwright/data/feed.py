@@ -13,8 +13,9 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import islice
-from typing import NamedTuple, final
+from typing import NamedTuple, Protocol, final
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -33,7 +34,8 @@ class StepBatches(NamedTuple):
 
     `targets` is the number of targets over all micro-batches (and ranks): what the summed loss is
     divided by. `samples` is the feed's cursor after this step, `epoch` the epoch it belongs to, and
-    `wait_seconds` how long the step had to wait for its rows.
+    `wait_seconds` how long the step had to wait for its rows. `places` are the numbers of the first
+    tensors where targets are counted, of a text its places with the padding, and else 0.
     """
 
     micro_batches: Sequence[Batch]
@@ -42,6 +44,30 @@ class StepBatches(NamedTuple):
     samples: int
     epoch: int
     wait_seconds: float
+    places: int = 0
+
+
+class Forming(Protocol):
+    """Makes a micro-batch of what a store gives for its rows.
+
+    `form` must be a pure function of both, and its first tensor must have the same rows.
+    """
+
+    def form(self, batch: Batch, rows: Positions) -> Batch:
+        """The micro-batch of these rows."""
+        ...
+
+
+@final
+class AsStored:
+    """A micro-batch is what the store gives."""
+
+    def form(self, batch: Batch, rows: Positions) -> Batch:  # noqa: ARG002
+        """The batch itself."""
+        return batch
+
+
+_AS_STORED = AsStored()
 
 
 class _Block(NamedTuple):
@@ -76,6 +102,7 @@ class Feed:
         ramp: rows of a step by position, in the place of batch_size x accumulate; micro-batches
             have `batch_size` rows, or somewhat fewer in a step that is no multiple of it.
         draws: the order of the samples, in the place of `seed` and `shuffle`.
+        forming: what becomes of the rows of a micro-batch, where that depends on all of them.
     """
 
     def __init__(
@@ -89,6 +116,7 @@ class Feed:
         count_targets: Callable[[Batch], int] = rows_of,
         ramp: Stages | None = None,
         draws: Draws | None = None,
+        forming: Forming = _AS_STORED,
     ) -> None:
         loader = tensors if isinstance(tensors, Workers) else Direct(as_store(tensors))
         store = loader.store
@@ -100,6 +128,7 @@ class Feed:
         self._batch = batch_size
         self._step_rows = ramp or Stages.flat(batch_size * accumulate)
         self._count = count_targets
+        self.forming = forming
         self._block_rows = _BLOCK_BYTES // max(1, store.row_bytes)
         self.samples = 0
         self._ready: list[StepBatches] = []
@@ -163,7 +192,11 @@ class Feed:
         whole = max(1, min(rows, self.rows) // self._batch)
         for start in range(0, whole * self._batch, self._batch):
             stop = min(start + self._batch, self.rows)
-            yield self._loader.now(0, self.order.at(0, start, stop))
+            yield self.of_rows(self.order.at(0, start, stop))
+
+    def of_rows(self, rows: Positions) -> Batch:
+        """A micro-batch of any rows, as the first epoch has them; the cursor stays where it is."""
+        return self.forming.form(self._loader.now(0, rows), rows)
 
     def _gather(self) -> None:
         """Fetch the rows of the coming steps, up to the end of the epoch, in one go a tensor."""
@@ -174,14 +207,20 @@ class Feed:
         self._ask(self._loader.depth)
         # Cut a step at a time: a short step must not shift the micro-batches of the next.
         sizes = [size for rows in block.steps for size in _cut(rows, self._batch)]
-        micro = zip(*(torch.split(tensor, sizes) for tensor in gathered), strict=True)
+        parts = zip(*(torch.split(tensor, sizes) for tensor in gathered), strict=True)
+        micro: Iterator[Batch] = parts
+        if not isinstance(self.forming, AsStored):
+            micro = map(self.forming.form, parts, np.split(block.rows, np.cumsum(sizes[:-1])))
         base = block.start
         self._ready = []
         for rows in block.steps:
             batches = list(islice(micro, -(-rows // self._batch)))
             base += rows
-            targets = rows if self._count is rows_of else sum(map(self._count, batches))
-            self._ready.append(StepBatches(batches, targets, rows, base, block.epoch, 0.0))
+            targets, places = rows, 0
+            if self._count is not rows_of:
+                targets = sum(map(self._count, batches))
+                places = sum(batch[0].numel() for batch in batches)
+            self._ready.append(StepBatches(batches, targets, rows, base, block.epoch, 0.0, places))
         waited = time.perf_counter() - started
         self._ready[0] = self._ready[0]._replace(wait_seconds=waited)
         self._next = 0

@@ -9,7 +9,8 @@ import torch
 
 from trainwright.core.errors import Mistake, Problem
 from trainwright.data.order import Positions
-from trainwright.data.packing import LongDocuments, pack
+from trainwright.data.packing import pack
+from trainwright.data.pieces import LongDocuments
 from trainwright.data.store import Batch
 from trainwright.data.table import TokenInputs
 

@@ -12,13 +12,12 @@ from bisect import bisect_left, insort
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal, final
+from typing import final
 
 import numpy as np
 
+from trainwright.data.pieces import LongDocuments, cut_documents
 from trainwright.data.table import Integers
-
-LongDocuments = Literal["split", "cut"]
 
 
 @final
@@ -45,24 +44,17 @@ class Packing:
 
 def pack(lengths: Sequence[int] | Integers, context: int, long: LongDocuments) -> Packing:
     """Pack documents of `lengths` tokens into windows of `context` inputs."""
-    inputs = np.maximum(np.asarray(lengths, dtype=np.int64) - 1, 0)
-    over = inputs > context
-    kept = np.minimum(inputs, context) if long == "cut" else inputs
-    count = -(-kept // context)
-    documents = np.repeat(np.arange(len(kept)), count)
-    place = np.arange(len(documents)) - np.repeat(np.cumsum(count) - count, count)
-    offsets = place * context
-    sizes = np.minimum(context, kept[documents] - offsets)
-    window = _windows_of(sizes, context)
+    pieces = cut_documents(lengths, context, long)
+    window = _windows_of(pieces.lengths, context)
     order = np.argsort(window, kind="stable")
     return Packing(
-        documents=documents[order],
-        offsets=offsets[order],
-        lengths=sizes[order],
+        documents=pieces.documents[order],
+        offsets=pieces.offsets[order],
+        lengths=pieces.lengths[order],
         ends=np.cumsum(np.bincount(window)) if len(window) else np.empty(0, dtype=np.int64),
         context=context,
-        cut=int(over.sum()) if long == "cut" else 0,
-        lost=int((inputs - kept).sum()),
+        cut=pieces.cut,
+        lost=pieces.lost,
     )
 
 

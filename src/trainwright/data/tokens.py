@@ -91,11 +91,10 @@ def read_tokens(section: TokenData, folder: Path) -> RawTokens:
 def prepare_tokens(raw: RawTokens, section: TokenData) -> Prepared:
     """The parts as stretches, each a row."""
     text, ends = raw.text, raw.ends
-    packed = section.windows == "packed"
     parts: dict[PartName, Part] = {}
     start = 0
     for name in _PARTS:
-        if packed:
+        if section.windows != "across":
             parts[name] = document_part(text, name, start, ends[name])
         else:
             # The first token of the text has nothing before it.
@@ -200,10 +199,11 @@ def _at_ends(ends: dict[PartName, int], stops: Integers) -> dict[PartName, int]:
 
 
 def _check_documents(text: EncodedText, section: TokenData) -> None:
-    if section.windows == "packed" and len(text.documents) < 2:
+    if section.windows != "across" and len(text.documents) < 2:
+        verb = "pack" if section.windows == "packed" else "pad"
         raise DataMistake(
             Problem(
-                "there are no documents to pack",
+                f"there are no documents to {verb}",
                 path="data.windows",
                 found="one document",
                 expected="a separator between documents, or a token file with several",
@@ -253,14 +253,14 @@ def document_part(text: EncodedText, name: PartName, start: int, end: int) -> Pa
 
 def text_part(data: bytes, written: str, vocabulary: TextVocabulary, section: TokenData) -> Part:
     """The bytes of another text as a part, for judging a fitted model on it. Where documents were
-    packed they end with the section's separator, or with the mark U+001E.
+    packed or padded they end with the section's separator, or with the mark U+001E.
 
     Raises:
         DataMistake: it is not UTF-8, or one token long.
     """
     text = _decoded(data, written)
-    packed = section.windows == "packed"
-    stops = _document_stops(text, (section.separator or END) if packed else "")
+    apart = section.windows != "across"
+    stops = _document_stops(text, (section.separator or END) if apart else "")
     starts = [0, *stops[:-1].tolist()]
     encoded = vocabulary.encode_each(
         [text[a:b] for a, b in zip(starts, stops.tolist(), strict=True)]
@@ -270,7 +270,7 @@ def text_part(data: bytes, written: str, vocabulary: TextVocabulary, section: To
         raise DataMistake(
             Problem("the text is too short to judge", path="DATA", found=f"{len(tokens)} tokens")
         )
-    if not packed:
+    if not apart:
         return token_part(tokens, "test", 1, len(tokens))
     begins = np.cumsum([0, *(len(one) for one in encoded[:-1])])
     return document_part(EncodedText(tokens, vocabulary, begins), "test", 0, len(tokens))

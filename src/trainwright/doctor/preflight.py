@@ -8,12 +8,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from trainwright.contract.model import Gpt
+from trainwright.contract.section import settled
 from trainwright.contract.tokens import TokenData
 from trainwright.core.units import show_bytes
 from trainwright.data.audit.audited import Audited, findings_beside
+from trainwright.data.buckets import BucketDraws
 from trainwright.data.packing import pack
+from trainwright.data.padding import Widths, measure_padding
+from trainwright.data.pieces import cut_documents
 from trainwright.data.prepared import Prepared
-from trainwright.data.quality.finding import Finding, worst_first
+from trainwright.data.quality.finding import Finding, Severity, worst_first
 from trainwright.data.table import TokenInputs
 from trainwright.planner.plan import Plan
 
@@ -37,6 +41,7 @@ def preflight(
             *findings_beside(audited, faults),
             *_test_rows(prepared),
             *_packing(decided, prepared),
+            *_padding(decided, prepared),
             _disk(decided, runs),
         )
     )
@@ -75,6 +80,38 @@ def _packing(decided: Plan, prepared: Prepared) -> tuple[Finding, ...]:
             fix="choose another model.context, or data.long_documents: split" if is_much else "",
         ),
     )
+
+
+def _padding(decided: Plan, prepared: Prepared) -> tuple[Finding, ...]:
+    """What padding the training documents wastes, and what cutting them loses."""
+    contract, inputs = decided.contract, prepared.train.inputs
+    data, model, training = contract.data, contract.model, contract.training
+    if not isinstance(data, TokenData) or data.windows != "padded":
+        return ()
+    assert isinstance(model, Gpt), "the rules refuse other models"
+    assert isinstance(inputs, TokenInputs)
+    tokens, widths = inputs.document_lengths(), Widths(data.padding.multiple, model.context)
+    pieces = cut_documents(tokens, model.context, data.long_documents)
+    group, batch = settled(training.effective_batch_size), settled(training.batch_size)
+    buckets = settled(data.padding.buckets)
+    padding, without = (
+        measure_padding(
+            pieces.lengths, BucketDraws(pieces.lengths, count, group, contract.seed), batch, widths
+        )
+        for count in (buckets, 1)
+    )
+    message = (
+        f"{len(tokens):,} documents in batches of {batch:,}: {padding:.1%} padding with {buckets} "
+        f"buckets, {without:.1%} without, {pieces.cut:,} documents "
+        f"({pieces.cut / len(tokens):.1%}) cut, {pieces.lost / tokens.sum():.1%} of the tokens lost"
+    )
+    fix = ""
+    if pieces.lost:
+        fix = "raise model.context, or write data.long_documents: split"
+    elif padding > _MUCH_PADDING:
+        fix = "raise data.padding.buckets, lower its multiple, or write data.windows: packed"
+    severity: Severity = "warning" if fix else "info"
+    return (Finding("padding", severity, message, pieces.cut, fix=fix),)
 
 
 def _disk(decided: Plan, runs: Path) -> Finding:

@@ -31,14 +31,11 @@ class Throughput:
 @final
 class Padding:
     """`padding`, the share of the places of a window's rows that held no target, from 0 to 1: work
-    that teaches nothing. A row has `places`."""
-
-    def __init__(self, places: int) -> None:
-        self._places = places
+    that teaches nothing."""
 
     def read(self, window: Window) -> Mapping[str, Number]:
         """The share of the window."""
-        return {"padding": 1 - window.targets / (window.rows * self._places)}
+        return {"padding": 1 - window.targets / window.places}
 
 
 @final

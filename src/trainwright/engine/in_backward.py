@@ -97,6 +97,7 @@ class InBackwardStep:
             samples=work.samples,
             epoch=work.epoch,
             targets=work.targets,
+            places=work.places,
         )
 
     def _passed(self, work: StepBatches) -> Tensor:

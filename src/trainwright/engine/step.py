@@ -130,6 +130,7 @@ class OptimizerStep:
             epoch=work.epoch,
             clipped=update.clipped,
             targets=work.targets,
+            places=work.places,
         )
 
     def _backward(self, work: StepBatches) -> float | Tensor:

@@ -51,8 +51,8 @@ class StepNumbers(NamedTuple):
 class Window:
     """A window of applied steps that has just ended, with their numbers read.
 
-    `seconds` is the wall time in which this process made `rows` and `targets` of it: of the whole
-    window, unless the process began within it.
+    `seconds` is the wall time in which this process made `rows`, `targets` and `places` of it: of
+    the whole window, unless the process began within it.
     """
 
     progress: Progress
@@ -60,6 +60,7 @@ class Window:
     rows: int
     targets: int
     steps: Sequence[StepNumbers]
+    places: int = 0
 
 
 class Gauge(Protocol):
@@ -250,6 +251,7 @@ class Windows:
             sum(kept.outcome.rows for kept in self._kept),
             sum(kept.outcome.targets for kept in self._kept),
             steps,
+            sum(kept.outcome.places for kept in self._kept),
         )
         self._earlier.clear()
         self._kept.clear()

@@ -75,6 +75,23 @@ class Packed:
 
 
 @final
+class Padded:
+    """The loss of rows that are padded at their end, (tokens [B, L], lengths [B], target [B, L]):
+    `lengths`, which stay on the host so that nothing waits for the device, say how many targets a
+    row has; those behind them are negative and have no loss. A causal model needs no mask: no token
+    sees what comes after it."""
+
+    def __init__(self, loss: TargetLoss) -> None:
+        self._loss = loss
+
+    def __call__(self, model: nn.Module, batch: Batch) -> LossSum:
+        """The summed loss of a micro-batch."""
+        tokens, lengths, target = batch
+        rows = self._loss.rows(model(tokens), target.clamp_min(0))
+        return LossSum((rows * (target >= 0)).sum(), int(lengths.sum()))
+
+
+@final
 class Mixed:
     """The loss of blended rows, (*inputs, target, other target, share): share x loss(target) +
     (1 - share) x loss(other target), the soft target of mixup (Zhang et al. 2018,

@@ -21,6 +21,7 @@ from trainwright.planner.choosing import Choice, Choosing, Chosen
 from trainwright.planner.device import DeviceFacts
 from trainwright.planner.estimate import steps_per_epoch, train_rows_of
 from trainwright.planner.optimizer_choices import learning_rates
+from trainwright.planner.padding_choices import decide_padding
 from trainwright.planner.resume_choices import resume_choices
 from trainwright.planner.tracking_choices import window_steps
 from trainwright.planner.worker_choices import workers_by_rule
@@ -65,6 +66,7 @@ def decide(
         training = _training(contract, facts, choosing)
         tracking = _tracking(contract, choosing)
         contract = contract.model_copy(update={"training": training, "tracking": tracking})
+        contract = decide_padding(contract, facts, choosing)
     return contract, tuple(choosing.made)
 
 

@@ -12,6 +12,7 @@ from typing import final
 from trainwright.contract.document import Contract
 from trainwright.contract.model import ResNet
 from trainwright.contract.section import settled
+from trainwright.contract.tokens import TokenData
 from trainwright.contract.training import Training
 from trainwright.core.units import show_seconds
 from trainwright.planner.choosing import Choosing, Chosen
@@ -60,7 +61,7 @@ def decide_compute(
         {
             **_products(contract, work, device, fp32=fp32),
             **_layouts(contract, work, device),
-            **_compiling(training, work, device),
+            **_compiling(contract, training, work, device),
         },
     )
     return training.model_copy(update={"compute": compute})
@@ -101,7 +102,9 @@ def _layouts(contract: Contract, work: Work, device: DeviceFacts) -> Chosen:
     return {"memory_format": ("channels_last", reason)} if reason else {}
 
 
-def _compiling(training: Training, work: Work, device: DeviceFacts) -> Chosen:
+def _compiling(contract: Contract, training: Training, work: Work, device: DeviceFacts) -> Chosen:
+    if isinstance(contract.data, TokenData) and contract.data.windows == "padded":
+        return {"compile": ("off", "each width of a batch would be compiled by itself")}
     if not device.can_compile:
         what = "Triton" if device.kind == "cuda" else "C++ compiler"
         return {"compile": ("off", f"there is no {what}")}

@@ -21,6 +21,7 @@ from trainwright.contract.tokens import TokenData
 from trainwright.core.files import Json
 from trainwright.data.images import split_of
 from trainwright.data.packing import count_windows
+from trainwright.data.pieces import cut_documents
 from trainwright.data.ramps import step_rows, steps_at_epoch_ends
 from trainwright.data.reading import DataFacts
 from trainwright.data.splits import Shares, rows_of_class
@@ -69,7 +70,7 @@ class Estimate:
 
 def train_rows_of(contract: Contract, facts: DataFacts) -> int:
     """Rows of the training file that the split leaves for training, at least 1; of a text the
-    windows of an epoch.
+    windows or documents of an epoch.
 
     A split by column or file is only known once it is made: here every row counts. With folds the
     run's own model trains on all rows but those that steer it.
@@ -81,14 +82,23 @@ def train_rows_of(contract: Contract, facts: DataFacts) -> int:
             return _table_rows(rows, split_of(data), facts)
         case TokenData():
             assert isinstance(contract.model, Gpt), "the rules refuse other models"
-            if data.windows == "packed":
-                long = data.long_documents
-                return max(1, count_windows(facts.documents, contract.model.context, long))
-            return max(1, (rows - 1) // contract.model.context - 1)
+            return max(1, _text_rows(data, contract.model.context, facts))
         case TableData():
             return _table_rows(rows, data.split, facts)
         case _:
             assert_never(data)
+
+
+def _text_rows(data: TokenData, context: int, facts: DataFacts) -> int:
+    match data.windows:
+        case "across":
+            return (facts.part_rows["train"] - 1) // context - 1
+        case "packed":
+            return count_windows(facts.documents, context, data.long_documents)
+        case "padded":
+            return len(cut_documents(facts.documents, context, data.long_documents).lengths)
+        case _:
+            assert_never(data.windows)
 
 
 def _table_rows(rows: int, split: Split, facts: DataFacts) -> int:

@@ -14,9 +14,13 @@ from trainwright.contract.model import Gpt
 from trainwright.contract.section import settled
 from trainwright.contract.tokens import TokenData
 from trainwright.data.augment import ImageStore
+from trainwright.data.buckets import BucketDraws
 from trainwright.data.drawing import build_draws
-from trainwright.data.feed import Feed, rows_of
+from trainwright.data.draws import Draws
+from trainwright.data.feed import AsStored, Feed, Forming, rows_of
 from trainwright.data.packed_store import PackedStore, packed_targets
+from trainwright.data.padded_store import PaddedStore, Trimmed, padded_targets
+from trainwright.data.padding import Widths
 from trainwright.data.pixel_rows import build_pixels
 from trainwright.data.prepared import Prepared
 from trainwright.data.ramps import step_rows
@@ -27,7 +31,7 @@ from trainwright.data.vocabulary import TextVocabulary
 from trainwright.data.workers import Workers
 from trainwright.engine.gauges import Padding
 from trainwright.engine.windows import Gauge
-from trainwright.objective.losses import Mixed, Objective, Packed, Supervised, TargetLoss
+from trainwright.objective.losses import Mixed, Objective, Packed, Padded, Supervised, TargetLoss
 from trainwright.tracking.events import Event, Noted
 
 
@@ -64,8 +68,17 @@ def build_feed(
         settled(training.gradient_accumulation_steps),
         count_targets=_count(contract, prepared),
         ramp=step_rows(training.ramps.batch, settled(training.effective_batch_size), samples),
-        draws=build_draws(contract.data, prepared.train, epochs, store.rows, contract.seed),
+        draws=_draws(contract, prepared, store, epochs),
+        forming=_forming(store),
     )
+
+
+def trial_batch(contract: Contract, feed: Feed) -> Batch:
+    """A micro-batch to try ways to compute with: the first one, or where their widths differ the
+    widest, for which each way must have the memory."""
+    if isinstance(feed.forming, Trimmed):
+        return feed.of_rows(feed.forming.longest(settled(contract.training.batch_size)))
+    return feed.next_step().micro_batches[0]
 
 
 def with_workers(contract: Contract, workers: int) -> Contract:
@@ -85,19 +98,23 @@ def packs(contract: Contract) -> bool:
     return isinstance(contract.data, TokenData) and contract.data.windows == "packed"
 
 
+def pads(contract: Contract) -> bool:
+    """Whether each document is a row of its own."""
+    return isinstance(contract.data, TokenData) and contract.data.windows == "padded"
+
+
 def build_objective(contract: Contract, loss: TargetLoss) -> Objective:
-    """What a step makes small: the loss of rows, blended or not, or of packed documents."""
+    """What a step makes small: the loss of rows, blended or not, or of documents."""
     if packs(contract):
         return Packed(loss)
+    if pads(contract):
+        return Padded(loss)
     return Mixed(loss) if blends(contract) else Supervised(loss)
 
 
 def feed_gauges(contract: Contract) -> tuple[Gauge, ...]:
     """What is measured of the rows themselves."""
-    if not packs(contract):
-        return ()
-    assert isinstance(contract.model, Gpt), "the rules refuse other models"
-    return (Padding(contract.model.context),)
+    return (Padding(),) if packs(contract) or pads(contract) else ()
 
 
 def class_rows(prepared: Prepared) -> Integers:
@@ -137,12 +154,44 @@ def _store(contract: Contract, prepared: Prepared, device: torch.device) -> Stor
         case TokenInputs():
             assert isinstance(contract.model, Gpt), "the rules refuse other models"
             assert isinstance(contract.data, TokenData)
-            context = contract.model.context
-            if contract.data.windows == "packed":
-                return PackedStore(inputs, context, contract.data.long_documents, device)
-            return WindowStore(inputs, context, device=device, seed=contract.seed)
+            return _text(contract.data, contract.model, inputs, (device, contract.seed))
         case _:
             assert_never(inputs)
+
+
+def _text(
+    section: TokenData, model: Gpt, inputs: TokenInputs, run: tuple[torch.device, int]
+) -> Store:
+    """The windows or documents of a text, for a device and a seed."""
+    device, seed = run
+    match section.windows:
+        case "across":
+            return WindowStore(inputs, model.context, device=device, seed=seed)
+        case "packed":
+            return PackedStore(inputs, model.context, section.long_documents, device)
+        case "padded":
+            widths = Widths(section.padding.multiple, model.context)
+            return PaddedStore(inputs, section.long_documents, widths, device)
+        case _:
+            assert_never(section.windows)
+
+
+def _draws(contract: Contract, prepared: Prepared, store: Store, epochs: int) -> Draws:
+    """The order of the samples of a run."""
+    if isinstance(store, PaddedStore):
+        assert isinstance(contract.data, TokenData)
+        buckets = settled(contract.data.padding.buckets)
+        if buckets > 1:
+            group = settled(contract.training.effective_batch_size)
+            return BucketDraws(store.lengths, buckets, group, contract.seed)
+    return build_draws(contract.data, prepared.train, epochs, store.rows, contract.seed)
+
+
+def _forming(store: Store) -> Forming:
+    """What becomes of the rows of a micro-batch."""
+    if not isinstance(store, PaddedStore):
+        return AsStored()
+    return Trimmed(store.lengths, store.widths)
 
 
 def target_unit(prepared: Prepared) -> str:
@@ -154,6 +203,8 @@ def _count(contract: Contract, prepared: Prepared) -> Callable[[Batch], int]:
     """What counts the targets of a micro-batch."""
     if packs(contract):
         return packed_targets
+    if pads(contract):
+        return padded_targets
     return _tokens_of if isinstance(prepared.features, TextVocabulary) else rows_of
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
+import numpy as np
+
 from trainwright.contract.document import Contract
 from trainwright.contract.model import Gpt
 from trainwright.contract.section import settled
 from trainwright.data.feed import Feed
+from trainwright.data.padded_store import Trimmed
 from trainwright.data.ramps import Stages, steps_up_to, window_lengths
 from trainwright.data.short_windows import ShortWindows
 from trainwright.engine.job import At, Source
@@ -43,12 +46,22 @@ def length_of(contract: Contract, feed: Feed) -> Length:
         limits.append(SampleLimit(stop.max_samples, f"all {stop.max_samples:,} rows"))
         most = min(most, steps_up_to(feed.step_rows, feed.rows, stop.max_samples))
     if stop.max_tokens != "off":
-        assert isinstance(contract.model, Gpt), "the rules refuse it for other data"
-        samples = -(-stop.max_tokens // contract.model.context)
+        samples = _rows_of_tokens(stop.max_tokens, contract, feed)
         limits.append(SampleLimit(samples, f"all {stop.max_tokens:,} tokens"))
         most = min(most, steps_up_to(feed.step_rows, feed.rows, samples))
     scheduled = most if stop.schedule_spans == "limits" else ends[-1]
     return Length(feed.step_rows, ends, most, scheduled, tuple(limits))
+
+
+def _rows_of_tokens(tokens: int, contract: Contract, feed: Feed) -> int:
+    """The samples of a run that predict so many tokens, the last one perhaps more."""
+    assert isinstance(contract.model, Gpt), "the rules refuse it for other data"
+    if not isinstance(feed.forming, Trimmed):
+        return -(-tokens // contract.model.context)
+    lengths = feed.forming.lengths
+    epochs, rest = divmod(tokens, int(lengths.sum()))
+    reached = np.cumsum(lengths[feed.order.at(epochs, 0, feed.rows)])
+    return epochs * feed.rows + (int(np.searchsorted(reached, rest)) + 1 if rest else 0)
 
 
 def ramped_source(contract: Contract, feed: Feed) -> Source:

@@ -25,6 +25,7 @@ from trainwright.model.build import lay_out
 from trainwright.objective.losses import Objective
 from trainwright.planner.compute_trials import CompiledTiming, Failed, Setting, Timing
 from trainwright.planner.plan import Plan
+from trainwright.run.feeding import trial_batch
 from trainwright.run.rehearsed import build_rehearsed
 
 
@@ -79,7 +80,7 @@ def build_trial(plan: Plan, prepared: Prepared) -> ModelTrial:
     training. Random numbers are left as they are found."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     rehearsed = build_rehearsed(plan, prepared, device)
-    (batch, *_) = rehearsed.feed(0).next_step().micro_batches
+    batch = trial_batch(rehearsed.contract, rehearsed.feed(0))
     level: Determinism = settled(plan.contract.resume.determinism)
     return ModelTrial(rehearsed.model, rehearsed.objective, batch, level)
 

@@ -49,7 +49,7 @@ class StepOutcome(NamedTuple):
     `data_seconds` are wall time of the host, `rows` the training rows of the step over all ranks,
     `samples` the cursor of the feed after it, `epoch` the epoch it belongs to, `clipped` 1 where
     clipping made the gradient smaller, `targets` what the loss is the mean over, `own` what a user
-    named in it.
+    named in it, `places` those of a text's rows with their padding.
     """
 
     loss: Number
@@ -64,6 +64,7 @@ class StepOutcome(NamedTuple):
     clipped: Number = 0.0
     targets: int = 0
     own: OwnNumbers = NO_OWN
+    places: int = 0
 
 
 class StepKept(NamedTuple):

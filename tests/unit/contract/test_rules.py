@@ -245,6 +245,13 @@ def test_all_rules_report_together(tmp_path: Path) -> None:
         ("long_documents: cut", ["data.long_documents"]),
         ("long_documents: cut, windows: packed", []),
         ("windows: packed, num_workers: 2", ["data.num_workers"]),
+        ("windows: padded, num_workers: 2, long_documents: cut", []),
+        ("windows: padded, padding: {buckets: 8, multiple: 4}", []),
+        ("padding: {buckets: 8, multiple: 4}", ["data.padding"]),
+        ("windows: packed, padding: {multiple: 4}", ["data.padding"]),
+        ("windows: padded, shuffle: false", []),
+        ("windows: padded, shuffle: false, padding: {buckets: 8}", ["data.padding.buckets"]),
+        ("windows: padded, padding: {buckets: 0}", ["data.padding.buckets"]),
     ],
 )
 def test_rules_of_tokens(tmp_path: Path, data: str, found: list[str]) -> None:
@@ -252,8 +259,26 @@ def test_rules_of_tokens(tmp_path: Path, data: str, found: list[str]) -> None:
     assert paths(tmp_path, data=text, model="{kind: gpt}") == found
 
 
-def test_attention_within_packed_documents_is_not_inspected(tmp_path: Path) -> None:
-    text = "{kind: tokens, path: a, windows: packed}"
+@pytest.mark.parametrize("windows", ["packed", "padded"])
+def test_attention_within_documents_is_not_inspected(tmp_path: Path, windows: str) -> None:
+    text = f"{{kind: tokens, path: a, windows: {windows}}}"
     tracking = "{inspect: {which: [attention]}}"
     found = paths(tmp_path, data=text, model="{kind: gpt}", tracking=tracking)
     assert found == ["tracking.inspect.which"]
+
+
+@pytest.mark.parametrize(
+    ("training", "padding", "found"),
+    [
+        ("{ramps: {sequence: {start: 16}}}", "{}", ["training.ramps.sequence"]),
+        ("{ramps: {batch: {start: 16}}}", "{}", []),
+        ("{compute: {compile: 'on'}}", "{}", ["training.compute.compile"]),
+        ("{compute: {compile: 'on'}}", "{multiple: 4}", []),
+    ],
+)
+def test_padded_batches_have_many_widths(
+    tmp_path: Path, training: str, padding: str, found: list[str]
+) -> None:
+    text = f"{{kind: tokens, path: a, windows: padded, padding: {padding}}}"
+    model = "{kind: gpt, context: 128}"
+    assert paths(tmp_path, data=text, model=model, training=training) == found

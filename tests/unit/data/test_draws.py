@@ -13,12 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
+from trainwright.data.buckets import BucketDraws
 from trainwright.data.draws import CurriculumDraws, Draws, GroupDraws, Pace, Pacing, WeightedDraws
 from trainwright.data.order import Order
 
 ROWS = 997
 CLASSES = np.random.default_rng(0).choice(5, ROWS, p=[0.6, 0.2, 0.1, 0.09, 0.01])
 WEIGHTS = np.random.default_rng(1).exponential(size=ROWS)
+LENGTHS = np.random.default_rng(3).integers(1, 400, ROWS)
 DIFFICULTY = np.random.default_rng(2).normal(size=ROWS)
 
 KINDS: dict[str, Callable[[int], Draws]] = {
@@ -28,6 +30,7 @@ KINDS: dict[str, Callable[[int], Draws]] = {
     "tempered": lambda seed: GroupDraws.tempered(CLASSES, 5.0, seed),
     "weighted": lambda seed: WeightedDraws(WEIGHTS, seed),
     "curriculum": lambda seed: CurriculumDraws(DIFFICULTY, Pace(0.1, 1500), seed),
+    "buckets": lambda seed: BucketDraws(LENGTHS, 8, 24, seed),
 }
 kinds = pytest.mark.parametrize("kind", KINDS)
 
@@ -183,6 +186,7 @@ PUBLISHED = {
     "tempered": [743, 178, 532, 402, 303],
     "weighted": [561, 66, 426, 10, 576],
     "curriculum": [756, 249, 188, 895, 81],
+    "buckets": [365, 887, 636, 538, 478],
 }
 
 

@@ -1,0 +1,107 @@
+"""Documents as rows of a store, and batches as wide as their longest one. Needs torch."""
+
+from __future__ import annotations
+
+from typing import final
+
+import numpy as np
+import torch
+
+from trainwright.core.errors import Mistake, Problem
+from trainwright.data.order import Positions
+from trainwright.data.padding import Widths
+from trainwright.data.pieces import LongDocuments, cut_documents
+from trainwright.data.store import Batch
+from trainwright.data.table import Integers, TokenInputs
+
+NO_TARGET = -100
+"""The target of a place that holds no token."""
+
+
+@final
+class PaddedStore:
+    """Documents, or pieces of long ones, as rows: (tokens int64 [B, W], target int64 [B, W]).
+
+    A row begins with its tokens; behind them the target is `NO_TARGET`. W is the width of the
+    longest row of all, so that what is made of a row does not depend on its batch; `Trimmed` cuts
+    batches to their own width. The same in every epoch.
+    """
+
+    def __init__(
+        self,
+        inputs: TokenInputs,
+        long: LongDocuments,
+        widths: Widths,
+        device: torch.device,
+    ) -> None:
+        starts, _ = inputs.document_starts()
+        self.pieces = cut_documents(inputs.document_lengths(), widths.most, long)
+        self.rows = len(self.pieces.lengths)
+        if self.rows < 2:
+            raise Mistake(
+                Problem(
+                    "there are fewer than two training documents to learn from",
+                    path="data.windows",
+                    found=f"{self.rows} of more than one token",
+                    fix="give more documents, or remove windows",
+                )
+            )
+        self._tokens = inputs.tokens
+        self._begins = starts[self.pieces.documents] + self.pieces.offsets
+        self._width = int(widths.of(self.pieces.lengths.max()))
+        self.widths = widths
+        self._device = device
+        self.row_bytes = 2 * 8 * self._width
+
+    @property
+    def lengths(self) -> Integers:
+        """The tokens of each row that predict one, int64 [N]."""
+        return self.pieces.lengths
+
+    def take(self, epoch: int, rows: Positions) -> Batch:  # noqa: ARG002
+        """The documents of these rows."""
+        lengths = self.pieces.lengths[rows]
+        ends = np.cumsum(lengths)
+        row = np.repeat(np.arange(len(rows)), lengths)
+        column = np.arange(int(ends[-1])) - np.repeat(ends - lengths, lengths)
+        source = np.repeat(self._begins[rows], lengths) + column
+        tokens = np.zeros((len(rows), self._width), dtype=np.int64)
+        target = np.full((len(rows), self._width), NO_TARGET, dtype=np.int64)
+        tokens[row, column] = self._tokens[source]
+        target[row, column] = self._tokens[source + 1]
+        first, last = (
+            torch.from_numpy(one).to(self._device, non_blocking=True) for one in (tokens, target)
+        )
+        return first, last
+
+
+@final
+class Trimmed:
+    """Micro-batches of rows [B, W] cut to the width of their longest row, (*inputs, lengths,
+    target), each [B, w] but for `lengths` int64 [B], which stays on the host: nothing waits for the
+    device to know how many targets there are.
+
+    Args:
+        lengths: of each row of the store, [N].
+        widths: how wide a batch with a longest row is.
+    """
+
+    def __init__(self, lengths: Integers, widths: Widths) -> None:
+        self.lengths = lengths
+        self._widths = widths
+
+    def form(self, batch: Batch, rows: Positions) -> Batch:
+        """The micro-batch of these rows."""
+        lengths = self.lengths[rows]
+        width = int(self._widths.of(lengths.max()))
+        *inputs, target = (one[:, :width].contiguous() for one in batch)
+        return (*inputs, torch.from_numpy(lengths), target)
+
+    def longest(self, count: int) -> Positions:
+        """The rows of the widest batch of so many."""
+        return np.argsort(self.lengths, kind="stable")[-count:]
+
+
+def padded_targets(batch: Batch) -> int:
+    """Targets of a micro-batch, counted on the host."""
+    return int(batch[-2].sum())

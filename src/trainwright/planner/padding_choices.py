@@ -1,0 +1,47 @@
+"""How padded documents are put into batches where the contract says `auto`."""
+
+from __future__ import annotations
+
+from trainwright.contract.document import Contract
+from trainwright.contract.model import Gpt
+from trainwright.contract.section import settled
+from trainwright.contract.tokens import TokenData
+from trainwright.data.padding import Widths, choose_buckets
+from trainwright.data.pieces import cut_documents
+from trainwright.data.reading import DataFacts
+from trainwright.planner.choosing import Choice, Choosing
+
+_PATH = "data.padding.buckets"
+
+
+def decide_padding(contract: Contract, facts: DataFacts, choosing: Choosing) -> Contract:
+    """The contract with its buckets decided; its batches are decided already. Nothing is said where
+    no document is padded."""
+    data = contract.data
+    if not isinstance(data, TokenData) or data.padding.buckets != "auto":
+        return contract
+    choice = Choice(_PATH, 1, "")
+    if data.windows == "padded":
+        choice = _choose(contract, data, facts)
+        choosing.made.append(choice)
+    padding = data.padding.model_copy(update={"buckets": choice.value})
+    return contract.model_copy(update={"data": data.model_copy(update={"padding": padding})})
+
+
+def _choose(contract: Contract, data: TokenData, facts: DataFacts) -> Choice:
+    if not data.shuffle:
+        return Choice(_PATH, 1, "documents are visited as they lie")
+    assert isinstance(contract.model, Gpt), "the rules refuse other models"
+    context = contract.model.context
+    pieces = cut_documents(facts.documents, context, data.long_documents)
+    # Of steps, not of their micro-batches: how a step is divided must not change the order.
+    group = settled(contract.training.effective_batch_size)
+    widths = Widths(data.padding.multiple, context)
+    chosen = choose_buckets(pieces.lengths, group, widths, contract.seed)
+    lost = pieces.lost / max(1, sum(facts.documents))
+    reason = f"padding is {chosen.padding:.1%} of the places of steps of {group:,} documents"
+    reason += f", {chosen.without:.1%} without buckets"
+    if pieces.cut:
+        reason += f"; {pieces.cut:,} documents are cut and lose {lost:.1%} of all tokens"
+    numbers = {"padding": chosen.padding, "without_buckets": chosen.without, "tokens_lost": lost}
+    return Choice(_PATH, chosen.buckets, reason, numbers)

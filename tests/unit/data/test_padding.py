@@ -1,0 +1,243 @@
+"""Padded documents: like lengths together, in an order that is arithmetic, and nothing lost."""
+
+from __future__ import annotations
+
+from itertools import combinations, pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trainwright.data.buckets import BucketDraws, cut_line
+from trainwright.data.order import Order
+from trainwright.data.padding import Widths, choose_buckets, measure_padding
+from trainwright.data.pieces import cut_documents
+from trainwright.data.table import TokenInputs
+from trainwright.data.token_file import EncodedText
+from trainwright.data.tokens import document_part
+from trainwright.data.vocabulary import TextVocabulary
+
+DRAW = np.random.default_rng(0)
+LONG_TAIL = np.minimum(512, np.exp(DRAW.normal(3.5, 1.0, 6000)).astype(np.int64) + 1)
+
+
+@settings(max_examples=60)
+@given(
+    rows=st.integers(1, 300),
+    buckets=st.integers(1, 40),
+    group=st.integers(1, 40),
+    seed=st.integers(0, 2**32 - 1),
+    epoch=st.integers(0, 10**6),
+)
+def test_every_row_comes_once_an_epoch(
+    rows: int, buckets: int, group: int, seed: int, epoch: int
+) -> None:
+    lengths = np.random.default_rng(seed).integers(1, 50, rows)
+    drawn = BucketDraws(lengths, buckets, group, seed).at(epoch, 0, rows)
+    assert sorted(drawn.tolist()) == list(range(rows))
+
+
+def test_a_group_has_rows_of_one_bucket_or_of_two_neighbours() -> None:
+    group = 32
+    draws = BucketDraws(LONG_TAIL, 10, group, seed=1)
+    assert draws.buckets == 10
+    rank = np.empty(len(LONG_TAIL), dtype=np.int64)
+    rank[np.argsort(LONG_TAIL, kind="stable")] = np.arange(len(LONG_TAIL))
+    bucket = np.searchsorted(draws.starts, rank, side="right")
+    for epoch in range(3):
+        drawn = draws.at(epoch, 0, draws.rows)
+        for start in range(0, draws.rows, group):
+            found = bucket[drawn[start : start + group]]
+            assert found.max() - found.min() <= 1
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=14), st.integers(1, 4), st.integers(1, 5))
+def test_a_line_is_cut_where_the_least_is_padded(
+    lengths: list[int], buckets: int, fewest: int
+) -> None:
+    line = np.sort(lengths)
+    starts = cut_line(line, buckets, fewest)
+
+    def places(cuts: tuple[int, ...]) -> int:
+        return sum((b - a) * int(line[b - 1]) for a, b in pairwise((0, *cuts, len(line))))
+
+    inner = [at for at in range(1, len(line)) if line[at] > line[at - 1]]
+    allowed = [
+        cuts
+        for count in range(buckets)
+        for cuts in combinations(inner, count)
+        if not cuts or np.diff([0, *cuts, len(line)]).min() >= fewest
+    ]
+    assert starts[0] == 0
+    assert starts[-1] == len(line)
+    assert tuple(starts[1:-1].tolist()) in allowed
+    assert places(tuple(starts[1:-1].tolist())) == min(map(places, allowed))
+
+
+def test_many_lengths_are_cut_nearly_as_well() -> None:
+    line = np.sort(np.random.default_rng(2).integers(1, 100_000, 5000))
+    starts = cut_line(line, 8, 100)
+    assert len(starts) == 9
+    assert np.diff(starts).min() >= 100
+
+    def places(cuts: np.ndarray) -> int:
+        return int((np.diff(cuts) * line[cuts[1:] - 1]).sum())
+
+    # Of lengths that are spread evenly the eighths are nearly the best.
+    assert places(starts) < 1.002 * places(np.arange(9) * 625)
+
+
+def test_groups_come_in_random_order_and_are_made_anew_in_each_epoch() -> None:
+    group = 32
+    draws = BucketDraws(LONG_TAIL, 10, group, seed=2)
+    whole = len(LONG_TAIL) // group
+    together: list[set[frozenset[int]]] = []
+    for epoch in range(4):
+        drawn = draws.at(epoch, 0, whole * group).reshape(whole, group)
+        means = LONG_TAIL[drawn].mean(axis=1)
+        # The rank correlation of 187 groups of a random order: its deviation is 1 / sqrt(186).
+        ranks = np.argsort(np.argsort(means))
+        assert abs(np.corrcoef(ranks, np.arange(whole))[0, 1]) < 4 / np.sqrt(whole - 1)
+        together.append({frozenset(rows) for rows in drawn.tolist()})
+    assert not any(one & other for one, other in pairwise(together))
+
+
+def test_the_smaller_group_at_the_end_of_an_epoch_is_of_any_length() -> None:
+    group = 64
+    draws = BucketDraws(LONG_TAIL, 16, group, seed=3)
+    rest = len(LONG_TAIL) % group
+    assert rest
+    means = [LONG_TAIL[draws.at(e, draws.rows - rest, draws.rows)].mean() for e in range(40)]
+    assert min(means) < np.quantile(LONG_TAIL, 0.25)
+    assert max(means) > np.quantile(LONG_TAIL, 0.9)
+    assert len(set(means)) > 30
+
+
+def test_any_position_is_as_far_away_as_the_first() -> None:
+    draws = BucketDraws(LONG_TAIL, 10, 32, seed=4)
+    epoch = 10**9
+    whole = draws.at(epoch, 0, draws.rows)
+    assert np.array_equal(draws.at(epoch, 3210, 3300), whole[3210:3300])
+
+
+def test_buckets_save_padding_and_the_rest_of_it_is_measured() -> None:
+    widths, group = Widths(8, 512), 32
+    shares = [
+        measure_padding(LONG_TAIL, BucketDraws(LONG_TAIL, count, group, 5), group, widths)
+        for count in (1, 2, 4, 8, 16)
+    ]
+    assert all(one > other for one, other in pairwise(shares))
+    assert shares[0] == pytest.approx(
+        measure_padding(LONG_TAIL, Order(len(LONG_TAIL), 5), group, widths), abs=0.02
+    )
+    assert shares[0] > 0.6
+    assert shares[-1] < 0.2
+
+
+def test_a_choice_of_buckets_stops_where_it_gains_nothing() -> None:
+    widths = Widths(8, 512)
+    chosen = choose_buckets(LONG_TAIL, 32, widths, seed=0)
+    assert chosen.buckets in (8, 16, 32)
+    assert chosen.padding < 0.2 < 0.6 < chosen.without
+    assert choose_buckets(np.full(6000, 40), 32, widths, seed=0).buckets == 1
+    # Fewer than four steps in each of two buckets.
+    assert choose_buckets(LONG_TAIL[:250], 32, widths, seed=0).buckets == 1
+
+
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=60), st.integers(1, 16))
+def test_pieces_hold_every_token_or_say_what_is_lost(lengths: list[int], context: int) -> None:
+    split = cut_documents(lengths, context, "split")
+    total = sum(n - 1 for n in lengths)
+    assert (int(split.lengths.sum()), split.cut, split.lost) == (total, 0, 0)
+    cut = cut_documents(lengths, context, "cut")
+    assert cut.documents.tolist() == [at for at, n in enumerate(lengths) if n > 1]
+    assert cut.lengths.tolist() == [min(n - 1, context) for n in lengths if n > 1]
+    assert cut.cut == sum(n - 1 > context for n in lengths)
+    assert int(cut.lengths.sum()) + cut.lost == total
+
+
+@given(st.integers(1, 9), st.integers(1, 40), st.lists(st.integers(1, 40), min_size=1))
+def test_widths_are_rounded_up_and_never_wider_than_the_context(
+    multiple: int, most: int, longest: list[int]
+) -> None:
+    for length in (min(one, most) for one in longest):
+        width = int(Widths(multiple, most).of(np.array(length)))
+        assert length <= width <= most
+        assert width - length < multiple
+        assert width % multiple == 0 or width == most
+
+
+def documents(count: int = 120) -> TokenInputs:
+    draw = np.random.default_rng(1)
+    lengths = draw.integers(1, 60, count)
+    total = int(lengths.sum())
+    text = EncodedText(
+        np.arange(total, dtype=np.uint16), TextVocabulary("bytes"), np.cumsum(lengths) - lengths
+    )
+    inputs = document_part(text, "train", 0, total).inputs
+    assert isinstance(inputs, TokenInputs)
+    return inputs
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(("long", "workers"), [("split", 0), ("cut", 0), ("split", 2)])
+def test_a_feed_shows_each_document_and_is_the_same_from_every_step_on(
+    long: str, workers: int
+) -> None:
+    torch = pytest.importorskip("torch")
+    from trainwright.data.feed import Feed, StepBatches
+    from trainwright.data.padded_store import NO_TARGET, PaddedStore, Trimmed, padded_targets
+    from trainwright.data.workers import Workers
+
+    inputs, widths, cpu = documents(), Widths(4, 24), torch.device("cpu")
+    store = PaddedStore(inputs, long, widths, cpu)
+
+    def feed(processes: int = 0) -> Feed:
+        return Feed(
+            Workers(store, processes) if processes else store,
+            5,
+            2,
+            draws=BucketDraws(store.lengths, 4, 10, seed=7),
+            forming=Trimmed(store.lengths, widths),
+            count_targets=padded_targets,
+        )
+
+    def same(one: StepBatches, other: StepBatches) -> bool:
+        pairs = zip(one.micro_batches, other.micro_batches, strict=True)
+        tensors = (pair for a, b in pairs for pair in zip(a, b, strict=True))
+        rest = [step._replace(micro_batches=[], wait_seconds=0.0) for step in (one, other)]
+        return rest[0] == rest[1] and all(torch.equal(a, b) for a, b in tensors)
+
+    whole = feed(workers)
+    steps = [whole.next_step() for _ in range(2 * whole.steps_per_epoch)]
+    whole.close()
+    epoch = steps[: len(steps) // 2]
+    shown: list[int] = []
+    for step in epoch:
+        assert step.targets == sum(int(lengths.sum()) for _, lengths, _ in step.micro_batches)
+        assert step.places == sum(tokens.numel() for tokens, _, _ in step.micro_batches)
+        for tokens, lengths, target in step.micro_batches:
+            longest = int(lengths.max())
+            assert tokens.shape == target.shape == (len(lengths), min(24, -(-longest // 4) * 4))
+            counted = torch.arange(tokens.shape[1]) < lengths[:, None]
+            assert torch.equal(target != NO_TARGET, counted)
+            assert (target[counted] == tokens[counted] + 1).all()
+            shown += target[counted].tolist()
+    begins = inputs.documents.tolist()
+    if long == "split":
+        assert sorted(shown) == sorted(set(range(len(inputs.tokens))) - set(begins))
+    ends = [*begins[1:], len(inputs.tokens)]
+    kept = [min(24, end - start - 1) for start, end in zip(begins, ends, strict=True)]
+    if long == "cut":
+        wanted = [s + 1 + at for s, size in zip(begins, kept, strict=True) for at in range(size)]
+        assert sorted(shown) == wanted
+    places, targets = (sum(getattr(step, of) for step in epoch) for of in ("places", "targets"))
+    draws = BucketDraws(store.lengths, 4, 10, seed=7)
+    assert 1 - targets / places == pytest.approx(
+        measure_padding(store.lengths, draws, 5, widths), abs=0.01
+    )
+    for at in range(len(steps) - 1):
+        again = feed()
+        again.seek(steps[at].samples)
+        assert same(again.next_step(), steps[at + 1])
