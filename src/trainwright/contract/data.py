@@ -208,9 +208,10 @@ class TableData(Feeding):
     path: str = ""
     """Rows that are divided into training, validation and test rows: a file (CSV, TSV, Parquet,
     JSON Lines or Arrow, also `.gz` or `.zst`), a folder or pattern of them (`parts/*.parquet`) that
-    are read as one in the order of their names, a folder that `datasets` saved, a URL of one of
-    these (`s3://`, `gs://`, `az://`, `https://`, `hf://`), or `frame://NAME` for a frame given from
-    Python. Relative to the contract's folder."""
+    are read as one in the order of their names, folders named `year=2024` being columns, a Delta
+    table, a folder that `datasets` saved, a URL of one of these (`s3://`, `gs://`, `az://`,
+    `https://`, `hf://`), or `frame://NAME` for a frame given from Python. Relative to the
+    contract's folder."""
 
     sql: Sql = Sql()
     """A query whose rows stand in place of `path`."""

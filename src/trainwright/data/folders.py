@@ -13,6 +13,7 @@ from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.data.cache import Tables
 from trainwright.data.formats import EXPECTED, is_aside, is_part, known_format
 from trainwright.data.local import LocalFile
+from trainwright.data.partitions import is_partition, with_partition
 from trainwright.data.source_part import Source, SourcePart
 from trainwright.data.wording import quoted, some
 
@@ -26,23 +27,35 @@ def is_pattern(written: str) -> bool:
 
 
 def parts_of_folder(written: str, folder: Path, path: str) -> list[str]:
-    """The data files in a folder, as the contract would call them, sorted by name.
+    """The data files in a folder and in its partitions, as the contract would call them, sorted by
+    name.
 
     Files whose names begin with `_` or `.` are notes of the program that wrote the others and stay
     aside, and so do files that are no data, such as a README.
 
     Raises:
-        DataMistake: there are none, a part is a link that leads out of the folder, or data lies in
-            folders below it.
+        DataMistake: there are none, a part is a link that leads out of the folder, files stand
+            beside partitions, or data lies in other folders below it.
     """
     place = folder / written
-    inside = sorted(child for child in place.iterdir() if not is_aside(child.name))
-    names = [child.name for child in inside if child.is_file() and is_part(child.name)]
+    names = _names_in(place, "", written, path)
     if not names:
+        inside = sorted(child for child in place.iterdir() if not is_aside(child.name))
         below = sorted(child.name for child in inside if child.is_dir())
         raise DataMistake(_no_parts(written, path, [child.name for child in inside], below))
     check_inside(place, [place / name for name in names], written, path)
-    return [f"{written.rstrip('/')}/{name}" for name in names]
+    return [f"{written.rstrip('/')}/{name}" for name in sorted(names)]
+
+
+def _names_in(place: Path, below: str, written: str, path: str) -> list[str]:
+    """The files of data in the folder `below` one, and in the folders of its partitions."""
+    inside = sorted(child for child in (place / below).iterdir() if not is_aside(child.name))
+    names = [child.name for child in inside if child.is_file() and is_part(child.name)]
+    folders = [child.name for child in inside if child.is_dir() and is_partition(child.name)]
+    if names and folders:
+        raise DataMistake(mixed([names[0], *folders], f"{written.rstrip('/')}/{below}", path))
+    deeper = [_names_in(place, f"{below}{name}/", written, path) for name in folders]
+    return [f"{below}{name}" for name in names] + [name for found in deeper for name in found]
 
 
 def parts_of_pattern(written: str, folder: Path, path: str) -> list[str]:
@@ -85,6 +98,18 @@ def _fixed_pieces(pattern: str) -> int:
     """How many pieces at the beginning of a pattern are folders by their own names."""
     pieces = PurePath(pattern).parts
     return next((at for at, piece in enumerate(pieces) if is_pattern(piece)), len(pieces) - 1)
+
+
+def mixed(names: list[str], written: str, path: str) -> Problem:
+    """The problem of a folder that holds both files of data and folders of partitions."""
+    return Problem(
+        "files of data stand beside folders of partitions",
+        path=path,
+        found=some(names, _SHOWN),
+        expected="all rows in files, or all in partitions",
+        fix="move the files into a partition, or name those that belong together by a pattern",
+        place=Place(written.rstrip("/")),
+    )
 
 
 @final
@@ -133,7 +158,8 @@ def files_as_parts(
                 fix="name those of one format by a pattern, for example parts/*.parquet",
             )
         )
-    return Parts(tuple(LocalFile(folder / n, n, path, reading, tables) for n in names), path)
+    files = [LocalFile(folder / name, name, path, reading, tables) for name in names]
+    return Parts(tuple(with_partition(file, file.written, path) for file in files), path)
 
 
 def check_inside(base: Path, files: list[Path], written: str, path: str) -> None:

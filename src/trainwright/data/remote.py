@@ -19,10 +19,12 @@ from trainwright.core.errors import (
 from trainwright.core.files import storage_errors
 from trainwright.core.hashing import hash_value
 from trainwright.data.cache import Tables, Uncached
-from trainwright.data.folders import Parts, is_pattern, parts_among
+from trainwright.data.delta import LOG
+from trainwright.data.folders import Parts, is_pattern, mixed, parts_among
 from trainwright.data.formats import EXPECTED, is_part, known_format
 from trainwright.data.local import LocalFile
-from trainwright.data.source_part import SourcePart
+from trainwright.data.partitions import is_partition, with_partition
+from trainwright.data.source_part import Source, SourcePart
 from trainwright.data.unpacking import check_size
 from trainwright.tracking.redaction import redact
 
@@ -130,8 +132,7 @@ class RemoteFiles:
         elif known_format(self.written):
             return [(root, self.written)]
         else:
-            names = [str(name) for name in files.ls(root, detail=False)]
-            names = [name for name in names if is_part(_last_piece(name))]
+            names = self._below(files, root)
         if not names:
             raise DataMistake(
                 Problem(
@@ -147,7 +148,33 @@ class RemoteFiles:
             for name in sorted(names)
         ]
 
-    def _local(self, files: Any, name: str, url: str, unkept: Uncached) -> LocalFile:
+    def _below(self, files: Any, folder: str) -> list[str]:
+        """The files of data in a folder and in its partitions."""
+        inside = {str(child["name"]): child["type"] for child in files.ls(folder, detail=True)}
+        if any(_last_piece(name) == LOG for name in inside):
+            raise DataMistake(self._delta())
+        names = [name for name in inside if is_part(_last_piece(name))]
+        folders = [
+            name
+            for name, kind in inside.items()
+            if kind == "directory" and is_partition(_last_piece(name))
+        ]
+        if names and folders:
+            said = [_last_piece(name) for name in (names[0], *folders)]
+            raise DataMistake(mixed(said, redact(self.written), self.path))
+        return names + [name for below in folders for name in self._below(files, below)]
+
+    def _delta(self) -> Problem:
+        return Problem(
+            "Delta tables are read on this machine only: a folder of one also holds files that are "
+            "no longer part of it",
+            path=self.path,
+            found=LOG,
+            fix="copy the folder here, or write the version out as Parquet and name that",
+            place=Place(redact(self.written)),
+        )
+
+    def _local(self, files: Any, name: str, url: str, unkept: Uncached) -> Source:
         known = dict(files.info(name))
         size, shown = known.get("size"), redact(url)
         check_size(int(size or 0), shown, self.reading)
@@ -155,7 +182,8 @@ class RemoteFiles:
         key = hash_value({"url": url, "tag": tag, "size": size})
         tables: Tables = self.tables if tag else unkept
         file = tables.download(key, shown, lambda target: self._fetch(files, name, shown, target))
-        return LocalFile(file, shown, self.path, self.reading, self.tables, told_by=url)
+        local = LocalFile(file, shown, self.path, self.reading, self.tables, told_by=url)
+        return with_partition(local, url, self.path)
 
     def _fetch(self, files: Any, name: str, shown: str, target: Path) -> None:
         size = 0

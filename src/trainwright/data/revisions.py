@@ -11,9 +11,9 @@ from typing import Literal, final
 from trainwright.contract.yaml_text import MAX_BYTES, read_yaml
 from trainwright.core.errors import Mistake
 from trainwright.core.files import Json
+from trainwright.data.delta import is_delta, read_log
 from trainwright.data.sources import FileVersion
 
-_DELTA = re.compile(r"([0-9]{20})\.(json|checkpoint\.parquet)")
 _DVC_HASHES = ("md5", "etag", "checksum")
 _LAKE_FS = re.compile(r"lakefs://([^/]+)/([^/]+)/")
 
@@ -40,12 +40,14 @@ class Revision:
 
 def find_revisions(files: Sequence[FileVersion], folder: Path) -> tuple[Revision, ...]:
     """The revisions of files named relative to `folder`: the hash in a `.dvc` file beside a file or
-    beside its folder, the version of a Delta table in whose folder it lies, the branch or commit of
-    a lakeFS URL. Nothing is asked of a server."""
+    beside its folder, the newest version of a Delta table in whose folder it lies, the branch or
+    commit of a lakeFS URL. Nothing is asked of a server."""
     found: dict[tuple[str, str], Revision] = {}
     for file in files:
         for revision in _of_file(file, folder):
             found.setdefault((revision.tool, revision.path), revision)
+    for revision in _of_tables(files, folder):
+        found[revision.tool, revision.path] = revision
     return tuple(found.values())
 
 
@@ -60,14 +62,23 @@ def _of_file(file: FileVersion, folder: Path) -> Iterator[Revision]:
         note = tracked.with_name(f"{tracked.name}.dvc")
         if note.is_file():
             yield from _dvc(note, tracked, file)
-    for table in (place, place.parent):
-        versions = [
-            int(match[1])
-            for entry in _entries(table / "_delta_log")
-            if (match := _DELTA.fullmatch(entry))
-        ]
-        if versions:
-            yield Revision("delta", _written(table, folder), str(max(versions)))
+
+
+def _of_tables(files: Sequence[FileVersion], folder: Path) -> Iterator[Revision]:
+    """Of the Delta tables in whose folders the files lie."""
+    places = [folder / file.path for file in files if "://" not in file.path]
+    for table in dict.fromkeys(parent for place in places for parent in place.parents):
+        if not is_delta(table):
+            continue
+        try:
+            log = read_log(table, _written(table, folder), "data.path")
+        except (OSError, Mistake):
+            continue
+        here = {str(one.relative_to(table)) for one in places if one.is_relative_to(table)}
+        own = len(here & set(log.files))
+        note = f"{own} of its {len(log.files)} files were read, and {len(here) - own} others"
+        whole = here == set(log.files)
+        yield Revision("delta", _written(table, folder), str(log.version), "" if whole else note)
 
 
 def _dvc(note: Path, tracked: Path, file: FileVersion) -> Iterator[Revision]:
@@ -95,10 +106,6 @@ def _first_output(note: Path) -> Json:
             return first
         case _:
             return {}
-
-
-def _entries(folder: Path) -> list[str]:
-    return [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
 
 
 def _written(path: Path, folder: Path) -> str:

@@ -15,14 +15,17 @@ from trainwright.core.errors import Place
 from trainwright.core.files import Json
 from trainwright.core.hashing import hash_value
 from trainwright.data.cache import open_cache
+from trainwright.data.delta import DeltaTable, is_delta
 from trainwright.data.folders import (
     files_as_parts,
     is_pattern,
     parts_of_folder,
     parts_of_pattern,
 )
+from trainwright.data.formats import is_part
 from trainwright.data.frames import NO_FRAMES, Frame, FrameRows
 from trainwright.data.local import LocalFile
+from trainwright.data.partitions import is_partition, with_partition
 from trainwright.data.remote import RemoteFiles, is_remote
 from trainwright.data.saved import SavedDataset, is_saved
 from trainwright.data.source_part import Source, SourcePart
@@ -125,11 +128,25 @@ def find_source(written: str, path: str, around: Surroundings) -> Source:
         names = parts_of_pattern(written, folder, path)
         return files_as_parts(names, folder, path, reading, tables)
     if is_there and place.is_dir():
+        if is_delta(place):
+            return DeltaTable(written, folder, path, reading, tables)
         if is_saved(place):
             return SavedDataset(written, folder, path, reading, tables)
         names = parts_of_folder(written, folder, path)
         return files_as_parts(names, folder, path, reading, tables)
-    return LocalFile(place, written, path, reading, tables)
+    return with_partition(LocalFile(place, written, path, reading, tables), written, path)
+
+
+def holds_table(place: Path) -> bool:
+    """Whether a folder is read as a table."""
+    return (
+        is_delta(place)
+        or is_saved(place)
+        or any(
+            is_partition(child.name) if child.is_dir() else is_part(child.name)
+            for child in place.iterdir()
+        )
+    )
 
 
 def _is_there(place: Path) -> bool:

@@ -15,11 +15,10 @@ from trainwright.contract.tokens import TokenData
 from trainwright.core.errors import DataMistake, Mistake, Problem
 from trainwright.core.units import show_count
 from trainwright.data.folders import is_pattern
-from trainwright.data.formats import is_part, known_format
+from trainwright.data.formats import known_format
 from trainwright.data.reading import read_table
 from trainwright.data.remote import is_remote
-from trainwright.data.saved import is_saved
-from trainwright.data.sources import read_source
+from trainwright.data.sources import holds_table, read_source
 from trainwright.data.tokens import read_tokens
 from trainwright.data.wording import some
 from trainwright.planner.propose import Settings, comment, propose, scalar
@@ -69,7 +68,7 @@ def _is_table(data: str, place: Path) -> bool:
     if is_remote(data) or is_pattern(data):
         return True
     if place.is_dir():
-        return is_saved(place) or any(is_part(child.name) for child in place.iterdir())
+        return holds_table(place)
     return bool(known_format(data))
 
 
