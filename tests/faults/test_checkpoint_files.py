@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from faults.disks import small_disk
 from faults.tiers import times
 from trainwright.checkpoint.spare import Spare
 from trainwright.checkpoint.state import Snapshot
@@ -354,36 +355,29 @@ def big(step: int, mebibytes: int) -> dict[str, Snapshot]:
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    folder = tmp_path / "small"
-    folder.mkdir()
-    if os.geteuid() != 0:
-        pytest.skip("a small tmpfs needs root")
-    mount = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(folder)]
-    if subprocess.run(mount, capture_output=True, check=False).returncode != 0:
-        pytest.skip("this machine does not let root mount a tmpfs")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
+def disk(tmp_path: Path) -> Iterator[Path]:
+    with small_disk(tmp_path / "small", 8192) as folder:
+        yield folder
 
 
 @pytest.mark.row("F-16")
 @pytest.mark.root
-def test_a_full_disk(small_disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    checkpoints = Checkpoints(small_disk, 2)
+def test_a_full_disk(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpoints = Checkpoints(disk, 2)
     checkpoints.save(1, big(1, 2), {})
-    (small_disk / "filler").write_bytes(bytes(4 << 20))
-    used = shutil.disk_usage(small_disk).used
+    (disk / "filler").write_bytes(bytes(4 << 20))
+    used = shutil.disk_usage(disk).used
     with pytest.raises(StorageFailed, match="are free and"):
         checkpoints.save(2, big(2, 2), {})
     # The same without the look ahead: another process took the space in between.
     monkeypatch.setattr("trainwright.checkpoint.commit._check_room", lambda *_: None)
     with pytest.raises(StorageFailed, match="No space left"):
         checkpoints.save(2, big(2, 3), {})
-    assert shutil.disk_usage(small_disk).used == used
-    found = Checkpoints(small_disk, 2).newest_valid()
+    assert shutil.disk_usage(disk).used == used
+    found = Checkpoints(disk, 2).newest_valid()
     assert isinstance(found, Loaded)
     assert (found.step, found.rejected) == (1, ())
-    (small_disk / "filler").unlink()
+    (disk / "filler").unlink()
     checkpoints.save(3, big(3, 2), {})
     assert checkpoints.newest_valid().step == 3  # type: ignore[union-attr]
 

@@ -11,7 +11,6 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +18,7 @@ import polars as pl
 import pytest
 
 from command import CONTRACT, PROCESS, Ran, command, inside, tree, write_project
+from faults.disks import small_disk
 from trainwright.tracking.folder import RunFolder
 
 NETWORK = CONTRACT.replace("kind: boosting", "kind: mlp").replace("max_trees: 5", "hidden: [8]")
@@ -402,24 +402,6 @@ def test_a_run_in_use(project: Path) -> None:
 # A full disk.
 
 
-@contextmanager
-def small_disk(folder: Path, kib: int) -> Iterator[Path]:
-    """A file system of `kib` KiB at `folder`; skips the test where it cannot be mounted."""
-    folder.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={kib}k", "tmpfs", str(folder)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if mounted.returncode:
-        pytest.skip(f"a small disk cannot be mounted: {mounted.stderr.strip()}")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", str(folder)], check=True)
-
-
 def assert_nothing_half_written(run: Path) -> None:
     for path in run.rglob("*.json"):
         assert path.read_text().endswith("}\n") or path.read_text().endswith("]\n"), path
@@ -428,7 +410,6 @@ def assert_nothing_half_written(run: Path) -> None:
 
 @pytest.mark.row("F-16")
 @pytest.mark.root
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
 @pytest.mark.parametrize("kib", [8, 32, 64, 120])
 def test_a_full_disk(project: Path, kib: int) -> None:
     with small_disk(project / "disk", kib) as disk:

@@ -13,7 +13,6 @@ import resource
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,6 +24,7 @@ torch = pytest.importorskip("torch")
 import trainwright  # noqa: E402
 from canary import Canary, Setting, differences, everything, resumed_from, start  # noqa: E402
 from command import CONTRACT, command, inside, tree, write_project  # noqa: E402
+from faults.disks import small_disk  # noqa: E402
 from trainwright.checkpoint.background import BackgroundCheckpoints  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints, CheckpointStore, Loaded  # noqa: E402
 from trainwright.checkpoint.tolerant import TolerantCheckpoints  # noqa: E402
@@ -232,21 +232,6 @@ NETWORK = (
     + "training:\n  num_epochs: 3\n  batch_size: 32\n  checkpointing: {save_every_n_steps: 1"
 )
 KEEPS_ALL = NETWORK + ", keep_every_n_steps: 1}\n"
-
-
-@contextmanager
-def small_disk(folder: Path, kib: int) -> Iterator[Path]:
-    """A file system of `kib` KiB."""
-    if os.geteuid() != 0:
-        pytest.skip("only root can mount a small disk")
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={kib}k", "tmpfs", str(folder)]
-    if subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("this machine does not let root mount a tmpfs")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", str(folder)], check=True)
 
 
 def remount(folder: Path, how: str) -> None:
