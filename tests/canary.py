@@ -11,7 +11,9 @@ import math
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import torch
@@ -30,6 +32,7 @@ from trainwright.engine.stop import Patience, StepLimit, StopRequested, TimeLimi
 from trainwright.objective.losses import LossSum
 from trainwright.optim.knob import LearningRate
 from trainwright.optim.schedule import cosine_with_warmup
+from trainwright.testing.checkpoints import MemoryCheckpoints
 from trainwright.testing.observers import RecordingObserver
 from trainwright.tracking.events import Ended, Event, Resumed, StepKept
 from trainwright.tracking.log import EventLog
@@ -185,6 +188,14 @@ def everything(canary: Canary, ended: Ended) -> dict[str, object]:
     for name in SIGNALS_OF_THE_STEP:
         found[f"signal {name}"] = [value.hex() for value in columns[name]]
     return found
+
+
+@cache
+def unbroken(setting: Setting) -> Mapping[str, object]:
+    """Everything of a run that is left alone."""
+    with TemporaryDirectory() as folder:
+        canary = start(Path(folder), MemoryCheckpoints(), setting)
+        return everything(canary, canary.fit())
 
 
 def differences(one: Mapping[str, object], other: Mapping[str, object]) -> list[str]:

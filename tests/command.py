@@ -18,6 +18,7 @@ import typer
 
 from trainwright.cli.main import app, main
 from trainwright.core.files import read_json, write_json
+from trainwright.tracking.log import read_events
 
 PROCESS = [sys.executable, "-c", "from trainwright.cli.main import main; main()"]
 """The command as a process of its own; its arguments follow."""
@@ -47,10 +48,14 @@ slices:
 """
 
 
-NETWORK = (
-    CONTRACT.replace("kind: boosting", "kind: mlp").replace("max_trees: 5", "hidden: [16, 8]")
-    + "training:\n  num_epochs: 4\n  batch_size: 32\n"
-)
+def with_layers(hidden: str, contract: str = CONTRACT) -> str:
+    """The contract with a network of these layers in the place of the trees."""
+    return contract.replace("kind: boosting", "kind: mlp").replace(
+        "max_trees: 5", f"hidden: {hidden}"
+    )
+
+
+NETWORK = with_layers("[16, 8]") + "training:\n  num_epochs: 4\n  batch_size: 32\n"
 """The same rows for a network that is trained for 4 epochs."""
 
 
@@ -130,6 +135,25 @@ def write_project(folder: Path, contract: str = CONTRACT, rows: int = 300) -> Pa
     path = folder / "small.yaml"
     path.write_text(contract)
     return path
+
+
+def project_in(folder: Path, contract: str = CONTRACT) -> Iterator[Path]:
+    """For a fixture: a project in `folder`, which is the working folder meanwhile."""
+    write_project(folder, contract)
+    with inside(folder):
+        yield folder
+
+
+def train_one(*settings: str) -> Ran:
+    """Train `small.yaml` as the run `one`, with these values in their places."""
+    words = [word for setting in settings for word in ("--set", setting)]
+    return command("train", "small.yaml", "--run", "one", *words)
+
+
+def events_of_one(kind: str) -> list[dict[str, Any]]:
+    """The events of a kind in the run `one`."""
+    events = read_events(Path("runs/one/events.jsonl"))
+    return [event for event in events if event["event"] == kind]
 
 
 def unended(run: Path) -> None:

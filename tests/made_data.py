@@ -42,6 +42,14 @@ def make_text(file: Path, sentences: int = 1500) -> Path:
     return file
 
 
+def write_token_project(folder: Path, contract: str, sentences: int) -> Path:
+    """`text.txt` and a contract beside it; the contract's path."""
+    make_text(folder / "text.txt", sentences)
+    path = folder / "contract.yaml"
+    path.write_text(contract)
+    return path
+
+
 def saved_dataset(folder: Path, frame: pl.DataFrame, shards: int = 2, **info: object) -> None:
     """`frame` as `datasets` writes it with `save_to_disk`: Arrow streams and two notes of JSON."""
     folder.mkdir(parents=True, exist_ok=True)

@@ -8,7 +8,7 @@ from unittest import mock
 
 import pytest
 
-from command import Ran, command, inside, write_project, write_rows
+from command import Ran, command, project_in, write_rows
 from trainwright.core.files import read_json
 from trainwright.run import train as training
 
@@ -23,9 +23,7 @@ CHANGES: dict[str, Callable[[Path], object]] = {
 
 @pytest.fixture
 def project(tmp_path: Path) -> Iterator[Path]:
-    write_project(tmp_path)
-    with inside(tmp_path):
-        yield tmp_path
+    yield from project_in(tmp_path)
 
 
 def spoiled_under_the_run(change: Callable[[Path], object], *words: str) -> Ran:

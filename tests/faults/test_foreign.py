@@ -23,7 +23,7 @@ torch = pytest.importorskip("torch")
 
 from safetensors.torch import load_file  # noqa: E402
 
-from command import CONTRACT, command, inside, write_project  # noqa: E402
+from command import command, inside, with_layers, write_project  # noqa: E402
 from trainwright.checkpoint.foreign import convert_foreign  # noqa: E402
 from trainwright.checkpoint.lockdown import Limits, lock_down  # noqa: E402
 from trainwright.core.errors import Mistake  # noqa: E402
@@ -194,7 +194,7 @@ def test_behind_the_wall_memory_and_time_end() -> None:
 
 
 def test_the_weights_of_a_run(tmp_path: Path) -> None:
-    network = CONTRACT.replace("kind: boosting", "kind: mlp").replace("max_trees: 5", "hidden: [8]")
+    network = with_layers("[8]")
     write_project(tmp_path, network + "training: {num_epochs: 2, batch_size: 64}\n")
     with inside(tmp_path):
         assert command("train", "small.yaml", "--run", "one").code in (0, 3)

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from canary import differences
 from faults.tiers import times
-from faults.trials import CANARIES, Reference, Trial, different
+from faults.trials import CANARIES, Reference, Trial
 from faults.zygote import kill
 from trainwright.core.files import read_json
 
@@ -85,7 +86,7 @@ def test_a_disk_that_stays_full_for_the_logs_costs_the_logs_alone(
     death = full.once("log.append:*:enospc")
     assert death.code in (0, 3), death.output
     assert "cannot record and the training goes on" in death.output
-    lost = different(full.state(), reference("table").state)
+    lost = differences(full.state(), reference("table").state)
     assert lost
     assert {name.partition(" ")[0] for name in lost} <= {"signal", "validation"}, lost
     figure(runs=1, components_that_differ=0)

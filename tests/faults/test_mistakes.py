@@ -17,11 +17,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from command import CONTRACT, PROCESS, Ran, command, inside, tree, write_project
+from command import CONTRACT, PROCESS, Ran, command, project_in, tree, with_layers
 from faults.disks import small_disk
 from trainwright.tracking.folder import RunFolder
 
-NETWORK = CONTRACT.replace("kind: boosting", "kind: mlp").replace("max_trees: 5", "hidden: [8]")
+NETWORK = with_layers("[8]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,9 +279,7 @@ def process(*words: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Iterator[Path]:
-    write_project(tmp_path)
-    with inside(tmp_path):
-        yield tmp_path
+    yield from project_in(tmp_path)
 
 
 @pytest.mark.row("F-34")

@@ -13,17 +13,15 @@ import resource
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
-from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
 import trainwright  # noqa: E402
-from canary import Canary, Setting, differences, everything, resumed_from, start  # noqa: E402
-from command import CONTRACT, command, inside, tree, write_project  # noqa: E402
+from canary import Canary, Setting, differences, everything, resumed_from, start, unbroken  # noqa: E402
+from command import command, events_of_one, inside, train_one, tree, with_layers, write_project  # noqa: E402
 from faults.disks import small_disk  # noqa: E402
 from trainwright.checkpoint.background import BackgroundCheckpoints  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints, CheckpointStore, Loaded  # noqa: E402
@@ -32,7 +30,6 @@ from trainwright.core.errors import StorageFailed  # noqa: E402
 from trainwright.core.faultpoints import arm  # noqa: E402
 from trainwright.engine import saving  # noqa: E402
 from trainwright.predictor.bundle import write_bundle  # noqa: E402
-from trainwright.testing.checkpoints import MemoryCheckpoints  # noqa: E402
 from trainwright.tracking.events import Ended, Event, Saved, SaveMissed, Saving  # noqa: E402
 from trainwright.tracking.observers import Observers  # noqa: E402
 
@@ -66,13 +63,6 @@ def no_fault_is_left() -> Iterator[None]:
     arm("")
 
 
-@cache
-def unbroken() -> dict[str, object]:
-    with TemporaryDirectory() as folder:
-        canary = start(Path(folder), MemoryCheckpoints(), SETTING)
-        return everything(canary, canary.fit())
-
-
 def begin(folder: Path, build: Build, process: int = 0) -> Canary:
     return start(folder, build(Checkpoints(folder / "ckpt", 2)), SETTING, process)
 
@@ -102,7 +92,7 @@ def assert_goes_on(folder: Path, at_least: int) -> None:
     canary = begin(folder, STOP["in turn"], process=100)
     ended = canary.fit()
     assert resumed_from(canary) >= at_least
-    assert differences(everything(canary, ended), unbroken()) == []
+    assert differences(everything(canary, ended), unbroken(SETTING)) == []
 
 
 def assert_clean(folder: Path) -> None:
@@ -133,7 +123,7 @@ def test_continue_counts_and_tries_again(point: str, kind: str, tmp_path: Path) 
     canary = begin(tmp_path, CONTINUE[kind])
     at_save(canary, 6, lambda: arm(f"{point}:1:enospc"))
     ended = canary.fit()
-    assert differences(everything(canary, ended), unbroken()) == []
+    assert differences(everything(canary, ended), unbroken(SETTING)) == []
     (miss,) = missed(canary)
     assert (miss.progress.step, miss.missed) == (6, 1)
     assert "No space left" in miss.why
@@ -152,7 +142,7 @@ def test_a_disk_that_fills_up_after_the_commit_is_told_and_ends_nothing(
     canary = begin(tmp_path, STOP[kind])
     at_save(canary, 6, lambda: arm(f"{point}:1:enospc"))
     ended = canary.fit()
-    assert differences(everything(canary, ended), unbroken()) == []
+    assert differences(everything(canary, ended), unbroken(SETTING)) == []
     (note,) = [e for e in canary.seen.events if getattr(e, "kind", "") == "checkpoint"]
     assert "the checkpoint is safe" in note.message
     assert_goes_on(tmp_path, at_least=12)
@@ -163,7 +153,7 @@ def test_continue_ends_well_without_another_checkpoint(kind: str, tmp_path: Path
     canary = begin(tmp_path, CONTINUE[kind])
     at_save(canary, 6, lambda: arm("ckpt.write:*:enospc"))
     ended = canary.fit()
-    assert (ended.kind, ended.progress) == ("finished", unbroken()["progress"])
+    assert (ended.kind, ended.progress) == ("finished", unbroken(SETTING)["progress"])
     assert [miss.missed for miss in missed(canary)] == [1, 2, 3, 4, 5]
     assert_goes_on(tmp_path, at_least=5)
 
@@ -228,7 +218,7 @@ def test_continue_writes_nowhere_else_when_the_folder_is_gone(tmp_path: Path) ->
 # The command, on a real small disk.
 
 NETWORK = (
-    CONTRACT.replace("kind: boosting", "kind: mlp").replace("max_trees: 5", "hidden: [96, 64]")
+    with_layers("[96, 64]")
     + "training:\n  num_epochs: 3\n  batch_size: 32\n  checkpointing: {save_every_n_steps: 1"
 )
 KEEPS_ALL = NETWORK + ", keep_every_n_steps: 1}\n"
@@ -281,13 +271,11 @@ def test_a_disk_that_fills_up_in_the_training_and_is_made_larger(
 
 def test_continue_from_the_contract_finishes_and_says_so(project: Path, weights: bytes) -> None:
     arm("ckpt.open:4:enospc")
-    setting = "training.checkpointing.on_failure=continue"
-    ran = command("train", "small.yaml", "--run", "one", "--set", setting)
+    ran = train_one("training.checkpointing.on_failure=continue")
     assert ran.code in (0, 3), ran.err
     assert "step 3 is not saved (1 missed so far)" in ran.err
     assert Path("runs/one/bundle/network.safetensors").read_bytes() == weights
-    events = [json.loads(line) for line in Path("runs/one/events.jsonl").read_text().splitlines()]
-    assert [event["missed"] for event in events if event["event"] == "save_missed"] == [1]
+    assert [event["missed"] for event in events_of_one("save_missed")] == [1]
 
 
 @pytest.mark.root

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from canary import differences
 from command import write_rows
 from faults.journal import Attempt, read_journal
 from faults.zygote import Child, Death, Zygote
@@ -169,7 +170,7 @@ class Trial:
     def check(self, reference: Reference, lost: int = INTERVAL, aside: int = 0) -> None:
         """Every oracle. No more than `lost` steps were made in vain at a time, and `aside`
         checkpoints were set aside."""
-        other = different(self.state(), reference.state)  # O1
+        other = differences(self.state(), reference.state)  # O1
         assert not other, other
         check_steps(self.attempts(), reference.steps, lost)  # O2, O3
         wrong = [one for one in verify_run(self.run) if one.status != "whole"]  # O4
@@ -233,11 +234,6 @@ def validations(run: RunFolder) -> dict[int, object]:
         if event["event"] == "validated":
             assert seen.setdefault(event["step"], event["values"]) == event["values"]
     return seen
-
-
-def different(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
-    """Names of the components that are not equal."""
-    return [name for name in {**one, **other} if one.get(name) != other.get(name)]
 
 
 def left_behind(folder: Path) -> list[str]:

@@ -14,15 +14,15 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from torch import Tensor, nn  # noqa: E402
-from torch.nn import functional  # noqa: E402
 
 from command import CONTRACT, command, inside, write_project  # noqa: E402
+from objectives import squared_error  # noqa: E402
 from trainwright.checkpoint.module import ModuleState  # noqa: E402
 from trainwright.checkpoint.optimizer import OptimizerState  # noqa: E402
 from trainwright.checkpoint.random_state import RandomState  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints  # noqa: E402
 from trainwright.contract.guard import Guard  # noqa: E402
-from trainwright.data.feed import Batch, Feed  # noqa: E402
+from trainwright.data.feed import Feed  # noqa: E402
 from trainwright.engine.caution import Caution  # noqa: E402
 from trainwright.engine.guard import PolicyGuard  # noqa: E402
 from trainwright.engine.job import Every, Job  # noqa: E402
@@ -60,11 +60,6 @@ def rows(device: torch.device) -> tuple[Tensor, Tensor]:
     draw = torch.Generator().manual_seed(1)
     inputs = torch.randn(1024, 8, generator=draw)
     return inputs.to(device), torch.sin(inputs).sum(dim=1, keepdim=True).to(device)
-
-
-def objective(model: nn.Module, batch: Batch) -> LossSum:
-    x, y = batch
-    return LossSum(functional.mse_loss(model(x), y, reduction="sum"), len(y))
 
 
 def job(
@@ -105,7 +100,7 @@ def job(
     built = Job(
         model=model,
         feed=feed,
-        step=OptimizerStep(model, objective, optimizer, max_norm=1.0, precision=formats),
+        step=OptimizerStep(model, squared_error, optimizer, max_norm=1.0, precision=formats),
         knobs=(LearningRate(optimizer, cosine_with_warmup(STEPS, 10, 0.01)), caution),
         guard=guard,
         stop_rules=(StepLimit(STEPS),),
@@ -151,7 +146,7 @@ def test_own_signals_wait_for_nothing(tmp_path: Path) -> None:
     own = OwnSignals()
 
     def naming(model: nn.Module, batch: tuple[torch.Tensor, ...]) -> LossSum:
-        loss = objective(model, batch)
+        loss = squared_error(model, batch)
         for number in range(10):
             own(f"share_{number}", loss.sum * number, loss.targets)
         return loss

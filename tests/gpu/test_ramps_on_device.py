@@ -10,16 +10,15 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from torch import Tensor, nn  # noqa: E402
-from torch.nn import functional  # noqa: E402
 
+from objectives import squared_error  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
-from trainwright.data.feed import Batch, Feed  # noqa: E402
+from trainwright.data.feed import Feed  # noqa: E402
 from trainwright.data.ramps import Stages  # noqa: E402
 from trainwright.engine.averaging import AveragedStep  # noqa: E402
 from trainwright.engine.noise_scale import NoiseScale  # noqa: E402
 from trainwright.engine.statistics import NormStatistics  # noqa: E402
 from trainwright.engine.step import OptimizerStep  # noqa: E402
-from trainwright.objective.losses import LossSum  # noqa: E402
 from trainwright.optim.equal_mean import EqualMean  # noqa: E402
 from trainwright.optim.taking import Taking  # noqa: E402
 
@@ -27,11 +26,6 @@ pytestmark = pytest.mark.gpu
 
 RAMP = Stages((0, 128, 256), (32, 64, 96))
 STEPS, TAKING = 40, Taking(10, tuple(range(15, 41, 5)))
-
-
-def objective(model: nn.Module, batch: Batch) -> LossSum:
-    x, y = batch
-    return LossSum(functional.mse_loss(model(x), y, reduction="sum"), len(y))
 
 
 @contextmanager
@@ -53,9 +47,11 @@ def trained(device: torch.device) -> tuple[NoiseScale, EqualMean, nn.Module]:
     feed = Feed(rows, 32, seed=3, ramp=RAMP)
     adamw = torch.optim.AdamW(model.parameters(), lr=0.01, fused=True)
     noise = NoiseScale(list(model.parameters()), every=2)
-    statistics = NormStatistics(model, objective, lambda: feed.from_start(256))
+    statistics = NormStatistics(model, squared_error, lambda: feed.from_start(256))
     mean = EqualMean(model, TAKING, statistics)
-    step = AveragedStep(noise.step(OptimizerStep(model, noise.objective(objective), adamw)), mean)
+    step = AveragedStep(
+        noise.step(OptimizerStep(model, noise.objective(squared_error), adamw)), mean
+    )
     for number in range(STEPS):
         work = feed.next_step()
         mean(Progress(step=number))

@@ -18,7 +18,7 @@ torch = pytest.importorskip("torch")
 from safetensors.torch import load_file  # noqa: E402
 
 import trainwright as tw  # noqa: E402
-from command import CONTRACT, command, inside, write_project  # noqa: E402
+from command import command, inside, with_layers, write_project  # noqa: E402
 from made_data import make_images, make_text  # noqa: E402
 from trainwright.core.errors import Interrupted  # noqa: E402
 from trainwright.core.files import read_json  # noqa: E402
@@ -205,9 +205,7 @@ def in_a_process(folder: Path, *words: str, cut: bool = False) -> int:
 @pytest.mark.timeout(500)
 def test_compiled_kernels_resume_to_the_same_bits(tmp_path: Path) -> None:
     # An epoch is two steps, the second of them short: both shapes are met before the cut.
-    network = CONTRACT.replace("kind: boosting", "kind: mlp").replace(
-        "max_trees: 5", "hidden: [8]\n  dropout: 0.2\n  numeric_embedding: none"
-    )
+    network = with_layers("[8]\n  dropout: 0.2\n  numeric_embedding: none")
     training = f"training: {{num_epochs: 6, batch_size: 128, stop: {{max_steps: {STEPS}}}}}\n"
     write_project(tmp_path, network + training)
     # The last of five steps is measured, and for that computed by the usual kernels.

@@ -13,14 +13,12 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import trainwright as tw  # noqa: E402
-from made_data import make_text  # noqa: E402
-from trainwright.core.errors import ContractMistake, Interrupted, Mistake  # noqa: E402
+from made_data import write_token_project  # noqa: E402
+from stopped_runs import cut_run_of, run_of  # noqa: E402
+from trainwright.core.errors import ContractMistake, Mistake  # noqa: E402
 from trainwright.core.files import Json, read_json  # noqa: E402
 from trainwright.core.hashing import hash_file  # noqa: E402
-from trainwright.core.progress import Progress  # noqa: E402
 from trainwright.engine.kernels import deterministic  # noqa: E402
-from trainwright.engine.stop import StopReason, StopRequested  # noqa: E402
 from trainwright.planner import compute_choices  # noqa: E402
 from trainwright.tracking.log import read_events  # noqa: E402
 
@@ -43,10 +41,7 @@ ACCEPT = "resume.numerics_changed=record"
 
 @pytest.fixture
 def contract(tmp_path: Path) -> Path:
-    make_text(tmp_path / "text.txt", sentences=200)
-    path = tmp_path / "contract.yaml"
-    path.write_text(CONTRACT)
-    return path
+    return write_token_project(tmp_path, CONTRACT, sentences=200)
 
 
 @contextlib.contextmanager
@@ -59,22 +54,10 @@ def threads(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def run_of(contract: Path, name: str, *overrides: str, resume: bool = False) -> Path:
-    runs = contract.parent / "runs"
-    return tw.train(contract, overrides=overrides, runs=runs, name=name, resume=resume).folder
-
-
 def cut(contract: Path, *overrides: str) -> Path:
     """A run on one thread that is stopped after some steps."""
-
-    def stop(_: StopRequested, progress: Progress) -> StopReason | None:
-        return StopReason("interrupted", "a test") if progress.step == CUT else None
-
-    with pytest.MonkeyPatch.context() as patch, threads(1):
-        patch.setattr(StopRequested, "reason", stop)
-        with pytest.raises(Interrupted):
-            run_of(contract, "cut", *overrides)
-    return contract.parent / "runs" / "cut"
+    with threads(1):
+        return cut_run_of(contract, CUT, *overrides)
 
 
 def not_exact(run: Path) -> list[str]:

@@ -10,15 +10,14 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import trainwright as tw  # noqa: E402
-from made_data import make_text  # noqa: E402
+from made_data import write_token_project  # noqa: E402
+from stopped_runs import cut_run_of, run_of  # noqa: E402
 from trainwright.contract.feeding import DELIVERY  # noqa: E402
 from trainwright.contract.free import FREE, differences, is_free  # noqa: E402
 from trainwright.contract.reading import read_contract  # noqa: E402
 from trainwright.core.errors import ContractMistake, Interrupted  # noqa: E402
 from trainwright.core.files import Json, read_json  # noqa: E402
 from trainwright.core.hashing import hash_file  # noqa: E402
-from trainwright.core.progress import Progress  # noqa: E402
 from trainwright.doctor.verify import verify_run  # noqa: E402
 from trainwright.engine.stop import StopReason, StopRequested  # noqa: E402
 from trainwright.tracking.folder import RunFolder  # noqa: E402
@@ -58,26 +57,7 @@ ELSEWHERE = {"tracking.sinks", *(f"data.{field}" for field in DELIVERY)}
 
 @pytest.fixture
 def contract(tmp_path: Path) -> Path:
-    make_text(tmp_path / "text.txt", sentences=150)
-    path = tmp_path / "contract.yaml"
-    path.write_text(CONTRACT)
-    return path
-
-
-def run_of(contract: Path, name: str, *overrides: str, resume: bool = False) -> Path:
-    runs = contract.parent / "runs"
-    return tw.train(contract, overrides=overrides, runs=runs, name=name, resume=resume).folder
-
-
-def cut(contract: Path) -> Path:
-    def stop(_: StopRequested, progress: Progress) -> StopReason | None:
-        return StopReason("interrupted", "a test") if progress.step == CUT else None
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(StopRequested, "reason", stop)
-        with pytest.raises(Interrupted):
-            run_of(contract, "cut")
-    return contract.parent / "runs" / "cut"
+    return write_token_project(tmp_path, CONTRACT, sentences=150)
 
 
 def left(run: Path) -> list[object]:
@@ -92,7 +72,7 @@ def test_every_free_field_is_changed_and_no_bit_differs(contract: Path) -> None:
     assert set(CHANGES) | ELSEWHERE == FREE
     pytest.importorskip("fsspec")
     whole = run_of(contract, "whole")
-    run = cut(contract)
+    run = cut_run_of(contract, CUT)
     folder = str(contract.parent)
     changed = [f"{path}={value.format(folder=folder)}" for path, value in CHANGES.items()]
     assert run_of(contract, "cut", *changed, resume=True) == run

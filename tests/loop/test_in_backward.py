@@ -10,12 +10,12 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 
+from objectives import squared_error  # noqa: E402
 from trainwright.core.errors import Mistake, NonFinite  # noqa: E402
-from trainwright.data.feed import Batch, Feed  # noqa: E402
+from trainwright.data.feed import Feed  # noqa: E402
 from trainwright.engine.guard import HaltOnNonFinite  # noqa: E402
 from trainwright.engine.in_backward import InBackwardStep, NeverSaveHalf  # noqa: E402
 from trainwright.engine.step import OptimizerStep, Step  # noqa: E402
-from trainwright.objective.losses import LossSum  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -32,11 +32,6 @@ class Net(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.drop(torch.relu(self.norm(self.first(x)))) @ self.first.weight
-
-
-def objective(model: nn.Module, batch: Batch) -> LossSum:
-    x, y = batch
-    return LossSum((model(x) - y).square().sum(), len(x))
 
 
 def optimizer_of(name: str, model: nn.Module) -> torch.optim.Optimizer:
@@ -57,7 +52,7 @@ def start(name: str, kind: type) -> tuple[nn.Module, torch.optim.Optimizer, Step
     torch.manual_seed(0)
     model = Net()
     optimizer = optimizer_of(name, model)
-    return model, optimizer, kind(model, objective, optimizer)
+    return model, optimizer, kind(model, squared_error, optimizer)
 
 
 @pytest.mark.parametrize("name", ["sgd", "adam", "adamw"])

@@ -14,17 +14,17 @@ torch = pytest.importorskip("torch")
 
 from torch import Tensor, nn  # noqa: E402
 
+from objectives import squared_error  # noqa: E402
 from trainwright.checkpoint.module import ModuleState  # noqa: E402
 from trainwright.checkpoint.optimizer import OptimizerState  # noqa: E402
 from trainwright.checkpoint.random_state import RandomState  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints  # noqa: E402
 from trainwright.contract.optimizer import Adam, AdamW, AnyOptimizer, Sgd  # noqa: E402
-from trainwright.data.feed import Batch, Feed  # noqa: E402
+from trainwright.data.feed import Feed  # noqa: E402
 from trainwright.engine.job import Every, Job  # noqa: E402
 from trainwright.engine.loop import fit  # noqa: E402
 from trainwright.engine.step import OptimizerStep  # noqa: E402
 from trainwright.engine.stop import StepLimit  # noqa: E402
-from trainwright.objective.losses import LossSum  # noqa: E402
 from trainwright.optim.build import build_optimizer  # noqa: E402
 from trainwright.optim.offloading import OffloadedOptimizer  # noqa: E402
 from trainwright.optim.optimizer import Optimizer, drops_on_device  # noqa: E402
@@ -59,11 +59,6 @@ def network() -> nn.Module:
     )
 
 
-def objective(model: nn.Module, batch: Batch) -> LossSum:
-    x, y = batch
-    return LossSum((model(x) - y).square().sum(), len(x))
-
-
 class Run:
     """A run of eleven steps of two micro-batches."""
 
@@ -75,7 +70,7 @@ class Run:
         self.job = Job(
             model=self.model,
             feed=Feed([x, x.sum(dim=1, keepdim=True)], 4, 2, seed=5),
-            step=OptimizerStep(self.model, objective, self.optimizer, max_norm=1.0),
+            step=OptimizerStep(self.model, squared_error, self.optimizer, max_norm=1.0),
             stop_rules=(StepLimit(11),),
             state={
                 "model": ModuleState(self.model),

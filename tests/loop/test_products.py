@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,8 +18,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from canary import Killed  # noqa: E402
-from command import CONTRACT, write_project  # noqa: E402
+from canary import Killed, differences  # noqa: E402
+from command import with_layers, write_project  # noqa: E402
 from trainwright.core.flag import StopFlag  # noqa: E402
 from trainwright.data.feed import StepBatches  # noqa: E402
 from trainwright.engine.job import Job  # noqa: E402
@@ -36,9 +36,7 @@ pytestmark = pytest.mark.torch
 
 ROWS, BATCH, EPOCHS = 120, 16, 5
 NETWORK = (
-    CONTRACT.replace("kind: boosting", "kind: mlp").replace(
-        "max_trees: 5", "hidden: [12, 8]\n  dropout: 0.2"
-    )
+    with_layers("[12, 8]\n  dropout: 0.2")
     + f"training:\n  num_epochs: {EPOCHS}\n  batch_size: {BATCH}\n"
 )
 
@@ -230,8 +228,4 @@ def test_a_run_that_is_killed_twice_ends_with_the_same_bits(case: Case, tmp_path
         with pytest.raises(Killed):
             start(ready, broken, case, at)
     found = everything(*start(ready, broken, case, math.inf), broken)
-    assert _differences(expected, found) == []
-
-
-def _differences(one: Mapping[str, object], other: Mapping[str, object]) -> Sequence[str]:
-    return [name for name in {**one, **other} if one.get(name) != other.get(name)]
+    assert differences(expected, found) == []

@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from canary import STEPS, Canary, Killed, Setting, differences, everything, start  # noqa: E402
-from command import CONTRACT, write_project  # noqa: E402
+from command import with_layers, write_project  # noqa: E402
 from contract_runs import bits, train  # noqa: E402
 from made_data import make_text  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
@@ -90,7 +90,7 @@ def test_the_canary_without_a_ramp_ends_elsewhere(tmp_path: Path) -> None:
 
 
 NETWORK = (
-    CONTRACT.replace("kind: boosting", "kind: mlp").replace("max_trees: 5", "hidden: [16, 8]")
+    with_layers("[16, 8]")
     + "training:\n  num_epochs: 4\n  batch_size: 16\n  effective_batch_size: 64\n"
     + "  early_stopping: off\n"
 )

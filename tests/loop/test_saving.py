@@ -7,22 +7,19 @@ import random
 import signal
 import time
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
-from canary import STEPS, Canary, Setting, differences, everything, resumed_from, start  # noqa: E402
+from canary import STEPS, Canary, Setting, differences, everything, resumed_from, start, unbroken  # noqa: E402
 from trainwright.checkpoint.background import BackgroundCheckpoints  # noqa: E402
 from trainwright.checkpoint.state import Snapshot  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints, Loaded  # noqa: E402
 from trainwright.core.errors import StorageFailed  # noqa: E402
 from trainwright.core.faultpoints import FAULT_POINTS, arm  # noqa: E402
 from trainwright.engine.guard import Judgement, Keep, RollBack  # noqa: E402
-from trainwright.testing.checkpoints import MemoryCheckpoints  # noqa: E402
 from trainwright.tracking.events import (  # noqa: E402
     Ended,
     Event,
@@ -46,13 +43,6 @@ SAVE_POINTS = [
 
 def background(folder: Path) -> BackgroundCheckpoints:
     return BackgroundCheckpoints(Checkpoints(folder / "ckpt", 1))
-
-
-@cache
-def unbroken(setting: Setting) -> dict[str, object]:
-    with TemporaryDirectory() as folder:
-        canary = start(Path(folder), MemoryCheckpoints(), setting)
-        return everything(canary, canary.fit())
 
 
 def assert_ends_alike(folder: Path, setting: Setting, process: int = 100) -> Canary:

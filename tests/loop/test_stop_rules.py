@@ -12,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from canary import STEPS, Canary, Setting, differences, everything, start  # noqa: E402
-from command import CONTRACT, write_project  # noqa: E402
+from command import with_layers, write_project  # noqa: E402
 from contract_runs import train  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
@@ -153,6 +153,6 @@ def test_the_longest_of_each_part_counts(monkeypatch: pytest.MonkeyPatch) -> Non
     ],
 )
 def test_the_limit_that_binds_is_named(budget: str, reason: str, tmp_path: Path) -> None:
-    network = CONTRACT.replace("kind: boosting", "kind: mlp").replace("max_trees: 5", "hidden: [8]")
+    network = with_layers("[8]")
     run = train(write_project(tmp_path, network), "one", f"budget={budget}")
     assert (run.ended.kind, run.ended.reason) == ("budget", reason)

@@ -12,33 +12,26 @@ torch = pytest.importorskip("torch")
 
 from safetensors.torch import load_file  # noqa: E402
 from torch import Tensor, nn  # noqa: E402
-from torch.nn import functional  # noqa: E402
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn  # noqa: E402
 
-from command import CONTRACT, command, inside, write_project  # noqa: E402
+from command import project_in, train_one, with_layers  # noqa: E402
+from objectives import squared_error  # noqa: E402
+from stopped_runs import Cut  # noqa: E402
 from trainwright.checkpoint.averaging import MeanState  # noqa: E402
 from trainwright.checkpoint.module import ModuleState  # noqa: E402
 from trainwright.checkpoint.optimizer import OptimizerState  # noqa: E402
-from trainwright.core.progress import Progress  # noqa: E402
 from trainwright.data.feed import Feed, StepBatches  # noqa: E402
-from trainwright.data.store import Batch  # noqa: E402
 from trainwright.engine.averaging import AveragedStep  # noqa: E402
 from trainwright.engine.job import Every, Job  # noqa: E402
 from trainwright.engine.loop import fit  # noqa: E402
 from trainwright.engine.step import OptimizerStep  # noqa: E402
-from trainwright.engine.stop import StepLimit, StopReason  # noqa: E402
-from trainwright.objective.losses import LossSum  # noqa: E402
+from trainwright.engine.stop import StepLimit  # noqa: E402
 from trainwright.optim.averaging import ExponentialMean  # noqa: E402
 from trainwright.testing.checkpoints import MemoryCheckpoints  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
 DECAY = 0.9
-
-
-def objective(model: nn.Module, batch: Batch) -> LossSum:
-    x, y = batch
-    return LossSum(functional.mse_loss(model(x), y, reduction="sum"), len(y))
 
 
 def network() -> nn.Module:
@@ -55,7 +48,7 @@ def feed() -> Feed:
 def averaged(model: nn.Module) -> tuple[AveragedStep, ExponentialMean, torch.optim.Optimizer]:
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.05, fused=True)
     mean = ExponentialMean(model, DECAY)
-    return AveragedStep(OptimizerStep(model, objective, optimizer), mean), mean, optimizer
+    return AveragedStep(OptimizerStep(model, squared_error, optimizer), mean), mean, optimizer
 
 
 def test_it_is_the_mean_that_torch_makes() -> None:
@@ -115,14 +108,6 @@ def test_a_dropped_step_does_not_move_it(on_device: bool) -> None:
     assert not torch.equal(mean.mean["0.weight"], kept["0.weight"])
 
 
-class Cut:
-    def __init__(self, step: float) -> None:
-        self._step = step
-
-    def reason(self, progress: Progress) -> StopReason | None:
-        return StopReason("interrupted", "cut") if progress.step == self._step else None
-
-
 def run(checkpoints: MemoryCheckpoints, cut: float) -> Mapping[str, Tensor]:
     model = network()
     step, mean, optimizer = averaged(model)
@@ -157,7 +142,7 @@ def test_cut_and_resumed_it_is_the_same_bits(cut: int) -> None:
 
 
 NETWORK = (
-    CONTRACT.replace("kind: boosting", "kind: mlp").replace("max_trees: 5", "hidden: [16, 8]")
+    with_layers("[16, 8]")
     + "training:\n  num_epochs: 3\n  batch_size: 32\n  early_stopping: off\n"
     + "  average: {kind: ema, decay: 0.9}\n"
 )
@@ -165,13 +150,11 @@ NETWORK = (
 
 @pytest.fixture
 def project(tmp_path: Path) -> Iterator[Path]:
-    write_project(tmp_path, NETWORK)
-    with inside(tmp_path):
-        yield tmp_path
+    yield from project_in(tmp_path, NETWORK)
 
 
 def test_the_command_keeps_the_mean(project: Path) -> None:
-    ran = command("train", "small.yaml", "--run", "one")
+    ran = train_one()
     assert ran.code in (0, 3), ran.err
     newest = sorted(Path("runs/one/checkpoints").glob("step-*"))[-1]
     mean = load_file(newest / "mean.safetensors")
@@ -185,6 +168,6 @@ def test_the_command_keeps_the_mean(project: Path) -> None:
 
 def test_a_mean_of_a_mean_is_refused(project: Path) -> None:
     words = ("training.optimizer.name=schedule_free_adamw", "training.scheduler.name=constant")
-    ran = command("train", "small.yaml", *(part for word in words for part in ("--set", word)))
+    ran = train_one(*words)
     assert ran.code == 2
     assert "evaluates a mean of the weights already" in ran.err

@@ -12,8 +12,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
-from torch.nn import functional  # noqa: E402
 
+from objectives import squared_error  # noqa: E402
+from stopped_runs import Cut  # noqa: E402
 from trainwright.checkpoint.evaluated import evaluated_part, evaluated_state  # noqa: E402
 from trainwright.checkpoint.module import ModuleState  # noqa: E402
 from trainwright.checkpoint.optimizer import OptimizerState  # noqa: E402
@@ -21,13 +22,11 @@ from trainwright.checkpoint.plateau import PlateauState  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints, Loaded  # noqa: E402
 from trainwright.contract import optimizer as contract  # noqa: E402
 from trainwright.contract import scheduler as schedules  # noqa: E402
-from trainwright.core.progress import Progress  # noqa: E402
-from trainwright.data.feed import Batch, Feed  # noqa: E402
+from trainwright.data.feed import Feed  # noqa: E402
 from trainwright.engine.job import Every, Job  # noqa: E402
 from trainwright.engine.loop import fit  # noqa: E402
 from trainwright.engine.step import OptimizerStep  # noqa: E402
-from trainwright.engine.stop import Patience, StepLimit, StopReason  # noqa: E402
-from trainwright.objective.losses import LossSum  # noqa: E402
+from trainwright.engine.stop import Patience, StepLimit  # noqa: E402
 from trainwright.optim.build import build_optimizer, build_weights  # noqa: E402
 from trainwright.optim.freezing import Unfreezing  # noqa: E402
 from trainwright.optim.knob import LearningRate  # noqa: E402
@@ -72,16 +71,6 @@ class Ending(NamedTuple):
     scores: list[float]
 
 
-class Cut:
-    """Ends a run as a signal from outside does: with a checkpoint and without a validation."""
-
-    def __init__(self, step: float) -> None:
-        self._step = step
-
-    def reason(self, progress: Progress) -> StopReason | None:
-        return StopReason("interrupted", "cut") if progress.step == self._step else None
-
-
 class Rates:
     def __init__(self) -> None:
         self.seen: list[float] = []
@@ -89,11 +78,6 @@ class Rates:
     def observe(self, event: Event) -> None:
         if isinstance(event, StepKept):
             self.seen.append(event.outcome.learning_rate)
-
-
-def objective(model: nn.Module, batch: Batch) -> LossSum:
-    x, y = batch
-    return LossSum(functional.mse_loss(model(x), y, reduction="sum"), len(y))
 
 
 def run(
@@ -118,7 +102,7 @@ def run(
     rates, scores = Rates(), []
 
     def score() -> dict[str, float]:
-        loss = float(objective(model, (x[48:], y[48:])).sum)
+        loss = float(squared_error(model, (x[48:], y[48:])).sum)
         scores.append(loss)
         return {"val_loss": loss}
 
@@ -128,7 +112,7 @@ def run(
     job = Job(
         model=model,
         feed=Feed([x[:48], y[:48]], 8, 1, seed=3),
-        step=OptimizerStep(model, objective, optimizer, max_norm=5.0),
+        step=OptimizerStep(model, squared_error, optimizer, max_norm=5.0),
         stop_rules=(StepLimit(STEPS), Cut(stop_at)),
         knobs=(LearningRate(optimizer, schedule), Unfreezing(model, freeze)),
         state={

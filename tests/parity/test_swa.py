@@ -12,7 +12,6 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from torch import Tensor, nn  # noqa: E402
-from torch.nn import functional  # noqa: E402
 from torch.optim.swa_utils import (  # noqa: E402
     AveragedModel,
     get_swa_multi_avg_fn,
@@ -20,9 +19,11 @@ from torch.optim.swa_utils import (  # noqa: E402
 )
 
 from canary import Killed  # noqa: E402
-from command import CONTRACT, write_project  # noqa: E402
+from command import with_layers, write_project  # noqa: E402
 from contract_runs import Run, bits, train  # noqa: E402
 from made_data import make_images  # noqa: E402
+from objectives import squared_error  # noqa: E402
+from stopped_runs import Cut  # noqa: E402
 from trainwright.checkpoint.averaging import EqualMeanState  # noqa: E402
 from trainwright.checkpoint.evaluated import evaluated_part, evaluated_state  # noqa: E402
 from trainwright.checkpoint.module import ModuleState  # noqa: E402
@@ -41,7 +42,7 @@ from trainwright.engine.job import Every, Job  # noqa: E402
 from trainwright.engine.loop import fit  # noqa: E402
 from trainwright.engine.statistics import NormStatistics  # noqa: E402
 from trainwright.engine.step import OptimizerStep  # noqa: E402
-from trainwright.engine.stop import Patience, StepLimit, StopReason  # noqa: E402
+from trainwright.engine.stop import Patience, StepLimit  # noqa: E402
 from trainwright.objective.losses import LossSum  # noqa: E402
 from trainwright.optim.averaging_rate import AveragingRate  # noqa: E402
 from trainwright.optim.equal_mean import EqualMean  # noqa: E402
@@ -53,11 +54,6 @@ from trainwright.tracking.events import Event, RolledBack, StepKept, StepOutcome
 pytestmark = pytest.mark.torch
 
 STEPS, TAKING = 24, Taking(8, (10, 14, 18, 22))
-
-
-def objective(model: nn.Module, batch: Batch) -> LossSum:
-    x, y = batch
-    return LossSum(functional.mse_loss(model(x), y, reduction="sum"), len(y))
 
 
 def network(dropout: float = 0.0) -> nn.Module:
@@ -108,7 +104,7 @@ def averaging(
     feed = Feed(data(), 8, seed=2)
 
     def poisoning(model: nn.Module, batch: Batch) -> LossSum:
-        loss, count = objective(model, batch)
+        loss, count = squared_error(model, batch)
         if model.training and attempts[0] in poisoned:
             loss = loss * math.nan
         return LossSum(loss, count)
@@ -120,14 +116,14 @@ def averaging(
         attempts[0] += 1
         return inner(work)
 
-    statistics = NormStatistics(model, objective, lambda: feed.from_start(40))
+    statistics = NormStatistics(model, squared_error, lambda: feed.from_start(40))
     mean = EqualMean(model, taking, statistics)
     caution = Caution(optimizer, 1.0, 1)
     guard = PolicyGuard(Guard(non_finite=policy, spike="ignore"), caution, feed.rows_between)
     losses: list[float] = []
 
     def score() -> dict[str, float]:
-        losses.append(float(objective(model, data()).sum))
+        losses.append(float(squared_error(model, data()).sum))
         return {"val_loss": losses[-1]}
 
     taken: dict[int, list[Tensor]] = {}
@@ -169,14 +165,6 @@ def averaging(
     return Averaging(job, model, mean, taken, losses)
 
 
-class Cut:
-    def __init__(self, step: float) -> None:
-        self._step = step
-
-    def reason(self, progress: Progress) -> StopReason | None:
-        return StopReason("interrupted", "cut") if progress.step == self._step else None
-
-
 def nothing() -> None:
     """For models without norms."""
 
@@ -187,7 +175,7 @@ def test_it_is_the_mean_that_torch_makes(on_device: bool) -> None:
     model = network()
     reference = AveragedModel(model, multi_avg_fn=get_swa_multi_avg_fn())
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.05, fused=True)
-    step, feed = OptimizerStep(model, objective, optimizer), Feed(data(), 8, seed=2)
+    step, feed = OptimizerStep(model, squared_error, optimizer), Feed(data(), 8, seed=2)
     mean = EqualMean(model, Taking(4, tuple(range(5, 31, 3))), nothing)
     for number in range(30):
         mean(Progress(step=number))
@@ -203,7 +191,7 @@ def test_it_is_the_mean_that_torch_makes(on_device: bool) -> None:
 
 def test_running_statistics_are_those_that_torch_computes_anew() -> None:
     model, feed = network(), Feed(data(), 8, seed=2)
-    mine = NormStatistics(model, objective, lambda: feed.from_start(48))
+    mine = NormStatistics(model, squared_error, lambda: feed.from_start(48))
     theirs = network()
     theirs.load_state_dict(model.state_dict())
     model[1].eval()
@@ -220,7 +208,7 @@ def test_they_draw_no_random_number_that_training_misses() -> None:
     model, feed = network(dropout=0.5), Feed(data(), 8, seed=2)
 
     def noisy(model: nn.Module, batch: Batch) -> LossSum:
-        return objective(model, (batch[0] + torch.rand(1), batch[1]))
+        return squared_error(model, (batch[0] + torch.rand(1), batch[1]))
 
     mine = NormStatistics(model, noisy, lambda: feed.from_start(48))
     before = torch.get_rng_state()
@@ -234,8 +222,8 @@ def test_without_new_statistics_the_mean_of_a_batch_norm_model_is_wrong() -> Non
     torch.manual_seed(0)
     model, feed = network(), Feed(data(), 8, seed=2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
-    step = OptimizerStep(model, objective, optimizer)
-    statistics = NormStatistics(model, objective, lambda: feed.from_start(48))
+    step = OptimizerStep(model, squared_error, optimizer)
+    statistics = NormStatistics(model, squared_error, lambda: feed.from_start(48))
     mean = EqualMean(model, Taking(0, tuple(range(6, 601, 6))), statistics)
     means = {name: one for name, one in model.named_buffers() if one.is_floating_point()}
     sums = {name: torch.zeros_like(one) for name, one in means.items()}
@@ -266,7 +254,7 @@ def test_without_new_statistics_the_mean_of_a_batch_norm_model_is_wrong() -> Non
 
 
 def loss_of(model: nn.Module) -> float:
-    return float(objective(model, data()).sum)
+    return float(squared_error(model, data()).sum)
 
 
 def test_before_its_start_the_trained_weights_are_evaluated() -> None:
@@ -404,7 +392,7 @@ training: {num_epochs: 6, batch_size: 16, early_stopping: off,
 metric: {target: 0.5}
 """
 NETWORK = (
-    CONTRACT.replace("kind: boosting", "kind: mlp").replace("max_trees: 5", "hidden: [16, 8]")
+    with_layers("[16, 8]")
     + "training:\n  num_epochs: 8\n  batch_size: 32\n"
     + "  average: {kind: swa, start_ratio: 0.5}\n"
 )

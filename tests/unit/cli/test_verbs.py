@@ -12,7 +12,17 @@ import polars as pl
 import pytest
 
 import trainwright
-from command import CONTRACT, PROCESS, VERBS, command, inside, tree, write_project, write_rows
+from command import (
+    CONTRACT,
+    PROCESS,
+    VERBS,
+    command,
+    inside,
+    project_in,
+    tree,
+    write_project,
+    write_rows,
+)
 from trainwright.contract.reading import read_contract
 
 RESULT = ["baselines", "clauses", "metrics", "report", "run", "slices", "verdict", "warnings"]
@@ -40,9 +50,7 @@ def in_project(project: Path) -> Iterator[None]:
 @pytest.fixture
 def fresh(tmp_path: Path) -> Iterator[Path]:
     """A project of its own, without a run."""
-    write_project(tmp_path)
-    with inside(tmp_path):
-        yield tmp_path
+    yield from project_in(tmp_path)
 
 
 def assert_frozen(result: Any) -> None:

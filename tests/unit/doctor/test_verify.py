@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from command import CONTRACT, command, inside, write_project
+from command import command, inside, with_layers, write_project
 from trainwright.checkpoint.state import Snapshot
 from trainwright.checkpoint.store import Checkpoints
 from trainwright.doctor.verify import verify_run
@@ -20,7 +20,7 @@ torch = pytest.importorskip("torch")
 
 pytestmark = pytest.mark.torch
 
-NETWORK = CONTRACT.replace("kind: boosting", "kind: mlp").replace("max_trees: 5", "hidden: [8]") + (
+NETWORK = with_layers("[8]") + (
     "training:\n  num_epochs: 3\n  batch_size: 32\n  early_stopping: off\n"
     "  checkpointing: {save_every_n_steps: 5}\n"
 )

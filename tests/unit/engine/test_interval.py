@@ -6,9 +6,7 @@ import math
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -16,7 +14,7 @@ torch = pytest.importorskip("torch")
 
 from scipy.optimize import minimize_scalar  # noqa: E402
 
-from canary import Canary, Setting, differences, everything, start  # noqa: E402
+from canary import Canary, Setting, differences, everything, start, unbroken  # noqa: E402
 from trainwright.checkpoint.background import BackgroundCheckpoints  # noqa: E402
 from trainwright.checkpoint.state import Snapshot  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints, CheckpointStore  # noqa: E402
@@ -154,13 +152,6 @@ def paced(canary: Canary, store: CheckpointStore, seed: int) -> None:
     canary.on_event.append(react)
 
 
-@cache
-def unbroken() -> dict[str, object]:
-    with TemporaryDirectory() as folder:
-        canary = start(Path(folder), MemoryCheckpoints(), SETTING)
-        return everything(canary, canary.fit())
-
-
 STORES: Mapping[str, Callable[[Path], CheckpointStore]] = {
     "in turn": lambda folder: Checkpoints(folder, 1),
     "in the background": lambda folder: BackgroundCheckpoints(Checkpoints(folder, 1)),
@@ -190,5 +181,5 @@ def test_saving_by_the_clock_changes_no_bit(kind: str, tmp_path: Path) -> None:
             canary = start(folder, store, SETTING, process=9)
             paced(canary, store, seed + 100)
             ended = canary.fit()
-        assert differences(everything(canary, ended), unbroken()) == []
+        assert differences(everything(canary, ended), unbroken(SETTING)) == []
     assert len(seen) > 1, "the saves fell on other steps"

@@ -13,15 +13,14 @@ torch = pytest.importorskip("torch")
 from torch import Tensor, nn  # noqa: E402
 
 from canary import Canary, Killed, Setting, differences, everything, start  # noqa: E402
-from command import CONTRACT, write_project  # noqa: E402
+from command import with_layers, write_project  # noqa: E402
 from contract_runs import train  # noqa: E402
-from trainwright.core.progress import Progress  # noqa: E402
+from stopped_runs import Cut  # noqa: E402
 from trainwright.data.feed import Feed, StepBatches  # noqa: E402
 from trainwright.data.store import Batch  # noqa: E402
 from trainwright.engine.noise_scale import NoiseScale, noise_parts  # noqa: E402
 from trainwright.engine.precision import Full, LossScale  # noqa: E402
 from trainwright.engine.step import OptimizerStep  # noqa: E402
-from trainwright.engine.stop import StopReason  # noqa: E402
 from trainwright.objective.losses import LossSum  # noqa: E402
 from trainwright.testing.checkpoints import MemoryCheckpoints  # noqa: E402
 from trainwright.tracking.windows import read_windows  # noqa: E402
@@ -167,14 +166,6 @@ def with_noise_scale(canary: Canary, every: int) -> NoiseScale:
     return noise
 
 
-class Cut:
-    def __init__(self, step: int) -> None:
-        self._step = step
-
-    def reason(self, progress: Progress) -> StopReason | None:
-        return StopReason("interrupted", "cut") if progress.step == self._step else None
-
-
 def test_measuring_changes_no_bit_of_a_run(tmp_path) -> None:
     plain = start(tmp_path / "plain", MemoryCheckpoints())
     without = everything(plain, plain.fit())
@@ -217,7 +208,7 @@ def test_from_a_contract_it_stands_in_the_windows_and_survives_a_death(tmp_path)
         "training={num_epochs: 3, batch_size: 8, effective_batch_size: 32}",
         "tracking.windows={every_n_steps: 4, noise_scale: 2}",
     )
-    network = CONTRACT.replace("kind: boosting", "kind: mlp").replace("max_trees: 5", "hidden: [9]")
+    network = with_layers("[9]")
     contract = write_project(tmp_path, network)
     whole = train(contract, "whole", *settings)
     with pytest.raises(Killed):

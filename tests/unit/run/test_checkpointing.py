@@ -11,26 +11,23 @@ import pytest
 
 pytest.importorskip("torch")
 
-from command import CONTRACT, command, inside, write_project
+from command import command, events_of_one, project_in, train_one, with_layers
 
 pytestmark = pytest.mark.torch
 
 NETWORK = (
-    CONTRACT.replace("kind: boosting", "kind: mlp").replace("max_trees: 5", "hidden: [16, 8]")
+    with_layers("[16, 8]")
     + "training:\n  num_epochs: 6\n  batch_size: 32\n  early_stopping: {metric: val_loss}\n"
 )
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Iterator[Path]:
-    write_project(tmp_path, NETWORK)
-    with inside(tmp_path):
-        yield tmp_path
+    yield from project_in(tmp_path, NETWORK)
 
 
 def train(*settings: str) -> str:
-    words = [word for setting in settings for word in ("--set", setting)]
-    ran = command("train", "small.yaml", "--run", "one", *words)
+    ran = train_one(*settings)
     assert ran.code in (0, 3), ran.err
     return ran.err
 
@@ -41,9 +38,7 @@ def listed() -> list[dict[str, Any]]:
 
 
 def validations() -> dict[int, dict[str, float]]:
-    lines = Path("runs/one/events.jsonl").read_text().splitlines()
-    events = [json.loads(line) for line in lines]
-    return {e["step"]: e["values"] for e in events if e["event"] == "validated"}
+    return {event["step"]: event["values"] for event in events_of_one("validated")}
 
 
 @pytest.mark.parametrize(("ranked_by", "best"), [("auto", min), ("val_roc_auc", max)])

@@ -19,7 +19,7 @@ import contract_runs  # noqa: E402
 import trainwright.run.compose as composing  # noqa: E402
 import trainwright.run.network as learning  # noqa: E402
 from canary import Killed  # noqa: E402
-from command import CONTRACT, command, inside, write_project  # noqa: E402
+from command import command, project_in, with_layers  # noqa: E402
 from trainwright.contract.model import Gpt, ResNet  # noqa: E402
 from trainwright.core.errors import Mistake  # noqa: E402
 from trainwright.data.table import ImageInputs, Inputs, TokenInputs  # noqa: E402
@@ -34,10 +34,7 @@ from trainwright.tracking.events import Noted  # noqa: E402
 pytestmark = pytest.mark.torch
 
 REAL = "DefaultCPUAllocator: can't allocate memory: you tried to allocate 100000000 bytes."
-NETWORK = (
-    CONTRACT.replace("kind: boosting", "kind: mlp").replace("max_trees: 5", "hidden: [16, 8]")
-    + "training:\n  num_epochs: 4\n  batch_size: 64\n"
-)
+NETWORK = with_layers("[16, 8]") + "training:\n  num_epochs: 4\n  batch_size: 64\n"
 
 
 @dataclass
@@ -129,10 +126,7 @@ def memory(monkeypatch: pytest.MonkeyPatch) -> SmallMemory:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Iterator[Path]:
-    write_project(tmp_path)
-    (tmp_path / "small.yaml").write_text(NETWORK)
-    with inside(tmp_path):
-        yield tmp_path
+    yield from project_in(tmp_path, NETWORK)
 
 
 def ran(name: str) -> tuple[list[dict[str, float]], dict[str, object], list[dict[str, object]]]:

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from command import CONTRACT, PROCESS, command, inside, write_project
+from command import CONTRACT, PROCESS, command, project_in, with_layers
 from trainwright.core.errors import Interrupted
 from trainwright.core.files import read_json
 from trainwright.core.hashing import hash_file
@@ -27,7 +27,7 @@ FOLDED = CONTRACT.replace(
     "  target: bought\n", "  target: bought\n  split: {kind: stratified, folds: 3}\n"
 )
 NETWORK = (
-    FOLDED.replace("kind: boosting", "kind: mlp").replace("max_trees: 5", "hidden: [16, 8]")
+    with_layers("[16, 8]", FOLDED)
     + "training:\n  num_epochs: 12\n  batch_size: 32\n  early_stopping: {patience: 1000}\n"
     + "budget: {hours: 2}\n"
 )
@@ -35,9 +35,7 @@ NETWORK = (
 
 @pytest.fixture
 def project(tmp_path: Path) -> Iterator[Path]:
-    write_project(tmp_path, FOLDED)
-    with inside(tmp_path):
-        yield tmp_path
+    yield from project_in(tmp_path, FOLDED)
 
 
 def test_the_verdict_rests_on_the_rows_of_all_folds(project: Path) -> None:

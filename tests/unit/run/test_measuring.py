@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from command import NETWORK, command, inside, write_project
+from command import NETWORK, events_of_one, project_in, train_one
 from trainwright.tracking.windows import WindowLine, read_windows
 
 pytestmark = pytest.mark.torch
@@ -20,14 +20,11 @@ WINDOWS = Path("runs/one/windows.jsonl")
 
 @pytest.fixture
 def project(tmp_path: Path) -> Iterator[Path]:
-    write_project(tmp_path, NETWORK)
-    with inside(tmp_path):
-        yield tmp_path
+    yield from project_in(tmp_path, NETWORK)
 
 
 def train(*settings: str) -> list[WindowLine]:
-    words = [word for setting in settings for word in ("--set", setting)]
-    ran = command("train", "small.yaml", "--run", "one", *words)
+    ran = train_one(*settings)
     assert ran.code in (0, 3), ran.err
     return read_windows(WINDOWS)
 
@@ -63,11 +60,9 @@ def test_trouble_is_told_on_the_screen_and_in_the_events(project: Path) -> None:
         "training.scheduler={name: constant}",
         "tracking.windows.every_n_steps=25",
     )
-    words = [word for setting in settings for word in ("--set", setting)]
-    ran = command("train", "small.yaml", "--run", "one", *words)
+    ran = train_one(*settings)
     assert ran.code in (0, 3), ran.err
-    events = [json.loads(line) for line in Path("runs/one/events.jsonl").read_text().splitlines()]
-    (low,) = [event for event in events if event.get("kind") == "learning_rate_low"]
+    (low,) = [one for one in events_of_one("noted") if one["kind"] == "learning_rate_low"]
     assert low["message"] in ran.err
     assert low["numbers"]["update_ratio"] < 1e-5
     assert low["numbers"]["step"] <= 225

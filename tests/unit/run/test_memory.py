@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +11,7 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 
-from command import NETWORK, command, inside, write_project  # noqa: E402
+from command import NETWORK, events_of_one, inside, project_in, train_one, write_project  # noqa: E402
 from trainwright.data.feed import Batch  # noqa: E402
 from trainwright.objective.losses import LossSum, Supervised  # noqa: E402
 
@@ -21,9 +20,7 @@ pytestmark = pytest.mark.torch
 
 @pytest.fixture
 def project(tmp_path: Path) -> Iterator[Path]:
-    write_project(tmp_path, NETWORK)
-    with inside(tmp_path):
-        yield tmp_path
+    yield from project_in(tmp_path, NETWORK)
 
 
 @pytest.fixture
@@ -41,40 +38,29 @@ def memory(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return most
 
 
-def events(kind: str) -> list[dict[str, object]]:
-    lines = Path("runs/one/events.jsonl").read_text().splitlines()
-    return [event for event in map(json.loads, lines) if event["event"] == kind]
-
-
-def train(*settings: str) -> tuple[int, str]:
-    words = [word for setting in settings for word in ("--set", setting)]
-    ran = command("train", "small.yaml", "--run", "one", *words)
-    return ran.code, ran.err
-
-
 def test_by_default_micro_batches_become_smaller(project: Path, memory: list[int]) -> None:
-    code, said = train()
-    assert code in (0, 3), said
-    noted = events("noted")
+    ran = train_one()
+    assert ran.code in (0, 3), ran.err
+    noted = events_of_one("noted")
     assert [event["numbers"]["rows"] for event in noted] == [16, 8]
-    assert "note      memory ran out with micro-batches of 32 rows" in said
+    assert "note      memory ran out with micro-batches of 32 rows" in ran.err
 
 
 def test_raise_ends_the_run_with_a_checkpoint(project: Path, memory: list[int]) -> None:
-    code, said = train("training.guard.out_of_memory=raise")
-    assert code == 14
-    assert "memory ran out in micro-batches of 32 rows" in said
-    assert "set training.guard.out_of_memory: split" in said
-    (ended,) = events("ended")
+    ran = train_one("training.guard.out_of_memory=raise")
+    assert ran.code == 14
+    assert "memory ran out in micro-batches of 32 rows" in ran.err
+    assert "set training.guard.out_of_memory: split" in ran.err
+    (ended,) = events_of_one("ended")
     assert ended["kind"] == "halted"
 
 
 def test_one_row_that_does_not_fit_ends_the_run(project: Path, memory: list[int]) -> None:
     memory[0] = 0
-    code, said = train()
-    assert code == 14
-    assert "memory ran out in micro-batches of 1 row at" in said
-    assert [event["numbers"]["rows"] for event in events("noted")] == [16, 8, 4, 2, 1]
+    ran = train_one()
+    assert ran.code == 14
+    assert "memory ran out in micro-batches of 1 row at" in ran.err
+    assert [event["numbers"]["rows"] for event in events_of_one("noted")] == [16, 8, 4, 2, 1]
 
 
 IN_BACKWARD = [
@@ -100,10 +86,10 @@ def test_a_run_that_computes_activations_again_ends_with_the_same_bits(
         folder.mkdir()
         write_project(folder, NETWORK)
         with inside(folder):
-            code, said = train(
+            ran = train_one(
                 BLOCKS, f"training.memory.activation_checkpointing={how}", "training.num_epochs=1"
             )
-            assert code in (0, 3), said
+            assert ran.code in (0, 3), ran.err
             found.append(weights())
     assert set(found) == {found[0]}
 
@@ -145,9 +131,9 @@ def test_a_run_that_computes_activations_again_ends_with_the_same_bits(
     ],
 )
 def test_what_cannot_be_is_refused(settings: list[str], says: str, project: Path) -> None:
-    code, said = train(*settings)
-    assert code == 2
-    assert says in said
+    ran = train_one(*settings)
+    assert ran.code == 2
+    assert says in ran.err
     assert not Path("runs").exists()
 
 
@@ -158,8 +144,8 @@ def test_updates_inside_the_backward_pass_end_with_the_same_bits(tmp_path: Path)
         folder.mkdir()
         write_project(folder, NETWORK)
         with inside(folder):
-            code, said = train(*settings)
-            assert code in (0, 3), said
+            ran = train_one(*settings)
+            assert ran.code in (0, 3), ran.err
             found.append(weights())
     assert found[0] == found[1]
 
@@ -179,6 +165,6 @@ def test_updates_inside_the_backward_pass_end_with_the_same_bits(tmp_path: Path)
 def test_updates_inside_the_backward_pass_refuse(
     settings: list[str], path: str, project: Path
 ) -> None:
-    code, said = train(*IN_BACKWARD, *settings)
-    assert code == 2
-    assert f"{path}: update: in_backward" in said
+    ran = train_one(*IN_BACKWARD, *settings)
+    assert ran.code == 2
+    assert f"{path}: update: in_backward" in ran.err

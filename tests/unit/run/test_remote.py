@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("fsspec")
 
-from command import NETWORK, command, inside, write_project
+from command import NETWORK, command, events_of_one, project_in
 from trainwright.checkpoint.objects import open_objects
 from trainwright.checkpoint.store import Checkpoints, Loaded
 from trainwright.core.faultpoints import arm
@@ -23,9 +22,7 @@ pytestmark = pytest.mark.torch
 
 @pytest.fixture
 def project(tmp_path: Path) -> Iterator[Path]:
-    write_project(tmp_path, NETWORK)
-    with inside(tmp_path):
-        yield tmp_path
+    yield from project_in(tmp_path, NETWORK)
     arm("")
 
 
@@ -85,8 +82,7 @@ def test_a_place_that_takes_nothing_is_told_and_ends_nothing(project: Path) -> N
     (project / "away").write_text("a file where a folder should be")
     ran = train(project)
     assert ran.code in (0, 3), ran.err
-    events = [json.loads(line) for line in Path("runs/one/events.jsonl").read_text().splitlines()]
-    assert [e for e in events if e["event"] == "noted" and e["kind"] == "remote"]
+    assert "remote" in {event["kind"] for event in events_of_one("noted")}
     assert "is not copied to" in ran.err
 
 

@@ -14,21 +14,29 @@ from typing import Any
 import numpy as np
 import pytest
 
-from command import CONTRACT, PROCESS, command, inside, tree, unended, write_project, write_rows
+from command import (
+    CONTRACT,
+    PROCESS,
+    command,
+    events_of_one,
+    project_in,
+    tree,
+    unended,
+    with_layers,
+    write_rows,
+)
 from trainwright.core.files import read_json, write_json
 from trainwright.core.hashing import hash_file
 
 NETWORK = (
-    CONTRACT.replace("kind: boosting", "kind: mlp").replace("max_trees: 5", "hidden: [16, 8]")
+    with_layers("[16, 8]")
     + "training:\n  num_epochs: 40\n  batch_size: 32\n  early_stopping: {patience: 1000}\n"
 )
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Iterator[Path]:
-    write_project(tmp_path)
-    with inside(tmp_path):
-        yield tmp_path
+    yield from project_in(tmp_path)
 
 
 def trained(*words: str) -> Path:
@@ -155,11 +163,7 @@ def test_other_data_is_recorded_where_that_is_allowed(project: Path) -> None:
     assert ran.code in (0, 3), ran.err
     assert "the data has changed since the run was started: rows.csv" in ran.err
     assert read_json(run / "record.json")["data_version"] != version
-    events = [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]
-    assert [event["kind"] for event in events if event["event"] == "noted"] == [
-        "cut",
-        "data_changed",
-    ]
+    assert [event["kind"] for event in events_of_one("noted")] == ["cut", "data_changed"]
 
 
 def test_there_is_nothing_to_resume(project: Path) -> None:

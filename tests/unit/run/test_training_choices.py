@@ -12,16 +12,14 @@ torch = pytest.importorskip("torch")
 
 from safetensors.torch import load_file  # noqa: E402
 
-from command import NETWORK, command, inside, write_project  # noqa: E402
+from command import NETWORK, events_of_one, project_in, train_one  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Iterator[Path]:
-    write_project(tmp_path, NETWORK)
-    with inside(tmp_path):
-        yield tmp_path
+    yield from project_in(tmp_path, NETWORK)
 
 
 def signals() -> list[dict[str, float]]:
@@ -45,8 +43,7 @@ def parts() -> set[str]:
     ids=["autoclip, fp16", "zclip", "value", "tf32"],
 )
 def test_a_network_trains_with_it(settings: tuple[str, ...], project: Path) -> None:
-    words = [word for setting in settings for word in ("--set", setting)]
-    ran = command("train", "small.yaml", "--run", "one", *words)
+    ran = train_one(*settings)
     assert ran.code in (0, 3), ran.err
     assert len(signals()) > 4
     if "value" in settings[0] or "autoclip" in settings[0]:
@@ -65,16 +62,15 @@ def test_a_network_trains_with_it(settings: tuple[str, ...], project: Path) -> N
     ],
 )
 def test_a_stop_rule_of_the_contract_ends_the_run(setting: str, reason: str, project: Path) -> None:
-    ran = command("train", "small.yaml", "--run", "one", "--set", setting)
+    ran = train_one(setting)
     assert ran.code in (0, 3), ran.err
-    events = [json.loads(line) for line in Path("runs/one/events.jsonl").read_text().splitlines()]
-    (ended,) = [event for event in events if event["event"] == "ended"]
+    (ended,) = events_of_one("ended")
     assert reason in ended["reason"]
     assert ended["step"] < 4 * 7
 
 
 def test_the_plan_counts_the_parameters_that_are_trained(project: Path) -> None:
-    ran = command("train", "small.yaml", "--run", "one", "--set", "training.num_epochs=1")
+    ran = train_one("training.num_epochs=1")
     assert ran.code in (0, 3), ran.err
     planned = json.loads(Path("runs/one/plan.json").read_text())["estimate"]["parameters"]
     weights = load_file(Path("runs/one/bundle/network.safetensors"))
