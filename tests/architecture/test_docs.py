@@ -12,9 +12,9 @@ from types import ModuleType
 import pytest
 
 from command import VERBS
+from guide import DOCS, blocks
 from trainwright.contract.schema import contract_schema
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
 SCRIPTS = DOCS.parent / "examples" / "script"
 
 
@@ -49,17 +49,14 @@ def test_the_command_page_has_every_verb() -> None:
         assert f"\n#{len(verb) * '#'} trainwright {' '.join(verb)}\n" in page
 
 
-def blocks() -> list[tuple[Path, str]]:
-    return [
-        (page, block)
-        for page in sorted(DOCS.rglob("*.md"))
-        for block in re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), flags=re.DOTALL)
-    ]
+def shown_code() -> list[tuple[Path, str]]:
+    pages = sorted(DOCS.rglob("*.md"))
+    return [(page, block) for page in pages for block in blocks(page, "python")]
 
 
 def test_every_example_is_shown_in_a_guide_to_the_letter() -> None:
     """Each example is run by a test, and what the guide shows is what was run."""
-    shown = {block for _, block in blocks()}
+    shown = {block for _, block in shown_code()}
     hidden = [path.name for path in sorted(SCRIPTS.glob("*.py")) if path.read_text() not in shown]
     assert not hidden
 
@@ -69,7 +66,7 @@ def test_every_import_that_the_docs_show_gives_its_names() -> None:
     pytest.importorskip("torch")
     imports = [
         (page, node)
-        for page, block in blocks()
+        for page, block in shown_code()
         for node in ast.walk(ast.parse(block))
         if isinstance(node, ast.ImportFrom) and str(node.module).startswith("trainwright")
     ]

@@ -16,6 +16,7 @@ pytest.importorskip("torch")
 import trainwright as tw
 from canary import Killed
 from contract_runs import bits, train
+from guide import GUIDE, blocks
 from real_data import real_data
 from trainwright.core.errors import DataMistake
 from trainwright.run.evaluate import evaluate_rows, predict_rows
@@ -23,7 +24,7 @@ from trainwright.tracking.folder import RunFolder
 
 pytestmark = pytest.mark.torch
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "guide" / "features.md"
+PAGE = GUIDE / "features.md"
 WORDS = ("sunny", "rainy", "market", "closed", "holiday", "sale")
 
 
@@ -47,14 +48,9 @@ def sales(file: Path, days: int = 150) -> None:
 
 @pytest.fixture
 def contract(tmp_path: Path) -> Path:
-    (tmp_path / "contract.yaml").write_text(blocks("yaml")[0])
+    (tmp_path / "contract.yaml").write_text(blocks(PAGE, "yaml")[0])
     sales(tmp_path / "sales.csv")
     return tmp_path / "contract.yaml"
-
-
-def blocks(language: str) -> list[str]:
-    page = PAGE.read_text(encoding="utf-8")
-    return re.findall(rf"```{language}\n(.*?)```", page, flags=re.DOTALL)
 
 
 def notes(file: Path, documents: int = 500) -> None:
@@ -69,7 +65,7 @@ def notes(file: Path, documents: int = 500) -> None:
 
 @pytest.fixture
 def text(tmp_path: Path) -> Path:
-    (tmp_path / "contract.yaml").write_text(blocks("yaml")[1])
+    (tmp_path / "contract.yaml").write_text(blocks(PAGE, "yaml")[1])
     notes(tmp_path / "notes.txt")
     return tmp_path / "contract.yaml"
 
@@ -199,7 +195,7 @@ def test_the_script_writes_a_token_file_that_trains_to_the_same_bits(
     text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (script,) = blocks("python")
+    (script,) = blocks(PAGE, "python")
     exec(script, {})
     steps = ("training.num_epochs=1", "data.vocabulary_size=4096")
     of_text = train(text, "text", *steps)

@@ -3,7 +3,6 @@ in the columns are told before anything is written, and the guide's page is true
 
 from __future__ import annotations
 
-import re
 import runpy
 from pathlib import Path
 
@@ -14,13 +13,14 @@ pytest.importorskip("torch")
 
 from canary import Killed
 from contract_runs import bits, train
+from guide import GUIDE, blocks
 from trainwright.core.errors import Mistake
 from trainwright.data.draws import GroupDraws
 from trainwright.data.feed import Feed
 
 pytestmark = pytest.mark.torch
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "guide" / "sampling.md"
+PAGE = GUIDE / "sampling.md"
 CONTRACT = """\
 data:
   path: rows.csv
@@ -103,13 +103,12 @@ def test_a_balanced_feed_shows_the_rare_class_as_often() -> None:
 def test_the_examples_of_the_page_are_contracts_and_the_script_runs(tmp_path: Path) -> None:
     from trainwright.contract.reading import read_contract
 
-    text = PAGE.read_text(encoding="utf-8")
-    found = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    found = blocks(PAGE, "yaml")
     assert len(found) == 3
     for example in found:
         file = tmp_path / "contract.yaml"
         file.write_text(example)
         read_contract(file)
-    (script,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    (script,) = blocks(PAGE, "python")
     (tmp_path / "script.py").write_text(script)
     runpy.run_path(str(tmp_path / "script.py"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import runpy
 import signal
 import time
@@ -16,6 +15,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from guide import GUIDE, blocks  # noqa: E402
 from trainwright.contract.images import Augment  # noqa: E402
 from trainwright.contract.loading import Loading  # noqa: E402
 from trainwright.contract.reading import read_contract  # noqa: E402
@@ -30,7 +30,7 @@ from trainwright.data.workers import Workers  # noqa: E402
 pytestmark = pytest.mark.torch
 
 ROWS = 60
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "guide" / "loading.md"
+PAGE = GUIDE / "loading.md"
 EVERYTHING = Augment(flip=True, crop=1, cutout=2, mixup=0.4, cutmix=1.0)
 
 
@@ -249,12 +249,11 @@ def test_workers_die_with_their_parent_whatever_they_do(how: signal.Signals) -> 
 
 
 def test_the_examples_of_the_page_are_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = PAGE.read_text(encoding="utf-8")
-    (contract,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    (contract,) = blocks(PAGE, "yaml")
     (tmp_path / "contract.yaml").write_text(contract)
     read_contract(tmp_path / "contract.yaml")
     monkeypatch.chdir(tmp_path)
-    scripts = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    scripts = blocks(PAGE, "python")
     assert len(scripts) == 2
     for script in scripts:
         (tmp_path / "script.py").write_text(script)

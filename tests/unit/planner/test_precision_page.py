@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
+from guide import GUIDE, blocks
 from trainwright.contract.reading import read_contract
 from trainwright.planner.compute_choices import LONG_SECONDS, open_paths
 from trainwright.planner.compute_trials import MARGINS, MOST_ERROR, SAME_LOSS, SAME_NORM
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "guide" / "precision.md"
+PAGE = GUIDE / "precision.md"
 
 
 def test_the_example_of_the_page_is_the_default(tmp_path: Path) -> None:
-    (example,) = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    (example,) = blocks(PAGE, "yaml")
     small = "data: {path: rows.csv, target: y}\nmodel: {kind: mlp}\n"
     (tmp_path / "written.yaml").write_text(small + example)
     (tmp_path / "bare.yaml").write_text(small)
