@@ -26,10 +26,11 @@ from trainwright.data.formats import is_part
 from trainwright.data.frames import NO_FRAMES, Frame, FrameRows
 from trainwright.data.local import LocalFile
 from trainwright.data.partitions import is_partition, with_partition
-from trainwright.data.remote import RemoteFiles, is_remote
+from trainwright.data.remote import RemoteFiles
 from trainwright.data.saved import SavedDataset, is_saved
 from trainwright.data.source_part import Source, SourcePart
 from trainwright.data.sql import SqlQuery
+from trainwright.data.stores import is_remote
 from trainwright.data.table import Integers
 from trainwright.data.wording import some
 

@@ -17,8 +17,8 @@ from trainwright.core.units import show_count
 from trainwright.data.folders import is_pattern
 from trainwright.data.formats import known_format
 from trainwright.data.reading import read_table
-from trainwright.data.remote import is_remote
 from trainwright.data.sources import holds_table, read_source
+from trainwright.data.stores import is_remote
 from trainwright.data.tokens import read_tokens
 from trainwright.data.wording import some
 from trainwright.planner.propose import Settings, comment, propose, scalar

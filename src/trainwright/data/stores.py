@@ -1,0 +1,192 @@
+"""Places elsewhere whose files are fetched into the cache: S3, GCS, Azure, HTTP, Hugging Face, by
+fsspec."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, final
+
+from trainwright.contract.sources import FRAME, Reading
+from trainwright.core.errors import (
+    DataMistake,
+    MissingExtra,
+    Place,
+    Problem,
+    TrainwrightError,
+)
+from trainwright.core.files import storage_errors
+from trainwright.core.hashing import hash_value
+from trainwright.data.cache import Tables, Uncached
+from trainwright.data.unpacking import check_size
+from trainwright.tracking.redaction import redact
+
+_BLOCK = 2**20
+_EXTRAS = {
+    "s3": "s3",
+    "s3a": "s3",
+    "gs": "gs",
+    "gcs": "gs",
+    "az": "az",
+    "abfs": "az",
+    "abfss": "az",
+    "http": "web",
+    "https": "web",
+    "hf": "hf",
+}
+_TAGS = {
+    "s3": ("ETag",),
+    "s3a": ("ETag",),
+    "gs": ("md5Hash", "generation"),
+    "gcs": ("md5Hash", "generation"),
+    "az": ("etag",),
+    "abfs": ("etag",),
+    "abfss": ("etag",),
+    "hf": ("blob_id",),
+}
+"""What says that an object is the same content. An ETag over HTTP does not: common servers make it
+of the time and the size of a file."""
+
+
+def is_remote(written: str) -> bool:
+    """Whether a path is a URL of something else than a frame."""
+    return "://" in written and not written.startswith(FRAME)
+
+
+@final
+class Store:
+    """The place that a URL leads to. Credentials come from the environment, as the libraries behind
+    fsspec read them. Names are those of the store; `root` is that of the URL.
+
+    Args:
+        written: the URL.
+        path: the contract path to blame.
+        reading: how large a file may be.
+        tables: where fetched files are kept.
+
+    Raises:
+        DataMistake: the URL leads to no place that is known.
+        MissingExtra: the package for such URLs is not installed.
+    """
+
+    def __init__(self, written: str, path: str, reading: Reading, tables: Tables) -> None:
+        self._written = written
+        self._path = path
+        self._reading = reading
+        self._tables = tables
+        # Holds what nobody can tell from an older version, as long as this object is there.
+        self._unkept = Uncached()
+        self._fetched: dict[str, Path] = {}
+        with self.errors():
+            self._files, self.root = self._open()
+
+    def matching(self) -> list[str]:
+        """The files that a pattern fits."""
+        return sorted(str(name) for name in self._files.glob(self.root))
+
+    def inside(self, folder: str) -> dict[str, str]:
+        """What is in a folder: `file` or `directory`, by name."""
+        found = self._files.ls(folder, detail=True)
+        return {str(child["name"]): str(child["type"]) for child in found}
+
+    def below(self) -> list[str]:
+        """The files in a folder and in the folders in it."""
+        return sorted(str(name) for name in self._files.find(self.root))
+
+    def url(self, name: str) -> str:
+        """A name with its scheme."""
+        return name if "://" in name else f"{self._scheme}://{name.lstrip('/')}"
+
+    def fetched(self, name: str, url: str) -> Path:
+        """The file `name` on this machine; `url` is what the contract calls it.
+
+        It is fetched once in the life of this object, and not at all where its store says by a tag
+        (`_TAGS`) that it is the content which the cache has.
+        """
+        if name not in self._fetched:
+            known = dict(self._files.info(name))
+            size, shown = known.get("size"), redact(url)
+            check_size(int(size or 0), shown, self._reading)
+            tag = self._tag(known)
+            key = hash_value({"url": url, "tag": tag, "size": size})
+            tables: Tables = self._tables if tag else self._unkept
+            self._fetched[name] = tables.download(
+                key, shown, lambda target: self._fetch(name, shown, target)
+            )
+        return self._fetched[name]
+
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        """The libraries behind fsspec raise errors of many kinds; all of them may pass by."""
+        try:
+            yield
+        except TrainwrightError:
+            raise
+        except Exception as error:
+            text = redact(str(error)).strip().splitlines()
+            missing = isinstance(error, FileNotFoundError)
+            raise DataMistake(
+                Problem(
+                    "there is no such file" if missing else "the place cannot be reached",
+                    path=self._path,
+                    found=f"{type(error).__name__}: {text[0][:200] if text else ''}",
+                    fix="check the URL, the network, and the credentials in the environment",
+                    place=Place(redact(self._written)),
+                )
+            ) from error
+
+    @property
+    def _scheme(self) -> str:
+        return self._written.partition("://")[0]
+
+    def _open(self) -> tuple[Any, str]:
+        scheme = self._scheme
+        extra = _EXTRAS.get(scheme)
+        try:
+            from fsspec import get_filesystem_class
+            from fsspec.core import url_to_fs
+
+            try:
+                get_filesystem_class(scheme.rpartition("::")[2])
+            except ValueError:
+                raise DataMistake(self._unknown()) from None
+            files, root = url_to_fs(self._written, skip_instance_cache=True)
+        except ImportError as error:
+            fix = f"pip install 'trainwright[{extra}]'" if extra else "install the package it names"
+            raise MissingExtra(
+                Problem(
+                    f"{scheme}:// needs a package that is not installed",
+                    path=self._path,
+                    found=redact(str(error))[:200],
+                    fix=fix,
+                )
+            ) from None
+        return files, str(root)
+
+    def _unknown(self) -> Problem:
+        return Problem(
+            f"{self._scheme}:// leads to no place that is known here",
+            path=self._path,
+            expected="s3://, gs://, az://, https:// or hf://, or a path of this machine",
+            fix="correct the URL",
+        )
+
+    def _fetch(self, name: str, shown: str, target: Path) -> None:
+        size = 0
+        with storage_errors(f"keeping {shown}"), target.open("wb") as out:
+            for block in self._blocks(name):
+                size += len(block)
+                check_size(size, shown, self._reading)
+                out.write(block)
+
+    def _blocks(self, name: str) -> Iterator[bytes]:
+        # An error of the network may be one of the operating system, as one of the disk is.
+        with self.errors(), self._files.open(name, "rb") as stream:
+            while block := stream.read(_BLOCK):
+                yield block
+
+    def _tag(self, known: dict[str, Any]) -> str:
+        """What a store says of the content of an object; empty if that is nothing to rely on."""
+        found = (str(known.get(name) or "") for name in _TAGS.get(self._scheme, ()))
+        return next((tag for tag in found if tag), "")
