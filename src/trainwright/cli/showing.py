@@ -20,6 +20,7 @@ from trainwright.contract.tokens import TokenData
 from trainwright.core.files import Json, read_json, to_json
 from trainwright.core.units import show_number, show_seconds
 from trainwright.data.pictures.opening import holds_idx
+from trainwright.data.stores import is_remote
 from trainwright.evaluation.intervals import Interval
 from trainwright.run.evaluate import find_run, read_planned
 from trainwright.run.judged import read_judged
@@ -69,16 +70,19 @@ def commands_after_training(contract: Path, result: Result, runs: Path) -> list[
     listing = shlex.join(_command("runs", runs, "list"))
     match data:
         case TableData():
-            rows = contract.parent / (data.test_path or data.path or data.train_path)
+            written = data.test_path or data.path or data.train_path
+            rows = "ROWS.csv" if is_remote(written) else str(contract.parent / written)
         case ImageData():
-            at = contract.parent / (data.test_path or data.path)
-            rows = at / "t10k-images-idx3-ubyte.gz" if holds_idx(at) else at
+            written = data.test_path or data.path
+            at = contract.parent / written
+            here = str(at / "t10k-images-idx3-ubyte.gz" if holds_idx(at) else at)
+            rows = "IMAGES" if is_remote(written) else here
         case TokenData():
             # A text has no rows to predict.
             return [listing]
         case _:
             assert_never(data)
-    predict = _command("predict", runs, result.name, str(rows), "-o", "predictions.csv")
+    predict = _command("predict", runs, result.name, rows, "-o", "predictions.csv")
     return [shlex.join(predict), listing]
 
 

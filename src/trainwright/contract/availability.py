@@ -3,15 +3,12 @@ whoever would act on the contract does, and raises `NotAvailable`."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from trainwright.contract.document import Contract
-from trainwright.contract.images import ImageData
 from trainwright.contract.model import Pretrained
 from trainwright.core.errors import Problem
 
-_REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _TASKS = ("ranking", "retrieval")
 
 
@@ -20,7 +17,6 @@ def unavailable(contract: Contract, written: frozenset[str]) -> list[Problem]:
     the paths that the contract's file spells out."""
     return [
         *_model_and_task(contract, written),
-        *_data(contract),
         *_distributed(contract),
         *_tracking(contract),
     ]
@@ -46,25 +42,6 @@ def _model_and_task(contract: Contract, written: frozenset[str]) -> Iterator[Pro
             contract.task,
             "choose classification, regression or generation",
         )
-
-
-def _data(contract: Contract) -> Iterator[Problem]:
-    data = contract.data
-    if not isinstance(data, ImageData):
-        return
-    for key, url in (
-        ("path", data.path),
-        ("val_path", data.val_path),
-        ("test_path", data.test_path),
-    ):
-        if found := _REMOTE.match(url):
-            yield _not_available(
-                f"images from {found.group()}",
-                f"data.{key}",
-                # Without what may hold a user name or a key.
-                f"{found.group()}...",
-                "copy the files here and name their local folder",
-            )
 
 
 def _distributed(contract: Contract) -> Iterator[Problem]:

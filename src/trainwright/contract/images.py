@@ -178,7 +178,7 @@ class ImageFields(Section):
 
     root: str = ""
     """The folder that image paths of a table start from, and must not lead out of; relative to the
-    contract's folder. Empty: the table's own folder."""
+    contract's folder, or a URL. Empty: the table's own folder, also at a URL."""
 
 
 class ImageData(Feeding):
@@ -190,7 +190,9 @@ class ImageData(Feeding):
     """The images, relative to the contract's folder: a folder with a folder for each class, which
     may stand in folders `train`, `val` and `test`; a table with a column of image paths or bytes;
     WebDataset tar shards or TFRecord files, also as `.gz`, one, a folder of them or a pattern such
-    as `shards/*.tar`; or a folder with the four IDX files of the MNIST family."""
+    as `shards/*.tar`; or a folder with the four IDX files of the MNIST family. All but those may
+    also stand at a URL (`s3://`, `gs://`, `az://`, `https://`, `hf://`): what is fetched is kept in
+    the cache."""
 
     val_path: str = ""
     """The images that steer the training, where they stand apart."""

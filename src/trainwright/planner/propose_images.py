@@ -18,11 +18,12 @@ from trainwright.data.cache import open_cache
 from trainwright.data.columns import name_tokens
 from trainwright.data.mnist import read_mnist
 from trainwright.data.pictures.decoding import SUFFIXES, Fault, Header, look
-from trainwright.data.pictures.folder import image_files, part_folders
+from trainwright.data.pictures.folder import part_folders
 from trainwright.data.pictures.opening import holds_idx, is_shard, open_parts
 from trainwright.data.pictures.records import Asked, PictureSource
 from trainwright.data.pictures.table import is_table
 from trainwright.data.pictures.tfrecord import TfRecords, is_tfrecord, read_example
+from trainwright.data.pictures.trees import LocalTree, image_files
 from trainwright.data.sources import read_source
 from trainwright.planner.propose import GROUP_NAMES, comment, scalar
 
@@ -53,7 +54,7 @@ def are_images(data: Path) -> bool:
         below = [child for child in data.iterdir() if child.is_dir()]
         return (
             holds_idx(data)
-            or bool(part_folders(data))
+            or bool(part_folders(LocalTree(data).folders()))
             or any(is_shard(child.name) for child in data.iterdir())
             or any(next(image_files(child), None) is not None for child in below)
         )

@@ -49,17 +49,6 @@ def test_what_it_does_not_is_named(tmp_path: Path, override: str, path: str, fou
     assert not_available(tmp_path, override) == {path: found}
 
 
-def test_images_are_read_from_this_machine(tmp_path: Path) -> None:
-    overrides = ["data={kind: images, path: 's3://bucket/x'}", "model.kind=resnet"]
-    assert not_available(tmp_path, *overrides) == {"data.path": "s3://..."}
-
-
-@pytest.mark.parametrize("key", ["val_path", "test_path"])
-def test_so_are_the_images_that_stand_apart(tmp_path: Path, key: str) -> None:
-    overrides = [f"data={{kind: images, path: x, {key}: 's3://bucket/x'}}", "model.kind=resnet"]
-    assert not_available(tmp_path, *overrides) == {f"data.{key}": "s3://..."}
-
-
 @pytest.mark.parametrize(
     ("data", "key"),
     [

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import final
 
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.data.pictures.decoding import SUFFIXES
 from trainwright.data.pictures.records import Record, read_inside
+from trainwright.data.pictures.trees import Tree, image_files
 from trainwright.data.wording import some
+
+_GROUP = 64
 
 PART_NAMES = {
     "train": ("train", "training"),
@@ -25,29 +28,29 @@ class ClassFolders:
     """A folder with a folder for each class, which may hold folders of its own. Files whose name is
     not that of an image are passed over."""
 
-    def __init__(self, folder: Path, written: str, path: str) -> None:
+    def __init__(self, tree: Tree, written: str, path: str) -> None:
         self.written = written
-        self._folder = folder
+        self._tree = tree
         self._path = path
 
     def records(self) -> Iterator[Record]:
         """Class by class, in the order of the names."""
-        root = self._folder.resolve()
-        classes = sorted(child.name for child in root.iterdir() if _is_class(child))
+        classes = self._tree.folders()
         if not classes:
-            raise DataMistake(self._no_classes(root))
+            raise DataMistake(self._no_classes())
         for label in classes:
+            names = self._tree.images(label)
             empty = True
-            for file in image_files(root / label):
+            while group := tuple(islice(names, _GROUP)):
                 empty = False
-                name = file.relative_to(root).as_posix()
-                place = Place(f"{self.written.rstrip('/')}/{name}")
-                yield Record(name, label, "", read_inside(file, root), place)
+                for name, data in zip(group, self._tree.read(group), strict=True):
+                    place = Place(f"{self.written.rstrip('/')}/{name}")
+                    yield Record(name, label, "", data, place)
             if empty:
                 raise DataMistake(self._empty_class(label))
 
-    def _no_classes(self, root: Path) -> Problem:
-        there = sorted(child.name for child in root.iterdir())[:100]
+    def _no_classes(self) -> Problem:
+        there = self._tree.files()[:100]
         return Problem(
             "the folder holds no folders of classes",
             path=self._path,
@@ -86,24 +89,10 @@ class LooseImages:
             yield Record(name, "", "", read_inside(file, root), Place(str(file)))
 
 
-def image_files(folder: Path) -> Iterator[Path]:
-    """The images below a folder by their names, in order, without following folders' links."""
-    for here, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(files):
-            if Path(name).suffix.lower() in SUFFIXES and not name.startswith("."):
-                yield Path(here) / name
-
-
-def part_folders(folder: Path) -> dict[str, tuple[Path, ...]]:
-    """The folders of each part inside a folder, all that are called as one may be; empty if there
-    is none for training."""
+def part_folders(folders: Collection[str]) -> dict[str, tuple[str, ...]]:
+    """Those of the folders in a folder that are called as a part may be, by part; empty if there is
+    none for training."""
     found = {
-        part: tuple(folder / name for name in names if (folder / name).is_dir())
-        for part, names in PART_NAMES.items()
+        part: tuple(name for name in names if name in folders) for part, names in PART_NAMES.items()
     }
     return {part: there for part, there in found.items() if there} if found["train"] else {}
-
-
-def _is_class(child: Path) -> bool:
-    return child.is_dir() and not child.name.startswith(".")

@@ -3,25 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import final
 
 from trainwright.contract.images import ImageData, ImageFields
+from trainwright.contract.sources import USUAL
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.data.cache import Tables
+from trainwright.data.folders import is_pattern
 from trainwright.data.pictures.decoding import SUFFIXES
 from trainwright.data.pictures.folder import ClassFolders, LooseImages, part_folders
 from trainwright.data.pictures.records import Asked, PictureSource, Record
 from trainwright.data.pictures.table import TableOfImages, is_table
 from trainwright.data.pictures.tar import TarShard, is_tar
 from trainwright.data.pictures.tfrecord import TfRecords, is_tfrecord
+from trainwright.data.pictures.trees import LocalTree, RemoteTree, Tree
+from trainwright.data.stores import Store, is_remote
 from trainwright.data.table import PartName
 from trainwright.data.wording import some
+from trainwright.tracking.redaction import redact
 
 _EXPECTED = (
     "a folder with a folder for each class, a table (.csv, .parquet, ...), tar shards (.tar, "
     ".tar.gz), TFRecord files (.tfrecord) or the four IDX files of the MNIST family"
 )
+
+
+@final
+class RemoteFile:
+    """A shard or table in a store, fetched when its images are asked for and `opened` then."""
+
+    def __init__(
+        self,
+        store: Store,
+        name: str,
+        url: str,
+        shown: str,
+        opened: Callable[[Path], PictureSource],
+    ) -> None:
+        self.written = shown
+        self._store = store
+        self._name = name
+        self._url = url
+        self._opened = opened
+
+    def records(self) -> Iterator[Record]:
+        """Those of the file."""
+        with self._store.errors():
+            file = self._store.fetched(self._name, self._url)
+        yield from self._opened(file).records()
 
 
 @final
@@ -51,7 +82,7 @@ def open_parts(section: ImageData, folder: Path, tables: Tables) -> dict[PartNam
         DataMistake: a path is no source of images.
     """
     parts: dict[PartName, PictureSource] = {}
-    inside = part_folders(folder / section.path)
+    inside = part_folders(_folders(section.path, folder, tables))
     named: tuple[tuple[PartName, str, str], ...] = (
         ("train", section.path, "data.path"),
         ("validation", section.val_path, "data.val_path"),
@@ -61,9 +92,9 @@ def open_parts(section: ImageData, folder: Path, tables: Tables) -> dict[PartNam
     for part, written, path in named:
         found = inside.get(part, ()) if part == "train" or not written else ()
         if len(found) > 1:
-            problems.append(_several(part, [at.name for at in found], path, section.path))
+            problems.append(_several(part, list(found), path, section.path))
         if found:
-            written = f"{section.path.rstrip('/')}/{found[0].name}"
+            written = f"{section.path.rstrip('/')}/{found[0]}"
         if not written:
             continue
         try:
@@ -98,23 +129,28 @@ def open_source(
     *,
     labelled: bool = True,
 ) -> PictureSource:
-    """The source that is called `written`, relative to `folder`; unlabelled, a folder is all the
-    images in it. Rows of a table are kept in `tables`.
+    """The source that is called `written`, relative to `folder`, or at a URL; unlabelled, a folder
+    of this machine is all the images in it. Rows of a table, and what is fetched from elsewhere,
+    are kept in `tables`.
 
     Raises:
         DataMistake: it is none.
     """
+    if is_remote(written):
+        asked = Asked(folder / written, written, fields, path, labelled)
+        return _open_remote(asked, folder, tables)
     at = folder / written
 
     def one(name: str) -> PictureSource:
-        return _open_file(Asked(folder / name, name, fields, path, labelled), folder, tables)
+        asked = Asked(folder / name, name, fields, path, labelled)
+        return _open_file(asked, _tree(asked, folder, tables), tables)
 
     if at.is_dir():
         shards = [child for child in sorted(at.iterdir()) if is_shard(child.name)]
         if shards:
             base = written.rstrip("/")
             return Shards(written, [one(f"{base}/{child.name}") for child in shards])
-        return ClassFolders(at, written, path) if labelled else LooseImages(at, written)
+        return ClassFolders(LocalTree(at), written, path) if labelled else LooseImages(at, written)
     if any(mark in written for mark in "*?["):
         return Shards(written, _matching(written, folder, path, one))
     if not labelled and at.suffix.lower() in SUFFIXES:
@@ -134,28 +170,85 @@ def _matching(
     # The pattern may stand in the last part alone: a walk through folders finds what nobody meant.
     found = sorted((folder / base).glob(Path(written).name))
     if not found:
-        raise DataMistake(
-            Problem(
-                "no file fits the pattern",
-                path=path,
-                found=written,
-                expected="the files of shards",
-                fix="correct the pattern",
-                place=Place(written),
-            )
-        )
+        raise DataMistake(_no_match(written, path))
     return [one((base / file.name).as_posix()) for file in found]
 
 
-def _open_file(asked: Asked, folder: Path, tables: Tables) -> PictureSource:
+def _open_remote(asked: Asked, folder: Path, tables: Tables) -> PictureSource:
+    """What a URL names."""
+    written = asked.written
+    store = Store(written, asked.path, USUAL, tables)
+
+    def one(name: str, url: str) -> RemoteFile:
+        shown = redact(url).partition("?")[0]
+        root = asked.fields.root
+        tree: Tree = RemoteTree(store, name.rpartition("/")[0])
+        tree = _tree(asked, folder, tables) if root else tree
+
+        def opened(file: Path) -> PictureSource:
+            return _open_file(replace(asked, file=file, written=shown), tree, tables)
+
+        return RemoteFile(store, name, url, shown, opened)
+
+    if is_pattern(written):
+        with store.errors():
+            names = store.matching()
+        names = [name for name in names if is_shard(_last(name)) or is_table(name)]
+    elif is_shard(_last(written)) or is_table(written):
+        return one(store.root, written)
+    else:
+        tree = RemoteTree(store, store.root)
+        names = [f"{store.root}/{name}" for name in tree.files() if is_shard(name)]
+        if not names:
+            return ClassFolders(tree, written, asked.path)
+    if not names:
+        raise DataMistake(_no_match(written, asked.path))
+    return Shards(written, [one(name, store.url(name)) for name in names])
+
+
+def _tree(asked: Asked, folder: Path, tables: Tables) -> Tree:
+    """Where the image paths of a table begin."""
+    root = asked.fields.root
+    if is_remote(root):
+        store = Store(root, "data.fields.root", USUAL, tables)
+        return RemoteTree(store, store.root)
+    return LocalTree(folder / root if root else asked.file.parent)
+
+
+def _folders(written: str, folder: Path, tables: Tables) -> list[str]:
+    """The names of the folders in what the contract calls `written`, if it is one."""
+    if not is_remote(written):
+        return LocalTree(folder / written).folders()
+    if is_pattern(written) or is_shard(_last(written)) or is_table(written):
+        return []
+    store = Store(written, "data.path", USUAL, tables)
+    return RemoteTree(store, store.root).folders()
+
+
+def _last(written: str) -> str:
+    """The last piece of a URL without what stands behind its `?`."""
+    return written.partition("?")[0].rpartition("/")[2]
+
+
+def _no_match(written: str, path: str) -> Problem:
+    return Problem(
+        "no file fits the pattern",
+        path=path,
+        found=written,
+        expected="the files of shards",
+        fix="correct the pattern",
+        place=Place(written),
+    )
+
+
+def _open_file(asked: Asked, tree: Tree, tables: Tables) -> PictureSource:
     written = asked.written
     if is_tar(written):
         return TarShard(asked)
     if is_tfrecord(written):
         return TfRecords(asked)
     if is_table(written):
-        root = asked.fields.root
-        return TableOfImages(asked, folder / root if root else asked.file.parent, tables)
+        return TableOfImages(asked, tree, tables)
     parent = asked.file.parent
     there = sorted(child.name for child in parent.iterdir())[:50] if parent.is_dir() else []
     raise DataMistake(

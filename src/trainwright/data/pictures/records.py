@@ -81,7 +81,7 @@ def read_inside(path: Path, root: Path) -> bytes | Fault:
             fix="copy the image into the folder, or name a folder that holds all of them",
             droppable=False,
         )
-    return _read_regular(real)
+    return read_regular(real)
 
 
 def writable(text: str) -> str:
@@ -99,7 +99,8 @@ def too_large(size: int) -> Fault:
     )
 
 
-def _read_regular(real: Path) -> bytes | Fault:
+def read_regular(real: Path) -> bytes | Fault:
+    """The bytes of a file that is no link, pipe or device."""
     try:
         # Without waiting: a named pipe would hold the reader for ever.
         descriptor = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)

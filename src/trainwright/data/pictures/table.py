@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import final
 
 import polars as pl
@@ -11,10 +10,11 @@ import polars as pl
 from trainwright.contract.sources import USUAL
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.data.cache import Tables
-from trainwright.data.formats import FORMATS
+from trainwright.data.formats import known_format, packing_of
 from trainwright.data.local import LocalFile
 from trainwright.data.pictures.decoding import Fault
-from trainwright.data.pictures.records import MOST_BYTES, Asked, Record, read_inside, too_large
+from trainwright.data.pictures.records import MOST_BYTES, Asked, Record, too_large
+from trainwright.data.pictures.trees import Tree
 from trainwright.data.sources import collected
 from trainwright.data.wording import nearest, some
 
@@ -23,37 +23,40 @@ _ROWS = 64
 
 def is_table(written: str) -> bool:
     """Whether a file's name says that it is a table."""
-    suffixes = [one.lower() for one in Path(written).suffixes if one not in (".gz", ".zst")]
-    return bool(suffixes) and suffixes[-1] in FORMATS
+    return bool(known_format(written))
 
 
 @final
 class TableOfImages:
-    """A row for each image. A path is relative to `root` and may not lead out of it; bytes may also
+    """A row for each image. A path begins in `tree` and may not lead out of it; bytes may also
     stand in a struct with a field `bytes`, as Hugging Face datasets keep images. The rows of all
     but Parquet files are kept in `tables`."""
 
-    def __init__(self, asked: Asked, root: Path, tables: Tables) -> None:
+    def __init__(self, asked: Asked, tree: Tree, tables: Tables) -> None:
         self.written = asked.written
         self._asked = asked
         self._tables = tables
-        self._root = root.resolve()
+        self._tree = tree
 
     def records(self) -> Iterator[Record]:
         """Row by row; a Parquet file is read a few rows at a time."""
         lines, batches = self._open()
         row = 0
         for batch in batches:
-            for name, data, label, group in batch.iter_rows():
+            rows = batch.rows()
+            files = iter(self._tree.read([name for name, data, *_ in rows if _is_read(name, data)]))
+            for name, data, label, group in rows:
                 line = int(lines[row]) if len(lines) else 0
-                yield self._record(row, name, data, (label, group), Place(self.written, line))
+                found = next(files) if _is_read(name, data) else _without_file(row, name, data)
+                place = Place(self.written, line)
+                yield self._record(row, name, found, (label, group), place)
                 row += 1
 
     def _record(
         self,
         row: int,
         name: str | None,
-        data: bytes | None,
+        found: bytes | Fault,
         told: tuple[str | None, str | None],
         place: Place,
     ) -> Record:
@@ -70,26 +73,13 @@ class TableOfImages:
                     place=place,
                 )
             )
-        if data is not None:
-            found: bytes | Fault = data if len(data) <= MOST_BYTES else too_large(len(data))
-        elif name is None:
-            found = Fault(f"row {row + 1} has no image", fix="add the path, or remove the row")
-        elif "://" in name:
-            found = Fault(
-                "images outside of this machine are not read",
-                found=name.partition("://")[0] + "://...",
-                fix="copy the images here and name their local paths",
-                droppable=False,
-            )
-        else:
-            found = read_inside(self._root / name, self._root)
         return Record(called, label, group, found, place)
 
     def _open(self) -> tuple[list[int], Iterator[pl.DataFrame]]:
         """The line of each row where the file has lines, and its rows in portions, as the columns
         path, bytes, label and group."""
         asked = self._asked
-        if Path(self.written).suffix.lower() in (".parquet", ".pq"):
+        if known_format(self.written) == "parquet" and not packing_of(self.written):
             lazy = self._scan()
             wanted = self._wanted(dict(lazy.collect_schema()))
             return [], self._pulled(lazy.select(wanted))
@@ -169,6 +159,26 @@ class TableOfImages:
                         place=Place(self.written),
                     )
                 )
+
+
+def _is_read(name: str | None, data: bytes | None) -> bool:
+    """Whether a row's image is a file."""
+    return data is None and name is not None and "://" not in name
+
+
+def _without_file(row: int, name: str | None, data: bytes | None) -> bytes | Fault:
+    """The image of a row that names no file."""
+    if data is not None:
+        return data if len(data) <= MOST_BYTES else too_large(len(data))
+    if name is None:
+        return Fault(f"row {row + 1} has no image", fix="add the path, or remove the row")
+    return Fault(
+        "a row names an image by a URL",
+        found=name.partition("://")[0] + "://...",
+        expected="a path that begins in one folder, here or elsewhere",
+        fix="write what stands before all names to data.fields.root, and paths into the table",
+        droppable=False,
+    )
 
 
 def _absent(path: str, name: str, names: list[str], written: str) -> Problem:
