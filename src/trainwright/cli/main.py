@@ -38,6 +38,14 @@ Overrides = Annotated[
     list[str],
     typer.Option("--set", metavar="PATH=VALUE", help="Replace a value of the contract."),
 ]
+ReadAs = Annotated[
+    list[str],
+    typer.Option(
+        "--set",
+        metavar="PATH=VALUE",
+        help="Read the file in another way: data.reading.encoding=cp1252.",
+    ),
+]
 Runs = Annotated[Path, typer.Option("--runs", metavar="FOLDER", help="Where runs are kept.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run's name or folder.")]
@@ -141,13 +149,14 @@ def predict(
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="OUT", help="A .csv, .parquet or .jsonl file.")
     ] = Path("-"),
+    overrides: ReadAs = [],  # noqa: B006  typer reads the default
     runs: Runs = _RUNS,
     as_json: AsJson = False,
 ) -> None:
     """Predict the rows of a file with the model of a run."""
     from trainwright.cli.writing import write_predictions
 
-    write_predictions(run, runs, rows, output, as_json=as_json)
+    write_predictions(run, runs, rows, output, overrides, as_json=as_json)
 
 
 @app.command()
@@ -156,6 +165,7 @@ def evaluate(
     data: Annotated[
         Path, typer.Argument(metavar="DATA", help="Labelled rows; the run's verdict if left out.")
     ] = Path(),
+    overrides: ReadAs = [],  # noqa: B006  typer reads the default
     runs: Runs = _RUNS,
     as_json: AsJson = False,
 ) -> None:
@@ -165,7 +175,8 @@ def evaluate(
     from trainwright.run.judged import read_judged
 
     folder = find_run(run, runs)
-    result = read_judged(folder) if data == Path() else evaluate_rows(folder, data)
+    own = data == Path() and not overrides
+    result = read_judged(folder) if own else evaluate_rows(folder, data, overrides)
     show_result(result, commands_with_a_run(run, runs), as_json=as_json)
     raise typer.Exit(EXIT_DONE if result.verdict.status == "met" else EXIT_VERDICT_NOT_MET)
 

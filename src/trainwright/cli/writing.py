@@ -6,6 +6,7 @@ import io
 import os
 import shlex
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import final
@@ -56,7 +57,9 @@ def write_contract(wanted: Wanted, output: Path, *, force: bool, as_json: bool) 
     sys.stdout.write(f"      trainwright train {output}\n")
 
 
-def write_predictions(run: str, runs: Path, rows: Path, output: Path, *, as_json: bool) -> None:
+def write_predictions(
+    run: str, runs: Path, rows: Path, output: Path, overrides: Sequence[str], *, as_json: bool
+) -> None:
     """Predict and write, as the suffix of `output` says."""
     kind = output.suffix if output != _STDOUT else ".csv"
     if kind not in (".csv", ".parquet", ".jsonl"):
@@ -69,7 +72,7 @@ def write_predictions(run: str, runs: Path, rows: Path, output: Path, *, as_json
             )
         )
     check_folder(output)
-    predictions = predict_rows(find_run(run, runs), rows)
+    predictions = predict_rows(find_run(run, runs), rows, overrides)
     if output == _STDOUT:
         sys.stdout.write(predictions.write_csv())
         return

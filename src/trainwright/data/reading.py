@@ -302,7 +302,7 @@ def _raw(
         if left := frame.height - kept[part].height:
             dropped += left
             notes.append(f"{left} rows of {sources[part].version.path} left out: no target")
-    notes += [note for source in sources.values() for note in _skipped_notes(source)]
+    notes += [note for source in sources.values() for note in skipped_notes(source)]
     notes += [f"{c.name} left out: {c.reason}" for c in columns if c.kind == "ignored"]
     series = kept["train"][target.name]
     counts = {} if target.kind == "numbers" else class_counts(series)
@@ -320,7 +320,7 @@ def _raw(
     return RawTable(kept, positions, columns, cleaning, facts, tuple(notes))
 
 
-def _skipped_notes(source: SourceFile) -> list[str]:
+def skipped_notes(source: SourceFile) -> list[str]:
     """What was left out because it could not be read, by file."""
     notes = []
     for file in source.files:

@@ -251,14 +251,13 @@ def document_part(text: EncodedText, name: PartName, start: int, end: int) -> Pa
     return Part(name, frame, inputs, target, starts, units)
 
 
-def text_part(data: bytes, written: str, vocabulary: TextVocabulary, section: TokenData) -> Part:
-    """The bytes of another text as a part, for judging a fitted model on it. Where documents were
-    packed or padded they end with the section's separator, or with the mark U+001E.
+def text_part(text: str, vocabulary: TextVocabulary, section: TokenData) -> Part:
+    """Another text as a part, for judging a fitted model on it. Where documents were packed or
+    padded they end with the section's separator, or with the mark U+001E.
 
     Raises:
-        DataMistake: it is not UTF-8, or one token long.
+        DataMistake: it is one token long.
     """
-    text = _decoded(data, written)
     apart = section.windows != "across"
     stops = _document_stops(text, (section.separator or END) if apart else "")
     starts = [0, *stops[:-1].tolist()]
@@ -274,21 +273,6 @@ def text_part(data: bytes, written: str, vocabulary: TextVocabulary, section: To
         return token_part(tokens, "test", 1, len(tokens))
     begins = np.cumsum([0, *(len(one) for one in encoded[:-1])])
     return document_part(EncodedText(tokens, vocabulary, begins), "test", 0, len(tokens))
-
-
-def _decoded(data: bytes, written: str) -> str:
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        raise DataMistake(
-            Problem(
-                "the file is not a text in UTF-8",
-                path="data.path",
-                found=f"byte {data[error.start]:#04x} at position {error.start:,}",
-                fix="convert it: iconv -f ENCODING -t UTF-8",
-                place=Place(written),
-            )
-        ) from error
 
 
 def _sizes(ends: Mapping[PartName, int]) -> dict[PartName, int]:

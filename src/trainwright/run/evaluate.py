@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import assert_never
@@ -11,18 +12,18 @@ import polars as pl
 from trainwright.contract.data import GroupSplit, StratifiedGroupSplit, TableData
 from trainwright.contract.document import Contract
 from trainwright.contract.images import ImageData, ImageFields
+from trainwright.contract.sources import Reading
 from trainwright.contract.tokens import TokenData
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import read_json, to_json
 from trainwright.data.features import Features
-from trainwright.data.local import read_bytes
 from trainwright.data.pixels import Pixels
 from trainwright.data.prepare import read_part
+from trainwright.data.reading import skipped_notes
 from trainwright.data.sources import read_source
 from trainwright.data.splits import group_codes
 from trainwright.data.table import Part
 from trainwright.data.target import Classes
-from trainwright.data.tokens import text_part
 from trainwright.data.values import to_labels
 from trainwright.data.vocabulary import TextVocabulary
 from trainwright.evaluation.evaluate import Scored, evaluate
@@ -31,6 +32,7 @@ from trainwright.predictor.bundle import read_bundle
 from trainwright.predictor.predictor import Predictor
 from trainwright.run.baselines import read_baselines
 from trainwright.run.new_images import labelled_images, predict_images
+from trainwright.run.new_rows import new_text, reading_of, whole_reading_of
 from trainwright.run.result import Result
 from trainwright.tracking.folder import RunFolder
 
@@ -42,17 +44,23 @@ def find_run(run: str, runs: Path) -> RunFolder:
     return RunFolder.find(runs, run)
 
 
-def evaluate_rows(folder: RunFolder, data: Path) -> Result:
-    """The model of a run on the labelled rows of a file, judged by the run's contract.
+def evaluate_rows(folder: RunFolder, data: Path, overrides: Sequence[str] = ()) -> Result:
+    """The model of a run on the labelled rows of a file, judged by the run's contract. The file is
+    read as the contract's `data.reading` says, with `overrides` of it in place; records that are
+    left out so are told among the warnings.
 
     Nothing is written: the run's own verdict is that of its test rows.
 
     Raises:
         Mistake: the run has no model, or the file cannot be evaluated.
     """
+    if data == Path():
+        raise Mistake(
+            Problem("no file is named that could be read so", path="DATA", fix="add the file")
+        )
     predictor = read_bundle(folder.bundle)
     contract = read_planned(folder)
-    part = _read(data, predictor, contract)
+    part, notes = _read(data, predictor, contract, reading_of(contract, overrides))
     scored = Scored(
         part=part,
         target=predictor.target,
@@ -62,20 +70,23 @@ def evaluate_rows(folder: RunFolder, data: Path) -> Result:
         },
     )
     evaluation = evaluate(scored, contract.metric, contract.slices, contract.seed)
+    evaluation = replace(evaluation, warnings=(*evaluation.warnings, *notes))
     return Result(folder, evaluation, judge(contract.metric, contract.slices, evaluation), {})
 
 
-def predict_rows(folder: RunFolder, data: Path) -> pl.DataFrame:
-    """A prediction for each row of a file, in its order.
+def predict_rows(folder: RunFolder, data: Path, overrides: Sequence[str] = ()) -> pl.DataFrame:
+    """A prediction for each row of a file, in its order. The file is read as `evaluate_rows` says,
+    but no record is left out: predictions and rows would no longer stand side by side.
 
     Raises:
         Mistake: the run has no model, or a column is missing or cannot be read.
     """
     predictor = read_bundle(folder.bundle)
+    contract = read_planned(folder)
+    reading = whole_reading_of(contract, overrides)
     if isinstance(predictor.features, Pixels):
-        fields = _fields_of(read_planned(folder))
-        return predict_images(predictor, predictor.features, data, fields)
-    return predictor.predict(read_source(str(data), Path(), "INPUT").frame)
+        return predict_images(predictor, predictor.features, data, _fields_of(contract))
+    return predictor.predict(read_source(str(data), Path(), "INPUT", reading).frame)
 
 
 def read_planned(folder: RunFolder) -> Contract:
@@ -91,20 +102,23 @@ def read_planned(folder: RunFolder) -> Contract:
     return Contract.model_validate_json(to_json(read_json(folder.plan)["contract"]))
 
 
-def _read(data: Path, predictor: Predictor, contract: Contract) -> Part:
-    """The file as a part: rows of a table, images with the labels beside them, or a text."""
+def _read(
+    data: Path, predictor: Predictor, contract: Contract, reading: Reading
+) -> tuple[Part, list[str]]:
+    """The file as a part: rows of a table, images with the labels beside them, or a text; and what
+    was left out of it."""
     target = predictor.target
     match predictor.features:
         case Features() as features:
-            source = read_source(str(data), Path(), "DATA")
-            return _with_groups(read_part(source.frame, features, target), contract)
+            source = read_source(str(data), Path(), "DATA", reading)
+            part = _with_groups(read_part(source.frame, features, target), contract)
+            return part, skipped_notes(source)
         case Pixels() as pixels:
             assert isinstance(target, Classes)
-            return labelled_images(data, pixels, target, _fields_of(contract))
+            return labelled_images(data, pixels, target, _fields_of(contract)), []
         case TextVocabulary() as vocabulary:
             assert isinstance(contract.data, TokenData)
-            held = read_bytes(data, str(data), "DATA")
-            return text_part(held, str(data), vocabulary, contract.data)
+            return new_text(data, vocabulary, contract.data, reading), []
         case _:
             assert_never(predictor.features)
 

@@ -134,18 +134,17 @@ def test_packing_needs_documents_and_judging_knows_them(tmp_path: Path) -> None:
     with pytest.raises(DataMistake, match="no documents to pack"):
         read_tokens(section, tmp_path)
     section = section.model_copy(update={"separator": "\n\n"})
-    part = text_part(text.encode(), "new.txt", BYTES, section)
+    part = text_part(text, BYTES, section)
     assert len(set(part.units.tolist())) == 400
     assert part.target.sum() == len(text) - 400
     marked = text_part(
-        text.replace("\n\n", "\x1e").encode(),
-        "new.txt",
+        text.replace("\n\n", "\x1e"),
         BYTES,
         section.model_copy(update={"separator": ""}),
     )
     assert len(set(marked.units.tolist())) == 400
     with pytest.raises(DataMistake, match="too short to judge"):
-        text_part(b"", "new.txt", BYTES, section)
+        text_part("", BYTES, section)
 
 
 def test_a_store_gives_what_the_packing_says() -> None:
