@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 
-from trainwright.contract.data import Column, TableData
+from trainwright.contract.data import Column, Features, StratifiedSplit, TableData
 from trainwright.contract.quality import Action, FindingKind, Quality
 from trainwright.core.errors import DataMistake
 from trainwright.core.files import to_json
 from trainwright.data.limits import Limit, limited
+from trainwright.data.prepare import prepare_fold, prepare_table
 from trainwright.data.quality import actions, near
 from trainwright.data.quality.actions import Acted, act
 from trainwright.data.quality.examined import examine
+from trainwright.data.reading import read_table
 from trainwright.data.table import PartName
 
 ROWS = 400
@@ -60,6 +63,33 @@ def test_copies_go_and_so_do_training_rows_that_stand_elsewhere_too() -> None:
     assert acted.train.equals(train)
     (one,) = acted.done
     assert (one.count, one.rows) == (3, (800, 802, 804))
+
+
+@pytest.mark.parametrize("action", ["drop", "fail"])
+@pytest.mark.parametrize("kind", ["exact_duplicates", "near_duplicates", "not_unique"])
+def test_different_rows_in_folds_are_no_copies(
+    kind: FindingKind, action: Action, tmp_path: Path
+) -> None:
+    """With folds every row trains and is tested: it is no copy of itself."""
+    frame = made(ROWS, 0).with_row_index("id")
+    frame.write_parquet(tmp_path / "x.parquet")
+    section = TableData(
+        path="x.parquet",
+        target="label",
+        split=StratifiedSplit(kind="stratified", folds=3),
+        features=Features(numeric="none", impute="median"),
+        columns={"id": Column(unique=True, kind="numeric")},
+        quality=Quality(actions={kind: action}),
+    )
+    asked = read_table(section, tmp_path)
+    usual = section.model_copy(update={"quality": Quality()})
+    for prepare in (
+        lambda one: prepare_table(asked, one, "classification", 0),
+        lambda one: prepare_fold(asked, one, "classification", 0, 1),
+    ):
+        prepared = prepare(section)
+        assert prepared.done == ()
+        assert prepared.train.rows.tolist() == prepare(usual).train.rows.tolist()
 
 
 def test_near_copies_of_test_rows_go_from_training() -> None:
