@@ -13,9 +13,10 @@ from trainwright.data.wording import some
 _FEWEST_LETTERS = 3
 _TIMES_LONGER = 3.0
 _LONG = 500
-_MOST_REPEATED = 0.3
+_MOST_REPEATED, _MOST_REPEATED_THREES = 0.3, 0.5
 _FEWEST_WORDS = 10
 _LETTERS_FOR_A_LANGUAGE = 40
+_LETTERS_READ = 300
 _COMMON_LANGUAGE = 0.6
 _SURE = 10.0
 _MOST_TEXTS = 20_000
@@ -50,16 +51,24 @@ def long_text(data: Examined) -> list[Finding]:
 
 
 def repeated_text(data: Examined) -> list[Finding]:
-    """Texts of 10 words and more of which fewer than 3 in 10 are different ones."""
+    """Texts of 10 words and more of which fewer than 3 in 10 are different ones, and of whose threes
+    in a row fewer than half: a long text has every word often, but says new things with them."""
     found = []
     for look in data.of_kind("text"):
         words = look.values.str.to_lowercase().str.extract_all(r"\w+")
         count = words.list.len()
         distinct = words.list.n_unique()
-        rows = (count >= _FEWEST_WORDS) & (distinct < _MOST_REPEATED * count)
+        few = ((count >= _FEWEST_WORDS) & (distinct < _MOST_REPEATED * count)).fill_null(False)
+        again = [row for row in few.arg_true().to_list() if _repeats(words[row].to_list())]
+        rows = pl.Series(np.isin(np.arange(len(data)), again))
         text = "say the same words again and again"
-        found += _texts(data, look, rows.fill_null(False), "repeated_text", "warning", text)
+        found += _texts(data, look, rows, "repeated_text", "warning", text)
     return found
+
+
+def _repeats(words: list[str]) -> bool:
+    threes = list(zip(words, words[1:], words[2:], strict=False))
+    return len(set(threes)) < _MOST_REPEATED_THREES * len(threes)
 
 
 def markup(data: Examined) -> list[Finding]:
@@ -110,8 +119,8 @@ def mojibake(data: Examined) -> list[Finding]:
 
 
 def other_language(data: Examined) -> list[Finding]:
-    """Texts of 40 letters and more in another language than most others (py3langid). Of more than
-    20,000 texts, evenly spread ones are looked at."""
+    """Texts of 40 letters and more in another language than most others (py3langid), by their first
+    300 characters. Of more than 20,000 texts, evenly spread ones are looked at."""
     found = []
     for look in data.of_kind("text"):
         letters = look.values.str.count_matches(r"\p{L}")
@@ -119,7 +128,7 @@ def other_language(data: Examined) -> list[Finding]:
         long = long[:: max(1, -(-len(long) // _MOST_TEXTS))]
         if len(long) < _FEWEST_WORDS:
             continue
-        texts = look.values.gather(long).to_list()
+        texts = look.values.gather(long).str.slice(0, _LETTERS_READ).to_list()
         languages, margins = _languages(texts)
         names, counts = np.unique(languages, return_counts=True)
         common = names[int(np.argmax(counts))]
