@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 import polars as pl
 
@@ -33,7 +35,8 @@ _SHINGLE = 5
 _PERMUTATIONS = 64
 _BAND = 4
 _MOST_IN_A_BUCKET = 50
-_PART = 20_000
+_PART = 2_000
+_KEPT = 2_000
 
 
 def near_duplicates(data: Examined) -> list[Finding]:
@@ -102,19 +105,22 @@ def text_pairs(texts: pl.Series) -> Integers:
     )
     pairs = [np.stack([first[same], same], axis=1)]
     if len(kept) > 1:
-        shingles = [_shingles(text) for text in plain.gather(kept).to_list()]
+        some = plain.gather(kept)
+        # Part by part, and the few that are compared once more: shingles take a hundred times the
+        # memory of their text.
         signatures = np.concatenate(
             [
                 np.array(
                     RMinHash.digest_matrix_from_token_sets(
-                        shingles[start : start + _PART], _PERMUTATIONS, 0
+                        [_shingles(text) for text in some.slice(start, _PART)], _PERMUTATIONS, 0
                     ).to_rows(),
                     dtype=np.uint32,
                 )
-                for start in range(0, len(shingles), _PART)
+                for start in range(0, len(some), _PART)
             ]
         )
-        near = [(i, j) for i, j in _candidates(signatures) if _jaccard(shingles[i], shingles[j])]
+        shingles = lru_cache(_KEPT)(lambda row: _shingles(some[row]))
+        near = [(i, j) for i, j in _candidates(signatures) if _jaccard(shingles(i), shingles(j))]
         if near:
             pairs.append(kept[np.array(near, dtype=np.int64)])
     return np.concatenate(pairs)
