@@ -249,7 +249,10 @@ def unpin(run: RunName, step: Step, runs: Runs = _RUNS) -> None:
 @data_app.command("check")
 def check_data(
     source: Annotated[
-        Path, typer.Argument(metavar="DATA|CONTRACT", help="A data file, or a contract.")
+        str,
+        typer.Argument(
+            metavar="DATA|CONTRACT", help="A file, folder, pattern or URL, or a contract."
+        ),
     ],
     target: Annotated[str, typer.Option(metavar="COLUMN", help="The column to predict.")] = "",
     quick: Annotated[

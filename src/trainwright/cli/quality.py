@@ -22,7 +22,7 @@ _CONTRACTS = (".yaml", ".yml")
 _ROWS_SHOWN = 4
 
 
-def check_quality(source: Path, target: str, *, quick: bool, as_json: bool) -> int:
+def check_quality(source: str, target: str, *, quick: bool, as_json: bool) -> int:
     """Print every finding; the exit code is 4 if one is an error, else 0."""
     screen = screen_on_stderr()
     effort: Effort = "quick" if quick else "all"
@@ -30,8 +30,8 @@ def check_quality(source: Path, target: str, *, quick: bool, as_json: bool) -> i
     def tell(what: str) -> None:
         screen.say(labelled("look for", what))
 
-    if source.suffix in _CONTRACTS:
-        findings = check_contract_data(source, target, effort, tell)
+    if source.endswith(_CONTRACTS):
+        findings = check_contract_data(Path(source), target, effort, tell)
     else:
         findings = check_file(source, target, effort, tell)
     if as_json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import assert_never
 
 from trainwright.contract.data import Data, TableData
@@ -10,16 +11,20 @@ from trainwright.contract.tokens import TokenData
 from trainwright.data.kinds import Raw
 from trainwright.data.prepared import Prepared
 from trainwright.data.quality.collect import find_faults, find_image_faults
+from trainwright.data.quality.documents import document_faults, document_parts
 from trainwright.data.quality.finding import Finding
 from trainwright.data.quality.pictures import divided_images, examine_images
 from trainwright.data.quality.reading import examine_prepared
 from trainwright.data.raw_images import RawImages
 from trainwright.data.reading import RawTable
+from trainwright.data.tokens import RawTokens
 
 
-def prepared_faults(section: Data, raw: Raw, prepared: Prepared) -> tuple[Finding, ...]:
+def prepared_faults(
+    section: Data, folder: Path, raw: Raw, prepared: Prepared
+) -> tuple[Finding, ...]:
     """What `data check` finds too, but for blanks around cells, which are taken off by now, and for
-    leaks, which the audit of the split finds."""
+    leaks, which the audit of the split finds. `folder` is that of the contract."""
     match section:
         case TableData():
             assert isinstance(raw, RawTable)
@@ -30,6 +35,7 @@ def prepared_faults(section: Data, raw: Raw, prepared: Prepared) -> tuple[Findin
             data = divided_images(examine_images(raw), raw, prepared)
             return find_image_faults(raw, data, "quick")
         case TokenData():
-            return ()
+            assert isinstance(raw, RawTokens)
+            return document_faults(section, folder, document_parts(raw))
         case _:
             assert_never(section)

@@ -40,7 +40,7 @@ def propose_contract(
     Raises:
         DataMistake: the data cannot be trained on as it is, or nobody said what to predict.
     """
-    folder, found, written = _located(data, contract_folder)
+    folder, found, written = located(data, contract_folder)
     place = folder / found
     if text:
         return _for_texts(folder, found, written, text)
@@ -48,12 +48,12 @@ def propose_contract(
         return propose_images(place, target, contract_folder)
     if target:
         return _for_table(folder, found, written, target, schema)
-    if _is_table(data, place):
+    if is_table(data, place):
         raise DataMistake(_no_target(found, folder))
     return _for_texts(folder, found, written, text)
 
 
-def _located(data: str, contract_folder: Path) -> tuple[Path, str, str]:
+def located(data: str, contract_folder: Path) -> tuple[Path, str, str]:
     """The folder and name to read, and what the contract calls it."""
     if is_remote(data):
         return Path(), data, data
@@ -64,7 +64,8 @@ def _located(data: str, contract_folder: Path) -> tuple[Path, str, str]:
     return absolute.parent, absolute.name, written
 
 
-def _is_table(data: str, place: Path) -> bool:
+def is_table(data: str, place: Path) -> bool:
+    """Whether data that is no images is a table rather than a text; `place` is where it lies."""
     if is_remote(data) or is_pattern(data):
         return True
     if place.is_dir():

@@ -69,9 +69,10 @@ def audit_prepared(contract: Contract, raw: Raw, prepared: Prepared) -> tuple[Au
 
 def _look(ready: Ready) -> Json:
     contract, raw, prepared = ready.plan.contract, ready.raw, ready.prepared
+    folder = ready.document.source.folder
     return {
         "audited": _written(audit_prepared(contract, raw, prepared)),
-        "faults": _written(prepared_faults(contract.data, raw, prepared)),
+        "faults": _written(prepared_faults(contract.data, folder, raw, prepared)),
     }
 
 
@@ -96,8 +97,8 @@ def _cache_of(contract: Contract, folder: Path) -> Tables:
             return open_cache(reading.cache, folder)
         case ImageData(decoding=decoding):
             return open_cache(decoding.cache, folder)
-        case TokenData():
-            return open_cache("off", folder)
+        case TokenData(reading=reading):
+            return open_cache(reading.cache, folder)
         case _:
             assert_never(contract.data)
 

@@ -2,47 +2,77 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import assert_never
+
+import numpy as np
 
 from trainwright.contract.data import TableData
 from trainwright.contract.images import ImageData
 from trainwright.contract.reading import Document, read_contract
 from trainwright.contract.tokens import TokenData
+from trainwright.contract.yaml_text import read_yaml
 from trainwright.core.errors import Mistake
 from trainwright.data.audit.audited import Audited, findings_beside
-from trainwright.data.images import prepare_images
+from trainwright.data.folders import is_pattern
+from trainwright.data.images import prepare_images, read_images
 from trainwright.data.kinds import prepare, read_data
 from trainwright.data.prepared import Prepared
 from trainwright.data.quality.collect import Effort, find_faults, find_image_faults
+from trainwright.data.quality.documents import document_faults, document_parts
 from trainwright.data.quality.examined import Examined
 from trainwright.data.quality.finding import Finding, worst_first
 from trainwright.data.quality.pictures import divided_images, examine_images
 from trainwright.data.quality.reading import divided, examine_prepared, examine_table
 from trainwright.data.raw_images import RawImages
 from trainwright.data.reading import RawTable
+from trainwright.data.remote import is_remote
+from trainwright.data.table import Integers
+from trainwright.data.tokens import read_tokens
 from trainwright.planner.device import read_device
-from trainwright.planner.first import how_to_read
+from trainwright.planner.first import how_to_read, is_table, located
 from trainwright.planner.plan import plan
+from trainwright.planner.propose_images import are_images, propose_images
 from trainwright.run.auditing import audit_prepared
 from trainwright.run.ready import task_of
 
 Tell = Callable[[str], None]
 
 
-def check_file(path: Path, target: str, effort: Effort, tell: Tell) -> tuple[Finding, ...]:
-    """Findings of one data file, read as a contract that is proposed for it would read it. Without
-    a target, nothing is said of classes, labels and leaks.
+def check_file(source: str, target: str, effort: Effort, tell: Tell) -> tuple[Finding, ...]:
+    """Findings of a file, a folder, a pattern or a URL, read as a contract that is proposed for it
+    would read it. Without a target, nothing is said of the classes, labels and leaks of a table.
 
     Raises:
-        DataMistake: the file is missing, damaged or not what its name says, or has no such column.
+        DataMistake: the data is missing, damaged or not what its name says, or has no such column.
     """
-    absolute = path.absolute()
-    reading, _ = how_to_read(absolute.parent, absolute.name, target)
-    section = TableData(path=absolute.name, target=target or TableData().target, reading=reading)
-    data = examine_table(section, absolute.parent, targeted=bool(target))
-    return find_faults(data, section.columns, effort, tell)
+    folder, found, _ = located(source, Path())
+    is_here = not (is_remote(source) or is_pattern(source))
+    if is_here and are_images(folder / found):
+        return _image_faults(_proposed_images(folder / found, target), folder, effort)
+    if not target and not is_table(source, folder / found):
+        section = TokenData(kind="tokens", path=found)
+        return document_faults(section, folder, quick=effort == "quick", tell=tell)
+    reading, _ = how_to_read(folder, found, target)
+    table = TableData(path=found, target=target or TableData().target, reading=reading)
+    data = examine_table(table, folder, targeted=bool(target))
+    return find_faults(data, table.columns, effort, tell)
+
+
+def _proposed_images(place: Path, target: str) -> ImageData:
+    """How `init` would read images; those that cannot be read are counted."""
+    written = read_yaml(propose_images(place, target, place.parent).encode(), "DATA").value
+    assert isinstance(written, dict), "a contract is a mapping"
+    section = ImageData.model_validate_json(json.dumps(written["data"]))
+    drop = section.decoding.model_copy(update={"corrupt": "drop"})
+    return section.model_copy(update={"decoding": drop})
+
+
+def _image_faults(section: ImageData, folder: Path, effort: Effort) -> tuple[Finding, ...]:
+    raw = read_images(section, folder)
+    return find_image_faults(raw, examine_images(raw), effort)
 
 
 def check_contract_data(path: Path, target: str, effort: Effort, tell: Tell) -> tuple[Finding, ...]:
@@ -64,9 +94,20 @@ def check_contract_data(path: Path, target: str, effort: Effort, tell: Tell) -> 
             assert isinstance(raw, RawImages)
             return find_image_faults(raw, _divided_images(document, section, raw, tell), effort)
         case TokenData():
-            return ()
+            folder, quick = document.source.folder, effort == "quick"
+            parts = _parts_of_documents(section, folder, tell)
+            return document_faults(section, folder, parts, quick=quick, tell=tell)
         case _:
             assert_never(section)
+
+
+def _parts_of_documents(section: TokenData, folder: Path, tell: Tell) -> Integers:
+    """The part of each document; none where they cannot be divided yet."""
+    try:
+        return document_parts(read_tokens(section, folder))
+    except Mistake as mistake:
+        tell(f"faults in undivided documents, since they cannot be divided: {mistake.problems[0]}")
+        return np.empty(0, dtype=np.int64)
 
 
 def _divided_images(document: Document, section: ImageData, raw: RawImages, tell: Tell) -> Examined:
