@@ -51,8 +51,8 @@ def long_text(data: Examined) -> list[Finding]:
 
 
 def repeated_text(data: Examined) -> list[Finding]:
-    """Texts of 10 words and more of which fewer than 3 in 10 are different ones, and of whose threes
-    in a row fewer than half: a long text has every word often, but says new things with them."""
+    """Texts of 10 words and more of which fewer than 3 in 10 are different ones, and fewer than
+    half of their threes: a long text has every word often, but says new things with them."""
     found = []
     for look in data.of_kind("text"):
         words = look.values.str.to_lowercase().str.extract_all(r"\w+")
