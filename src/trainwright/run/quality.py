@@ -28,7 +28,7 @@ from trainwright.data.quality.pictures import divided_images, examine_images
 from trainwright.data.quality.reading import divided, examine_prepared, examine_table
 from trainwright.data.raw_images import RawImages
 from trainwright.data.reading import RawTable
-from trainwright.data.remote import is_remote
+from trainwright.data.stores import is_remote
 from trainwright.data.table import Integers
 from trainwright.data.tokens import read_tokens
 from trainwright.planner.device import read_device
