@@ -27,6 +27,7 @@ class Section(BaseModel):
         strict=True,
         allow_inf_nan=False,
         validate_default=True,
+        defer_build=True,
     )
 
 
