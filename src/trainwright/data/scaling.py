@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from trainwright.contract.features import Imputing, Scaling
 from trainwright.core.files import Json
+from trainwright.data.normal import normal_places
 from trainwright.data.table import Floats, Integers
 
 _MOST_QUANTILES = 1000
@@ -192,8 +193,6 @@ def _quantiles(values: Floats) -> Floats:
 def _to_normal(values: Floats, quantiles: Floats) -> Floats:
     """Each number at the place of the normal distribution at which it stands among the quantiles:
     between two by interpolation, in the middle of equal ones."""
-    from scipy.special import ndtri
-
     shares = np.linspace(0, 1, len(quantiles), endpoint=True)
     out = np.array(values, dtype=np.float64)
     for column, known in zip(out.T, quantiles.T, strict=True):
@@ -205,6 +204,5 @@ def _to_normal(values: Floats, quantiles: Floats) -> Floats:
         column[seen] = 0.5 * (up - down)
         column[above] = 1
         column[below] = 0
-    least = ndtri(_BOUND - np.spacing(1))
-    most = ndtri(1 - (_BOUND - np.spacing(1)))
-    return np.asarray(np.clip(ndtri(out), least, most))
+    bound = _BOUND - np.spacing(1)
+    return normal_places(np.clip(out, bound, 1 - bound))
