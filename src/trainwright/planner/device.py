@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal, final
 
 from trainwright.core.files import Json
+from trainwright.core.loading import loading
 
 _FP8_CAPABILITY = (8, 9)
 _BF16_FLAGS = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
@@ -56,7 +57,8 @@ def read_device(for_network: bool) -> DeviceFacts:
     cores = len(os.sched_getaffinity(0))
     if not for_network or find_spec("torch") is None:
         return DeviceFacts(cores=cores, threads=cores)
-    import torch
+    with loading():
+        import torch
 
     threads = torch.get_num_threads()
     if not torch.cuda.is_available():

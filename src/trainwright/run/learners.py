@@ -16,6 +16,7 @@ from trainwright.contract.model import (
     ResNet,
     TabularResNet,
 )
+from trainwright.core.loading import loading
 from trainwright.data.features import Features
 from trainwright.data.prepared import Prepared
 from trainwright.data.table import Part, columns_of
@@ -46,7 +47,8 @@ def build_learner(plan: Plan) -> Learner:
             return LinearLearner(model)
         case Mlp() | TabularResNet() | ResNet() | Gpt():
             # Imported here: only networks need torch.
-            from trainwright.run.network import NetworkLearner
+            with loading():
+                from trainwright.run.network import NetworkLearner
 
             return NetworkLearner(model, plan)
         case Pretrained():
