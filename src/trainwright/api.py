@@ -16,7 +16,6 @@ from trainwright.evaluation.evaluate import Evaluation
 from trainwright.evaluation.verdict import Verdict
 from trainwright.predictor.bundle import read_bundle
 from trainwright.predictor.predictor import Predictor
-from trainwright.report.page import write_report
 from trainwright.run.ready import Request
 from trainwright.run.result import Result
 from trainwright.run.stages import Screen, StreamScreen
@@ -105,6 +104,9 @@ def train_and_report(request: Request, screen: Screen) -> Result:
     """
     result = train_contract(request, screen)
     reached("report")
+    # Imported here: a training does not wait for it.
+    from trainwright.report.page import write_report
+
     write_report(result.folder)
     return result
 

@@ -153,6 +153,28 @@ def test_a_training_waits_for_no_library_that_only_some_data_need() -> None:
     assert not {"torch", "sklearn", "scipy", "lightgbm", "pandas", "matplotlib"} & set(loaded)
 
 
+def test_a_training_waits_for_nothing_that_comes_behind_it() -> None:
+    """What shows results is loaded when there are some."""
+    program = LOADED.replace("{statement}", "import trainwright.cli.training")
+    loaded = last_line(program.replace('if "." not in name', ""), [""])
+    assert isinstance(loaded, list)
+    assert "trainwright.run.train" in loaded
+    behind = {"trainwright.report", "trainwright.cli.showing"}
+    assert not {"torch", "rich", "scipy", "sklearn", "lightgbm", *behind} & set(loaded)
+
+
+def test_numbers_are_scaled_for_a_network_without_scipy() -> None:
+    """Importing it takes longer than all else that a table needs before its first step."""
+    statement = (
+        "import numpy as np; from trainwright.data.scaling import fit_numbers; "
+        "values = np.arange(20.0)[:, None]; "
+        "fit_numbers(values, ['quantile'], ['median']).transform(values)"
+    )
+    loaded = last_line(LOADED.replace("{statement}", statement), [""])
+    assert isinstance(loaded, list)
+    assert not {"torch", "sklearn", "scipy"} & set(loaded)
+
+
 def test_importing_the_package_waits_for_nothing_heavy() -> None:
     loaded = last_line(LOADED.replace("{statement}", "import trainwright"), [""])
     assert isinstance(loaded, list)

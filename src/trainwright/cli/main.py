@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from trainwright.core.errors import EXIT_DONE, EXIT_VERDICT_NOT_MET, Mistake, TrainwrightError
+from trainwright.core.loading import lasting, loading
 
 app = typer.Typer(
     name="trainwright",
@@ -117,8 +118,9 @@ def train(
         run, resume, watchers = attempt.run, attempt.resume, [attempt.position]
     # From here on, also while the libraries are loaded, a signal ends the command in order.
     with stop_on_signals(StopFlag()):
-        from trainwright.cli.training import train_and_show
-        from trainwright.run.ready import Request
+        with loading():
+            from trainwright.cli.training import train_and_show
+            from trainwright.run.ready import Request
 
         request = Request(contract, overrides, runs, run, resume, sys.argv, watchers)
         code = train_and_show(request, as_json=as_json)
@@ -372,7 +374,8 @@ def main() -> None:
             # A terminal that cannot show a letter is no reason to lose a result.
             stream.reconfigure(errors="replace")
     try:
-        app(prog_name="trainwright")
+        with lasting():
+            app(prog_name="trainwright")
     except Mistake as mistake:
         for problem in mistake.problems:
             typer.echo(str(problem), err=True)

@@ -6,16 +6,19 @@ import sys
 from pathlib import Path
 
 from trainwright.api import train_and_report
-from trainwright.cli.showing import commands_after_training, screen_on_stderr, show_result
 from trainwright.core.errors import EXIT_DONE, EXIT_VERDICT_NOT_MET
 from trainwright.run.again import request_again
 from trainwright.run.evaluate import find_run
 from trainwright.run.ready import Request
+from trainwright.run.stages import StreamScreen
 
 
 def train_and_show(request: Request, *, as_json: bool) -> int:
     """Train to the verdict; the exit code."""
-    result = train_and_report(request, screen_on_stderr())
+    result = train_and_report(request, StreamScreen(sys.stderr))
+    # Imported here: a training does not wait for it.
+    from trainwright.cli.showing import commands_after_training, show_result
+
     following = commands_after_training(request.contract, result, request.runs)
     show_result(result, following, as_json=as_json)
     return EXIT_DONE if result.verdict.status == "met" else EXIT_VERDICT_NOT_MET
