@@ -173,7 +173,7 @@ def test_padded_documents_come_to_their_verdict(text: Path, tmp_path: Path) -> N
     [
         (),
         ("data.windows=across",),
-        ("data.windows=padded",),
+        ("data.windows=padded", "data.padding.max_tokens=64"),
         ("data.windows=padded", "training.ramps.batch={start: 4, samples: 90}"),
         ("data.long_documents=cut", "model.context=8"),
         ("training.ramps.sequence={samples: 60, start: 8}",),

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from trainwright.contract.document import Contract
 from trainwright.contract.model import Gpt
 from trainwright.contract.tokens import TokenData
+from trainwright.contract.training import Training
 from trainwright.core.errors import Problem
 
 _MOST_COMPILED = 32
@@ -119,6 +120,7 @@ def padding_changes_widths(contract: Contract, _written: frozenset[str]) -> Iter
             expected="windows: across or packed",
             fix="remove training.ramps.sequence",
         )
+    yield from _most_places(data, model, training)
     widths = -(-model.context // data.padding.multiple)
     if training.compute.compile == "on" and widths > _MOST_COMPILED:
         needed = -(-model.context // _MOST_COMPILED)
@@ -129,6 +131,38 @@ def padding_changes_widths(contract: Contract, _written: frozenset[str]) -> Iter
             f"model.context {model.context}",
             expected=f"at most {_MOST_COMPILED}",
             fix=f"write data.padding.multiple: {needed} or more, or compile: off",
+        )
+
+
+def _most_places(data: TokenData, model: Gpt, training: Training) -> Iterator[Problem]:
+    """A limit of places holds the longest document, and divides steps as it needs."""
+    most = data.padding.max_tokens
+    if most == "off":
+        return
+    path = "data.padding.max_tokens"
+    if most < model.context:
+        yield Problem(
+            "a document as long as the context would not fit into a micro-batch",
+            path=path,
+            found=str(most),
+            expected=f"at least model.context, which is {model.context}",
+            fix=f"change it to {16 * model.context}",
+        )
+    if training.compute.compile == "on":
+        yield Problem(
+            "micro-batches of any number of rows are not compiled: each shape is by itself",
+            path=path,
+            found="compile: on",
+            expected="off",
+            fix="remove max_tokens, or compile",
+        )
+    if training.memory.update == "in_backward":
+        yield Problem(
+            "update: in_backward makes a step of one micro-batch",
+            path=path,
+            found="update: in_backward",
+            expected="off",
+            fix="remove max_tokens, or update",
         )
 
 

@@ -31,6 +31,12 @@ class Padding(Section):
     never wider than `model.context`. 1 pads the least; larger ones make fewer widths, each of which
     compiled kernels are made for."""
 
+    max_tokens: Literal["off"] | Annotated[int, Field(ge=1)] = "off"
+    """Most places of a micro-batch, padding included, beside `training.batch_size`; at least
+    `model.context` (as `--max-tokens` of fairseq, Ott et al. 2019, arXiv:1904.01038). A step has
+    the documents that `effective_batch_size` says in any case, so its update stays: of long
+    documents fewer are computed at once, and of short ones more."""
+
 
 class TokenData(Feeding):
     """One text, divided by position: the beginning trains, then the validation part, then the

@@ -11,7 +11,6 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple, Protocol, final
 
@@ -21,7 +20,7 @@ from torch import Tensor
 
 from trainwright.data.draws import Draws
 from trainwright.data.loader import Direct, Loader
-from trainwright.data.order import Order, Positions
+from trainwright.data.order import Order, Positions, even_pieces
 from trainwright.data.ramps import Stages, steps_at_epoch_ends
 from trainwright.data.store import Batch, Store, as_store
 from trainwright.data.workers import Workers
@@ -50,8 +49,13 @@ class StepBatches(NamedTuple):
 class Forming(Protocol):
     """Makes a micro-batch of what a store gives for its rows.
 
-    `form` must be a pure function of both, and its first tensor must have the same rows.
+    Both must be pure functions. The sizes that `cut` gives add up to the rows, and the first tensor
+    that `form` gives has the same rows.
     """
+
+    def cut(self, rows: Positions, most: int) -> Sequence[int]:
+        """How many of the rows of a step are in each of its micro-batches, at most so many."""
+        ...
 
     def form(self, batch: Batch, rows: Positions) -> Batch:
         """The micro-batch of these rows."""
@@ -60,7 +64,11 @@ class Forming(Protocol):
 
 @final
 class AsStored:
-    """A micro-batch is what the store gives."""
+    """A micro-batch is what the store gives; those of a step are as large as each other."""
+
+    def cut(self, rows: Positions, most: int) -> Sequence[int]:
+        """As few as there can be."""
+        return even_pieces(len(rows), most)
 
     def form(self, batch: Batch, rows: Positions) -> Batch:  # noqa: ARG002
         """The batch itself."""
@@ -206,15 +214,16 @@ class Feed:
         gathered = self._loader.take(block.epoch, block.rows)
         self._ask(self._loader.depth)
         # Cut a step at a time: a short step must not shift the micro-batches of the next.
-        sizes = [size for rows in block.steps for size in _cut(rows, self._batch)]
+        cuts = self._cuts(block)
+        sizes = [size for cut in cuts for size in cut]
         parts = zip(*(torch.split(tensor, sizes) for tensor in gathered), strict=True)
         micro: Iterator[Batch] = parts
         if not isinstance(self.forming, AsStored):
             micro = map(self.forming.form, parts, np.split(block.rows, np.cumsum(sizes[:-1])))
         base = block.start
         self._ready = []
-        for rows in block.steps:
-            batches = list(islice(micro, -(-rows // self._batch)))
+        for rows, cut in zip(block.steps, cuts, strict=True):
+            batches = list(islice(micro, len(cut)))
             base += rows
             targets, places = rows, 0
             if self._count is not rows_of:
@@ -224,6 +233,13 @@ class Feed:
         waited = time.perf_counter() - started
         self._ready[0] = self._ready[0]._replace(wait_seconds=waited)
         self._next = 0
+
+    def _cuts(self, block: _Block) -> list[Sequence[int]]:
+        """The sizes of the micro-batches of each step."""
+        if isinstance(self.forming, AsStored):
+            return [even_pieces(rows, self._batch) for rows in block.steps]
+        parts = np.split(block.rows, np.cumsum(block.steps[:-1]))
+        return [self.forming.cut(part, self._batch) for part in parts]
 
     def _ask(self, blocks: int) -> None:
         """Have so many blocks under way. Where they begin follows from the cursor alone."""
@@ -247,12 +263,3 @@ class Feed:
                 break
             steps.append(rows)
         return steps
-
-
-@lru_cache
-def _cut(rows: int, most: int) -> tuple[int, ...]:
-    """As few pieces of at most `most` rows as there can be, as even as there can be: a norm over
-    the rows of a micro-batch cannot do with a rest of one."""
-    pieces = -(-rows // most)
-    least, larger = divmod(rows, pieces)
-    return (least + 1,) * larger + (least,) * (pieces - larger)

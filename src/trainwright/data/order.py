@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import final
 
 import numpy as np
@@ -60,6 +61,15 @@ class Order:
             permuted[outside] = walked
             outside = outside[walked >= np.uint64(self.rows)]
         return permuted.astype(np.int64)
+
+
+@lru_cache
+def even_pieces(rows: int, most: int) -> tuple[int, ...]:
+    """As few pieces of at most `most` rows as there can be, as even as there can be: a norm over
+    the rows of a micro-batch cannot do with a rest of one."""
+    pieces = -(-rows // most)
+    least, larger = divmod(rows, pieces)
+    return (least + 1,) * larger + (least,) * (pieces - larger)
 
 
 def _keys(seed: int, epoch: int) -> Words:

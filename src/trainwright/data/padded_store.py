@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import final
 
 import numpy as np
@@ -9,7 +10,7 @@ import torch
 
 from trainwright.core.errors import Mistake, Problem
 from trainwright.data.order import Positions
-from trainwright.data.padding import Widths
+from trainwright.data.padding import PaddedShapes
 from trainwright.data.pieces import LongDocuments, cut_documents
 from trainwright.data.store import Batch
 from trainwright.data.table import Integers, TokenInputs
@@ -31,11 +32,11 @@ class PaddedStore:
         self,
         inputs: TokenInputs,
         long: LongDocuments,
-        widths: Widths,
+        shapes: PaddedShapes,
         device: torch.device,
     ) -> None:
         starts, _ = inputs.document_starts()
-        self.pieces = cut_documents(inputs.document_lengths(), widths.most, long)
+        self.pieces = cut_documents(inputs.document_lengths(), shapes.context, long)
         self.rows = len(self.pieces.lengths)
         if self.rows < 2:
             raise Mistake(
@@ -48,8 +49,8 @@ class PaddedStore:
             )
         self._tokens = inputs.tokens
         self._begins = starts[self.pieces.documents] + self.pieces.offsets
-        self._width = int(widths.of(self.pieces.lengths.max()))
-        self.widths = widths
+        self._width = int(shapes.widths(self.pieces.lengths.max()))
+        self.shapes = shapes
         self._device = device
         self.row_bytes = 2 * 8 * self._width
 
@@ -83,23 +84,28 @@ class Trimmed:
 
     Args:
         lengths: of each row of the store, [N].
-        widths: how wide a batch with a longest row is.
+        shapes: how wide micro-batches are, and how many places they may have.
     """
 
-    def __init__(self, lengths: Integers, widths: Widths) -> None:
+    def __init__(self, lengths: Integers, shapes: PaddedShapes) -> None:
         self.lengths = lengths
-        self._widths = widths
+        self._shapes = shapes
+
+    def cut(self, rows: Positions, most: int) -> Sequence[int]:
+        """The rows of each micro-batch of a step."""
+        return self._shapes.cut(self.lengths[rows], most)
 
     def form(self, batch: Batch, rows: Positions) -> Batch:
         """The micro-batch of these rows."""
         lengths = self.lengths[rows]
-        width = int(self._widths.of(lengths.max()))
+        width = int(self._shapes.widths(lengths.max()))
         *inputs, target = (one[:, :width].contiguous() for one in batch)
         return (*inputs, torch.from_numpy(lengths), target)
 
-    def longest(self, count: int) -> Positions:
-        """The rows of the widest batch of so many."""
-        return np.argsort(self.lengths, kind="stable")[-count:]
+    def widest(self, most: int) -> Positions:
+        """The rows of the widest micro-batch of at most so many: the longest ones."""
+        longest = np.argsort(-self.lengths, kind="stable")[:most]
+        return longest[: self.cut(longest, most)[0]]
 
 
 def padded_targets(batch: Batch) -> int:

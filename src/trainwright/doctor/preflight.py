@@ -14,7 +14,7 @@ from trainwright.core.units import show_bytes
 from trainwright.data.audit.audited import Audited, findings_beside
 from trainwright.data.buckets import BucketDraws
 from trainwright.data.packing import pack
-from trainwright.data.padding import Widths, measure_padding
+from trainwright.data.padding import Steps, measure_padding, padded_shapes
 from trainwright.data.pieces import cut_documents
 from trainwright.data.prepared import Prepared
 from trainwright.data.quality.finding import Finding, Severity, worst_first
@@ -90,19 +90,22 @@ def _padding(decided: Plan, prepared: Prepared) -> tuple[Finding, ...]:
         return ()
     assert isinstance(model, Gpt), "the rules refuse other models"
     assert isinstance(inputs, TokenInputs)
-    tokens, widths = inputs.document_lengths(), Widths(data.padding.multiple, model.context)
+    tokens, shapes = inputs.document_lengths(), padded_shapes(data, model)
     pieces = cut_documents(tokens, model.context, data.long_documents)
-    group, batch = settled(training.effective_batch_size), settled(training.batch_size)
+    steps = Steps(settled(training.effective_batch_size), settled(training.batch_size))
     buckets = settled(data.padding.buckets)
     padding, without = (
         measure_padding(
-            pieces.lengths, BucketDraws(pieces.lengths, count, group, contract.seed), batch, widths
+            pieces.lengths,
+            BucketDraws(pieces.lengths, count, steps.rows, contract.seed),
+            steps,
+            shapes,
         )
         for count in (buckets, 1)
     )
     message = (
-        f"{len(tokens):,} documents in batches of {batch:,}: {padding:.1%} padding with {buckets} "
-        f"buckets, {without:.1%} without, {pieces.cut:,} documents "
+        f"{len(tokens):,} documents in batches of at most {steps.batch:,}: {padding:.1%} padding "
+        f"with {buckets} buckets, {without:.1%} without, {pieces.cut:,} documents "
         f"({pieces.cut / len(tokens):.1%}) cut, {pieces.lost / tokens.sum():.1%} of the tokens lost"
     )
     fix = ""

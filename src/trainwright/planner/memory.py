@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import final
 
 from trainwright.contract.document import Contract
-from trainwright.contract.model import Network
+from trainwright.contract.model import Gpt, Network
 from trainwright.contract.section import settled
-from trainwright.contract.training import Training
+from trainwright.contract.tokens import TokenData
 from trainwright.core.files import Json
 from trainwright.core.units import show_bytes
 from trainwright.model.shape import Shape
@@ -54,13 +54,25 @@ class MemoryEstimate:
         }
 
 
+def widest_rows(contract: Contract) -> int:
+    """Rows of the micro-batch that needs the most memory: all of them, unless places are
+    limited."""
+    rows, data = settled(contract.training.batch_size), contract.data
+    if not isinstance(data, TokenData) or data.windows != "padded":
+        return rows
+    assert isinstance(contract.model, Gpt), "the rules refuse other models"
+    most = data.padding.max_tokens
+    return rows if most == "off" else min(rows, max(1, most // contract.model.context))
+
+
 def estimate_memory(
-    training: Training, section: Network, shape: Shape, parameters: int, held: tuple[int, int]
+    contract: Contract, section: Network, shape: Shape, parameters: int, held: tuple[int, int]
 ) -> MemoryEstimate:
     """The estimate for a decided plan; `held` are the bytes of the encoded rows and of the
     device."""
     data, device = held
-    rows = settled(training.batch_size)
+    training = contract.training
+    rows = widest_rows(contract)
     moments = parameters * state_bytes(training.optimizer)
     means = 0 if training.average == "off" else parameters * _NUMBER
     return MemoryEstimate(
@@ -84,9 +96,12 @@ def fit_micro_batch(
         return contract, choices
     training = contract.training
     rows = settled(training.effective_batch_size) // settled(contract.distributed.num_gpus)
-    a_row = estimate.activations // settled(training.batch_size)
+    widest = widest_rows(contract)
+    a_row = estimate.activations // widest
     room = round(estimate.device * (1 - training.memory.margin)) - estimate.fixed
     fits = max(1, room // max(1, a_row))
+    if widest < settled(training.batch_size) and widest <= fits:
+        return contract, choices
     batch = next(size for size in range(min(rows, fits), 0, -1) if rows % size == 0)
     if training.memory.update == "in_backward":
         batch = rows

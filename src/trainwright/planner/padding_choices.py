@@ -6,7 +6,7 @@ from trainwright.contract.document import Contract
 from trainwright.contract.model import Gpt
 from trainwright.contract.section import settled
 from trainwright.contract.tokens import TokenData
-from trainwright.data.padding import Widths, choose_buckets
+from trainwright.data.padding import choose_buckets, padded_shapes
 from trainwright.data.pieces import cut_documents
 from trainwright.data.reading import DataFacts
 from trainwright.planner.choosing import Choice, Choosing
@@ -32,12 +32,10 @@ def _choose(contract: Contract, data: TokenData, facts: DataFacts) -> Choice:
     if not data.shuffle:
         return Choice(_PATH, 1, "documents are visited as they lie")
     assert isinstance(contract.model, Gpt), "the rules refuse other models"
-    context = contract.model.context
-    pieces = cut_documents(facts.documents, context, data.long_documents)
-    # Of steps, not of their micro-batches: how a step is divided must not change the order.
+    pieces = cut_documents(facts.documents, contract.model.context, data.long_documents)
     group = settled(contract.training.effective_batch_size)
-    widths = Widths(data.padding.multiple, context)
-    chosen = choose_buckets(pieces.lengths, group, widths, contract.seed)
+    shapes = padded_shapes(data, contract.model)
+    chosen = choose_buckets(pieces.lengths, group, shapes, contract.seed)
     lost = pieces.lost / max(1, sum(facts.documents))
     reason = f"padding is {chosen.padding:.1%} of the places of steps of {group:,} documents"
     reason += f", {chosen.without:.1%} without buckets"

@@ -78,9 +78,9 @@ class Plan:
             return self
         held = (self.estimate.memory_bytes, device.memory_bytes)
         count = count_parameters(model, shape)
-        memory = estimate_memory(self.contract.training, model, shape, count, held)
+        memory = estimate_memory(self.contract, model, shape, count, held)
         contract, choices = fit_micro_batch(self.contract, self.choices, memory)
-        memory = estimate_memory(contract.training, model, shape, count, held)
+        memory = estimate_memory(contract, model, shape, count, held)
         fitted = replace(self, contract=contract, choices=choices, memory=memory)
         return fitted._with_compute(shape, device)
 

@@ -20,7 +20,7 @@ from trainwright.data.draws import Draws
 from trainwright.data.feed import AsStored, Feed, Forming, rows_of
 from trainwright.data.packed_store import PackedStore, packed_targets
 from trainwright.data.padded_store import PaddedStore, Trimmed, padded_targets
-from trainwright.data.padding import Widths
+from trainwright.data.padding import padded_shapes
 from trainwright.data.pixel_rows import build_pixels
 from trainwright.data.prepared import Prepared
 from trainwright.data.ramps import step_rows
@@ -77,7 +77,7 @@ def trial_batch(contract: Contract, feed: Feed) -> Batch:
     """A micro-batch to try ways to compute with: the first one, or where their widths differ the
     widest, for which each way must have the memory."""
     if isinstance(feed.forming, Trimmed):
-        return feed.of_rows(feed.forming.longest(settled(contract.training.batch_size)))
+        return feed.of_rows(feed.forming.widest(settled(contract.training.batch_size)))
     return feed.next_step().micro_batches[0]
 
 
@@ -170,8 +170,8 @@ def _text(
         case "packed":
             return PackedStore(inputs, model.context, section.long_documents, device)
         case "padded":
-            widths = Widths(section.padding.multiple, model.context)
-            return PaddedStore(inputs, section.long_documents, widths, device)
+            shapes = padded_shapes(section, model)
+            return PaddedStore(inputs, section.long_documents, shapes, device)
         case _:
             assert_never(section.windows)
 
@@ -191,7 +191,7 @@ def _forming(store: Store) -> Forming:
     """What becomes of the rows of a micro-batch."""
     if not isinstance(store, PaddedStore):
         return AsStored()
-    return Trimmed(store.lengths, store.widths)
+    return Trimmed(store.lengths, store.shapes)
 
 
 def target_unit(prepared: Prepared) -> str:

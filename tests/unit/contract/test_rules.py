@@ -274,6 +274,19 @@ def test_attention_within_documents_is_not_inspected(tmp_path: Path, windows: st
         ("{ramps: {batch: {start: 16}}}", "{}", []),
         ("{compute: {compile: 'on'}}", "{}", ["training.compute.compile"]),
         ("{compute: {compile: 'on'}}", "{multiple: 4}", []),
+        ("{batch_size: 4}", "{max_tokens: 128}", []),
+        ("{batch_size: 4}", "{max_tokens: 127}", ["data.padding.max_tokens"]),
+        (
+            "{compute: {compile: 'on'}}",
+            "{multiple: 4, max_tokens: 999}",
+            ["data.padding.max_tokens"],
+        ),
+        (
+            "{memory: {update: in_backward}, gradient_clipping: 'off',"
+            " guard: {non_finite: rollback}}",
+            "{max_tokens: 999}",
+            ["data.padding.max_tokens"],
+        ),
     ],
 )
 def test_padded_batches_have_many_widths(

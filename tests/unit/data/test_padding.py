@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from trainwright.data.buckets import BucketDraws, cut_line
 from trainwright.data.order import Order
-from trainwright.data.padding import Widths, choose_buckets, measure_padding
+from trainwright.data.padding import PaddedShapes, Steps, choose_buckets, measure_padding
 from trainwright.data.pieces import cut_documents
 from trainwright.data.table import TokenInputs
 from trainwright.data.token_file import EncodedText
@@ -122,27 +122,28 @@ def test_any_position_is_as_far_away_as_the_first() -> None:
 
 
 def test_buckets_save_padding_and_the_rest_of_it_is_measured() -> None:
-    widths, group = Widths(8, 512), 32
+    shapes, group = PaddedShapes(8, 512), 32
+    whole = Steps(group, group)
     shares = [
-        measure_padding(LONG_TAIL, BucketDraws(LONG_TAIL, count, group, 5), group, widths)
+        measure_padding(LONG_TAIL, BucketDraws(LONG_TAIL, count, group, 5), whole, shapes)
         for count in (1, 2, 4, 8, 16)
     ]
     assert all(one > other for one, other in pairwise(shares))
     assert shares[0] == pytest.approx(
-        measure_padding(LONG_TAIL, Order(len(LONG_TAIL), 5), group, widths), abs=0.02
+        measure_padding(LONG_TAIL, Order(len(LONG_TAIL), 5), whole, shapes), abs=0.02
     )
     assert shares[0] > 0.6
     assert shares[-1] < 0.2
 
 
 def test_a_choice_of_buckets_stops_where_it_gains_nothing() -> None:
-    widths = Widths(8, 512)
-    chosen = choose_buckets(LONG_TAIL, 32, widths, seed=0)
+    shapes = PaddedShapes(8, 512)
+    chosen = choose_buckets(LONG_TAIL, 32, shapes, seed=0)
     assert chosen.buckets in (8, 16, 32)
     assert chosen.padding < 0.2 < 0.6 < chosen.without
-    assert choose_buckets(np.full(6000, 40), 32, widths, seed=0).buckets == 1
+    assert choose_buckets(np.full(6000, 40), 32, shapes, seed=0).buckets == 1
     # Fewer than four steps in each of two buckets.
-    assert choose_buckets(LONG_TAIL[:250], 32, widths, seed=0).buckets == 1
+    assert choose_buckets(LONG_TAIL[:250], 32, shapes, seed=0).buckets == 1
 
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=60), st.integers(1, 16))
@@ -162,10 +163,34 @@ def test_widths_are_rounded_up_and_never_wider_than_the_context(
     multiple: int, most: int, longest: list[int]
 ) -> None:
     for length in (min(one, most) for one in longest):
-        width = int(Widths(multiple, most).of(np.array(length)))
+        width = int(PaddedShapes(multiple, most).widths(np.array(length)))
         assert length <= width <= most
         assert width - length < multiple
         assert width % multiple == 0 or width == most
+
+
+@given(
+    st.lists(st.integers(1, 24), min_size=1, max_size=60),
+    st.integers(1, 40),
+    st.integers(1, 9),
+    st.integers(24, 200),
+)
+def test_no_batch_has_more_places_than_the_limit_and_none_could_have_one_row_more(
+    lengths: list[int], most: int, multiple: int, limit: int
+) -> None:
+    shapes = PaddedShapes(multiple, 24, limit)
+    sizes = shapes.cut(np.array(lengths), most)
+    assert sum(sizes) == len(lengths)
+
+    def places(start: int, stop: int) -> int:
+        return (stop - start) * int(shapes.widths(np.array(max(lengths[start:stop]))))
+
+    ends = np.cumsum(sizes).tolist()
+    for start, end in zip([0, *ends], ends, strict=False):
+        assert 1 <= end - start <= most
+        assert places(start, end) <= limit
+        is_full = end - start == most or end == len(lengths)
+        assert is_full or places(start, end + 1) > limit
 
 
 def documents(count: int = 120) -> TokenInputs:
@@ -181,17 +206,20 @@ def documents(count: int = 120) -> TokenInputs:
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize(("long", "workers"), [("split", 0), ("cut", 0), ("split", 2)])
+@pytest.mark.parametrize(
+    ("long", "workers", "most"),
+    [("split", 0, np.inf), ("cut", 0, np.inf), ("split", 2, np.inf), ("split", 0, 60)],
+)
 def test_a_feed_shows_each_document_and_is_the_same_from_every_step_on(
-    long: str, workers: int
+    long: str, workers: int, most: float
 ) -> None:
     torch = pytest.importorskip("torch")
     from trainwright.data.feed import Feed, StepBatches
     from trainwright.data.padded_store import NO_TARGET, PaddedStore, Trimmed, padded_targets
     from trainwright.data.workers import Workers
 
-    inputs, widths, cpu = documents(), Widths(4, 24), torch.device("cpu")
-    store = PaddedStore(inputs, long, widths, cpu)
+    inputs, shapes, cpu = documents(), PaddedShapes(4, 24, most), torch.device("cpu")
+    store = PaddedStore(inputs, long, shapes, cpu)
 
     def feed(processes: int = 0) -> Feed:
         return Feed(
@@ -199,7 +227,7 @@ def test_a_feed_shows_each_document_and_is_the_same_from_every_step_on(
             5,
             2,
             draws=BucketDraws(store.lengths, 4, 10, seed=7),
-            forming=Trimmed(store.lengths, widths),
+            forming=Trimmed(store.lengths, shapes),
             count_targets=padded_targets,
         )
 
@@ -219,6 +247,7 @@ def test_a_feed_shows_each_document_and_is_the_same_from_every_step_on(
         assert step.places == sum(tokens.numel() for tokens, _, _ in step.micro_batches)
         for tokens, lengths, target in step.micro_batches:
             longest = int(lengths.max())
+            assert tokens.numel() <= most
             assert tokens.shape == target.shape == (len(lengths), min(24, -(-longest // 4) * 4))
             counted = torch.arange(tokens.shape[1]) < lengths[:, None]
             assert torch.equal(target != NO_TARGET, counted)
@@ -235,7 +264,7 @@ def test_a_feed_shows_each_document_and_is_the_same_from_every_step_on(
     places, targets = (sum(getattr(step, of) for step in epoch) for of in ("places", "targets"))
     draws = BucketDraws(store.lengths, 4, 10, seed=7)
     assert 1 - targets / places == pytest.approx(
-        measure_padding(store.lengths, draws, 5, widths), abs=0.01
+        measure_padding(store.lengths, draws, Steps(10, 5), shapes), abs=1e-12
     )
     for at in range(len(steps) - 1):
         again = feed()

@@ -17,7 +17,7 @@ from trainwright.data.padded_store import (  # noqa: E402
     Trimmed,
     padded_targets,
 )
-from trainwright.data.padding import Widths  # noqa: E402
+from trainwright.data.padding import PaddedShapes  # noqa: E402
 from trainwright.data.table import TokenInputs  # noqa: E402
 from trainwright.data.token_file import EncodedText  # noqa: E402
 from trainwright.data.tokens import document_part  # noqa: E402
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.torch
 
 CPU = torch.device("cpu")
 CONTEXT, TOKENS = 24, 11
-WIDTHS = Widths(4, CONTEXT)
+SHAPES = PaddedShapes(4, CONTEXT)
 
 
 def network(positions: str = "rotary") -> GptNetwork:
@@ -56,14 +56,15 @@ def documents(count: int = 200) -> TokenInputs:
     return inputs
 
 
-def padded_feed(batch: int, accumulate: int = 1) -> Feed:
-    store = PaddedStore(documents(), "split", WIDTHS, CPU)
+def padded_feed(batch: int, accumulate: int = 1, most: float = np.inf) -> Feed:
+    shapes = PaddedShapes(4, CONTEXT, most)
+    store = PaddedStore(documents(), "split", shapes, CPU)
     return Feed(
         store,
         batch,
         accumulate,
         draws=BucketDraws(store.lengths, 3, 12, seed=1),
-        forming=Trimmed(store.lengths, WIDTHS),
+        forming=Trimmed(store.lengths, shapes),
         count_targets=padded_targets,
     )
 
@@ -88,9 +89,9 @@ def surprise_alone(model: GptNetwork, tokens: np.ndarray) -> float:
 def test_the_loss_is_that_of_each_token_alone(positions: str) -> None:
     model = network(positions).eval()
     inputs = documents()
-    store = PaddedStore(inputs, "cut", WIDTHS, CPU)
+    store = PaddedStore(inputs, "cut", SHAPES, CPU)
     rows = np.array([0, 3, 7, 11, 12])
-    batch = Trimmed(store.lengths, WIDTHS).form(store.take(0, rows), rows)
+    batch = Trimmed(store.lengths, SHAPES).form(store.take(0, rows), rows)
     found = Padded(CrossEntropyLoss())(model, batch)
     starts, _ = inputs.document_starts()
     begins = starts[store.pieces.documents[rows]]
@@ -144,17 +145,19 @@ def test_what_stands_in_the_padding_changes_no_bit() -> None:
             torch.testing.assert_close(one, other, rtol=0.0, atol=0.0)
 
 
-@pytest.mark.parametrize(("batch", "accumulate"), [(6, 2), (4, 3), (1, 12)])
+@pytest.mark.parametrize(
+    ("batch", "accumulate", "most"), [(6, 2, np.inf), (1, 12, np.inf), (12, 1, 64)]
+)
 def test_micro_batches_of_different_widths_make_the_same_update(
-    batch: int, accumulate: int
+    batch: int, accumulate: int, most: float
 ) -> None:
     weights = []
-    for size, count in ((12, 1), (batch, accumulate)):
+    for size, count, places in ((12, 1, np.inf), (batch, accumulate, most)):
         model = network()
         step = OptimizerStep(
             model, Padded(CrossEntropyLoss()), torch.optim.SGD(model.parameters(), 0.1)
         )
-        feed = padded_feed(size, count)
+        feed = padded_feed(size, count, places)
         widths = set()
         for _ in range(feed.steps_per_epoch):
             work = feed.next_step()

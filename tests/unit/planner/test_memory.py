@@ -108,5 +108,38 @@ def test_the_largest_micro_batch_that_fits_is_taken(tmp_path: Path) -> None:
     assert fitted(tmp_path, 5_000)[:2] == (1, 512)
 
 
+def test_a_limit_of_places_is_what_batches_need(tmp_path: Path) -> None:
+    from trainwright.contract.reading import read_contract
+    from trainwright.planner.memory import estimate_memory
+
+    path = tmp_path / "c.yaml"
+    path.write_text(
+        "data: {kind: tokens, path: a.txt, windows: padded}\nmodel: {kind: gpt, context: 64}\n"
+        "training: {effective_batch_size: 128, batch_size: 128, gradient_accumulation_steps: 1,\n"
+        "           optimizer: {learning_rate: 0.1}}\n"
+    )
+
+    def planned(device: int, *settings: str) -> tuple[int, object]:
+        contract = read_contract(path, ["distributed.num_gpus=1", *settings]).contract
+        made = tuple(
+            Choice(f"training.{name}", 1, "usual")
+            for name in ("batch_size", "gradient_accumulation_steps")
+        )
+        memory = estimate_memory(contract, contract.model, TokenShape(65), 1000, (0, device))
+        decided, _ = fit_micro_batch(contract, made, memory)
+        return memory.activations, decided.training.batch_size
+
+    limit = "data.padding.max_tokens=1024"
+    whole, batch = planned(10**12)
+    assert batch == 128
+    assert planned(10**12, limit) == (whole // 8, 128)
+    # Memory for 64 of 128 documents: 16 of them fit, so the limit suffices.
+    room = round(whole / 2 / 0.8) + 10**6
+    assert planned(room)[1] == 64
+    assert planned(room, limit)[1] == 128
+    # And where not even that many fit, fewer are taken.
+    assert planned(room // 16, limit)[1] == 4
+
+
 def test_nothing_is_chosen_where_the_memory_is_not_known(tmp_path: Path) -> None:
     assert fitted(tmp_path, 0)[:2] == (1, 512)
