@@ -44,6 +44,12 @@ class Reading(Section):
     `latin-1` or `utf-16`. Never guessed: a file that cannot be read so is refused, and the message
     says what it looks like."""
 
+    nested: Literal["refuse", "text", "chat"] = "refuse"
+    """What becomes of lists and objects inside a row. `refuse`: a line of JSON may hold none, and
+    those of Parquet and Arrow are no features. `text`: their JSON is the value. `chat`: a list of
+    turns, each with `role` and `content` or with `from` and `value`, is a text with a line
+    `role: content` for each turn, and other values are their JSON."""
+
     bad_records: Annotated[int, Field(ge=0)] = 0
     """Up to so many records of a file that cannot be read (a line that is not JSON, a row with
     too few or too many fields) are left out, counted and listed by line; one more is refused."""

@@ -8,6 +8,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import polars as pl
@@ -15,6 +16,7 @@ import polars as pl
 from trainwright.contract.sources import Reading
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.files import Json
+from trainwright.data.nested import nested_text
 from trainwright.data.parsed import BadRecords, Parsed
 from trainwright.data.wording import quoted, some
 
@@ -26,6 +28,10 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 class _RepeatedKey(ValueError):
     """An object names a key twice."""
+
+
+class _Nested(ValueError):
+    """An object holds lists or objects, which nobody said how to read."""
 
 
 def read_json_lines(file: Path, written: str, reading: Reading, target: Path) -> Parsed:
@@ -44,7 +50,7 @@ def read_json_lines(file: Path, written: str, reading: Reading, target: Path) ->
     blocks: list[Path] = []
     for number, line in _lines(file, written):
         try:
-            rows.append(_flat(_load(line)))
+            rows.append(_flat(_load(line), line, reading.nested))
             lines.append(number)
         except ValueError as error:
             bad.leave_out(number)
@@ -87,7 +93,9 @@ def _problem(error: ValueError, line: str, place: Place) -> Problem:
         f"the line is not JSON: {error}" if not_json else str(error),
         found=line.strip()[:80],
         expected='one flat object a line, for example {"age": 39, "sex": "Male"}',
-        fix="repair the line, write one object on each line, or let some be left out: "
+        fix="set data.reading.nested to text, or to chat for lists of turns"
+        if isinstance(error, _Nested)
+        else "repair the line, write one object on each line, or let some be left out: "
         "data.reading.bad_records",
         place=place,
     )
@@ -136,15 +144,24 @@ def _unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     return dict(pairs)
 
 
-def _flat(value: Json) -> dict[str, str | None]:
+def _flat(
+    value: Json, line: str, nested: Literal["refuse", "text", "chat"]
+) -> dict[str, str | None]:
     if not isinstance(value, dict):
         raise ValueError("the line is not an object {...}")  # noqa: TRY004 (reported as a Problem)
     if not value:
         raise ValueError("the object is empty")
-    nested = [name for name, item in value.items() if isinstance(item, (dict, list))]
-    if nested:
-        raise ValueError(f"values are nested in {some(nested)}")
-    return {name: _as_text(item) for name, item in value.items()}
+    inner = [name for name, item in value.items() if isinstance(item, (dict, list))]
+    if not inner:
+        return {name: _as_text(item) for name, item in value.items()}
+    if nested == "refuse":
+        raise _Nested(f"values are nested in {some(inner)}")
+    # Read again: inside a nested value a number is one, and no text.
+    whole = {name.strip(): item for name, item in json.loads(line).items()}
+    return {
+        name: nested_text(whole[name], nested) if name in inner else _as_text(item)
+        for name, item in value.items()
+    }
 
 
 def _as_text(item: str | bool | None) -> str | None:

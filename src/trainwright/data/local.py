@@ -23,6 +23,7 @@ from trainwright.data.formats import (
     format_of,
 )
 from trainwright.data.jsonlines import read_json_lines
+from trainwright.data.nested import with_text
 from trainwright.data.parsed import NO_LINES, Parsed
 from trainwright.data.source_part import SourcePart
 from trainwright.data.unpacking import check_size, unpack
@@ -172,6 +173,8 @@ def _missing_file(file: Path, written: str, path: str) -> Problem:
 def _how(kind: Format, compression: Compression, reading: Reading) -> list[str]:
     """Everything beside the content that decides what rows a file gives."""
     how = [kind, compression, pl.__version__]
+    if kind not in ("csv", "tsv"):
+        how.append(reading.nested)
     if kind in ("parquet", "arrow"):
         return how
     how += [reading.encoding, str(reading.bad_records)]
@@ -220,6 +223,8 @@ def _write_binary(
         schema = rows.collect_schema()
         height = rows.select(pl.len()).collect().item()
         check_size(height * len(schema) * _FIXED_BYTES, written, reading)
+        if reading.nested != "refuse":
+            rows = with_text(rows, reading.nested)
         rows.sink_ipc(target)
     except (pl.exceptions.DuplicateError, pl.exceptions.SchemaError) as error:
         raise DataMistake(
@@ -233,3 +238,13 @@ def _write_binary(
         ) from error
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         raise broken(written, name, str(error)) from error
+    except ValueError as error:
+        raise DataMistake(
+            Problem(
+                "a list of turns holds something else",
+                found=str(error).splitlines()[0],
+                expected="a role and a content in each turn",
+                fix="repair the turns, or set data.reading.nested to text",
+                place=Place(written),
+            )
+        ) from error

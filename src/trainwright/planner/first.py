@@ -30,6 +30,9 @@ _LOOKED_AT = 10_000
 _NUMBERED = re.compile(r"column_[1-9][0-9]*")
 
 
+_CHAT = "  reading: {nested: chat}  # a list of turns becomes a line 'role: content' for each"
+
+
 def propose_contract(
     data: str, target: str, contract_folder: Path, schema: str = "", text: str = ""
 ) -> str:
@@ -74,7 +77,7 @@ def is_table(data: str, place: Path) -> bool:
 
 
 def _no_target(found: str, folder: Path) -> Problem:
-    columns = read_source(found, folder, "DATA").frame.columns
+    columns = read_source(found, folder, "DATA", Reading(nested="text")).frame.columns
     return Problem(
         "nobody said which column to predict",
         path="--target",
@@ -126,6 +129,9 @@ def how_to_read(folder: Path, found: str, target: str) -> tuple[Reading, tuple[s
     if _NUMBERED.fullmatch(target) and _is_headless(folder, found, target):
         reading = reading.model_copy(update={"header": False})
         lines.append("    header: false  # the target is named by its number")
+    if _is_nested(folder, found, reading):
+        reading = reading.model_copy(update={"nested": "text"})
+        lines.append("    nested: text  # lists and objects become their JSON")
     try:
         read_source(found, folder, "DATA", reading)
     except Mistake as mistake:
@@ -136,6 +142,15 @@ def how_to_read(folder: Path, found: str, target: str) -> tuple[Reading, tuple[s
     return reading, ("  reading:", *lines) if lines else ()
 
 
+def _is_nested(folder: Path, found: str, reading: Reading, column: str = "") -> bool:
+    """Whether rows hold lists or objects: any of them in lines of JSON, or those of a column."""
+    try:
+        frame = read_source(found, folder, "DATA", reading).frame
+    except Mistake as mistake:
+        return any("nested in" in problem.message for problem in mistake.problems)
+    return column in frame.columns and frame.schema[column].is_nested()
+
+
 def _is_headless(folder: Path, found: str, target: str) -> bool:
     try:
         return target not in read_source(found, folder, "DATA").frame.columns
@@ -144,7 +159,11 @@ def _is_headless(folder: Path, found: str, target: str) -> bool:
 
 
 def _for_texts(folder: Path, found: str, written: str, text: str) -> str:
-    raw = read_tokens(TokenData(kind="tokens", path=found, text=text), folder)
+    reading = Reading()
+    if text and _is_nested(folder, found, reading, text):
+        reading = Reading(nested="chat")
+    section = TokenData(kind="tokens", path=found, text=text, reading=reading)
+    raw = read_tokens(section, folder)
     size = f"{show_count(raw.facts.rows)} characters, {raw.text.vocabulary.size} of them different"
     return "\n".join(
         [
@@ -154,6 +173,7 @@ def _for_texts(folder: Path, found: str, written: str, text: str) -> str:
             "  kind: tokens",
             f"  path: {scalar(written)}",
             *([f"  text: {scalar(text)}"] if text else []),
+            *([_CHAT] if reading.nested == "chat" else []),
             "  vocabulary: characters  # or bytes, for many scripts",
             "model: {kind: gpt, layers: 4, heads: 4, width: 128, context: 64}",
             "metric:",
