@@ -43,6 +43,7 @@ class Update(NamedTuple):
     clipped: float | Tensor
 
 
+_MOST_ROOTS = 256
 _DROPPED, _APPLIED, _CLIPPED = Update(1.0, 0.0), Update(0.0, 0.0), Update(0.0, 1.0)
 
 
@@ -166,12 +167,15 @@ class OptimizerStep:
         return BackwardOutOfMemory(str(error).partition("\n")[0] or type(error).__name__)
 
     def _root(self, targets: int, loss_sum: Tensor) -> Tensor:
-        """Where the backward pass starts: 1 / targets, kept for the next step of the same size."""
+        """Where the backward pass starts: 1 / targets, kept for the next step of the same size. The
+        steps of a text may have any size, so only some are kept."""
         key = (targets, loss_sum.dtype)
         root = self._roots.get(key)
         if root is None:
             if targets == 0:
                 raise _no_targets()
+            if len(self._roots) == _MOST_ROOTS:
+                self._roots.clear()
             root = self._roots[key] = torch.full_like(loss_sum, 1 / targets)
         return root
 

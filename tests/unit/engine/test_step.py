@@ -1,4 +1,5 @@
 import copy
+import gc
 import math
 
 import pytest
@@ -148,6 +149,22 @@ def test_a_non_finite_loss_with_finite_gradients_is_dropped_too() -> None:
     step = OptimizerStep(model, infinite, torch.optim.SGD(model.parameters(), lr=0.1))
     assert float(step(batches((x, y))).found_nonfinite) == 1.0
     assert torch.equal(weights(model), before)
+
+
+def test_steps_of_many_sizes_hold_on_to_few_tensors() -> None:
+    x, y = rows(8)
+    step = sgd_step(net(), lr=0.0)
+    work = batches((x, y))
+
+    def alive_after(sizes: range) -> int:
+        for targets in sizes:
+            with pytest.raises(Mistake, match="count targets differently"):
+                step(work._replace(targets=targets))
+        gc.collect()
+        return sum(type(one) is Tensor for one in gc.get_objects())
+
+    before = alive_after(range(100, 400))
+    assert alive_after(range(400, 1600)) - before < 300
 
 
 def test_the_backward_pass_is_that_of_torch() -> None:
