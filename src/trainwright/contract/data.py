@@ -8,6 +8,7 @@ from pydantic import Field, Tag
 
 from trainwright.contract.features import ColumnFeatures, Features
 from trainwright.contract.feeding import Feeding
+from trainwright.contract.folded import Folded
 from trainwright.contract.images import ImageData
 from trainwright.contract.quality import Quality
 from trainwright.contract.section import (
@@ -55,14 +56,7 @@ class Column(Section):
     """Whether a value may be missing."""
 
 
-class _Folded(Section):
-    folds: Literal["off"] | Annotated[int, Field(ge=2, le=100)] = "off"
-    """`off` divides once. A number cuts the rows into so many folds by the same rule and trains a
-    model for each, which is judged on the fold that it did not see; then one on all rows, which is
-    the run's model. The verdict rests on the rows of all folds together."""
-
-
-class _Parts(_Folded):
+class _Parts(Folded):
     validation: Fraction = 0.15
     """Share of the rows that steer the training (early stopping); with `folds` of the rows outside
     the fold. Unused if `val_path` is given."""
@@ -142,7 +136,7 @@ class TimeSplit(_Parts):
     of a numeric column; older rows are left out."""
 
 
-class ColumnSplit(_Folded):
+class ColumnSplit(Folded):
     """A column says where each row belongs."""
 
     kind: Literal["column"]
@@ -152,7 +146,7 @@ class ColumnSplit(_Folded):
     fold of each row, of which the one after the tested one (the first after the last) validates."""
 
 
-class FileSplit(_Folded):
+class FileSplit(Folded):
     """A file says where each row belongs."""
 
     kind: Literal["file"]
@@ -269,5 +263,5 @@ Data = Annotated[
 
 def fold_count(data: Data) -> int:
     """The folds that a contract asks for; 0 where the data is divided once."""
-    folds = data.split.folds if isinstance(data, TableData) else "off"
+    folds = "off" if isinstance(data, TokenData) else data.split.folds
     return 0 if folds == "off" else folds

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from trainwright.contract.feeding import Feeding
+from trainwright.contract.folded import Folded
 from trainwright.contract.section import Count, Fraction, NonNegative, Section
 
 Pixels = Annotated[int, Field(ge=0)]
@@ -207,13 +208,18 @@ class ImageData(Feeding):
     """Names of the labels 0, 1, 2 and so on, or the labels themselves in the order wanted; left
     out, the labels as they are, in alphabetical or numerical order."""
 
+    split: Folded = Folded()
+    """Whether the images are divided once or cut into folds: within each class, or by whole groups
+    where `fields.group` names one. With folds no image stands apart."""
+
     validation: Fraction = 0.1
     """Share of the training images that steers the training, drawn within each class, or by whole
-    groups. Unused where validation images stand apart."""
+    groups; with folds of the images outside the fold. Unused where validation images stand
+    apart."""
 
     test: Fraction = 0.15
     """Share of the images opened once, for the verdict. Unused where test images stand apart, as
-    the IDX files of the MNIST family always do."""
+    the IDX files of the MNIST family always do, and with folds."""
 
     decoding: Decoding = Decoding()
     """How image files become arrays."""

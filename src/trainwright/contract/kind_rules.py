@@ -132,11 +132,27 @@ def _shares(data: Data) -> tuple[str, dict[str, float]]:
             return "data.split", shares | ({"test": split.test} if not data.test_path else {})
         case ImageData():
             shares = {"validation": data.validation} if not data.val_path else {}
+            if fold_count(data):
+                return "data", shares
             return "data", shares | ({"test": data.test} if not data.test_path else {})
         case TokenData():
             return "data", {"validation": data.validation, "test": data.test}
         case _:
             assert_never(data)
+
+
+def images_in_folds_stand_together(
+    contract: Contract, _written: frozenset[str]
+) -> Iterator[Problem]:
+    """Every image is tested once in its fold."""
+    data = contract.data
+    if isinstance(data, ImageData) and fold_count(data) and (data.val_path or data.test_path):
+        yield Problem(
+            "every image is tested once in its fold, so no part stands apart",
+            path="data.split.folds",
+            found="folds beside data.val_path or data.test_path",
+            fix="remove folds, or the path",
+        )
 
 
 def slices_have_columns(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
@@ -161,6 +177,7 @@ KIND_RULES = (
     loss_fits_task,
     heads_divide_width,
     shares_leave_rows,
+    images_in_folds_stand_together,
     slices_have_columns,
 )
 """All of them, for the list of rules."""

@@ -18,7 +18,6 @@ from trainwright.contract.data import (
     Split,
     StratifiedGroupSplit,
     StratifiedSplit,
-    TableData,
     TimeSplit,
 )
 from trainwright.core.errors import DataMistake, Problem
@@ -57,7 +56,8 @@ class Folds:
     of_row: Integers
     count: int
     frame: pl.DataFrame
-    section: TableData
+    target: str
+    split: Split
     seed: int
 
     @property
@@ -73,7 +73,7 @@ class Folds:
         """
         tested = self.of_row == number
         known = ~tested
-        if isinstance(split := self.section.split, TimeSplit):
+        if isinstance(split := self.split, TimeSplit):
             # Before the rest is divided: the validation rows would be the first to go.
             times = distances(self.frame, split.column)
             known = (self.of_row < number) & (times[tested].min() - times >= split.gap)
@@ -105,38 +105,38 @@ class Folds:
 
     def _divided(self, known: npt.NDArray[np.bool_], validating: int) -> Integers:
         """Training and validation rows among the known ones; the others are left out."""
-        split = self.section.split
+        split = self.split
         parts = np.full(len(known), LEFT_OUT, dtype=np.int64)
         if isinstance(split, ColumnSplit | FileSplit):
             parts[known] = np.where(self.of_row[known] == validating, VALIDATION, 0)
             return parts
         shares = Shares(split.validation, 0.0, needs_test=False)
         rows = np.flatnonzero(known)
-        parts[rows] = divide(self.frame[rows], self.section.target, split, shares, self.seed)
+        parts[rows] = divide(self.frame[rows], self.target, split, shares, self.seed)
         return parts
 
 
-def cut_folds(frame: pl.DataFrame, section: TableData, seed: int) -> Folds:
-    """Cut rows into the folds that a section asks for, a pure function of rows, seed and section.
+def cut_folds(frame: pl.DataFrame, target: str, split: Split, seed: int) -> Folds:
+    """Cut rows into the folds that a split asks for, a pure function of rows, seed and split.
 
     Raises:
         DataMistake: there are too few rows, groups, moments or rows of a class for so many.
     """
-    count = section.split.folds
+    count = split.folds
     assert count != "off", "only asked where there are folds"
-    of_row = _cut(frame, section.target, section.split, count, seed)
+    of_row = _cut(frame, target, split, count, seed)
     filled = np.bincount(of_row[of_row >= 0], minlength=count)
     if not filled.all():
         raise DataMistake(
             Problem(
-                f"there are too few {unit_of(section.split)} for {count} folds",
+                f"there are too few {unit_of(split)} for {count} folds",
                 path="data.split.folds",
                 found=f"{int((filled > 0).sum())} folds with rows",
                 expected="rows in every fold",
                 fix="lower data.split.folds, or add data",
             )
         )
-    return Folds(of_row, count, frame, section, seed)
+    return Folds(of_row, count, frame, target, split, seed)
 
 
 def _cut(frame: pl.DataFrame, target: str, split: Split, count: int, seed: int) -> Integers:

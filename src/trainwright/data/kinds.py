@@ -11,8 +11,8 @@ from trainwright.contract.images import ImageData
 from trainwright.contract.metric import TaskKind
 from trainwright.contract.tokens import TokenData
 from trainwright.data.frames import NO_FRAMES, Frame
-from trainwright.data.images import prepare_images, read_images
-from trainwright.data.prepare import prepare_table
+from trainwright.data.images import prepare_image_fold, prepare_images, read_images
+from trainwright.data.prepare import prepare_fold, prepare_table
 from trainwright.data.prepared import Prepared
 from trainwright.data.raw_images import RawImages
 from trainwright.data.reading import RawTable, read_table
@@ -35,6 +35,26 @@ def read_data(section: Data, folder: Path, frames: Mapping[str, Frame] = NO_FRAM
             return read_images(section, folder)
         case TokenData():
             return read_tokens(section, folder)
+        case _:
+            assert_never(section)
+
+
+def prepare_one_fold(raw: Raw, section: Data, task: TaskKind, seed: int, number: int) -> Prepared:
+    """The data of the training that tests fold `number`, counted from 0, of what has folds.
+
+    Raises:
+        As `prepare`, which has found every mistake before.
+    """
+    match section:
+        case TableData():
+            assert isinstance(raw, RawTable)
+            assert task != "generation", "the rules refuse it for a table"
+            return prepare_fold(raw, section, task, seed, number)
+        case ImageData():
+            assert isinstance(raw, RawImages)
+            return prepare_image_fold(raw, section, seed, number)
+        case TokenData():
+            raise AssertionError("a text has no folds")
         case _:
             assert_never(section)
 

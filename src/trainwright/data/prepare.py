@@ -85,12 +85,13 @@ def prepare_fold(
         As `prepare_table`, which has found every mistake before.
     """
     table = _Table.of(raw, section, task, seed)
-    folds = cut_folds(table.typed["train"], section, seed)
+    folds = cut_folds(table.typed["train"], section.target, section.split, seed)
     return table.prepared(*_rows_of_fold(folds, number))
 
 
 def _prepare_whole(table: _Table, seed: int) -> Prepared:
-    folds = cut_folds(table.typed["train"], table.section, seed)
+    section = table.section
+    folds = cut_folds(table.typed["train"], section.target, section.split, seed)
     codes = folds.whole()
     rows: dict[PartName, Integers] = {
         "train": np.flatnonzero(codes == TRAIN),
@@ -104,7 +105,7 @@ def _prepare_whole(table: _Table, seed: int) -> Prepared:
         reports.append(
             table.report({part: table.rows_of(part, chosen) for part in PARTS}, left_out)
         )
-        train = table.typed["train"][table.section.target][chosen["train"]]
+        train = table.typed["train"][section.target][chosen["train"]]
         _check_classes(whole.target, train, number)
     version = hash_value({"whole": whole.version, "folds": hash_bytes(folds.of_row.tobytes())})
     return replace(whole, split=report_folds(whole.split, reports), version=version)

@@ -17,9 +17,8 @@ from trainwright.contract.data import TableData, fold_count
 from trainwright.contract.metric import Metric
 from trainwright.core.files import read_json
 from trainwright.core.units import show_number
-from trainwright.data.prepare import prepare_fold
+from trainwright.data.kinds import prepare_one_fold
 from trainwright.data.prepared import Prepared
-from trainwright.data.reading import RawTable
 from trainwright.data.table import Floats, Integers
 from trainwright.evaluation.baselines import fit_baselines
 from trainwright.evaluation.evaluate import Scored
@@ -123,17 +122,14 @@ def train_folds(ready: Ready, run: RunContext, watchers: Sequence[Observer]) -> 
 
 def _tested(ready: Ready, run: RunContext, number: int, count: int) -> _Tested:
     contract, data = ready.plan.contract, ready.plan.contract.data
-    assert isinstance(data, TableData), "only tables have folds"
-    assert isinstance(ready.raw, RawTable)
-    task = task_of(contract)
-    assert task != "generation", "the rules refuse it for a table"
-    prepared = prepare_fold(ready.raw, data, task, contract.seed, number)
+    prepared = prepare_one_fold(ready.raw, data, task_of(contract), contract.seed, number)
     folder = run.folder.fold(number + 1, prepared.version)
     tidy(folder)
     sizes = f"{len(prepared.train):,} / {len(prepared.validation):,} / {len(prepared.test):,}"
     run.screen.say(labelled("fold", f"{number + 1} of {count} · {sizes} rows"))
     predictor, notes = _predictor(ready.plan, prepared, run, folder)
-    baselines = fit_baselines(prepared, data.features)
+    features = data.features if isinstance(data, TableData) else None
+    baselines = fit_baselines(prepared, features)
     return _Tested(
         rows=prepared.test.rows,
         scores=predictor.score(prepared.test.inputs),

@@ -57,7 +57,7 @@ KINDS: tuple[Split, ...] = (
 
 
 def cut(split: Split, frame: pl.DataFrame = FRAME, seed: int = 0) -> Folds:
-    return cut_folds(frame, TableData(target="y", split=split), seed)
+    return cut_folds(frame, "y", split, seed)
 
 
 def single(split: Split, frame: pl.DataFrame = FRAME, seed: int = 0) -> Integers:

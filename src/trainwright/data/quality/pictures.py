@@ -98,9 +98,11 @@ def _of_rows(
 
 
 def divided_images(data: Examined, raw: RawImages, prepared: Prepared) -> Examined:
-    """The images with the parts that they were divided into."""
+    """The images with the parts that they were divided into; with folds, where each is tested once,
+    those of the run's own model."""
     codes = data.parts.copy()
-    for code, part in ((1, prepared.validation), (2, prepared.test)):
+    apart = {1: prepared.validation} | ({} if prepared.split.folds else {2: prepared.test})
+    for code, part in apart.items():
         if part.name not in raw.images:
             codes[part.rows] = code
     return replace(data, parts=codes)
