@@ -7,6 +7,7 @@ import runpy
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 pytest.importorskip("torch")
@@ -63,6 +64,26 @@ def test_a_resumed_run_ends_as_the_one_left_alone(sampling: str, tmp_path: Path)
         with pytest.raises(Killed):
             train(contract, name, dies_at=dies_at)
         assert bits(train(contract, name)) == bits(whole)
+
+
+def test_sources_that_lie_in_folders_are_those_of_a_column(tmp_path: Path) -> None:
+    sampling = "{kind: mixture, column: source, weights: {north: 1.0, south: 3.0}}"
+    for name in ("column", "folders"):
+        (tmp_path / name).mkdir()
+        write(tmp_path / name, sampling)
+    rows = pl.read_csv(tmp_path / "column/rows.csv", infer_schema=False)
+    rows = rows.sort("source", maintain_order=True)
+    rows = rows.select(pl.exclude("source"), "source")
+    rows.write_csv(tmp_path / "column/rows.csv")
+    (tmp_path / "folders/rows.csv").unlink()
+    for (source,), part in rows.group_by("source"):
+        (tmp_path / f"folders/rows/source={source}").mkdir(parents=True)
+        part.drop("source").write_csv(tmp_path / f"folders/rows/source={source}/part.csv")
+    contract = tmp_path / "folders/contract.yaml"
+    contract.write_text(contract.read_text().replace("rows.csv", "rows"))
+    runs = [train(tmp_path / name / "contract.yaml", "run") for name in ("column", "folders")]
+    assert bits(runs[0]) == bits(runs[1])
+    assert runs[0].signals["loss"] == runs[1].signals["loss"]
 
 
 def test_samplings_differ_from_each_other(tmp_path: Path) -> None:
