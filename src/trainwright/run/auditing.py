@@ -17,7 +17,7 @@ from trainwright.contract.images import ImageData
 from trainwright.contract.tokens import TokenData
 from trainwright.core.files import Json
 from trainwright.core.hashing import hash_file, hash_value
-from trainwright.data.audit.audit import audit
+from trainwright.data.audit.audit import audit, audit_folds
 from trainwright.data.audit.audited import Audited
 from trainwright.data.cache import Tables, open_cache
 from trainwright.data.kinds import Raw
@@ -56,15 +56,16 @@ def look_at_data(ready: Ready) -> Looked:
 
 
 def audit_prepared(contract: Contract, raw: Raw, prepared: Prepared) -> tuple[Audited, ...]:
-    """Every test of a table that was prepared as a decided contract says; other data has none. Of
-    folds, the first stands for all: they are cut by one rule."""
+    """Every test of a table that was prepared as a decided contract says, with folds of each of
+    them; other data has none."""
     if not (isinstance(contract.data, TableData) and isinstance(raw, RawTable)):
         return ()
-    if fold_count(contract.data):
-        task = task_of(contract)
-        assert task != "generation", "the rules refuse it for a table"
-        prepared = prepare_fold(raw, contract.data, task, contract.seed, 0)
-    return audit(prepared, contract.data)
+    section, task, seed = contract.data, task_of(contract), contract.seed
+    if not (count := fold_count(section)):
+        return audit(prepared, section)
+    assert task != "generation", "the rules refuse it for a table"
+    folds = (prepare_fold(raw, section, task, seed, number) for number in range(count))
+    return audit_folds(folds, section)
 
 
 def _look(ready: Ready) -> Json:

@@ -15,10 +15,10 @@ from real_data import real_data
 from trainwright.contract.data import Features, TableData
 from trainwright.core.files import Json
 from trainwright.data.audit import times
-from trainwright.data.audit.audit import audit
+from trainwright.data.audit.audit import audit, audit_folds
 from trainwright.data.audit.audited import Audited
 from trainwright.data.audit.telling import as_numbers, told_classes, told_numbers
-from trainwright.data.prepare import prepare_table
+from trainwright.data.prepare import prepare_fold, prepare_table
 from trainwright.data.reading import read_table
 
 ROWS = 3000
@@ -353,6 +353,32 @@ def test_what_one_column_tells_of_another() -> None:
     assert told_classes(x, classes) > 0.99
     assert told_classes(noise, classes) < 0.2
     assert told_classes(x[:20], classes[:20]) == 0.0
+
+
+def test_the_worst_fold_speaks(tmp_path: Path) -> None:
+    """Rows of the second fold stand in the third too."""
+    rows = honest().drop("day")[:1200]
+    frame = shuffled(rows).with_columns(fold=pl.Series([f"f{row % 4}" for row in range(1200)]))
+    copies = frame.filter(pl.col("fold") == "f1")[:60].with_columns(fold=pl.lit("f2"))
+    pl.concat([frame, copies]).write_csv(tmp_path / "rows.csv")
+    section = TableData.model_validate(
+        {
+            "path": "rows.csv",
+            "target": "price",
+            "split": {"kind": "column", "column": "fold", "folds": 4},
+            "features": Features(numeric="none", impute="median"),
+        }
+    )
+    raw = read_table(section, tmp_path)
+    folds = [prepare_fold(raw, section, "regression", 0, number) for number in range(4)]
+    first = worst(audit(folds[3], section))
+    assert first["same rows"] == "clean"
+    # Whichever fold comes first.
+    found = audit_folds(reversed(folds), section)
+    assert worst(found) == {**first, "same rows": "leak"}
+    spoken = {one.test: one.message.split(": ")[0] for one in found}
+    assert spoken["same rows"] in ("fold 2 of 4", "fold 3 of 4", "fold 4 of 4")
+    assert spoken["tells the target"] == "fold 1 of 4"
 
 
 def test_very_many_classes_take_no_column_each() -> None:

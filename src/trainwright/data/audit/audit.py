@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
 
 from trainwright.contract.data import TableData
 from trainwright.data.audit.adversarial import different_rows
-from trainwright.data.audit.audited import Audited, Sides
+from trainwright.data.audit.audited import Audited, Sides, Test, Verdict
 from trainwright.data.audit.columns import function_of_the_target, tells_the_target
 from trainwright.data.audit.groups import same_groups
 from trainwright.data.audit.rows import near_rows, same_rows
@@ -17,24 +18,54 @@ from trainwright.data.audit.times import future_rows, later_times
 from trainwright.data.features import Features
 from trainwright.data.prepared import Prepared
 
-_TESTS: tuple[Callable[[Sides], list[Audited]], ...] = (
+_Test = Callable[[Sides], list[Audited]]
+
+_OF_THE_WALL: tuple[_Test, ...] = (
     same_rows,
     near_rows,
     same_groups,
     future_rows,
-    tells_the_target,
-    function_of_the_target,
     different_rows,
-    later_times,
 )
+_OF_THE_COLUMNS: tuple[_Test, ...] = (tells_the_target, function_of_the_target, later_times)
+_VERDICTS: tuple[Verdict, ...] = ("clean", "suspicious", "leak")
 
 
 def audit(prepared: Prepared, section: TableData) -> tuple[Audited, ...]:
     """Every test of prepared rows, one result or more each. Data that is no table has none."""
+    return tuple(_looked_at(prepared, section, (*_OF_THE_WALL, *_OF_THE_COLUMNS)))
+
+
+def audit_folds(folds: Iterable[Prepared], section: TableData) -> tuple[Audited, ...]:
+    """Every test of folds that were prepared one after the other. Where the wall stands differs
+    between folds: of these tests the fold with the worst result speaks. What columns tell of the
+    target is looked at in the first, whose training rows are nearly those of the others."""
+    found: list[list[Audited]] = []
+    for fold in folds:
+        tests = _OF_THE_WALL if found else (*_OF_THE_WALL, *_OF_THE_COLUMNS)
+        found.append(_looked_at(fold, section, tests))
+    spoken: list[Audited] = []
+    for test in dict.fromkeys(one.test for one in found[0]):
+        number, worst = max(enumerate(found, 1), key=lambda pair: _severity(pair[1], test))
+        spoken += [
+            replace(one, message=f"fold {number} of {len(found)}: {one.message}")
+            for one in worst
+            if one.test == test
+        ]
+    return tuple(spoken)
+
+
+def _severity(found: Sequence[Audited], test: Test) -> tuple[int, float]:
+    """The worst verdict of a test, and then its largest number; below all where it has none."""
+    results = [(_VERDICTS.index(one.verdict), one.number) for one in found if one.test == test]
+    return max(results, default=(-1, 0.0))
+
+
+def _looked_at(prepared: Prepared, section: TableData, tests: Sequence[_Test]) -> list[Audited]:
     if not isinstance(prepared.features, Features):
-        return ()
+        return []
     sides = _sides(prepared, prepared.features, section)
-    return tuple(result for test in _TESTS for result in test(sides))
+    return [result for test in tests for result in test(sides)]
 
 
 def _sides(prepared: Prepared, features: Features, section: TableData) -> Sides:
