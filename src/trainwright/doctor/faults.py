@@ -33,7 +33,7 @@ def prepared_faults(
         case ImageData():
             assert isinstance(raw, RawImages)
             data = divided_images(examine_images(raw), raw, prepared)
-            return find_image_faults(raw, data, "quick")
+            return find_image_faults(raw, data)
         case TokenData():
             assert isinstance(raw, RawTokens)
             return document_faults(section, folder, document_parts(raw))

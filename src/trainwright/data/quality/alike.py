@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
@@ -10,7 +12,7 @@ from trainwright.data.quality.examined import Examined
 from trainwright.data.quality.finding import Finding
 from trainwright.data.raw_images import RawImages
 from trainwright.data.splits import PARTS
-from trainwright.data.table import Bytes, Floats, ImageInputs, Integers
+from trainwright.data.table import Floats, ImageInputs, Integers
 
 MOST_BITS = 3
 """Near duplicates differ in at most so many of the 64 bits."""
@@ -39,8 +41,8 @@ def near_images(raw: RawImages, data: Examined) -> list[Finding]:
     inputs = [raw.images[part] for part in PARTS if part in raw.images]
     if min(inputs[0].size[1:]) < 9:
         return []
-    small = np.concatenate([_pooled(one, _SMALL, _SMALL) for one in inputs])
-    bits = np.concatenate([_bits(one) for one in inputs])
+    pooled = [_pooled(one) for one in inputs]
+    small, bits = (np.concatenate(found) for found in zip(*pooled, strict=True))
     telling = np.flatnonzero(small.reshape(len(small), -1).std(axis=1) >= _FLAT)
     first, second = (telling[side] for side in _candidates(bits[telling]))
     alike = _correlations(small, first, second) >= LEAST_CORRELATION
@@ -63,26 +65,44 @@ def near_images(raw: RawImages, data: Examined) -> list[Finding]:
     return [finding, *across_parts(data, group, "near_duplicates", "are nearly")]
 
 
-def _bits(images: ImageInputs) -> Words:
-    pooled = _pooled(images, 8, 9)
-    darker = (pooled[:, :, :-1] < pooled[:, :, 1:]).reshape(len(pooled), 64)
-    packed: Words = np.packbits(darker, axis=1).view(np.uint64)[:, 0]
-    return packed
-
-
-def _pooled(images: ImageInputs, height: int, width: int) -> Bytes | Floats:
-    """The mean grey of each of height x width parts of every image, float32."""
+def _pooled(images: ImageInputs) -> tuple[Floats, Words]:
+    """The mean grey of each of 16 x 16 parts of every image, float32 [N, 16, 16] (of a smaller
+    image its pixels), and the bits [N]. Equal areas have equal means to the last bit."""
     _, tall, wide = images.size
-    height, width = min(height, tall), min(width, wide)
-    top = np.linspace(0, tall, height + 1).astype(np.int64)
-    left = np.linspace(0, wide, width + 1).astype(np.int64)
-    area = np.diff(top)[:, None] * np.diff(left)[None]
-    found = []
+    cells = _Cells.of(tall, min(_SMALL, tall)), _Cells.of(wide, min(_SMALL, wide))
+    coarse = _Cells.of(tall, 8), _Cells.of(wide, 9)
+    small, bits = [], []
     for block in images.blocks():
-        grey = block.astype(np.int64).sum(axis=1)
-        sums = np.add.reduceat(np.add.reduceat(grey, top[:-1], axis=1), left[:-1], axis=2)
-        found.append((sums / (area * block.shape[1])).astype(np.float32))
-    return np.concatenate(found)
+        grey = block.sum(axis=1, dtype=np.uint32).astype(np.float32)
+        small.append(_means(grey, *cells) / block.shape[1])
+        parts = _means(grey, *coarse)
+        darker = (parts[:, :, :-1] < parts[:, :, 1:]).reshape(len(parts), 64)
+        bits.append(np.packbits(darker, axis=1).view(np.uint64)[:, 0])
+    return np.concatenate(small), np.concatenate(bits)
+
+
+class _Cells(NamedTuple):
+    """A side of an image cut into parts of `sizes` pixels: `marks` [pixels, parts] has a 1
+    where a pixel is of a part."""
+
+    marks: Floats
+    sizes: Integers
+
+    @classmethod
+    def of(cls, pixels: int, parts: int) -> _Cells:
+        """Parts as equal as they can be."""
+        ends = np.linspace(0, pixels, parts + 1).astype(np.int64)
+        places = np.arange(pixels)[:, None]
+        marks = ((places >= ends[:-1]) & (places < ends[1:])).astype(np.float64)
+        return cls(marks, np.diff(ends))
+
+
+def _means(grey: Floats, rows: _Cells, columns: _Cells) -> Floats:
+    """The means of parts of images [N, H, W]. The sums are of whole numbers, and exact."""
+    along = (grey @ columns.marks.astype(np.float32)).astype(np.float64)
+    sums = rows.marks.T @ along
+    means: Floats = (sums / (rows.sizes[:, None] * columns.sizes)).astype(np.float32)
+    return means
 
 
 def _candidates(bits: Words) -> tuple[Integers, Integers]:

@@ -18,7 +18,10 @@ from trainwright.data.raw_images import RawImages
 from trainwright.data.reading import DataFacts
 from trainwright.data.table import ImageInputs
 from trainwright.data.target_column import TargetFacts
+from trainwright.doctor.faults import prepared_faults
 from trainwright.run.quality import check_contract_data
+
+IMAGES = ImageData(kind="images", path="x", validation=0.3)
 
 
 def test_faults_of_images_have_their_places_in_both_files() -> None:
@@ -65,7 +68,10 @@ def test_a_scaled_or_brighter_copy_is_found_on_both_sides_of_the_split() -> None
     raw = RawImages(parts, labels, ("a", "b", "c"), facts)
     found = near_images(raw, examine_images(raw))
     assert [one.rows for one in found] == [(10, 25, 70, 80), (70, 80)]
-    prepared = prepare_images(raw, ImageData(kind="images", path="x", validation=0.3), 0)
+    prepared = prepare_images(raw, IMAGES, 0)
+    before_training = prepared_faults(IMAGES, Path(), raw, prepared)
+    near = [one.rows for one in before_training if one.kind == "near_duplicates"]
+    assert near[0] == (10, 25, 70, 80)
     data = divided_images(examine_images(raw), raw, prepared)
     (across,) = (one for one in near_images(raw, data) if "training row" in one.message)
     pairs = [{place, original} for place, original in copies.items()]
