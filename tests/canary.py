@@ -198,11 +198,6 @@ def unbroken(setting: Setting) -> Mapping[str, object]:
         return everything(canary, canary.fit())
 
 
-def differences(one: Mapping[str, object], other: Mapping[str, object]) -> list[str]:
-    """Names of the components that are not equal."""
-    return [name for name in {**one, **other} if one.get(name) != other.get(name)]
-
-
 def journal(canary: Canary) -> dict[int, tuple[str, ...]]:
     """What this process itself saw of each step, as hexadecimal numbers."""
     kept = [event for event in canary.seen.events if isinstance(event, StepKept)]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from canary import differences
+from comparing import differences
 from faults.tiers import times
 from faults.trials import CANARIES, Reference, Trial
 from faults.zygote import kill

@@ -20,8 +20,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import trainwright  # noqa: E402
-from canary import Canary, Setting, differences, everything, resumed_from, start, unbroken  # noqa: E402
+from canary import Canary, Setting, everything, resumed_from, start, unbroken  # noqa: E402
 from command import command, events_of_one, inside, train_one, tree, with_layers, write_project  # noqa: E402
+from comparing import differences  # noqa: E402
 from faults.disks import small_disk  # noqa: E402
 from trainwright.checkpoint.background import BackgroundCheckpoints  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints, CheckpointStore, Loaded  # noqa: E402

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from canary import differences
 from command import write_rows
+from comparing import differences
 from faults.journal import Attempt, read_journal
 from faults.zygote import Child, Death, Zygote
 from made_data import make_images, make_text

@@ -12,7 +12,8 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 
-from canary import STEPS, Canary, Setting, differences, everything, start  # noqa: E402
+from canary import STEPS, Canary, Setting, everything, start  # noqa: E402
+from comparing import differences  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints  # noqa: E402
 from trainwright.contract.clipping import AutoClip, ByValue, GradientClipping, ZClip  # noqa: E402
 from trainwright.contract.guard import Guard  # noqa: E402

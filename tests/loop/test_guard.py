@@ -13,7 +13,8 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 
-from canary import STEPS, Canary, Killed, Setting, differences, everything, start  # noqa: E402
+from canary import STEPS, Canary, Killed, Setting, everything, start  # noqa: E402
+from comparing import differences  # noqa: E402
 from trainwright.checkpoint.module import ModuleState  # noqa: E402
 from trainwright.checkpoint.optimizer import OptimizerState  # noqa: E402
 from trainwright.checkpoint.random_state import RandomState  # noqa: E402

@@ -20,10 +20,10 @@ from canary import (  # noqa: E402
     Killed,
     Setting,
     data,
-    differences,
     everything,
     start,
 )
+from comparing import differences  # noqa: E402
 from trainwright.checkpoint.state import Snapshot  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints, CheckpointStore, Loaded  # noqa: E402
 from trainwright.data.feed import Batch, Feed  # noqa: E402

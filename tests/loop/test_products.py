@@ -18,8 +18,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from canary import Killed, differences  # noqa: E402
+from canary import Killed  # noqa: E402
 from command import with_layers, write_project  # noqa: E402
+from comparing import differences  # noqa: E402
 from trainwright.core.flag import StopFlag  # noqa: E402
 from trainwright.data.feed import StepBatches  # noqa: E402
 from trainwright.engine.job import Job  # noqa: E402

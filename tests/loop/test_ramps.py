@@ -9,8 +9,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from canary import STEPS, Canary, Killed, Setting, differences, everything, start  # noqa: E402
+from canary import STEPS, Canary, Killed, Setting, everything, start  # noqa: E402
 from command import with_layers, write_project  # noqa: E402
+from comparing import differences  # noqa: E402
 from contract_runs import bits, train  # noqa: E402
 from made_data import make_text  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402

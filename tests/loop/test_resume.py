@@ -23,12 +23,12 @@ from canary import (  # noqa: E402
     Canary,
     Killed,
     Setting,
-    differences,
     everything,
     journal,
     resumed_from,
     start,
 )
+from comparing import differences  # noqa: E402
 from trainwright.checkpoint import commit, local, store  # noqa: E402
 from trainwright.checkpoint.state import Snapshot, Stateful  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints, Loaded  # noqa: E402

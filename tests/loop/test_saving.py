@@ -13,7 +13,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from canary import STEPS, Canary, Setting, differences, everything, resumed_from, start, unbroken  # noqa: E402
+from canary import STEPS, Canary, Setting, everything, resumed_from, start, unbroken  # noqa: E402
+from comparing import differences  # noqa: E402
 from trainwright.checkpoint.background import BackgroundCheckpoints  # noqa: E402
 from trainwright.checkpoint.state import Snapshot  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints, Loaded  # noqa: E402

@@ -11,8 +11,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from canary import STEPS, Canary, Setting, differences, everything, start  # noqa: E402
+from canary import STEPS, Canary, Setting, everything, start  # noqa: E402
 from command import with_layers, write_project  # noqa: E402
+from comparing import differences  # noqa: E402
 from contract_runs import train  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402

@@ -14,7 +14,8 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 
-from canary import STEPS, Killed, Setting, differences, everything, start  # noqa: E402
+from canary import STEPS, Killed, Setting, everything, start  # noqa: E402
+from comparing import differences  # noqa: E402
 from measured_canary import MeasuredCanary, measured  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints  # noqa: E402
 from trainwright.core.files import Json  # noqa: E402

@@ -14,7 +14,8 @@ torch = pytest.importorskip("torch")
 from torch import Tensor, nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
-from canary import differences, everything, start  # noqa: E402
+from canary import everything, start  # noqa: E402
+from comparing import differences  # noqa: E402
 from trainwright.contract.model import Gpt, ResNet  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
 from trainwright.data.feed import Feed, StepBatches  # noqa: E402

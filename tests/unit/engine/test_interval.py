@@ -14,7 +14,8 @@ torch = pytest.importorskip("torch")
 
 from scipy.optimize import minimize_scalar  # noqa: E402
 
-from canary import Canary, Setting, differences, everything, start, unbroken  # noqa: E402
+from canary import Canary, Setting, everything, start, unbroken  # noqa: E402
+from comparing import differences  # noqa: E402
 from trainwright.checkpoint.background import BackgroundCheckpoints  # noqa: E402
 from trainwright.checkpoint.state import Snapshot  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints, CheckpointStore  # noqa: E402

@@ -12,8 +12,9 @@ torch = pytest.importorskip("torch")
 
 from torch import Tensor, nn  # noqa: E402
 
-from canary import Canary, Killed, Setting, differences, everything, start  # noqa: E402
+from canary import Canary, Killed, Setting, everything, start  # noqa: E402
 from command import with_layers, write_project  # noqa: E402
+from comparing import differences  # noqa: E402
 from contract_runs import train  # noqa: E402
 from stopped_runs import Cut  # noqa: E402
 from trainwright.data.feed import Feed, StepBatches  # noqa: E402

@@ -13,7 +13,8 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
-from canary import differences, everything, start  # noqa: E402
+from canary import everything, start  # noqa: E402
+from comparing import differences  # noqa: E402
 from trainwright.contract.model import Gpt  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
 from trainwright.data.feed import StepBatches  # noqa: E402
