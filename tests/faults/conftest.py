@@ -53,3 +53,12 @@ def trial(zygote: Zygote, tmp_path: Path) -> Callable[..., Trial]:
         return Trial(zygote, CANARIES[name], folder, **given)  # type: ignore[arg-type]
 
     return lay
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> Path:
+    """A folder with three checkpoints."""
+    # Torch is imported where a test has asked for it.
+    from faults.three_checkpoints import write_three
+
+    return write_three(tmp_path / "three")

@@ -14,15 +14,7 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 
-from canary import (  # noqa: E402
-    STEPS,
-    Canary,
-    Killed,
-    Setting,
-    data,
-    everything,
-    start,
-)
+from canary import STEPS, Canary, Killed, Setting, data, everything, start  # noqa: E402
 from comparing import differences  # noqa: E402
 from trainwright.checkpoint.state import Snapshot  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints, CheckpointStore, Loaded  # noqa: E402

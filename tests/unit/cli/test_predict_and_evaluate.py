@@ -1,0 +1,104 @@
+"""Predictions and verdicts of a run, through the command."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from command import PROCESS, command, tree, write_rows
+from frozen_result import assert_frozen
+
+pytestmark = pytest.mark.usefixtures("in_project")
+
+
+# predict
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".jsonl"])
+def test_predictions_are_written_as_the_name_says(tmp_path: Path, suffix: str) -> None:
+    out = tmp_path / f"out{suffix}"
+    ran = command("predict", "small-1", "rows.csv", "-o", out)
+    assert (ran.code, ran.out) == (0, f"300 predictions in {out}\n")
+    read = {".csv": pl.read_csv, ".parquet": pl.read_parquet, ".jsonl": pl.read_ndjson}[suffix]
+    frame = read(out)
+    assert frame.columns == ["prediction", "probability_no", "probability_yes"]
+    assert frame.height == 300
+    assert (frame["probability_no"] + frame["probability_yes"] - 1).abs().max() < 1e-6
+
+
+def test_predictions_on_stdout_are_csv() -> None:
+    ran = command("predict", "small-1", "rows.csv")
+    assert ran.code == 0
+    assert pl.read_csv(ran.out.encode()).height == 300
+
+
+def test_the_json_of_predict(tmp_path: Path) -> None:
+    ran = command("predict", "small-1", "rows.csv", "-o", tmp_path / "a.csv", "--json")
+    assert json.loads(ran.out) == {"rows": 300, "output": str(tmp_path / "a.csv")}
+
+
+def test_rows_without_the_target_can_be_predicted(tmp_path: Path) -> None:
+    pl.read_csv("rows.csv").drop("bought").write_csv(tmp_path / "new.csv")
+    assert command("predict", "small-1", tmp_path / "new.csv").code == 0
+
+
+def test_what_predict_refuses(tmp_path: Path) -> None:
+    pl.read_csv("rows.csv").drop("age").write_csv(tmp_path / "new.csv")
+    for words, said in (
+        (["small-1", "rows.csv", "-o", "out.xlsx"], "a name that ends in .csv"),
+        (["small-1", "absent.csv"], "there is no such file"),
+        (["small-2", "rows.csv"], "there is no run here"),
+        (["small-1", tmp_path / "new.csv"], "age"),
+        (["small-1", "rows.csv", "-o", tmp_path / "absent" / "out.csv"], "cannot be written"),
+    ):
+        before = tree(Path())
+        ran = command("predict", *words)
+        assert ran.code == 2, ran.err
+        assert said in ran.err
+        assert not ran.out
+        assert tree(Path()) == before
+
+
+# evaluate
+
+
+def test_evaluate_shows_the_verdict_again() -> None:
+    ran = command("evaluate", "small-1", "--json")
+    assert_frozen(json.loads(ran.out))
+    assert ran.code == (0 if json.loads(ran.out)["verdict"] == "met" else 3)
+    # A folder is as good as a name.
+    assert command("evaluate", "runs/small-1", "--json") == ran
+
+
+def test_evaluate_judges_other_rows_and_writes_nothing(tmp_path: Path) -> None:
+    write_rows(tmp_path / "later.csv", rows=1000, seed=5)
+    before = tree(Path())
+    ran = command("evaluate", "small-1", tmp_path / "later.csv", "--json")
+    result = json.loads(ran.out)
+    assert_frozen(result)
+    assert sum(one["rows"] for one in result["slices"].values()) == 1000
+    assert result != json.loads(command("evaluate", "small-1", "--json").out)
+    assert command("evaluate", "small-1", tmp_path / "later.csv").code == ran.code
+    assert tree(Path()) == before
+
+
+def test_evaluate_needs_the_target(tmp_path: Path) -> None:
+    pl.read_csv("rows.csv").drop("bought").write_csv(tmp_path / "new.csv")
+    ran = command("evaluate", "small-1", tmp_path / "new.csv")
+    assert ran.code == 2
+    assert "bought" in ran.err
+
+
+def test_a_terminal_without_unicode() -> None:
+    done = subprocess.run(
+        [*PROCESS, "evaluate", "small-1"],
+        capture_output=True,
+        env={"PYTHONIOENCODING": "ascii", "PATH": "/usr/bin:/bin"},
+        check=False,
+    )
+    assert done.returncode in (0, 3), done.stderr
+    assert b"Traceback" not in done.stderr

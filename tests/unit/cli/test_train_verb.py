@@ -1,0 +1,124 @@
+"""`trainwright train` and what it leaves, through the command."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from command import CONTRACT, PROCESS, command, tree
+from frozen_result import assert_frozen
+
+pytestmark = pytest.mark.usefixtures("in_project")
+
+
+# train
+
+
+def test_the_json_of_train_is_frozen(fresh: Path) -> None:
+    ran = command("train", "small.yaml", "--json")
+    result = json.loads(ran.out)
+    assert_frozen(result)
+    assert result["run"] == "small-1"
+    assert result["report"] == "runs/small-1/report.html"
+    assert [clause["name"] for clause in result["clauses"]] == [
+        "roc_auc >= 0.6",
+        "roc_auc >= 0.1 on city=Bern",
+        "roc_auc >= 0.1 on city=Oslo",
+        "roc_auc >= 0.1 on city=Rome",
+    ]
+    assert set(result["slices"]) == {"city=Bern", "city=Oslo", "city=Rome"}
+    assert "data      rows.csv" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("target", "code", "verdict"), [("0.1", 0, "met"), ("1", 3, "missed"), ("0.8", 3, "undecided")]
+)
+def test_the_verdict_is_the_exit_code(fresh: Path, target: str, code: int, verdict: str) -> None:
+    Path("small.yaml").write_text(CONTRACT.partition("slices:")[0])
+    ran = command("train", "small.yaml", "--json", "--set", f"metric.target={target}")
+    assert (ran.code, json.loads(ran.out)["verdict"]) == (code, verdict)
+
+
+def test_runs_are_numbered_unless_they_are_named(fresh: Path) -> None:
+    for words, name in (
+        ([], "small-1"),
+        (["--run", "other"], "other"),
+        ([], "small-2"),
+        (["--set", "name=tiny"], "tiny-1"),
+    ):
+        ran = command("train", "small.yaml", "--json", *words)
+        assert json.loads(ran.out)["run"] == name
+        assert Path("runs", name, "report.html").is_file()
+
+
+def test_an_override_replaces_a_value(fresh: Path) -> None:
+    ran = command("train", "small.yaml", "--set", "model.max_trees=2", "--set", "seed=9")
+    assert "at most 2 trees" in ran.err
+    plan = json.loads(Path("runs/small-1/plan.json").read_text())
+    assert (plan["contract"]["model"]["max_trees"], plan["contract"]["seed"]) == (2, 9)
+    assert plan["overrides"] == ["model.max_trees=2", "seed=9"]
+    # The contract is kept as it was written.
+    assert Path("runs/small-1/contract.yaml").read_text() == CONTRACT
+
+
+@pytest.mark.parametrize("words", [["train", "--dry-run"], ["check"]])
+def test_looking_first_writes_nothing(fresh: Path, words: list[str]) -> None:
+    before = tree(fresh)
+    ran = command(*words, "small.yaml")
+    assert ran.code == 0
+    assert "disk · " in ran.out
+    assert "leak · " not in ran.out
+    assert ran.out.splitlines()[-1].endswith("trainwright train small.yaml")
+    asked = command(*words, "small.yaml", "--json")
+    assert sorted(json.loads(asked.out)) == ["audit", "findings", "plan", "split"]
+    assert tree(fresh) == before
+
+
+def test_the_folder_of_a_run_is_complete(project: Path) -> None:
+    run = Path("runs/small-1")
+    for name in (
+        "contract.yaml",
+        "plan.json",
+        "record.json",
+        "preflight.json",
+        "data/manifest.json",
+        "data/split.json",
+        "bundle/bundle.json",
+        "baselines/linear/bundle.json",
+        "evaluation.json",
+        "report.html",
+    ):
+        assert (run / name).is_file(), name
+    assert not [path for path in run.rglob("*") if path.suffix in (".pkl", ".pickle", ".joblib")]
+    record = json.loads((run / "record.json").read_text())
+    assert record["ending"]["state"] == "finished"
+    assert record["command"][:3] == ["trainwright", "train", "small.yaml"]
+
+
+def test_results_and_progress_do_not_mix(fresh: Path) -> None:
+    ran = command("train", "small.yaml")
+    labels = [line.split()[0] for line in ran.err.splitlines()]
+    assert labels[:4] == ["data", "target", "split", "plan"]
+    assert labels[-2:] == ["trained", "time"]
+    lines = ran.out.splitlines()
+    assert lines[0].startswith("scores    roc_auc · model 0.")
+    assert [line.split("  ")[0] for line in lines[-4:-1]] == ["verdict", "report", "next"]
+    assert lines[-3] == "report    runs/small-1/report.html"
+    assert lines[-2].startswith("next      trainwright predict small-1 rows.csv")
+    assert lines[-1] == "          trainwright runs list"
+    assert max(len(line) for line in (*ran.err.splitlines(), *lines)) <= 160
+    assert "\x1b" not in ran.out + ran.err
+
+
+def test_the_next_commands_can_be_run(fresh: Path) -> None:
+    Path("nested").mkdir()
+    ran = command("train", "small.yaml", "--runs", "nested/my runs")
+    first, second = (line[10:] for line in ran.out.splitlines()[-2:])
+    for line in (first, second):
+        words = line.replace("trainwright", " ".join(f"'{word}'" for word in PROCESS), 1)
+        done = subprocess.run(words, shell=True, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+    assert Path("predictions.csv").is_file()
