@@ -159,3 +159,7 @@ def add_training(folder: RunFolder, steps: int = 300) -> None:
     ended = Ended(progress, "finished", "all epochs are done")
     log.observe(ended)
     signals.observe(ended)
+
+
+def facts(source: Path, *command: str) -> RunFacts:
+    return RunFacts(command or ("trainwright", "train"), source, "data-1", {"seed": 7}, {"omp": 1})

@@ -1,0 +1,147 @@
+"""A run with an equal mean of its weights, and what is seen of it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from objectives import squared_error
+from stopped_runs import Cut
+from trainwright.checkpoint.averaging import EqualMeanState
+from trainwright.checkpoint.evaluated import evaluated_state
+from trainwright.checkpoint.module import ModuleState
+from trainwright.checkpoint.optimizer import OptimizerState
+from trainwright.checkpoint.random_state import RandomState
+from trainwright.checkpoint.store import Checkpoints
+from trainwright.contract.averaging import ConstantRate
+from trainwright.contract.guard import Guard
+from trainwright.data.feed import Feed, StepBatches
+from trainwright.data.store import Batch
+from trainwright.engine.averaging import AveragedStep
+from trainwright.engine.caution import Caution
+from trainwright.engine.guard import PolicyGuard
+from trainwright.engine.job import Every, Job
+from trainwright.engine.statistics import NormStatistics
+from trainwright.engine.step import OptimizerStep
+from trainwright.engine.stop import Patience, StepLimit
+from trainwright.objective.losses import LossSum
+from trainwright.optim.averaging_rate import AveragingRate
+from trainwright.optim.equal_mean import EqualMean
+from trainwright.optim.taking import Taking
+from trainwright.optim.weights import Evaluating
+from trainwright.testing.checkpoints import MemoryCheckpoints
+from trainwright.tracking.events import Event, RolledBack, StepKept, StepOutcome
+
+STEPS, TAKING = 24, Taking(8, (10, 14, 18, 22))
+
+
+def network(dropout: float = 0.0) -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Linear(4, 16),
+        nn.BatchNorm1d(16, momentum=0.05),
+        nn.ReLU(),
+        nn.Dropout(dropout),
+        nn.Linear(16, 8),
+        nn.BatchNorm1d(8),
+        nn.Tanh(),
+        nn.Linear(8, 1),
+    )
+
+
+def data() -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randn(48, 4, generator=generator)
+    return x, x.sum(1, keepdim=True).sin()
+
+
+@dataclass
+class Averaging:
+    """A job with a mean of the weights, as it is wired from a contract."""
+
+    job: Job
+    model: nn.Module
+    mean: EqualMean
+    taken: dict[int, list[Tensor]]
+    losses: list[float]
+
+    def fold(self) -> list[Tensor]:
+        """The equal mean of what was taken, in fp64."""
+        stacks = zip(*self.taken.values(), strict=True)
+        return [torch.stack([one.double() for one in weights]).mean(0) for weights in stacks]
+
+
+def averaging(
+    store: MemoryCheckpoints | Checkpoints,
+    cut: float = math.inf,
+    policy: str = "raise",
+    poisoned: range = range(0),
+    taking: Taking = TAKING,
+) -> Averaging:
+    model = network(dropout=0.1)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.05, fused=True)
+    feed = Feed(data(), 8, seed=2)
+
+    def poisoning(model: nn.Module, batch: Batch) -> LossSum:
+        loss, count = squared_error(model, batch)
+        if model.training and attempts[0] in poisoned:
+            loss = loss * math.nan
+        return LossSum(loss, count)
+
+    attempts = [0]
+    inner = OptimizerStep(model, poisoning, optimizer)
+
+    def step(work: StepBatches) -> StepOutcome:
+        attempts[0] += 1
+        return inner(work)
+
+    statistics = NormStatistics(model, squared_error, lambda: feed.from_start(40))
+    mean = EqualMean(model, taking, statistics)
+    caution = Caution(optimizer, 1.0, 1)
+    guard = PolicyGuard(Guard(non_finite=policy, spike="ignore"), caution, feed.rows_between)
+    losses: list[float] = []
+
+    def score() -> dict[str, float]:
+        losses.append(float(squared_error(model, data()).sum))
+        return {"val_loss": losses[-1]}
+
+    taken: dict[int, list[Tensor]] = {}
+
+    class Taken:
+        def observe(self, event: Event) -> None:
+            if isinstance(event, StepKept) and event.progress.step in taking.steps:
+                taken[event.progress.step] = [p.detach().clone() for p in model.parameters()]
+            if isinstance(event, RolledBack):
+                for made in [made for made in taken if made > event.progress.step]:
+                    del taken[made]
+
+    state = ModuleState(model)
+    patience = Patience("val_loss", "min", math.inf)
+    job = Job(
+        model=model,
+        feed=feed,
+        step=AveragedStep(step, mean),
+        stop_rules=(StepLimit(STEPS), Cut(cut)),
+        knobs=(AveragingRate(optimizer, ConstantRate(ratio=0.5), taking, 3), mean, caution),
+        guard=guard,
+        state={
+            "model": state,
+            **evaluated_state(mean, state),
+            "mean": EqualMeanState(mean),
+            "optimizer": OptimizerState(optimizer, model.named_parameters()),
+            "random": RandomState(),
+            "guard": guard,
+            "caution": caution,
+            "patience": patience,
+        },
+        observers=(Taken(),),
+        validate=Evaluating(score, mean),
+        validate_every=Every(4),
+        patience=patience,
+        checkpoints=store,
+        checkpoint_every=Every(3),
+    )
+    return Averaging(job, model, mean, taken, losses)
