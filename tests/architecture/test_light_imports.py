@@ -30,6 +30,7 @@ LIGHT_STAGES = (
 
 NEEDS_TORCH = frozenset(
     {
+        "trainwright.data.array_store",
         "trainwright.data.augment",
         "trainwright.data.colours",
         "trainwright.data.feed",
@@ -166,9 +167,9 @@ def test_a_training_waits_for_nothing_that_comes_behind_it() -> None:
 def test_numbers_are_scaled_for_a_network_without_scipy() -> None:
     """Importing it takes longer than all else that a table needs before its first step."""
     statement = (
-        "import numpy as np; from trainwright.data.scaling import fit_numbers; "
+        "import numpy as np; from trainwright.data.scaling import NumberRows, fit_numbers; "
         "values = np.arange(20.0)[:, None]; "
-        "fit_numbers(values, ['quantile'], ['median']).transform(values)"
+        "fit_numbers(NumberRows.of(values), ['quantile'], ['median']).transform(values)"
     )
     loaded = last_line(LOADED.replace("{statement}", statement), [""])
     assert isinstance(loaded, list)

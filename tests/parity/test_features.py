@@ -11,7 +11,7 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.preprocessing import RobustScaler, TargetEncoder
 
 from trainwright.contract.features import TextFeatures
-from trainwright.data.scaling import fit_numbers
+from trainwright.data.scaling import NumberRows, fit_numbers
 from trainwright.data.target_means import TrainTarget, cross_fitted, fit_means
 from trainwright.data.terms import fit_terms
 
@@ -33,7 +33,7 @@ def test_robust_scaling_is_that_of_scikit_learn_to_the_last_bit(rows: int) -> No
     values = np.stack([draw.standard_cauchy(rows), draw.integers(0, 3, rows) * 1.0], axis=1)
     values[1::7, 0] = np.nan
     scaler = RobustScaler().fit(values)
-    state = fit_numbers(values, ["robust"] * 2, ["none"] * 2)
+    state = fit_numbers(NumberRows.of(values), ["robust"] * 2, ["none"] * 2)
     assert (state.center == scaler.center_).all()
     assert (state.spread == scaler.scale_).all()
     asked = np.concatenate([values, 10 * values])

@@ -60,6 +60,7 @@ FindingKind = Literal[
     "packing",
     "padding",
     "disk",
+    "sampled",
 ]
 """What a finding is about. The guide to data quality says what each means and what can be done."""
 

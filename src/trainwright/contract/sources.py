@@ -67,6 +67,13 @@ class Reading(Section):
     ($TRAINWRIGHT_CACHE, else $XDG_CACHE_HOME/trainwright, else ~/.cache/trainwright), or `off`,
     which reads them anew each time."""
 
+    rows_in: Literal["auto", "memory", "files"] = "auto"
+    """Where a table's rows lie once they are read: in `memory`, or in `files` on the disk of the
+    cache, which are mapped into memory and gone when the run ends, for tables larger than memory.
+    Both give the same bits; `files` needs the extra large, a network, and about 30 bytes of disk
+    for each number. `auto`: files where ten times the numbers, at 8 bytes each, are more than the
+    machine's memory."""
+
 
 USUAL = Reading()
 """How a file is read of which nothing else is said."""

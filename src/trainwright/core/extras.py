@@ -33,3 +33,16 @@ def need_tokenizers(path: str) -> None:
                 fix="pip install 'trainwright[text]'",
             )
         )
+
+
+def need_pyarrow(path: str) -> None:
+    """Raise `MissingExtra` if pyarrow, which maps rows from files, is not installed. `path` is the
+    contract path that asks for it."""
+    if find_spec("pyarrow") is None:
+        raise MissingExtra(
+            Problem(
+                "rows in files need pyarrow, which is not installed",
+                path=path,
+                fix="pip install 'trainwright[large]'",
+            )
+        )

@@ -9,7 +9,7 @@ from pathlib import Path
 from trainwright.core.files import Json
 
 
-def hash_bytes(data: bytes) -> str:
+def hash_bytes(data: bytes | memoryview) -> str:
     """SHA-256 of bytes."""
     return hashlib.sha256(data).hexdigest()
 

@@ -264,6 +264,13 @@ def open_cache(written: str, folder: Path) -> Tables:
     return Cache(place) if os.access(there, os.W_OK | os.X_OK) else Uncached()
 
 
+def scratch_folder(written: str, folder: Path) -> Path:
+    """Where files lie that nobody needs any more when the process ends: on the disk of the cache,
+    if the contract has one."""
+    tables = open_cache(written, folder)
+    return tables.folder / "scratch" if isinstance(tables, Cache) else Path(tempfile.gettempdir())
+
+
 def cache_folder() -> Path:
     """$TRAINWRIGHT_CACHE, else `trainwright` below the user's cache folder (XDG)."""
     if named := os.environ.get("TRAINWRIGHT_CACHE", ""):

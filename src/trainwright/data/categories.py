@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import final
 
@@ -9,7 +10,9 @@ import numpy as np
 import polars as pl
 
 from trainwright.core.files import Json
+from trainwright.data.space import bounds
 from trainwright.data.table import Integers
+from trainwright.data.values import to_labels
 
 UNKNOWN, MISSING, RARE, FIRST_KEPT = 0, 1, 2, 3
 
@@ -51,8 +54,16 @@ class Vocabulary:
 def fit_vocabulary(labels: pl.Series, rare_below: int, most: int) -> Vocabulary:
     """The vocabulary of String training labels: those seen at least `rare_below` times are kept, at
     most `most` of them; equal counts are ordered by spelling."""
-    counted = labels.drop_nulls().value_counts(sort=False)
-    pairs = zip(counted[labels.name].to_list(), counted["count"].to_list(), strict=True)
-    ordered = sorted(pairs, key=lambda pair: (-pair[1], pair[0]))
+    ordered = sorted(count_labels(labels).items(), key=lambda pair: (-pair[1], pair[0]))
     kept = tuple(label for label, count in ordered[:most] if count >= rare_below)
     return Vocabulary(labels.name, kept, tuple(label for label, _ in ordered[len(kept) :]))
+
+
+def count_labels(labels: pl.Series) -> Counter[str]:
+    """Rows of each label that is there, read as `to_labels` reads it."""
+    counts: Counter[str] = Counter()
+    for start, stop in bounds(len(labels)):
+        counted = to_labels(labels.slice(start, stop - start)).drop_nulls().value_counts(sort=False)
+        pairs = zip(counted[labels.name].to_list(), counted["count"].to_list(), strict=True)
+        counts.update(dict(pairs))
+    return counts

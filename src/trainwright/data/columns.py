@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, assert_never, final
 
 import numpy as np
@@ -12,12 +12,13 @@ import polars as pl
 from trainwright.contract.data import Column, ColumnKind
 from trainwright.core.errors import Problem
 from trainwright.core.files import Json
+from trainwright.data.cells import Cells
 from trainwright.data.sources import SourceFile
 from trainwright.data.table import Integers
 from trainwright.data.values import (
+    FIRST_VALUES,
     LARGEST,
     closest_format,
-    date_formats,
     to_labels,
     to_moments,
     to_numbers,
@@ -82,7 +83,7 @@ def name_tokens(name: str) -> frozenset[str]:
 
 
 def infer_column(
-    cells: pl.Series, written: Column, left_out: str, source: SourceFile, keep: bool = False
+    cells: Cells, written: Column, left_out: str, source: SourceFile, keep: bool = False
 ) -> Inferred:
     """The type of a column from its cleaned training cells.
 
@@ -95,7 +96,7 @@ def infer_column(
         return _as_written(cells, written.kind, written, source)
     if written.format != "auto":
         return _as_written(cells, "datetime", written, source)
-    if not len(cells) - cells.null_count():
+    if not cells.present:
         return Inferred(_described(cells, "ignored", "no training row has a value"))
     inferred = _by_values(cells, source)
     if reason := "" if keep or inferred.problems else _not_a_feature(cells, inferred.type):
@@ -106,7 +107,7 @@ def infer_column(
 def type_column(cells: pl.Series, column: ColumnType) -> tuple[pl.Series, Integers]:
     """Cleaned cells as the column's kind says, and the rows that could not be read so.
 
-    Ignored columns take the best type their values allow, so that slices and splits can use them.
+    Ignored columns take the best type these values allow; see `as_typed` for those in slices.
     """
     match column.kind:
         case "numeric":
@@ -151,52 +152,49 @@ def infinite_problems(numbers: pl.Series, source: SourceFile) -> list[Problem]:
     ]
 
 
-def _as_written(
-    cells: pl.Series, kind: ColumnKind, written: Column, source: SourceFile
-) -> Inferred:
+def _as_written(cells: Cells, kind: ColumnKind, written: Column, source: SourceFile) -> Inferred:
     form = "" if written.format == "auto" else written.format
     if kind == "ignored":
         form = _best_format(cells, written)
     elif kind == "datetime" and not form and cells.dtype == pl.String:
-        forms = date_formats(cells)
+        forms = cells.date_formats
         if len(forms) > 1:
             return Inferred(_described(cells, kind, ""), (_ambiguous(cells, forms, source),))
-        form = forms[0] if forms else closest_format(cells)[0]
+        form = forms[0] if forms else closest_format(cells.first(FIRST_VALUES), ())[0]
     described = _described(cells, kind, "written in the contract", form)
-    if not len(cells) - cells.null_count():
+    if not cells.present:
         described = _described(cells, "ignored", "no training row has a value")
     return Inferred(described)
 
 
-def _by_values(cells: pl.Series, source: SourceFile) -> Inferred:
+def _by_values(cells: Cells, source: SourceFile) -> Inferred:
     if cells.dtype.is_numeric():
         return Inferred(_described(cells, "numeric", "its type in the file"))
     if cells.dtype == pl.Datetime("us"):
         return Inferred(_described(cells, "datetime", "its type in the file"))
     if cells.dtype != pl.String:
         return Inferred(_described(cells, "ignored", f"it holds nested values ({cells.dtype})"))
-    bad = to_numbers(cells).bad
-    present = len(cells) - cells.null_count()
-    if not len(bad):
+    present = cells.present
+    if not cells.not_numbers:
         return Inferred(_described(cells, "numeric", "every value is a number"))
-    if present - len(bad) >= MOSTLY * present:
+    if present - cells.not_numbers >= MOSTLY * present:
         described = _described(cells, "numeric", "nearly every value is a number")
-        return Inferred(described, (_unreadable(cells, bad, "numeric", source),))
-    if forms := date_formats(cells):
+        bad = to_numbers(cells.whole()).bad
+        return Inferred(described, (_unreadable(cells.whole(), bad, "numeric", source),))
+    if forms := cells.date_formats:
         described = _described(cells, "datetime", f"every value is written {forms[0]}", forms[0])
         ambiguous = (_ambiguous(cells, forms, source),) if len(forms) > 1 else ()
         return Inferred(described, ambiguous)
-    form, count = closest_format(cells)
+    form, count = closest_format(cells.first(FIRST_VALUES), cells.slices())
     if count >= MOSTLY * present:
         described = _described(cells, "datetime", f"nearly every value is written {form}", form)
-        return Inferred(
-            described, (_unreadable(cells, to_moments(cells, form).bad, "datetime", source),)
-        )
+        bad = to_moments(cells.whole(), form).bad
+        return Inferred(described, (_unreadable(cells.whole(), bad, "datetime", source),))
     return Inferred(_described(cells, "categorical", "its values are words"))
 
 
-def _not_a_feature(cells: pl.Series, column: ColumnType) -> str:
-    present = len(cells) - column.missing
+def _not_a_feature(cells: Cells, column: ColumnType) -> str:
+    present = cells.present
     if column.distinct == 1 and not column.missing:
         return "constant: every row has the same value"
     if present < _FEWEST_TO_JUDGE:
@@ -214,42 +212,60 @@ def _not_a_feature(cells: pl.Series, column: ColumnType) -> str:
     return f"values rarely repeat: {share}"
 
 
-def _typical_text(cells: pl.Series) -> tuple[float, float]:
+def _typical_text(cells: Cells) -> tuple[float, float]:
     """Mean characters and mean words of the values that are there."""
-    present = cells.drop_nulls()
-    words = present.str.count_matches(r"\S+").to_numpy()
-    length = present.str.len_chars().to_numpy()
-    return float(length.mean()), float(words.mean())
+    words, letters = 0, 0
+    for one in cells.slices():
+        values = one.drop_nulls()
+        words += int(values.str.count_matches(r"\S+").to_numpy().sum())
+        letters += int(values.str.len_chars().to_numpy().sum())
+    return letters / cells.present, words / cells.present
 
 
-def _counter(cells: pl.Series, column: ColumnType) -> str:
+def _counter(cells: Cells, column: ColumnType) -> str:
     if column.missing or column.distinct < len(cells):
         return ""
-    numbers = to_numbers(cells).series.to_numpy()
-    if not (numbers == np.floor(numbers)).all():
-        return ""
-    if numbers[0] in (0, 1) and (np.diff(numbers) == 1).all():
+    counts = True
+    before = np.empty(0)
+    for one in cells.slices():
+        numbers = to_numbers(one).series.to_numpy()
+        if not (numbers == np.floor(numbers)).all():
+            return ""
+        steps = np.diff(np.concatenate([before, numbers]))
+        counts &= bool((steps == 1).all()) and (len(before) > 0 or numbers[0] in (0, 1))
+        before = numbers[-1:]
+    if counts:
         return "identifier: it counts the rows"
     if "id" in name_tokens(column.name):
         return "identifier: a different whole number in every row, and its name says id"
     return ""
 
 
-def _described(cells: pl.Series, kind: Kind, reason: str, form: str = "") -> ColumnType:
-    present = cells.drop_nulls()
-    nested = cells.dtype.is_nested() or cells.dtype in (pl.Binary, pl.Object)
-    distinct = 0 if nested else present.n_unique()
-    example = "" if nested or not len(present) else str(to_labels(present.head(1))[0])
-    return ColumnType(cells.name, kind, reason, cells.null_count(), distinct, example[:60], form)
+def _described(cells: Cells, kind: Kind, reason: str, form: str = "") -> ColumnType:
+    first = cells.first(1)
+    example = "" if cells.is_nested or not len(first) else str(to_labels(first)[0])
+    return ColumnType(cells.name, kind, reason, cells.missing, cells.distinct, example[:60], form)
 
 
-def _best_format(cells: pl.Series, written: Column) -> str:
+def _best_format(cells: Cells, written: Column) -> str:
     if written.format != "auto":
         return written.format
-    if cells.dtype != pl.String or not len(to_numbers(cells).bad):
+    if cells.dtype != pl.String or not cells.not_numbers:
         return ""
-    forms = date_formats(cells)
-    return forms[0] if len(forms) == 1 else ""
+    return cells.date_formats[0] if len(cells.date_formats) == 1 else ""
+
+
+def as_typed(column: ColumnType, cells: Cells) -> ColumnType:
+    """The column with the type that its cells are given: of an ignored one the best that all of
+    them allow, so that slices and splits can use them."""
+    if column.kind != "ignored":
+        return column
+    if column.format:
+        return replace(column, kind="datetime")
+    if not (cells.dtype == pl.String or cells.dtype.is_numeric()):
+        return column
+    numbers = cells.present and not cells.not_numbers
+    return replace(column, kind="numeric" if numbers else "categorical")
 
 
 def best_typed(cells: pl.Series, form: str = "") -> pl.Series:
@@ -286,11 +302,11 @@ def _unreadable(cells: pl.Series, bad: Integers, kind: Kind, source: SourceFile)
     )
 
 
-def _ambiguous(cells: pl.Series, forms: tuple[str, ...], source: SourceFile) -> Problem:
+def _ambiguous(cells: Cells, forms: tuple[str, ...], source: SourceFile) -> Problem:
     return Problem(
         "the dates can be read in more than one way",
         path=str(cells.name),
-        found=f"{cells.drop_nulls()[0]!r} as {' or '.join(forms)}",
+        found=f"{cells.first(1)[0]!r} as {' or '.join(forms)}",
         expected="one way of writing a date",
         fix=f"set data.columns.{cells.name}.format to one of them",
         place=source.place(),

@@ -10,6 +10,8 @@ from typing import Literal, final
 
 import polars as pl
 
+from trainwright.data.space import slices_of
+
 _PARTS = ("year", "month", "day", "weekday", "hour")
 _PERIODS: Mapping[str, tuple[int, int]] = MappingProxyType(
     {"month": (1, 12), "day": (1, 31), "weekday": (1, 7), "hour": (0, 24)}
@@ -48,8 +50,12 @@ def fit_dates(
     """The parts of each date column that differ between training rows, in their form."""
     found: list[DatePart] = []
     for column in columns:
+        seen: dict[str, set[int]] = {part: set() for part in _PARTS}
+        for rows in slices_of(train.select(column)):
+            for part, values in seen.items():
+                values.update(_part(rows[column], part).drop_nulls().unique().to_list())
         for part in _PARTS:
-            if _part(train[column], part).drop_nulls().n_unique() < 2:
+            if len(seen[part]) < 2:
                 continue
             turns = form == "cyclic" and part in _PERIODS
             names = (f"{part} sin", f"{part} cos") if turns else (part,)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import final
 
 import numpy as np
@@ -19,9 +20,10 @@ from trainwright.data.columns import ColumnType, value_problems
 from trainwright.data.dates import DatePart, fit_dates
 from trainwright.data.history import NO_HISTORY, History
 from trainwright.data.limits import Limit, limited
-from trainwright.data.scaling import NumberState, fit_numbers
+from trainwright.data.scaling import NumberRows, NumberState, fit_numbers
 from trainwright.data.sources import FileVersion, SourceFile
-from trainwright.data.table import Floats, TableInputs
+from trainwright.data.space import IN_MEMORY, Space, bounds, is_one_slice
+from trainwright.data.table import Floats, Integers, TableInputs
 from trainwright.data.target_means import TargetMeans, TrainTarget, cross_fitted, fit_means
 from trainwright.data.terms import Terms, fit_terms
 from trainwright.data.values import Cleaning
@@ -74,16 +76,30 @@ class Features:
         """The number of codes of each categorical column."""
         return tuple(vocabulary.cardinality for vocabulary in self.vocabularies)
 
-    def transform(self, frame: pl.DataFrame) -> TableInputs:
+    def transform(self, frame: pl.DataFrame, space: Space = IN_MEMORY) -> TableInputs:
         """Encode typed rows (from `read`, or a `Part.frame`); not the training rows where a mean
-        target is among the features: `fit_features` gives these."""
+        target is among the features: `fit_features` gives these. They go through memory a slice at
+        a time, into `space`."""
         means = [one.values(frame[one.vocabulary.name]) for one in self.means]
-        return self.encode(frame, means)
+        return self.encode(frame, means, space)
 
-    def encode(self, frame: pl.DataFrame, means: list[Floats]) -> TableInputs:
+    def encode(
+        self, frame: pl.DataFrame, means: list[Floats], space: Space = IN_MEMORY
+    ) -> TableInputs:
         """Encode typed rows whose mean targets [N, K] are given."""
+        if is_one_slice(frame.height) and space is IN_MEMORY:
+            return self._encoded(frame, means)
+        numeric = space.array((frame.height, len(self.numeric_names)), np.float32)
+        categories = space.array((frame.height, len(self.vocabularies)), np.int64)
+        for start, stop in bounds(frame.height):
+            rows = frame.slice(start, stop - start)
+            some = self._encoded(rows, [one[start:stop] for one in means])
+            numeric[start:stop], categories[start:stop] = some.numeric, some.categories
+        return TableInputs(numeric, categories, in_files=space is not IN_MEMORY)
+
+    def _encoded(self, frame: pl.DataFrame, means: list[Floats]) -> TableInputs:
         frame = limited(frame, self.limits)
-        values = _number_matrix(frame, self.columns, self.dates, self.history)
+        values = _matrix(frame, _number_columns(self.columns, self.dates, self.history))
         numeric = self.numbers.transform(np.concatenate([values, *means], axis=1))
         if self.texts:
             blocks = [text.transform(frame[text.column]) for text in self.texts]
@@ -180,24 +196,28 @@ class Features:
 @dataclass(frozen=True, slots=True)
 class TrainRows:
     """What features are fitted on: the typed training rows with their past, the columns that become
-    inputs, and what is averaged where a category becomes a mean."""
+    inputs, and what gives what is averaged where a category becomes a mean."""
 
     frame: pl.DataFrame
     columns: tuple[ColumnType, ...]
     cleaning: Cleaning
-    target: TrainTarget
+    target: Callable[[], TrainTarget]
     history: History = NO_HISTORY
     limits: tuple[Limit, ...] = ()
 
 
 def fit_features(
-    rows: TrainRows, section: FeaturesSection, written: Mapping[str, Column]
+    rows: TrainRows,
+    section: FeaturesSection,
+    written: Mapping[str, Column],
+    space: Space = IN_MEMORY,
 ) -> tuple[Features, TableInputs]:
-    """Fit on the training rows, and encode them. `written` says what is known of single columns.
+    """Fit on the training rows, and encode them into `space`. `written` says what is known of
+    single columns.
 
     A training row is encoded with the mean targets of the folds it is not in.
     """
-    frame, columns = limited(rows.frame, rows.limits), rows.columns
+    frame, columns = rows.frame, rows.columns
     means: list[TargetMeans] = []
     crossed: list[Floats] = []
     vocabularies: list[Vocabulary] = []
@@ -208,14 +228,14 @@ def fit_features(
             vocabularies.append(vocabulary)
             continue
         codes, size = vocabulary.encode(frame[name]), vocabulary.cardinality
-        known = fit_means(codes, rows.target.values, size, own.smoothing)
-        means.append(TargetMeans(vocabulary, rows.target.names, known))
-        crossed.append(cross_fitted(codes, rows.target, size, own.smoothing))
+        target = rows.target()
+        known = fit_means(codes, target.values, size, own.smoothing)
+        means.append(TargetMeans(vocabulary, target.names, known))
+        crossed.append(cross_fitted(codes, target, size, own.smoothing))
     dates = fit_dates(frame, _names(columns, "datetime"), section.dates)
-    values = _number_matrix(frame, columns, dates, rows.history)
-    values = np.concatenate([values, *crossed], axis=1)
+    numbers = _number_rows(rows, _number_columns(columns, dates, rows.history), crossed)
     sections = [_own(section, written, name) for name in _names(columns, "numeric")]
-    sections += [section] * (values.shape[1] - len(sections))
+    sections += [section] * (numbers.width - len(sections))
     features = Features(
         columns=columns,
         cleaning=rows.cleaning,
@@ -223,15 +243,16 @@ def fit_features(
         history=rows.history,
         means=tuple(means),
         numbers=fit_numbers(
-            values,
+            numbers,
             [settled(own.numeric) for own in sections],
             [settled(own.impute) for own in sections],
+            space,
         ),
         vocabularies=tuple(vocabularies),
         texts=tuple(fit_terms(frame[name], section.text) for name in _names(columns, "text")),
         limits=rows.limits,
     )
-    return features, features.encode(frame, crossed)
+    return features, features.encode(frame, crossed, space)
 
 
 def _own(section: FeaturesSection, written: Mapping[str, Column], name: str) -> FeaturesSection:
@@ -245,19 +266,41 @@ def _names(columns: tuple[ColumnType, ...], kind: str) -> list[str]:
     return [column.name for column in columns if column.kind == kind]
 
 
-def _number_matrix(
-    frame: pl.DataFrame,
-    columns: tuple[ColumnType, ...],
-    dates: tuple[DatePart, ...],
-    history: History,
-) -> Floats:
-    """Numeric columns, date parts and the past, float64 [N, F], NaN for missing."""
-    series = [frame[name] for name in _names(columns, "numeric")]
-    series += [date.values(frame) for date in dates]
-    series += [frame[name] for name in history.names]
-    if not series:
+_NumberColumn = Callable[[pl.DataFrame], pl.Series]
+"""What takes one numeric column from rows."""
+
+
+def _number_columns(
+    columns: tuple[ColumnType, ...], dates: tuple[DatePart, ...], history: History
+) -> list[_NumberColumn]:
+    """Numeric columns, date parts and the past."""
+    names = [*_names(columns, "numeric"), *history.names]
+    found: list[_NumberColumn] = [itemgetter(name) for name in names]
+    own = len(found) - len(history.names)
+    return [*found[:own], *(date.values for date in dates), *found[own:]]
+
+
+def _matrix(frame: pl.DataFrame, columns: Sequence[_NumberColumn]) -> Floats:
+    """Float64 [N, F], NaN for missing."""
+    if not columns:
         return np.empty((frame.height, 0), dtype=np.float64)
-    return np.stack([s.cast(pl.Float64).fill_null(np.nan).to_numpy() for s in series], axis=1)
+    series = [column(frame).cast(pl.Float64).fill_null(np.nan) for column in columns]
+    return np.stack([one.to_numpy() for one in series], axis=1)
+
+
+def _number_rows(
+    rows: TrainRows, columns: Sequence[_NumberColumn], crossed: Sequence[Floats]
+) -> NumberRows:
+    """The numeric columns of the training rows, the mean targets of other folds behind them."""
+    means = np.concatenate([np.empty((rows.frame.height, 0)), *crossed], axis=1)
+
+    def between(start: int, stop: int, chosen: Integers) -> Floats:
+        frame = limited(rows.frame.slice(start, stop - start), rows.limits)
+        own = _matrix(frame, [columns[at] for at in chosen if at < len(columns)])
+        beside = means[start:stop, chosen[chosen >= len(columns)] - len(columns)]
+        return np.concatenate([own, beside], axis=1)
+
+    return NumberRows(rows.frame.height, len(columns) + means.shape[1], between)
 
 
 def _missing_column(column: ColumnType, names: list[str], file: SourceFile) -> Problem:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal, final
 
 import numpy as np
@@ -30,6 +31,7 @@ from trainwright.data.moments import moments, time_units
 from trainwright.data.prepared import Prepared
 from trainwright.data.quality.actions import act
 from trainwright.data.reading import RawTable
+from trainwright.data.space import Space, bounds, gathered, kept, positions, slices_of, taken
 from trainwright.data.split_file import PART_COLUMN
 from trainwright.data.split_report import SplitReport, check_crossing, report_folds, report_split
 from trainwright.data.splits import (
@@ -43,7 +45,7 @@ from trainwright.data.splits import (
     keep_apart_from_files,
 )
 from trainwright.data.table import Integers, Part, PartName
-from trainwright.data.target import Classes, Numbers, Target, fit_target
+from trainwright.data.target import Classes, Numbers, Target, encoded, fit_target
 from trainwright.data.target_means import train_target
 from trainwright.data.values import to_labels
 from trainwright.data.version import data_version
@@ -65,10 +67,10 @@ def prepare_table(
     if fold_count(section):
         return _prepare_whole(table, seed)
     shares = Shares.of(section.split, raw.facts.given)
-    codes = divide(table.typed["train"], section.target, section.split, shares, seed)
+    codes = divide(table.typed["train"], section.target, section.split, shares, seed, raw.space)
     if isinstance(section.split, TimeSplit) and raw.facts.given:
         codes = keep_apart_from_files(codes, table.typed, section.split, shares)
-    rows = {part: np.flatnonzero(codes == code) for code, part in enumerate(PARTS)}
+    rows = {part: positions(codes == code, raw.space) for code, part in enumerate(PARTS)}
     return table.prepared(rows, int((codes == LEFT_OUT).sum()))
 
 
@@ -158,7 +160,10 @@ class _Table:
     ) -> _Table:
         """The rows of a section with their past, which is of all rows: a part begins with what the
         part before ended with."""
-        typed = {part: _target_typed(frame, section, task) for part, frame in raw.frames.items()}
+        typed = {
+            part: _target_typed(frame, section, task, raw.space)
+            for part, frame in raw.frames.items()
+        }
         history = NO_HISTORY
         if section.features.history != "off":
             target = section.target if task == "regression" else ""
@@ -170,14 +175,15 @@ class _Table:
         """The rows of a part: of its own file, or chosen from the training file."""
         if part in self.typed and part != "train":
             return self.typed[part]
-        return self.typed["train"][chosen[part]].drop(PART_COLUMN, strict=False)
+        rows = self.typed["train"].drop(PART_COLUMN, strict=False)
+        return self.raw.space.frame(taken(rows, chosen[part]))
 
     def report(self, frames: Mapping[PartName, pl.DataFrame], left_out: int) -> SplitReport:
         """What the split did."""
         compared = [self.section.target, *(column.name for column in self.columns)]
         made = len(self.raw.frames) < len(PARTS)
         target, split = self.section.target, self.section.split
-        return report_split(frames, split, target, compared, made, left_out)
+        return report_split(frames, split, target, compared, made, left_out, self.raw.space)
 
     def prepared(
         self, chosen: Mapping[PartName, Integers], left_out: int, *, apart: bool = True
@@ -185,7 +191,8 @@ class _Table:
         """Encode the chosen rows. `apart` says that no row stands in two parts: else the test part
         is of rows that train too, and nothing is held against it."""
         rows = self._chosen(chosen, left_out, apart)
-        known = train_target(
+        known = partial(
+            train_target,
             rows.target,
             rows.encoded["train"],
             rows.units["train"],
@@ -195,12 +202,16 @@ class _Table:
         train = TrainRows(
             rows.frames["train"], rows.columns, self.raw.cleaning, known, self.history, rows.limits
         )
-        features, train_inputs = fit_features(train, self.section.features, self.section.columns)
+        features, train_inputs = fit_features(
+            train, self.section.features, self.section.columns, self.raw.space
+        )
         parts = {
             part: Part(
                 name=part,
                 frame=frame,
-                inputs=train_inputs if part == "train" else features.transform(frame),
+                inputs=train_inputs
+                if part == "train"
+                else features.transform(frame, self.raw.space),
                 target=rows.encoded[part],
                 rows=rows.places[part],
                 units=rows.units[part],
@@ -224,17 +235,17 @@ class _Table:
         self, chosen: Mapping[PartName, Integers], left_out: int, apart: bool
     ) -> _ChosenRows:
         """The rows of each part after the contract's actions, with their targets."""
-        section, positions = self.section, self.raw.positions
+        section, space = self.section, self.raw.space
         frames = {part: self.rows_of(part, chosen) for part in PARTS}
         places = {
-            part: positions[part]
+            part: self.raw.positions[part]
             if part in self.typed and part != "train"
-            else positions["train"][chosen[part]]
+            else gathered(self.raw.positions["train"], chosen[part], space)
             for part in PARTS
         }
         seen = {part: frame for part, frame in frames.items() if apart or part != "test"}
         acted = act(seen, places["train"], section)
-        frames["train"], places["train"] = acted.train, places["train"][acted.kept]
+        frames["train"], places["train"] = acted.train, acted.places
         report = self.report(frames, left_out)
         if apart:
             check_crossing(report, section.split)
@@ -247,8 +258,11 @@ class _Table:
             done=acted.done,
             report=report,
             target=target,
-            encoded={part: target.encode(frame[section.target]) for part, frame in frames.items()},
-            units=_units(frames, section),
+            encoded={
+                part: encoded(target, frame[section.target], space)
+                for part, frame in frames.items()
+            },
+            units={part: kept(one, space) for part, one in _units(frames, section).items()},
         )
 
 
@@ -314,15 +328,28 @@ def read_part(
 
 
 def _target_typed(
-    frame: pl.DataFrame, section: TableData, task: Literal["classification", "regression"]
+    frame: pl.DataFrame,
+    section: TableData,
+    task: Literal["classification", "regression"],
+    space: Space,
 ) -> pl.DataFrame:
     """The target as labels or numbers, as the task says: the contract may call few numbers a
     regression, or many numbers classes."""
     series = frame[section.target]
+    wanted = pl.String() if task == "classification" else pl.Float64()
+    if series.dtype == wanted:
+        return frame
     if task == "classification":
-        return frame.with_columns(to_labels(series))
-    values = Numbers(section.target, 0.0, 1.0).encode(series)
-    return frame.with_columns(pl.Series(section.target, values))
+        return space.frame(
+            rows.with_columns(to_labels(rows[section.target])) for rows in slices_of(frame)
+        )
+    # All rows at once, so that those without a number are told at once.
+    values = encoded(Numbers(section.target, 0.0, 1.0), series, space)
+    typed = (
+        rows.with_columns(pl.Series(section.target, values[start:stop]))
+        for (start, stop), rows in zip(bounds(frame.height), slices_of(frame), strict=True)
+    )
+    return space.frame(typed)
 
 
 def _units(frames: Mapping[PartName, pl.DataFrame], section: TableData) -> dict[PartName, Integers]:

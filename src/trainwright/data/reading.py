@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import final
 
-import numpy as np
 import polars as pl
 
 from trainwright.contract.data import (
@@ -22,21 +21,34 @@ from trainwright.contract.data import (
     split_columns,
 )
 from trainwright.core.errors import DataMistake, MissingExtra, Mistake, Problem
+from trainwright.core.extras import need_pyarrow
 from trainwright.core.files import Json
-from trainwright.data.columns import ColumnType, infer_column, value_problems
+from trainwright.data.cache import scratch_folder
+from trainwright.data.categories import count_labels
+from trainwright.data.cells import Cells
+from trainwright.data.columns import ColumnType, infer_column
 from trainwright.data.frames import NO_FRAMES, Frame
 from trainwright.data.sources import FileVersion, SourceFile, read_query, read_source
+from trainwright.data.space import (
+    IN_MEMORY,
+    IS_SMALL,
+    InFiles,
+    Placing,
+    Space,
+    place_rows,
+    positions,
+    taken,
+)
 from trainwright.data.split_file import WrittenSplit, read_split_file, with_parts
 from trainwright.data.table import Integers, PartName
 from trainwright.data.target_column import (
     TargetColumn,
     TargetFacts,
-    class_counts,
     class_problems,
     target_kind,
-    typed_target,
 )
-from trainwright.data.values import Cleaning, to_numbers
+from trainwright.data.typed_rows import type_rows
+from trainwright.data.values import Cleaning
 from trainwright.data.wording import nearest, quoted, some
 
 
@@ -45,7 +57,7 @@ from trainwright.data.wording import nearest, quoted, some
 class DataFacts:
     """What a plan needs to know of the data. `rows` counts all files; `given` names the parts that
     have a file of their own; `columns` leaves the target out. `documents` are the tokens of each
-    document of a text's training part."""
+    document of a text's training part, `placing` is where the rows of a table lie."""
 
     rows: int
     columns: tuple[ColumnType, ...]
@@ -54,6 +66,7 @@ class DataFacts:
     given: frozenset[str]
     part_rows: Mapping[str, int]
     documents: tuple[int, ...] = ()
+    placing: Placing = IS_SMALL
 
     def to_json(self) -> Json:
         """Everything, as JSON."""
@@ -71,7 +84,8 @@ class DataFacts:
 @dataclass(frozen=True, slots=True)
 class RawTable:
     """Typed rows before they are divided. `frames` holds `train` and the parts that were given;
-    `positions` int64 says which row (0-based) of its file each row was; `notes` are for people."""
+    `positions` int64 says which row (0-based) of its file each row was; `notes` are for people;
+    `space` is where the rows lie, and what is made of them."""
 
     frames: Mapping[PartName, pl.DataFrame]
     positions: Mapping[PartName, Integers]
@@ -79,6 +93,7 @@ class RawTable:
     cleaning: Cleaning
     facts: DataFacts
     notes: tuple[str, ...]
+    space: Space = IN_MEMORY
 
 
 def read_table(
@@ -96,24 +111,40 @@ def read_table(
     problems = name_problems(section, sources)
     if problems:
         raise DataMistake(problems)
+    placing, space = _placed(section, sources, folder)
     cleaning = Cleaning.of(section)
-    cells = {part: cleaning.frame(source.frame) for part, source in sources.items()}
+    cells = {
+        part: [Cells(one, cleaning.cells, space) for one in source.frame.get_columns()]
+        for part, source in sources.items()
+    }
     columns, problems = _infer_columns(section, cells["train"], sources["train"])
-    target = TargetColumn(section, *target_kind(section, cells["train"], sources["train"]))
+    of_target = next(one for one in cells["train"] if one.name == section.target)
+    target = TargetColumn(section, *target_kind(section, of_target, sources["train"]))
     problems += target.problems
     frames: dict[PartName, pl.DataFrame] = {}
     for part, source in sources.items():
-        frames[part], found = _typed_frame(cells[part], columns, source)
-        series, more = typed_target(target, cells[part][section.target], source)
-        # Not with_columns: a file may hold nothing but its target.
-        frames[part] = pl.DataFrame([*frames[part].get_columns(), series])
-        problems += [problem for problem in (*found, *more) if problem not in problems]
+        frames[part], found = type_rows(cells[part], columns, target, source, space)
+        problems += [problem for problem in found if problem not in problems]
     problems += class_problems(target, frames, sources)
     if problems:
         raise DataMistake(problems)
     written = read_split_file(section.split, folder)
-    frames["train"] = with_parts(frames["train"], cells["train"], written)
-    return _raw(sources, frames, columns, target, cleaning, written)
+    if written.files:
+        keys = [one.whole() for one in cells["train"] if one.name == written.key]
+        frames["train"] = with_parts(frames["train"], pl.DataFrame(keys), written)
+    raw = _raw(sources, frames, (columns, target, cleaning), written, space)
+    return replace(raw, facts=replace(raw.facts, placing=placing))
+
+
+def _placed(
+    section: TableData, sources: Mapping[PartName, SourceFile], folder: Path
+) -> tuple[Placing, Space]:
+    rows = sum(source.frame.height for source in sources.values())
+    placing = place_rows(section.reading, rows, sources["train"].frame.width)
+    if placing.rows_in == "memory":
+        return placing, IN_MEMORY
+    need_pyarrow("data.reading.rows_in")
+    return placing, InFiles(scratch_folder(section.reading.cache, folder))
 
 
 def read_sources(
@@ -219,17 +250,17 @@ def _absent(path: str, name: str, names: list[str], source: SourceFile) -> Probl
 
 
 def _infer_columns(
-    section: TableData, cells: pl.DataFrame, source: SourceFile
+    section: TableData, cells: Sequence[Cells], source: SourceFile
 ) -> tuple[tuple[ColumnType, ...], list[Problem]]:
     columns: list[ColumnType] = []
     problems: list[Problem] = []
-    for series in cells.get_columns():
-        name = series.name
+    for one in cells:
+        name = one.name
         if name == section.target:
             continue
         written = section.columns.get(name, Column())
         is_time = isinstance(section.split, TimeSplit) and name == section.split.column
-        inferred = infer_column(series, written, _left_out(section, series), source, keep=is_time)
+        inferred = infer_column(one, written, _left_out(section, one), source, keep=is_time)
         columns.append(inferred.type)
         problems += inferred.problems
     if not problems and all(column.kind == "ignored" for column in columns):
@@ -246,7 +277,7 @@ def _infer_columns(
     return tuple(columns), problems
 
 
-def _left_out(section: TableData, cells: pl.Series) -> str:
+def _left_out(section: TableData, cells: Cells) -> str:
     """Why the contract itself keeps a column from being a feature; empty if it does not."""
     if cells.name in section.exclude:
         return "listed in data.exclude"
@@ -263,53 +294,41 @@ def _left_out(section: TableData, cells: pl.Series) -> str:
             return ""
 
 
-def _is_date(section: TableData, cells: pl.Series) -> bool:
+def _is_date(section: TableData, cells: Cells) -> bool:
     written = section.columns.get(cells.name, Column())
     if written.kind == "datetime" or written.format != "auto":
         return True
-    return written.kind == "auto" and len(to_numbers(cells).bad) > 0
-
-
-def _typed_frame(
-    cells: pl.DataFrame, columns: tuple[ColumnType, ...], source: SourceFile
-) -> tuple[pl.DataFrame, list[Problem]]:
-    typed: list[pl.Series] = []
-    problems: list[Problem] = []
-    for column in columns:
-        if column.name in cells.columns:
-            series, found = value_problems(cells[column.name], column, source)
-            typed.append(series)
-            problems += found
-    return pl.DataFrame(typed), problems
+    return written.kind == "auto" and cells.not_numbers > 0
 
 
 def _raw(
     sources: Mapping[PartName, SourceFile],
     frames: Mapping[PartName, pl.DataFrame],
-    columns: tuple[ColumnType, ...],
-    target: TargetColumn,
-    cleaning: Cleaning,
+    known: tuple[tuple[ColumnType, ...], TargetColumn, Cleaning],
     written: WrittenSplit,
+    space: Space,
 ) -> RawTable:
+    columns, target, cleaning = known
     kept: dict[PartName, pl.DataFrame] = {}
-    positions: dict[PartName, Integers] = {}
+    places: dict[PartName, Integers] = {}
     notes: list[str] = []
     dropped = 0
     for part, frame in frames.items():
-        present = frame[target.name].is_not_null()
-        kept[part] = frame.filter(present)
-        positions[part] = np.flatnonzero(present.to_numpy())
-        if left := frame.height - kept[part].height:
+        places[part] = positions(frame[target.name].is_not_null().to_numpy(), space)
+        kept[part] = frame
+        if left := frame.height - len(places[part]):
+            kept[part] = space.frame(taken(frame, places[part]))
             dropped += left
             notes.append(f"{left} rows of {sources[part].version.path} left out: no target")
     notes += [note for source in sources.values() for note in skipped_notes(source)]
     notes += [f"{c.name} left out: {c.reason}" for c in columns if c.kind == "ignored"]
     series = kept["train"][target.name]
-    counts = {} if target.kind == "numbers" else class_counts(series)
+    counts = {} if target.kind == "numbers" else dict(sorted(count_labels(series).items()))
+    distinct = Cells(series, space=space).distinct
     facts = DataFacts(
         rows=sum(frame.height for frame in kept.values()),
         columns=columns,
-        target=TargetFacts(target.kind, counts, series.n_unique(), dropped),
+        target=TargetFacts(target.kind, counts, distinct, dropped),
         files=(
             *(file for source in sources.values() for file in source.files),
             *written.files,
@@ -317,7 +336,7 @@ def _raw(
         given=frozenset(part for part in kept if part != "train"),
         part_rows={part: frame.height for part, frame in kept.items()},
     )
-    return RawTable(kept, positions, columns, cleaning, facts, tuple(notes))
+    return RawTable(kept, places, columns, cleaning, facts, tuple(notes), space)
 
 
 def skipped_notes(source: SourceFile) -> list[str]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from trainwright.data.space import bounds
 from trainwright.data.table import Floats
 from trainwright.data.values import to_labels
 
@@ -22,6 +24,14 @@ def random_keys(count: int, seed: int, purpose: str) -> npt.NDArray[np.uint64]:
     """
     tag = int.from_bytes(hashlib.sha256(purpose.encode()).digest()[:_BYTES], "little")
     return np.random.PCG64([seed, tag]).random_raw(count)
+
+
+def key_slices(count: int, seed: int, purpose: str) -> Iterator[npt.NDArray[np.uint64]]:
+    """The same, a slice of rows at a time."""
+    tag = int.from_bytes(hashlib.sha256(purpose.encode()).digest()[:_BYTES], "little")
+    stream = np.random.PCG64([seed, tag])
+    for start, stop in bounds(count):
+        yield stream.random_raw(stop - start)
 
 
 def row_texts(frame: pl.DataFrame) -> pl.Series:

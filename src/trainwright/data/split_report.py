@@ -13,7 +13,9 @@ import polars as pl
 from trainwright.contract.data import GroupSplit, Split, StratifiedGroupSplit, TimeSplit
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.files import Json
+from trainwright.data.categories import count_labels
 from trainwright.data.moments import moments
+from trainwright.data.space import IN_MEMORY, Space, bounds, slices_of
 from trainwright.data.splits import group_codes
 from trainwright.data.table import PartName
 from trainwright.data.values import to_labels
@@ -82,9 +84,11 @@ def report_split(
     compared: Sequence[str],
     made: bool,
     left_out: int = 0,
+    space: Space = IN_MEMORY,
 ) -> SplitReport:
     """Measure the parts as they are. `compared` are the columns in which duplicates are sought (an
-    identifier would hide them all); `made` says whether any part was divided off here."""
+    identifier would hide them all); `made` says whether any part was divided off here; `space` has
+    room for a number of each row."""
     kind = split.kind if made else "given"
     labels = {part: frame[target] for part, frame in frames.items()}
     classes = labels["train"].dtype == pl.String
@@ -100,7 +104,7 @@ def report_split(
         groups_on_two_sides=shared,
         time_ranges=ranges,
         future_rows_in_training=future,
-        duplicate_rows=_duplicates(frames, compared),
+        duplicate_rows=_duplicates(frames, compared, space),
         left_out=left_out,
     )
 
@@ -153,13 +157,13 @@ def check_crossing(
 
 
 def _shares(labels: pl.Series) -> dict[str, float]:
-    counted = labels.value_counts(normalize=True)
-    pairs = zip(counted[labels.name].to_list(), counted["proportion"].to_list(), strict=True)
-    return dict(sorted(pairs))
+    counts = count_labels(labels)
+    return {name: count / counts.total() for name, count in sorted(counts.items())}
 
 
 def _mean(series: pl.Series) -> float:
-    return float(np.mean(series.to_numpy()))
+    parts = [series.slice(start, stop - start) for start, stop in bounds(len(series))]
+    return sum(float(np.sum(part.to_numpy())) for part in parts) / max(1, len(series))
 
 
 def _by_part(
@@ -197,9 +201,26 @@ def _times(
     return ranges, int((ranks["train"] >= later).sum())
 
 
-def _duplicates(frames: Mapping[PartName, pl.DataFrame], compared: Sequence[str]) -> int:
-    hashes = {
-        part: frame.select(compared).hash_rows(seed=0).to_numpy() for part, frame in frames.items()
-    }
-    others = [hashes[part] for part in frames if part != "train"]
-    return sum(int(np.isin(other, hashes["train"]).sum()) for other in others)
+def _duplicates(
+    frames: Mapping[PartName, pl.DataFrame], compared: Sequence[str], space: Space
+) -> int:
+    known = space.array((frames["train"].height,), np.uint64)
+    for (start, stop), rows in zip(bounds(len(known)), slices_of(frames["train"]), strict=True):
+        known[start:stop] = _hashes(rows, compared)
+    known.sort()
+    others = (rows for part in frames if part != "train" for rows in slices_of(frames[part]))
+    return sum(_among(_hashes(rows, compared), known) for rows in others)
+
+
+def _hashes(rows: pl.DataFrame, compared: Sequence[str]) -> npt.NDArray[np.uint64]:
+    return rows.select(compared).hash_rows(seed=0).to_numpy()
+
+
+def _among(hashes: npt.NDArray[np.uint64], known: npt.NDArray[np.uint64]) -> int:
+    """How many are among the known ones, which ascend."""
+    if not len(known):
+        return 0
+    # In their order, so that pages of a file are looked at one after the other.
+    hashes = np.sort(hashes)
+    places = np.minimum(np.searchsorted(known, hashes), len(known) - 1)
+    return int((known[places] == hashes).sum())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import assert_never, final
 
@@ -22,8 +22,11 @@ from trainwright.contract.data import (
     TimeSplit,
 )
 from trainwright.core.errors import DataMistake, Problem
+from trainwright.data.categories import count_labels
+from trainwright.data.drawn_parts import draw_parts
 from trainwright.data.moments import distances, moments
 from trainwright.data.row_keys import random_keys, row_texts, shares_of_keys
+from trainwright.data.space import IN_MEMORY, Space, bounds
 from trainwright.data.split_file import PART_COLUMN
 from trainwright.data.table import Floats, Integers, PartName
 from trainwright.data.values import to_labels
@@ -64,8 +67,16 @@ class Shares:
         return (TRAIN, *(part for part, needs in others if needs))
 
 
-def divide(frame: pl.DataFrame, target: str, split: Split, shares: Shares, seed: int) -> Integers:
-    """The part (0 train, 1 validation, 2 test, 3 left out) of each row, int64 [N].
+def divide(
+    frame: pl.DataFrame,
+    target: str,
+    split: Split,
+    shares: Shares,
+    seed: int,
+    space: Space = IN_MEMORY,
+) -> Integers:
+    """The part (0 train, 1 validation, 2 test, 3 left out) of each row, int64 [N]; random and
+    stratified ones are drawn in `space`, a slice at a time.
 
     Raises:
         DataMistake: there are too few rows, groups, moments or rows of a class to fill the parts.
@@ -77,9 +88,9 @@ def divide(frame: pl.DataFrame, target: str, split: Split, shares: Shares, seed:
         case AutoSplit():
             raise AssertionError("the plan decides the split before rows are divided")
         case RandomSplit():
-            parts = _random(frame, split, shares, seed)
+            parts = _random(frame, split, shares, seed, space)
         case StratifiedSplit():
-            parts = _stratified(frame[target], shares, seed)
+            parts = _stratified(frame[target], shares, seed, space)
         case GroupSplit():
             parts = _groups(frame, split, shares, seed)
         case StratifiedGroupSplit(column=column):
@@ -101,11 +112,16 @@ def group_codes(series: pl.Series) -> Integers:
     return series.rank("dense").fill_null(0).cast(pl.Int64).to_numpy()
 
 
-def _random(frame: pl.DataFrame, split: RandomSplit, shares: Shares, seed: int) -> Integers:
+def _random(
+    frame: pl.DataFrame, split: RandomSplit, shares: Shares, seed: int, space: Space
+) -> Integers:
     if split.key:
         return _cut_by_share(shares_of_keys(key_of(frame, split), seed, "split"), shares)
-    order = np.argsort(random_keys(frame.height, seed, "split"), kind="stable")
-    return _cut(order, _wanted(frame.height, shares))
+
+    def codes() -> Iterator[Integers]:
+        return (np.zeros(stop - start, dtype=np.int64) for start, stop in bounds(frame.height))
+
+    return draw_parts(codes, [frame.height], [_wanted(frame.height, shares)], seed, space)
 
 
 def key_of(frame: pl.DataFrame, split: RandomSplit) -> pl.Series:
@@ -127,39 +143,31 @@ def _wanted(rows: int, shares: Shares) -> tuple[int, int]:
     return round(rows * shares.validation), round(rows * shares.test)
 
 
-def _cut(order: Integers, wanted: tuple[int, int]) -> Integers:
-    validation, test = wanted
-    parts = np.full(len(order), TRAIN, dtype=np.int64)
-    parts[order[:validation]] = VALIDATION
-    parts[order[validation : validation + test]] = TEST
-    return parts
-
-
-def _stratified(labels: pl.Series, shares: Shares, seed: int) -> Integers:
+def _stratified(labels: pl.Series, shares: Shares, seed: int, space: Space) -> Integers:
     _check_classes(labels, "use split: {kind: random}")
-    keys = random_keys(len(labels), seed, "split")
-    codes = group_codes(labels)
-    parts = np.full(len(labels), TRAIN, dtype=np.int64)
-    rare: list[str] = []
-    for code in np.unique(codes):
-        rows = np.flatnonzero(codes == code)
-        if len(rows) < len(shares.needed):
-            rare.append(f"{labels[int(rows[0])]} ({len(rows)})")
-            continue
-        order = np.argsort(keys[rows], kind="stable")
-        parts[rows] = _cut(order, rows_of_class(len(rows), shares))
+    counts = dict(sorted(count_labels(labels).items()))
+    fewest = len(shares.needed)
+    rare = [f"{name} ({count})" for name, count in counts.items() if count < fewest]
     if rare:
         raise DataMistake(
             Problem(
                 "classes have too few rows to stand in every part",
                 path="data.split",
                 found=quoted(rare),
-                expected=f"at least {len(shares.needed)} rows of each class",
+                expected=f"at least {fewest} rows of each class",
                 fix="add rows, merge classes with data.columns.<target>.values, or use "
                 "split: {kind: random}",
             )
         )
-    return parts
+    code_of = {name: code for code, name in enumerate(counts)}
+
+    def codes() -> Iterator[Integers]:
+        for start, stop in bounds(len(labels)):
+            some = labels.slice(start, stop - start)
+            yield some.replace_strict(code_of, return_dtype=pl.Int64).to_numpy()
+
+    wanted = [rows_of_class(count, shares) for count in counts.values()]
+    return draw_parts(codes, list(counts.values()), wanted, seed, space)
 
 
 def _check_classes(labels: pl.Series, fix: str) -> None:

@@ -25,11 +25,13 @@ class TableInputs:
     """Encoded feature columns of N rows.
 
     `numeric` is float32 [N, F] (NaN only where the plan imputes nothing); `categories` is int64
-    [N, G], each entry a code below the column's cardinality.
+    [N, G], each entry a code below the column's cardinality. `in_files`: both are mapped from
+    files and may be larger than memory; whoever needs rows in memory copies some.
     """
 
     numeric: npt.NDArray[np.float32]
     categories: Integers
+    in_files: bool = False
 
     def __len__(self) -> int:
         return len(self.numeric)

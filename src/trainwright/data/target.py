@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Literal, final
+from typing import Any, Literal, final
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.files import Json
+from trainwright.data.categories import count_labels
+from trainwright.data.space import Space, bounds
 from trainwright.data.table import Floats, Integers
 from trainwright.data.values import to_labels, to_numbers
 from trainwright.data.wording import nearest, quoted
@@ -145,12 +149,8 @@ def fit_target(
         DataMistake: the positive class does not exist, or a number is not one.
     """
     if task == "regression":
-        values = Numbers(train.name, 0.0, 1.0).encode(train)
-        return Numbers(train.name, float(values.mean()), float(values.std()) or 1.0)
-    labels = to_labels(train)
-    counted = labels.value_counts(sort=False)
-    pairs = zip(counted[train.name].to_list(), counted["count"].to_list(), strict=True)
-    counts: dict[str, int] = dict(sorted(pairs))
+        return _fit_numbers(train)
+    counts = dict(sorted(count_labels(train).items()))
     names = tuple(counts)
     if len(names) < 2:
         raise DataMistake(
@@ -163,6 +163,32 @@ def fit_target(
             )
         )
     return Classes(train.name, names, _positive(counts, train.name, positive))
+
+
+def encoded(target: Target, series: pl.Series, space: Space) -> npt.NDArray[Any]:
+    """`target.encode`, a slice at a time into `space`.
+
+    Raises:
+        DataMistake: as `encode`, of all rows at once.
+    """
+    dtype = np.int64 if isinstance(target, Classes) else np.float64
+    found = space.array((len(series),), dtype)
+    try:
+        for start, stop in bounds(len(series)):
+            found[start:stop] = target.encode(series.slice(start, stop - start))
+    except DataMistake:
+        target.encode(series)
+        raise
+    return found
+
+
+def _fit_numbers(train: pl.Series) -> Numbers:
+    """Mean and deviation, added up slice by slice."""
+    plain = Numbers(train.name, 0.0, 1.0)
+    parts = [train.slice(start, stop - start) for start, stop in bounds(len(train))]
+    mean = sum(float(plain.encode(part).sum()) for part in parts) / len(train)
+    squares = sum(float(((plain.encode(part) - mean) ** 2).sum()) for part in parts)
+    return Numbers(train.name, mean, math.sqrt(squares / len(train)) or 1.0)
 
 
 def _positive(counts: dict[str, int], column: str, positive: str) -> int:

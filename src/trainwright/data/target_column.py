@@ -11,8 +11,10 @@ import polars as pl
 from trainwright.contract.data import Column, TableData
 from trainwright.core.errors import Problem
 from trainwright.core.files import Json
+from trainwright.data.cells import Cells
 from trainwright.data.columns import MOSTLY, ColumnType, infinite_problems, value_problems
 from trainwright.data.sources import SourceFile
+from trainwright.data.space import bounds
 from trainwright.data.table import PartName
 from trainwright.data.values import to_labels, to_numbers
 from trainwright.data.wording import nearest, quoted
@@ -58,14 +60,12 @@ class TargetColumn:
 
 
 def target_kind(
-    section: TableData, cells: pl.DataFrame, source: SourceFile
+    section: TableData, cells: Cells, source: SourceFile
 ) -> tuple[Literal["classes", "numbers"], list[Problem]]:
     """Whether the target is predicted as class or number: numbers with more than 20 different
     values are numbers, unless the contract types the column."""
-    series = cells[section.target]
     kind = section.columns.get(section.target, Column()).kind
-    present = len(series) - series.null_count()
-    if kind in ("datetime", "text", "ignored") or series.dtype == pl.Datetime("us"):
+    if kind in ("datetime", "text", "ignored") or cells.dtype == pl.Datetime("us"):
         found = kind if kind != "auto" else "datetime"
         return "classes", [
             Problem(
@@ -77,16 +77,22 @@ def target_kind(
                 place=source.place(),
             )
         ]
+    present = cells.present
     if kind == "categorical" or not present:
         return "classes", []
-    mixed = len(to_numbers(series).bad)
-    if kind == "numeric" or (present - mixed >= MOSTLY * present and _many_values(series)):
+    numbers = present - cells.not_numbers
+    if kind == "numeric" or (numbers >= MOSTLY * present and _many_values(cells)):
         return "numbers", []
     return "classes", []
 
 
-def _many_values(series: pl.Series) -> bool:
-    return to_numbers(series).series.drop_nulls().n_unique() > MOST_CLASSES_OF_NUMBERS
+def _many_values(cells: Cells) -> bool:
+    seen: set[float] = set()
+    for one in cells.slices():
+        seen.update(to_numbers(one).series.drop_nulls().unique().to_list())
+        if len(seen) > MOST_CLASSES_OF_NUMBERS:
+            return True
+    return False
 
 
 def typed_target(
@@ -135,7 +141,7 @@ def class_problems(
 ) -> list[Problem]:
     """A target that never differs, and classes of other files that training never sees."""
     name = target.name
-    known = frames["train"][name].drop_nulls().unique()
+    known = _different(frames["train"][name])
     problems: list[Problem] = []
     if len(known) == 1:
         problems.append(
@@ -183,8 +189,12 @@ def _unknown_class(
     )
 
 
-def class_counts(labels: pl.Series) -> dict[str, int]:
-    """Rows of each label, by label."""
-    counted = labels.value_counts(sort=False)
-    pairs = zip(counted[labels.name].to_list(), counted["count"].to_list(), strict=True)
-    return dict(sorted(pairs))
+def _different(series: pl.Series) -> pl.Series:
+    """The values that are there; of numbers not all, if there are many."""
+    found = series.head(0)
+    for start, stop in bounds(len(series)):
+        here = series.slice(start, stop - start).drop_nulls().unique()
+        found = pl.concat([found, here]).unique()
+        if series.dtype.is_numeric() and len(found) > MOST_CLASSES_OF_NUMBERS:
+            break
+    return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import final
 
@@ -45,7 +45,8 @@ LARGEST = float(np.finfo(np.float32).max)
 """Features are 32-bit floats; a larger number would become infinite."""
 
 _DATES = pl.Datetime("us")
-_FIRST_VALUES = 100
+FIRST_VALUES = 100
+"""So many values show which way of writing a date is the closest."""
 
 
 @final
@@ -179,21 +180,31 @@ def to_moments(cells: pl.Series, form: str) -> Reading:
 def date_formats(cells: pl.Series) -> tuple[str, ...]:
     """The recognised formats that all values of a text column follow. More than one means that day
     and month cannot be told apart."""
-    present = cells.drop_nulls()
-    if not len(present):
+    return formats_of(cells.drop_nulls().head(20), [cells])
+
+
+def formats_of(first: pl.Series, slices: Iterable[pl.Series]) -> tuple[str, ...]:
+    """The same of a column that comes in slices, with its first values."""
+    if not len(first):
         return ()
-    first = present.head(20)
-    likely = [form for form in DATE_FORMATS if not _parse_moments(first, form).null_count()]
-    return tuple(form for form in likely if not _parse_moments(present, form).null_count())
+    forms = [form for form in DATE_FORMATS if not _parse_moments(first, form).null_count()]
+    for cells in slices:
+        if not forms:
+            break
+        present = cells.drop_nulls()
+        forms = [form for form in forms if not _parse_moments(present, form).null_count()]
+    return tuple(forms)
 
 
-def closest_format(cells: pl.Series) -> tuple[str, int]:
+def closest_format(first: pl.Series, slices: Iterable[pl.Series]) -> tuple[str, int]:
     """The recognised format that most of the first values of a text column follow, and how many of
     all values follow it; empty and 0 if none does."""
-    first = cells.drop_nulls().head(_FIRST_VALUES)
+    first = first.head(FIRST_VALUES)
     counts = {form: _parse_moments(first, form).count() for form in DATE_FORMATS}
     form = max(counts, key=lambda form: counts[form])
-    return (form, _parse_moments(cells, form).count()) if counts[form] else ("", 0)
+    if not counts[form]:
+        return "", 0
+    return form, sum(_parse_moments(cells, form).count() for cells in slices)
 
 
 def _parse_moments(cells: pl.Series, form: str) -> pl.Series:

@@ -32,7 +32,9 @@ def data_version(
             "columns": [column.to_json() for column in raw.columns],
             "cleaning": raw.cleaning.to_json(),
             "missing_target": section.missing_target,
-            "split": {part: hash_bytes(r.astype("<i8").tobytes()) for part, r in rows.items()},
+            "split": {
+                part: hash_bytes(r.astype("<i8", copy=False).data) for part, r in rows.items()
+            },
             "features": features.identity(),
             "target": target.to_json(),
         }

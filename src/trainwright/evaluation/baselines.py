@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import assert_never
 
 import numpy as np
@@ -15,6 +16,7 @@ from trainwright.contract.model import Linear
 from trainwright.data.features import Features, TrainRows, fit_features
 from trainwright.data.pixels import Pixels
 from trainwright.data.prepared import Prepared
+from trainwright.data.space import IN_MEMORY, spread_rows, taken
 from trainwright.data.table import Floats, ImageInputs, Part, TokenInputs, columns_of
 from trainwright.data.target_means import train_target
 from trainwright.data.vocabulary import TextVocabulary
@@ -28,6 +30,7 @@ _LINEAR_OF_PIXELS = Linear(kind="linear", max_iterations=60)
 _MOST_IMAGES = 20_000
 _FEWEST_IMAGES = 500
 _MOST_VALUES = 2**26
+_MANY_ROWS, _ROWS_SEEN = 500_000, 200_000
 _TERMS = {"reduce": "none", "terms": 300}
 """A text of the linear one is its commonest terms, whatever it is to the model."""
 
@@ -101,16 +104,23 @@ def _of_table(prepared: Prepared, known: Features, section: FeaturesSection) -> 
 
     The linear one has features of its own, standardised and with medians for missing numbers,
     because the model's may hold NaN; `section` gives the treatment of rare categories, dates and
-    texts.
+    texts. Of more than 500,000 rows it sees 200,000, and says so.
     """
     train, target = prepared.train, prepared.target
     text = section.text.model_copy(update=_TERMS)
     own = {"numeric": "standard", "impute": "median", "categorical": "codes", "text": text}
     chosen = section.model_copy(update=own)
-    means = train_target(target, train.target, train.units, chosen.folds, seed=0)
-    rows = TrainRows(train.frame, known.columns, known.cleaning, means, known.history)
+    seen = spread_rows(len(train), _ROWS_SEEN if len(train) > _MANY_ROWS else len(train))
+    frame, answers, units = train.frame, train.target[seen], train.units[seen]
+    if len(seen) < len(train):
+        frame = IN_MEMORY.frame(taken(frame, seen))
+    means = partial(train_target, target, answers, units, chosen.folds, seed=0)
+    rows = TrainRows(frame, known.columns, known.cleaning, means, known.history)
     features, inputs = fit_features(rows, chosen, {})
-    linear = fit_linear(_LINEAR, inputs, train.target, target.outputs, features.cardinalities)
+    linear = fit_linear(_LINEAR, inputs, answers, target.outputs, features.cardinalities)
+    said = list(linear.warnings)
+    if len(seen) < len(train):
+        said.append(f"fitted on {len(seen):,} of {len(train):,} training rows, evenly spread")
     spreads = linear.spreads(inputs)
     total = float(spreads.sum()) or 1.0
     names = (*features.numeric_names, *features.categorical_names)
@@ -118,5 +128,5 @@ def _of_table(prepared: Prepared, known: Features, section: FeaturesSection) -> 
         dummy=Predictor(features, target, fit_constant(train.target, target.outputs)),
         linear=Predictor(features, target, linear),
         shares={name: float(one) / total for name, one in zip(names, spreads, strict=True)},
-        warnings=tuple(f"the linear baseline: {said}" for said in linear.warnings),
+        warnings=tuple(f"the linear baseline: {one}" for one in said),
     )

@@ -120,6 +120,8 @@ def _table(contract: Contract, data: TableData, facts: DataFacts, choosing: Choo
         share = facts.target.classes[rarer] / max(1, sum(facts.target.classes.values()))
         chosen = (rarer, f"the rarer class, {share:.1%} of the rows")
         data = choosing.take(data, "data", {"positive": chosen})
+    rows_in: dict[str, tuple[Json, str]] = {"rows_in": facts.placing}
+    reading = choosing.take(data.reading, "data.reading", rows_in)
     features = choosing.take(data.features, "data.features", _features(contract.model))
     # Said only where there is a text to say it of.
     told = choosing if any(column.kind == "text" for column in facts.columns) else Choosing()
@@ -135,7 +137,7 @@ def _table(contract: Contract, data: TableData, facts: DataFacts, choosing: Choo
             reason = "nothing says that rows depend on each other"
             split = RandomSplit.model_validate({"kind": "random", **kept})
         choosing.made.append(Choice("data.split.kind", split.kind, reason))
-    return data.model_copy(update={"features": features, "split": split})
+    return data.model_copy(update={"features": features, "split": split, "reading": reading})
 
 
 def _features(model: Model) -> Chosen:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal, final
 
 from trainwright.core.files import Json
+from trainwright.core.host import memory_bytes
 from trainwright.core.loading import loading
 
 _FP8_CAPABILITY = (8, 9)
@@ -65,7 +66,7 @@ def read_device(for_network: bool) -> DeviceFacts:
         return DeviceFacts(
             has_bf16=_cpu_has_bf16(),
             can_compile=_has_cpp_compiler(),
-            memory_bytes=_host_bytes(),
+            memory_bytes=memory_bytes(),
             cores=cores,
             threads=threads,
         )
@@ -94,13 +95,3 @@ def _cpu_has_bf16() -> bool:
 def _has_cpp_compiler() -> bool:
     named = (os.environ.get("CXX", ""), "g++", "clang++")
     return any(shutil.which(name) for name in named if name)
-
-
-def _host_bytes() -> int:
-    """The memory of the machine, or the limit of the control group if that is less."""
-    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    try:
-        limit = int(Path("/sys/fs/cgroup/memory.max").read_text())
-    except (OSError, ValueError):
-        return total
-    return min(total, limit)

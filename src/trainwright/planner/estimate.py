@@ -44,7 +44,7 @@ class Estimate:
     splits, about right where groups or moments stay together. `steps` are optimizer steps up to the
     last epoch, 0 for models that the loop does not train; `steps_per_epoch` those of an epoch, of
     one behind the ramp if steps grow. `memory_bytes` is about that of all
-    encoded rows. `parameters` are known once the columns are encoded.
+    encoded rows, 0 where they lie in files. `parameters` are known once the columns are encoded.
     """
 
     train_rows: int
@@ -144,8 +144,8 @@ def estimate_run(contract: Contract, facts: DataFacts) -> Estimate:
             case _:
                 assert_never(column.kind)
     match contract.data:
-        case TableData():
-            held = facts.rows * a_row
+        case TableData(reading=reading):
+            held = 0 if reading.rows_in == "files" else facts.rows * a_row
         case ImageData() | TokenData():
             # As they lie in their files; packed images are about half as large there.
             held = sum(file.size_bytes for file in facts.files) * 2

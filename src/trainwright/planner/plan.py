@@ -30,6 +30,7 @@ from trainwright.planner.device_rules import problems_with_device
 from trainwright.planner.estimate import Estimate, estimate_run
 from trainwright.planner.memory import MemoryEstimate, estimate_memory, fit_micro_batch
 from trainwright.planner.memory_rules import problems_with_memory
+from trainwright.planner.row_rules import problems_with_rows
 
 
 @final
@@ -138,6 +139,7 @@ def plan(document: Document, facts: DataFacts, device: DeviceFacts) -> Plan:
     ]
     problems += problems_with_device(contract, device)
     problems += problems_with_memory(contract, device)
+    problems += problems_with_rows(contract, facts)
     if problems:
         raise ContractMistake(placed(problems, document.source))
     return Plan(

@@ -12,6 +12,7 @@ from trainwright.core.errors import NotAvailable, Problem
 from trainwright.data.features import Features
 from trainwright.data.pixels import Pixels
 from trainwright.data.prepared import Encoding
+from trainwright.data.space import slices_of
 from trainwright.data.table import Floats, Inputs, Part
 from trainwright.data.target import Classes, NextToken, Numbers, Target
 from trainwright.data.vocabulary import TextVocabulary
@@ -35,9 +36,11 @@ class Predictor:
 
     def score_part(self, part: Part) -> Floats:
         """`score` for a part; rows of a table are encoded by these features, which may be others
-        than those that the part was encoded with."""
+        than those that the part was encoded with, a slice at a time."""
         if isinstance(self.features, Features):
-            return self.scorer.score(self.features.transform(part.frame))
+            frame = part.frame
+            scores = (self.scorer.score(self.features.transform(rows)) for rows in slices_of(frame))
+            return np.concatenate(list(scores))
         return self.scorer.score(part.inputs)
 
     def predict(self, rows: Rows) -> pl.DataFrame:

@@ -25,12 +25,16 @@ from trainwright.data.prepare import prepare_fold
 from trainwright.data.prepared import Prepared
 from trainwright.data.quality.finding import MOST_ROWS, Finding
 from trainwright.data.reading import RawTable
+from trainwright.data.thinned import thinned
 from trainwright.doctor import faults
 from trainwright.doctor.faults import prepared_faults
 from trainwright.run.ready import Ready, task_of
 
 _PACKAGES = ("ftfy", "lightgbm", "numpy", "polars", "py3langid", "rensa", "scikit-learn", "scipy")
 """What is found depends on them."""
+
+MOST_LOOKED_AT = 100_000
+"""Rows of a table that lies in files that the checks look at."""
 
 
 @final
@@ -71,10 +75,27 @@ def audit_prepared(contract: Contract, raw: Raw, prepared: Prepared) -> tuple[Au
 def _look(ready: Ready) -> Json:
     contract, raw, prepared = ready.plan.contract, ready.raw, ready.prepared
     folder = ready.document.source.folder
+    told: list[Finding] = []
+    if isinstance(raw, RawTable) and is_too_long(raw):
+        told = [_sampled(raw)]
+        raw, prepared = thinned(raw, prepared, MOST_LOOKED_AT)
     return {
         "audited": _written(audit_prepared(contract, raw, prepared)),
-        "faults": _written(prepared_faults(contract.data, folder, raw, prepared)),
+        "faults": _written((*told, *prepared_faults(contract.data, folder, raw, prepared))),
     }
+
+
+def is_too_long(raw: RawTable) -> bool:
+    """Whether a table is looked at in part: its rows lie in files, and are many."""
+    return raw.facts.placing.rows_in == "files" and raw.facts.rows > MOST_LOOKED_AT
+
+
+def _sampled(raw: RawTable) -> Finding:
+    message = (
+        f"the checks looked at {MOST_LOOKED_AT:,} of {raw.facts.rows:,} rows, evenly spread: what "
+        "is rare may not be among them"
+    )
+    return Finding("sampled", "info", message, raw.facts.rows - MOST_LOOKED_AT)
 
 
 def _written(found: Sequence[Audited | Finding]) -> Json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import assert_never
 
 import numpy as np
@@ -13,6 +14,7 @@ from trainwright.contract.images import Augment, ImageData
 from trainwright.contract.model import Gpt
 from trainwright.contract.section import settled
 from trainwright.contract.tokens import TokenData
+from trainwright.data.array_store import ArrayStore
 from trainwright.data.augment import ImageStore
 from trainwright.data.buckets import BucketDraws
 from trainwright.data.drawing import build_draws
@@ -26,7 +28,7 @@ from trainwright.data.prepared import Prepared
 from trainwright.data.ramps import step_rows
 from trainwright.data.store import Batch, Store, TensorStore, WindowStore
 from trainwright.data.table import ImageInputs, Integers, Part, TableInputs, TokenInputs
-from trainwright.data.target import Classes, Numbers
+from trainwright.data.target import Classes, Numbers, Target
 from trainwright.data.vocabulary import TextVocabulary
 from trainwright.data.workers import Workers
 from trainwright.engine.gauges import Padding
@@ -124,28 +126,31 @@ def class_rows(prepared: Prepared) -> Integers:
     return np.bincount(prepared.train.target, minlength=prepared.target.outputs)
 
 
-def part_tensors(part: Part, prepared: Prepared, device: torch.device) -> Batch:
-    """A part of a table or of images: the inputs, and the target as the loss takes it."""
-    target = torch.tensor(part.target)
-    if isinstance(prepared.target, Numbers):
-        target = ((target - prepared.target.mean) / prepared.target.deviation).float()
-    match part.inputs:
-        case TableInputs() as table:
-            tensors = (torch.tensor(table.numeric), torch.tensor(table.categories), target)
-        case ImageInputs() as images:
-            return torch.from_numpy(images.copied()).to(device), target.to(device)
-        case TokenInputs():
-            raise AssertionError("a text is fed as windows")
-        case _:
-            assert_never(part.inputs)
-    return tuple(tensor.to(device) for tensor in tensors)
+def part_store(part: Part, prepared: Prepared, device: torch.device) -> Store:
+    """A part of a table: the inputs, and the target as the loss takes it. Rows in files stay
+    there."""
+    table = part.inputs
+    assert isinstance(table, TableInputs), "images are decoded, and a text is fed as windows"
+    finish = partial(_finished, prepared.target)
+    if table.in_files:
+        return ArrayStore((table.numeric, table.categories, part.target), finish, device)
+    target = finish(torch.tensor(part.target))
+    tensors = (torch.tensor(table.numeric), torch.tensor(table.categories), target)
+    return TensorStore([tensor.to(device) for tensor in tensors])
+
+
+def _finished(target: Target, values: torch.Tensor) -> torch.Tensor:
+    """Codes as they are, numbers standardised."""
+    if isinstance(target, Numbers):
+        return ((values - target.mean) / target.deviation).float()
+    return values
 
 
 def _store(contract: Contract, prepared: Prepared, device: torch.device) -> Store:
     inputs = prepared.train.inputs
     match inputs:
         case TableInputs():
-            return TensorStore(part_tensors(prepared.train, prepared, device))
+            return part_store(prepared.train, prepared, device)
         case ImageInputs():
             assert isinstance(contract.data, ImageData)
             labels = torch.tensor(prepared.train.target).to(device)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import final
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -13,7 +14,7 @@ from trainwright.contract.metric import METRICS, Metric
 from trainwright.contract.training import Training
 from trainwright.data.pixels import Pixels
 from trainwright.data.prepared import Prepared
-from trainwright.data.store import Batch
+from trainwright.data.store import Store
 from trainwright.data.target import Classes, NextToken
 from trainwright.engine.portions import Portions
 from trainwright.evaluation.answers import Answers, answers_of
@@ -21,7 +22,7 @@ from trainwright.evaluation.metrics import measure
 from trainwright.objective.losses import Objective, Supervised, TargetLoss
 from trainwright.planner.plan import Plan
 from trainwright.predictor.network import NetworkScorer
-from trainwright.run.feeding import part_tensors
+from trainwright.run.feeding import part_store
 
 _VALIDATION_VALUES = 2**20
 
@@ -66,8 +67,8 @@ def validation_loss(
     if isinstance(prepared.features, Pixels):
         of_answers = _LossOfAnswers(loss, device, portions)
         return lambda answers: portions.complete(partial(of_answers, answers))
-    batch = part_tensors(prepared.validation, prepared, device)
-    over_rows = _LossOverRows(Supervised(loss), model, batch, portions)
+    store = part_store(prepared.validation, prepared, device)
+    over_rows = _LossOverRows(Supervised(loss), model, store, portions)
     return lambda _: portions.complete(over_rows)
 
 
@@ -99,19 +100,21 @@ class _LossOfAnswers:
 @final
 class _LossOverRows:
     def __init__(
-        self, objective: Objective, model: nn.Module, batch: Batch, portions: Portions
+        self, objective: Objective, model: nn.Module, store: Store, portions: Portions
     ) -> None:
         self._objective = objective
         self._model = model
-        self._batch = batch
+        self._store = store
         self._portions = portions
 
     def __call__(self) -> float:
         total, count = 0.0, 0
-        rows = _VALIDATION_VALUES // max(1, sum(one[0].numel() for one in self._batch))
-        rows = self._portions.rows(min(8192, max(64, rows), len(self._batch[0])))
-        for start in range(0, len(self._batch[0]), rows):
-            batch = tuple(tensor[start : start + rows] for tensor in self._batch)
+        first = self._store.take(0, np.zeros(1, dtype=np.int64))
+        rows = _VALIDATION_VALUES // max(1, sum(one.numel() for one in first))
+        rows = self._portions.rows(min(8192, max(64, rows), self._store.rows))
+        for start in range(0, self._store.rows, rows):
+            end = min(start + rows, self._store.rows)
+            batch = self._store.take(0, np.arange(start, end))
             loss_sum, targets = self._objective(self._model, batch)
             total += float(loss_sum)
             count += targets

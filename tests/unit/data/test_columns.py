@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 from trainwright.contract.data import Column
+from trainwright.data.cells import Cells
 from trainwright.data.columns import ColumnType, infer_column, name_tokens, type_column
 from trainwright.data.sources import FileVersion, SourceFile
 from trainwright.data.values import Cleaning, to_labels
@@ -17,7 +18,7 @@ SOURCE = SourceFile(pl.DataFrame(), FileVersion("a.csv", "", 0, 0), np.empty(0, 
 
 def infer(name: str, values: list[object], written: Column | None = None) -> ColumnType:
     cells = CLEANING.cells(pl.Series(name, values, strict=False))
-    return infer_column(cells, written or Column(), "", SOURCE).type
+    return infer_column(Cells(cells), written or Column(), "", SOURCE).type
 
 
 @pytest.mark.parametrize(

@@ -141,6 +141,7 @@ def test_what_is_written_stays(tmp_path: Path) -> None:
         "data.positive",
         "data.num_workers",
         "data.pin_memory",
+        "data.reading.rows_in",
         "distributed.num_gpus",
         "distributed.backend",
         "training.effective_batch_size",

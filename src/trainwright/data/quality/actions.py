@@ -33,11 +33,11 @@ _NO_ROWS = np.empty(0, dtype=np.int64)
 @final
 @dataclass(frozen=True, slots=True)
 class Acted:
-    """The training rows after all actions. `kept` int64 says which of the rows given they were;
-    `columns` are no longer features; `limits` belong to the features."""
+    """The training rows after all actions, and their `places` in their file; `columns` are no
+    longer features; `limits` belong to the features."""
 
     train: pl.DataFrame
-    kept: Integers
+    places: Integers
     columns: frozenset[str] = frozenset()
     limits: tuple[Limit, ...] = ()
     done: tuple[Done, ...] = ()
@@ -103,10 +103,12 @@ def act(frames: Mapping[PartName, pl.DataFrame], positions: Integers, section: T
         DataMistake: what is to fail was found, no training row would be left, or there are too many
             rows to look for what the contract has something done about.
     """
-    work = _Work(dict(frames), section, positions, np.arange(frames["train"].height))
     wanted = section.quality.asked()
+    if not wanted:
+        return Acted(frames["train"], positions)
     if wanted.get("near_duplicates", "report") != "report":
         _check_rows(sum(frame.height for frame in frames.values()))
+    work = _Work(dict(frames), section, positions, np.arange(frames["train"].height))
     _fail(work, [kind for kind, action in wanted.items() if action == "fail"])
     for kind in [kind for kind, action in wanted.items() if action == "drop"]:
         if kind in _COLUMN_KINDS:
@@ -121,7 +123,7 @@ def act(frames: Mapping[PartName, pl.DataFrame], positions: Integers, section: T
             _limit(work, kind, "cap" if action == "cap" else "impute")
     return Acted(
         work.frames["train"],
-        work.kept,
+        positions[work.kept],
         frozenset(work.columns),
         tuple(work.limits),
         tuple(work.done),

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from trainwright.contract.data import Column
+from trainwright.data.cells import Cells
 from trainwright.data.columns import best_typed, infer_column
 from trainwright.data.quality.finding import positions
 from trainwright.data.sources import FileVersion, SourceFile
@@ -160,7 +161,7 @@ def _look(cells: pl.Series, written: Column) -> Look:
     nowhere = SourceFile(pl.DataFrame(), FileVersion("", "", 0, 0), np.empty(0, dtype=np.int64))
     if written.kind == "text":
         return Look(cells.name, "text", cells, to_labels(cells), _none(), "")
-    inferred = infer_column(cells, written, "", nowhere)
+    inferred = infer_column(Cells(cells), written, "", nowhere)
     column = inferred.type
     reason = column.reason if column.kind == "ignored" else ""
     if not len(cells) - cells.null_count():

@@ -57,7 +57,7 @@ def examine_prepared(raw: RawTable, prepared: Prepared, section: TableData) -> E
         places = int(raw.positions[name].max(initial=-1)) + 1
         if len(raw.facts.files) == len(raw.frames):
             places = raw.facts.files[list(raw.frames).index(name)].rows
-        code = np.zeros(places, dtype=np.int64)
+        code = np.zeros(places, dtype=np.int8)
         # The training rows last: with folds the test part has rows of the others too.
         for at, part in ((2, prepared.test), (1, prepared.validation), (0, prepared.train)):
             of_this_file = part.name == name or (name == "train" and part.name not in raw.frames)

@@ -1,0 +1,115 @@
+"""The cleaned cells of one column, which may be more than memory holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import final
+
+import numpy as np
+import polars as pl
+
+from trainwright.data.space import IN_MEMORY, Space, bounds
+from trainwright.data.values import formats_of, to_numbers
+
+_MOST_HELD = 65_536
+_FIRST_DATES = 20
+
+
+def _as_they_are(series: pl.Series) -> pl.Series:
+    return series
+
+
+@final
+class Cells:
+    """N cells, which `clean` makes of those in a file: at once where they lie in memory, else again
+    each time a slice of them is looked at. What is said of them all needs room in `space` alone."""
+
+    def __init__(
+        self,
+        raw: pl.Series,
+        clean: Callable[[pl.Series], pl.Series] = _as_they_are,
+        space: Space = IN_MEMORY,
+    ) -> None:
+        held = space is IN_MEMORY or clean is _as_they_are
+        self._cells = clean(raw) if held else raw
+        self._clean = _as_they_are if held else clean
+        self._space = space
+        self.name = raw.name
+        self.dtype = self._clean(self._cells.head(0)).dtype
+
+    def __len__(self) -> int:
+        return len(self._cells)
+
+    def between(self, start: int, stop: int) -> pl.Series:
+        """Cells of these rows."""
+        return self._clean(self._cells.slice(start, stop - start))
+
+    def whole(self) -> pl.Series:
+        """All cells in memory, for telling what is wrong with them."""
+        return self.between(0, len(self))
+
+    def slices(self) -> Iterator[pl.Series]:
+        """All cells, a slice at a time."""
+        for start, stop in bounds(len(self)):
+            yield self.between(start, stop)
+
+    @property
+    def is_nested(self) -> bool:
+        """Whether they are no single values."""
+        return self.dtype.is_nested() or self.dtype in (pl.Binary, pl.Object)
+
+    @cached_property
+    def missing(self) -> int:
+        """Cells without a value."""
+        return sum(one.null_count() for one in self.slices())
+
+    @property
+    def present(self) -> int:
+        """Cells with a value."""
+        return len(self) - self.missing
+
+    def first(self, count: int) -> pl.Series:
+        """The first values that are there."""
+        found = self.between(0, 0)
+        for one in self.slices():
+            found = pl.concat([found, one.drop_nulls().head(count - len(found))])
+            if len(found) == count:
+                break
+        return found
+
+    @cached_property
+    def distinct(self) -> int:
+        """Different values; of nested ones 0."""
+        if self.is_nested:
+            return 0
+        if self._space is IN_MEMORY:
+            return self._cells.drop_nulls().n_unique()
+        found = self.between(0, 0)
+        for one in self.slices():
+            found = pl.concat([found, one.drop_nulls().unique()]).unique()
+            if len(found) > _MOST_HELD:
+                return self._distinct_of_many()
+        return len(found)
+
+    @cached_property
+    def not_numbers(self) -> int:
+        """Values that cannot be read as a number."""
+        return sum(len(to_numbers(one).bad) for one in self.slices())
+
+    @cached_property
+    def date_formats(self) -> tuple[str, ...]:
+        """As `values.date_formats`."""
+        return formats_of(self.first(_FIRST_DATES), self.slices())
+
+    def _distinct_of_many(self) -> int:
+        """By a hash of 64 bits each, sorted."""
+        hashes = self._space.array((self.present,), np.uint64)
+        filled = 0
+        for one in self.slices():
+            words = one.drop_nulls().hash(seed=0).to_numpy()
+            hashes[filled : filled + len(words)] = words
+            filled += len(words)
+        hashes.sort()
+        changes = (np.count_nonzero(np.diff(hashes[a : b + 1])) for a, b in bounds(len(hashes)))
+        return 1 + int(sum(changes))

@@ -1,0 +1,53 @@
+"""A table with fewer rows, to look at where there are too many to look at all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from trainwright.data.prepared import Prepared
+from trainwright.data.reading import RawTable
+from trainwright.data.space import IN_MEMORY, spread_rows, taken
+from trainwright.data.table import Integers, Part, PartName, TableInputs
+
+
+def thinned(raw: RawTable, prepared: Prepared, most: int) -> tuple[RawTable, Prepared]:
+    """About so many rows in memory, at equal distances in each file, and the same ones of each
+    part. Places in files, versions and fitted features stay what they are of all rows."""
+    total = sum(frame.height for frame in raw.frames.values())
+    chosen = {
+        name: spread_rows(frame.height, max(1, most * frame.height // total))
+        for name, frame in raw.frames.items()
+    }
+    places = {name: raw.positions[name][rows] for name, rows in chosen.items()}
+    frames = {
+        name: IN_MEMORY.frame(taken(frame, chosen[name])) for name, frame in raw.frames.items()
+    }
+    return (
+        replace(raw, frames=frames, positions=places, space=IN_MEMORY),
+        replace(
+            prepared,
+            train=_part(prepared.train, places),
+            validation=_part(prepared.validation, places),
+            test=_part(prepared.test, places),
+        ),
+    )
+
+
+def _part(part: Part, places: Mapping[PartName, Integers]) -> Part:
+    """Those of its rows that are at these places of its file."""
+    wanted = places.get(part.name, places["train"])
+    at = np.minimum(np.searchsorted(part.rows, wanted), len(part) - 1)
+    rows = at[part.rows[at] == wanted]
+    inputs = part.inputs
+    assert isinstance(inputs, TableInputs)
+    return Part(
+        name=part.name,
+        frame=IN_MEMORY.frame(taken(part.frame, rows)),
+        inputs=inputs.take(rows),
+        target=part.target[rows],
+        rows=part.rows[rows],
+        units=part.units[rows],
+    )

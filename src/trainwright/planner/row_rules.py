@@ -1,0 +1,66 @@
+"""What rows in files cannot be used for: what needs all of them in memory at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainwright.contract.data import FileSplit, RandomSplit, TableData, fold_count
+from trainwright.contract.document import Contract
+from trainwright.contract.model import Boosting, Linear
+from trainwright.contract.sampling import Uniform
+from trainwright.core.errors import Problem
+from trainwright.data.reading import DataFacts
+
+_IN_MEMORY = "data.reading.rows_in: memory, on a machine that has as much"
+
+
+def problems_with_rows(contract: Contract, facts: DataFacts) -> Iterator[Problem]:
+    """Each with its path, without places, for a contract in which every auto is decided."""
+    data = contract.data
+    if not isinstance(data, TableData) or data.reading.rows_in != "files":
+        return
+    why = facts.placing.reason
+    if isinstance(contract.model, Boosting | Linear):
+        yield Problem(
+            f"a model of kind {contract.model.kind} needs all rows in memory, and they lie in "
+            "files",
+            path="model.kind",
+            found=f"{contract.model.kind}; {why}",
+            expected="a network, which is trained on a batch at a time",
+            fix=f"model: {{kind: mlp}} or tabular_resnet, or {_IN_MEMORY}",
+        )
+    yield from (
+        Problem(
+            f"{what} needs all rows in memory, and they lie in files",
+            path=path,
+            found=why,
+            fix=f"{fix}, or {_IN_MEMORY}",
+        )
+        for path, what, fix in _needs(data, facts)
+    )
+
+
+def _needs(data: TableData, facts: DataFacts) -> Iterator[tuple[str, str, str]]:
+    """Contract path, what stands there, and what to write instead."""
+    features = data.features
+    if fold_count(data):
+        yield "data.split.folds", "training once a fold", "remove folds"
+    if isinstance(data.split, FileSplit):
+        yield "data.split.kind", "a split by a file", "write the part into a column: kind: column"
+    if isinstance(data.split, RandomSplit) and data.split.key:
+        yield "data.split.key", "a split by keys", "remove key"
+    if data.quality.asked():
+        yield "data.quality.actions", "acting on what the checks find", "remove actions"
+    if not isinstance(data.sampling, Uniform):
+        yield "data.sampling", f"sampling of kind {data.sampling.kind}", "remove sampling"
+    if features.history != "off":
+        yield "data.features.history", "the past of a row", "compute it into columns beforehand"
+    encoded: dict[str, str] = {"data.features.categorical": features.categorical}
+    for name, column in data.columns.items():
+        encoded[f"data.columns.{name}.features.categorical"] = column.features.categorical
+    for path, encoding in encoded.items():
+        if encoding == "target":
+            yield path, "a category as its mean target", "write codes"
+    for typed in facts.columns:
+        if typed.kind == "text":
+            yield f"data.columns.{typed.name}.kind", "a text as its terms", "write ignored"

@@ -1,0 +1,120 @@
+"""A table whose rows lie in files: the run of the same rows in memory, and a clear no where all of
+them are needed at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+from command import NETWORK, command, inside, write_project
+from trainwright.core.files import Json, read_json
+from trainwright.data import space
+from trainwright.run import auditing
+
+pytestmark = pytest.mark.torch
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setenv("TRAINWRIGHT_CACHE", str(tmp_path / "kept"))
+    monkeypatch.setattr(space, "SLICE_ROWS", 50)
+    write_project(tmp_path)
+    (tmp_path / "network.yaml").write_text(NETWORK)
+    with inside(tmp_path):
+        yield tmp_path
+
+
+def trained(name: str, *words: str) -> Path:
+    given = [word for one in words for word in ("--set", one)]
+    ran = command("train", "network.yaml", "--run", name, *given)
+    assert ran.code in (0, 3), ran.err
+    return Path("runs", name)
+
+
+def choice(run: Path) -> Json:
+    (found,) = (
+        one
+        for one in read_json(run / "plan.json")["choices"]
+        if one["path"] == "data.reading.rows_in"
+    )
+    return found
+
+
+def without_times(file: Path) -> Json:
+    found = read_json(file)
+    if isinstance(found, dict):
+        return {name: one for name, one in found.items() if name not in ("seconds", "opened")}
+    return found
+
+
+def test_weights_and_verdict_are_the_same(project: Path) -> None:
+    memory = trained("a", "data.reading.rows_in=memory")
+    files = trained("b", "data.reading.rows_in=files")
+    weights = "bundle/network.safetensors"
+    assert (memory / weights).read_bytes() == (files / weights).read_bytes()
+    for name in ("evaluation.json", "data/split.json", "data/leakage.json"):
+        assert without_times(memory / name) == without_times(files / name)
+    ours, theirs = (read_json(run / "record.json") for run in (memory, files))
+    assert ours["data_version"] == theirs["data_version"]
+    assert not list((project / "kept" / "scratch").iterdir())
+
+
+def test_files_where_memory_is_too_small_and_why(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert choice(trained("a"))["value"] == "memory"
+    monkeypatch.setattr(space, "memory_bytes", lambda: 10_000)
+    decided = choice(trained("b"))
+    assert decided["value"] == "files"
+    assert "rows of" in decided["reason"]
+    assert "of 9.8 KiB" in decided["reason"]
+
+
+def test_of_many_rows_the_checks_see_some_and_say_so(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(auditing, "MOST_LOOKED_AT", 100)
+    found = read_json(trained("a", "data.reading.rows_in=files") / "preflight.json")
+    (told,) = (one["message"] for one in found if one["kind"] == "sampled")
+    assert "looked at 100 of" in told
+    found = read_json(trained("b", "data.reading.rows_in=memory") / "preflight.json")
+    assert "sampled" not in {one["kind"] for one in found}
+
+
+@pytest.mark.parametrize(
+    ("words", "path"),
+    [
+        (["data.split={kind: stratified, folds: 3}"], "data.split.folds"),
+        (["data.split={kind: random, key: city}"], "data.split.key"),
+        (["data.features.categorical=target"], "data.features.categorical"),
+        (["data.columns.city={features: {categorical: target}}"], "city.features.categorical"),
+        (["data.columns.city={kind: text}"], "data.columns.city.kind"),
+        (["data.sampling={kind: balanced}"], "data.sampling"),
+        (["data.quality.actions={exact_duplicates: drop}"], "data.quality.actions"),
+    ],
+)
+def test_what_needs_all_rows_is_refused_with_a_fix(
+    words: list[str], path: str, project: Path
+) -> None:
+    given = [word for one in ("data.reading.rows_in=files", *words) for word in ("--set", one)]
+    ran = command("train", "network.yaml", "--run", "a", *given)
+    assert ran.code == 2
+    assert path in ran.err
+    assert "rows_in: memory" in ran.err
+    assert not Path("runs").exists()
+
+
+@pytest.mark.parametrize("kind", ["boosting", "linear"])
+def test_models_that_need_all_rows_are_refused_with_the_number(kind: str, project: Path) -> None:
+    contract = (project / "network.yaml").read_text().partition("training:")[0]
+    contract = contract.replace("{hidden: [16, 8]}", "").replace("  hidden: [16, 8]\n", "")
+    Path("trees.yaml").write_text(contract.replace("kind: mlp", f"kind: {kind}"))
+    ran = command("train", "trees.yaml", "--set", "data.reading.rows_in=files")
+    assert ran.code == 2
+    assert f"a model of kind {kind} needs all rows in memory" in ran.err
+    assert "rows of" in ran.err
+    assert "rows_in: memory" in ran.err
