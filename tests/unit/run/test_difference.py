@@ -157,7 +157,11 @@ def test_revisions_of_other_tools(tmp_path: Path) -> None:
     )
     log = tmp_path / "lake" / "_delta_log"
     log.mkdir(parents=True)
-    for number in (0, 1, 12):
+    about = {"format": {"provider": "parquet"}}
+    actions = [{"protocol": {"minReaderVersion": 1}}, {"metaData": about}]
+    actions += [{"add": {"path": f"part-{at}.parquet"}} for at in range(2)]
+    (log / f"{0:020d}.json").write_text("\n".join(json.dumps(action) for action in actions))
+    for number in range(1, 13):
         (log / f"{number:020d}.json").write_text("{}")
     files = [
         FileVersion("rows.csv", "", 8, 1),
@@ -168,10 +172,10 @@ def test_revisions_of_other_tools(tmp_path: Path) -> None:
     found = [one.to_json() for one in find_revisions(files, tmp_path)]
     assert [(one["tool"], one["revision"]) for one in found] == [
         ("dvc", "22e2e2a7b5a3bd1e5ebac3aa5a8e44c7"),
-        ("delta", "12"),
         ("lakefs", "main"),
+        ("delta", "12"),
     ]
-    assert found[0]["note"] == "9 bytes there, 8 here"
+    assert [one["note"] for one in found] == ["9 bytes there, 8 here", "", ""]
 
 
 def test_the_manifest_says_which_data_made_the_model(project: Path) -> None:
