@@ -55,7 +55,7 @@ def test_killed_at_random_times(
 ) -> None:
     whole = reference(canary)
     draw = random.Random(canary)
-    wanted = times(20, 70)
+    wanted = times(8, 70)
     kills = number = most_lost = 0
     while kills < wanted:
         broken = trial(canary, number)
