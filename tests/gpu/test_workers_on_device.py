@@ -18,6 +18,8 @@ from made_data import make_images  # noqa: E402
 from trainwright.contract.images import Augment  # noqa: E402
 from trainwright.data.augment import ImageStore  # noqa: E402
 from trainwright.data.feed import Feed  # noqa: E402
+from trainwright.data.packed_store import Counted, PackedStore, packed_targets  # noqa: E402
+from trainwright.data.table import TokenInputs  # noqa: E402
 from trainwright.data.workers import Workers  # noqa: E402
 
 pytestmark = pytest.mark.gpu
@@ -114,3 +116,20 @@ def test_a_run_with_workers_has_the_losses_of_one_without(tmp_path: Path) -> Non
         for count in (0, 2)
     ]
     assert losses[0] == losses[1]
+
+
+def test_the_counts_of_packed_windows_stay_on_the_host() -> None:
+    tokens, begins = np.arange(4000, dtype=np.uint16), np.arange(0, 4000, 10)
+    text = TokenInputs(tokens, begins, np.full(400, 9), begins)
+    store = PackedStore(text, 32, "split", torch.device("cpu"))
+    forming = Counted(store.packing)
+    loader = Workers(store, 2, device=DEVICE, pin_memory=True)
+    with closing(Feed(loader, 8, count_targets=packed_targets, forming=forming)) as feed:
+        for _ in range(20):
+            step = feed.next_step()
+            inputs, positions, counted, target = step.micro_batches[0]
+            assert inputs.is_cuda
+            assert positions.is_cuda
+            assert target.is_cuda
+            assert not counted.is_cuda
+            assert step.targets == int(counted.sum())

@@ -68,21 +68,6 @@ def packing_has_effect(contract: Contract, written: frozenset[str]) -> Iterator[
         )
 
 
-def packing_needs_no_workers(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
-    """The targets of packed windows are counted on the host, where the training process makes
-    them; from a worker they would come back from the device, and each step would wait for them."""
-    data = contract.data
-    packed = isinstance(data, TokenData) and data.windows == "packed"
-    if packed and data.num_workers not in ("auto", 0):
-        yield Problem(
-            "packed windows are gathered by the training process",
-            path="data.num_workers",
-            found=str(data.num_workers),
-            expected="0 or auto",
-            fix="remove num_workers",
-        )
-
-
 def padding_has_effect(contract: Contract, written: frozenset[str]) -> Iterator[Problem]:
     """Only padded documents have widths, and buckets are shuffled."""
     data = contract.data
@@ -169,7 +154,6 @@ def _most_places(data: TokenData, model: Gpt, training: Training) -> Iterator[Pr
 TOKEN_RULES = (
     vocabulary_is_whole,
     packing_has_effect,
-    packing_needs_no_workers,
     padding_has_effect,
     padding_changes_widths,
 )

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import final
 
 import numpy as np
 import torch
 
 from trainwright.core.errors import Mistake, Problem
-from trainwright.data.order import Positions
-from trainwright.data.packing import pack
+from trainwright.data.order import Positions, even_pieces
+from trainwright.data.packing import Packing, pack
 from trainwright.data.pieces import LongDocuments
 from trainwright.data.store import Batch
 from trainwright.data.table import TokenInputs
@@ -20,11 +21,12 @@ NO_TARGET = -100
 
 @final
 class PackedStore:
-    """Documents packed into windows: (tokens, positions, counted, target), each [B, L].
+    """Documents packed into windows: (tokens, positions, target), each [B, L]; `Counted` says which
+    places have a target.
 
     `positions` (int64) count from 0 on in each piece of a document, so a 0 says where one begins;
-    places without a token are pieces of one place each. `counted` (bool) stays on the host. Which
-    documents share a window is the same in every epoch, and the order of the windows is not.
+    places without a token are pieces of one place each. Which documents share a window is the same
+    in every epoch, and the order of the windows is not.
     """
 
     def __init__(
@@ -65,13 +67,36 @@ class PackedStore:
         tokens[row, column] = self._tokens[source]
         target[row, column] = self._tokens[source + 1]
         positions[row, column] = within
-        counted = torch.from_numpy(target != NO_TARGET)
-        moved = (
+        return tuple(
             torch.from_numpy(one).to(self._device, non_blocking=True)
             for one in (tokens, positions, target)
         )
-        first, second, last = moved
-        return first, second, counted, last
+
+
+@final
+class Counted:
+    """Micro-batches of packed windows with the places that have a target: (tokens, positions,
+    counted, target), each [B, L].
+
+    `counted` (bool) is known from the packing alone and stays on the host, whoever makes the
+    windows: nothing waits for the device to know how many targets there are.
+    """
+
+    def __init__(self, packing: Packing) -> None:
+        ends = packing.ends
+        starts = np.concatenate([[0], ends[:-1]])
+        self._filled = np.add.reduceat(packing.lengths, starts)
+        self._context = packing.context
+
+    def cut(self, rows: Positions, most: int) -> Sequence[int]:
+        """As few micro-batches as there can be."""
+        return even_pieces(len(rows), most)
+
+    def form(self, batch: Batch, rows: Positions) -> Batch:
+        """The micro-batch of these rows: windows are filled from their beginning."""
+        tokens, positions, target = batch
+        counted = np.arange(self._context) < self._filled[rows][:, None]
+        return tokens, positions, torch.from_numpy(counted), target
 
 
 def packed_targets(batch: Batch) -> int:

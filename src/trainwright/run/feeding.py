@@ -20,7 +20,7 @@ from trainwright.data.buckets import BucketDraws
 from trainwright.data.drawing import build_draws
 from trainwright.data.draws import Draws
 from trainwright.data.feed import AsStored, Feed, Forming, rows_of
-from trainwright.data.packed_store import PackedStore, packed_targets
+from trainwright.data.packed_store import Counted, PackedStore, packed_targets
 from trainwright.data.padded_store import PaddedStore, Trimmed, padded_targets
 from trainwright.data.padding import padded_shapes
 from trainwright.data.pixel_rows import build_pixels
@@ -194,9 +194,13 @@ def _draws(contract: Contract, prepared: Prepared, store: Store, epochs: int) ->
 
 def _forming(store: Store) -> Forming:
     """What becomes of the rows of a micro-batch."""
-    if not isinstance(store, PaddedStore):
-        return AsStored()
-    return Trimmed(store.lengths, store.shapes)
+    match store:
+        case PaddedStore():
+            return Trimmed(store.lengths, store.shapes)
+        case PackedStore():
+            return Counted(store.packing)
+        case _:
+            return AsStored()
 
 
 def target_unit(prepared: Prepared) -> str:

@@ -244,7 +244,7 @@ def test_all_rules_report_together(tmp_path: Path) -> None:
         ("vocabulary: bpe, vocabulary_size: 300", []),
         ("long_documents: cut", ["data.long_documents"]),
         ("long_documents: cut, windows: packed", []),
-        ("windows: packed, num_workers: 2", ["data.num_workers"]),
+        ("windows: packed, num_workers: 2", []),
         ("windows: padded, num_workers: 2, long_documents: cut", []),
         ("windows: padded, padding: {buckets: 8, multiple: 4}", []),
         ("padding: {buckets: 8, multiple: 4}", ["data.padding"]),

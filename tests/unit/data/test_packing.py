@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -150,7 +151,7 @@ def test_packing_needs_documents_and_judging_knows_them(tmp_path: Path) -> None:
 def test_a_store_gives_what_the_packing_says() -> None:
     torch = pytest.importorskip("torch")
     from trainwright.data.feed import Feed
-    from trainwright.data.packed_store import NO_TARGET, PackedStore, packed_targets
+    from trainwright.data.packed_store import NO_TARGET, Counted, PackedStore, packed_targets
 
     draw = np.random.default_rng(1)
     lengths = draw.integers(1, 30, 50)
@@ -163,7 +164,8 @@ def test_a_store_gives_what_the_packing_says() -> None:
     store = PackedStore(part.inputs, 12, "split", torch.device("cpu"))
     shown: list[int] = []
     order = np.random.default_rng(0).permutation(store.rows)
-    x, positions, counted, y = store.take(3, order)
+    forming = Counted(store.packing)
+    x, positions, counted, y = forming.form(store.take(3, order), order)
     assert x.shape == positions.shape == y.shape == (store.rows, 12)
     assert ((y != NO_TARGET) == counted).all()
     assert (y[counted] == x[counted] + 1).all()
@@ -172,11 +174,38 @@ def test_a_store_gives_what_the_packing_says() -> None:
     # A position that is not 0 follows the token before it, in the same document.
     follows = positions[:, 1:] > 0
     assert (x[:, 1:][follows] == x[:, :-1][follows] + 1).all()
-    one = store.take(0, order[5:6])
+    one = forming.form(store.take(0, order[5:6]), order[5:6])
     assert all(
         torch.equal(a[0], b[5]) for a, b in zip(one, (x, positions, counted, y), strict=True)
     )
-    feed = Feed(store, 4, 2, count_targets=packed_targets)
+    feed = Feed(store, 4, 2, count_targets=packed_targets, forming=forming)
     epoch = [feed.next_step() for _ in range(feed.steps_per_epoch)]
     assert sum(step.targets for step in epoch) == total - 50
     assert 0 <= store.packing.padding < 0.2
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("workers", [1, 3])
+def test_workers_make_the_same_windows_and_counts(workers: int) -> None:
+    torch = pytest.importorskip("torch")
+    from trainwright.data.feed import Feed
+    from trainwright.data.packed_store import Counted, PackedStore, packed_targets
+    from trainwright.data.workers import Workers
+
+    lengths = np.random.default_rng(2).integers(1, 40, 60)
+    documents = np.cumsum(lengths) - lengths
+    text = EncodedText(np.arange(int(lengths.sum()), dtype=np.uint16), BYTES, documents)
+    part = document_part(text, "train", 0, len(text.tokens))
+    assert isinstance(part.inputs, TokenInputs)
+    store = PackedStore(part.inputs, 16, "split", torch.device("cpu"))
+    forming = Counted(store.packing)
+    here, there = (
+        Feed(loader, 4, 2, seed=1, count_targets=packed_targets, forming=forming)
+        for loader in (store, Workers(store, workers))
+    )
+    with closing(there):
+        for _ in range(2 * here.steps_per_epoch):
+            ours, theirs = here.next_step(), there.next_step()
+            assert (ours.targets, ours.places) == (theirs.targets, theirs.places)
+            for a, b in zip(ours.micro_batches, theirs.micro_batches, strict=True):
+                assert all(torch.equal(x, y) for x, y in zip(a, b, strict=True))

@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 from trainwright.contract.model import Gpt  # noqa: E402
 from trainwright.data.buckets import BucketDraws  # noqa: E402
 from trainwright.data.feed import Feed  # noqa: E402
-from trainwright.data.packed_store import PackedStore, packed_targets  # noqa: E402
+from trainwright.data.packed_store import Counted, PackedStore, packed_targets  # noqa: E402
 from trainwright.data.padded_store import (  # noqa: E402
     NO_TARGET,
     PaddedStore,
@@ -108,7 +108,7 @@ def test_an_epoch_weighs_each_token_as_packed_windows_do() -> None:
     model = network()
     padded = padded_feed(12)
     store = PackedStore(documents(), CONTEXT, "split", CPU)
-    packed = Feed(store, store.rows, count_targets=packed_targets)
+    packed = Feed(store, store.rows, count_targets=packed_targets, forming=Counted(store.packing))
     sums, counts, found = [], [], []
     for feed, objective in ((padded, Padded), (packed, Packed)):
         total, targets = torch.zeros((), dtype=torch.float64), 0
