@@ -223,9 +223,7 @@ def _write_binary(
         schema = rows.collect_schema()
         height = rows.select(pl.len()).collect().item()
         check_size(height * len(schema) * _FIXED_BYTES, written, reading)
-        if reading.nested != "refuse":
-            rows = with_text(rows, reading.nested)
-        rows.sink_ipc(target)
+        _write_rows(rows, written, reading, target)
     except (pl.exceptions.DuplicateError, pl.exceptions.SchemaError) as error:
         raise DataMistake(
             Problem(
@@ -238,6 +236,14 @@ def _write_binary(
         ) from error
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         raise broken(written, name, str(error)) from error
+
+
+def _write_rows(rows: pl.LazyFrame, written: str, reading: Reading, target: Path) -> None:
+    if reading.nested == "refuse":
+        rows.sink_ipc(target)
+        return
+    try:
+        with_text(rows, reading.nested).sink_ipc(target)
     except ValueError as error:
         raise DataMistake(
             Problem(
