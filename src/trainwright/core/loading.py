@@ -5,6 +5,9 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
+
+_LASTING = ContextVar("_LASTING", default=False)
 
 
 @contextmanager
@@ -17,13 +20,12 @@ def loading() -> Iterator[None]:
     if not gc.isenabled():
         yield
         return
-    freezes = gc.get_freeze_count() > 0
     gc.disable()
     try:
         yield
     finally:
         gc.freeze()
-        if not freezes:
+        if not _LASTING.get():
             gc.unfreeze()
         gc.enable()
 
@@ -33,7 +35,9 @@ def lasting() -> Iterator[None]:
     """Inside the block nobody looks for garbage in what was there before, nor in what is loaded by
     `loading`: for a process that keeps all of it to its end."""
     gc.freeze()
+    before = _LASTING.set(True)
     try:
         yield
     finally:
+        _LASTING.reset(before)
         gc.unfreeze()

@@ -14,6 +14,7 @@ from trainwright.contract.data import (
     StratifiedGroupSplit,
     TimeSplit,
 )
+from trainwright.core.loading import loading
 from trainwright.data.audit.audited import Audited, Sides, evenly
 from trainwright.data.counting import counted
 from trainwright.data.leakage import rank_auc
@@ -103,7 +104,8 @@ def _numbers(series: pl.Series) -> Floats:
 def _told_apart(matrix: Floats, sources: Integers) -> tuple[Floats, Floats]:
     """Scores of each row by a model that did not see it, and the gain of each column."""
     # Imported here: a run that only reads its data does not need it.
-    import lightgbm
+    with loading():
+        import lightgbm
 
     folds = np.empty(len(sources), dtype=np.int64)
     for side in (0, 1):
