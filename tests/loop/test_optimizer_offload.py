@@ -7,6 +7,7 @@ import copy
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -132,6 +133,25 @@ def test_one_part_at_a_time_lies_near_its_parameters(monkeypatch: pytest.MonkeyP
         for name, tensor in home.items():
             assert inner.state[parameter][name] is tensor, "and goes back to where it was"
     assert [len(group["params"]) for group in inner.param_groups] == [2, 4]
+
+
+def test_the_place_beside_the_parameters_is_there_from_the_start() -> None:
+    """An update asks the device for no memory that could be missing."""
+    run = Run(SECTIONS["adamw"], offloaded(300))
+    assert isinstance(run.optimizer, OffloadedOptimizer)
+    inner = run.optimizer.inner
+    update, places = type(inner).step, set()
+
+    def step() -> object:
+        for parameter in inner.param_groups[0]["params"]:
+            for tensor in inner.state[parameter].values():
+                places.update({tensor.untyped_storage().data_ptr()} if tensor.ndim else {})
+        return update(inner)
+
+    with mock.patch.object(inner, "step", step):
+        for _ in range(3):
+            run.job.step(run.job.feed.next_step())
+    assert len(places) == 1
 
 
 def test_a_parameter_without_gradient_is_left_alone() -> None:

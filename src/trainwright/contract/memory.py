@@ -10,6 +10,10 @@ from trainwright.contract.section import Section, tagged_by
 
 KeptOps = Literal["matmul", "attention", "convolution"]
 
+OFFLOADED_PART_BYTES = 2**26
+"""Bytes of parameters that are updated together where the optimizer's state is offloaded; one that
+is larger is updated alone."""
+
 
 class EveryNth(Section):
     """Every n-th block is computed again, the others keep their activations."""

@@ -54,6 +54,41 @@ def count_parameters(section: Network, shape: Shape) -> int:
             assert_never(section)
 
 
+def count_largest(section: Network, shape: Shape) -> int:
+    """Numbers of the largest of the network's trained tensors."""
+    match section:
+        case ResNet():
+            assert isinstance(shape, ImageShape)
+            widest: int = section.width * 2 ** (len(section.blocks) - 1)
+            return max(9 * widest, shape.outputs) * widest
+        case Gpt():
+            assert isinstance(shape, TokenShape)
+            places = section.context if section.positions == "learned" else 0
+            return max(shape.outputs, 4 * section.width, places) * section.width
+        case Mlp() | TabularResNet():
+            assert isinstance(shape, TableShape)
+            return _largest_of_table(section, shape)
+        case _:
+            assert_never(section)
+
+
+def _largest_of_table(section: TableModel, shape: TableShape) -> int:
+    widths, width = embedding_widths(section, shape), table_width(section, shape)
+    embeddings = [size * one for size, one in zip(shape.cardinalities, widths, strict=True)]
+    if section.numeric_embedding == "periodic" and shape.numeric:
+        embeddings.append(shape.numeric * PERIODIC_FREQUENCIES)
+        embeddings.append(2 * PERIODIC_FREQUENCIES * PERIODIC_WIDTH)
+    match section:
+        case Mlp():
+            layers = (width, *section.hidden, shape.outputs)
+            return max(*embeddings, *(inner * outer for inner, outer in pairwise(layers)), 0)
+        case TabularResNet():
+            hidden = round(section.width * section.hidden_factor)
+            return max(*embeddings, section.width * max(width, hidden, shape.outputs), 0)
+        case _:
+            assert_never(section)
+
+
 def _count_table(section: TableModel, shape: TableShape) -> int:
     widths, width = embedding_widths(section, shape), table_width(section, shape)
     embeddings = sum(size * one for size, one in zip(shape.cardinalities, widths, strict=True))

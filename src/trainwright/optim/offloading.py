@@ -9,7 +9,9 @@ from typing import Any, final
 import torch
 from torch import Tensor
 
-_PART_BYTES = 2**26
+from trainwright.contract.memory import OFFLOADED_PART_BYTES
+
+_ALIGNED_BYTES = 512
 
 
 @final
@@ -19,7 +21,8 @@ class OffloadedOptimizer:
     section 4, but updated on the device, so that the update has the same bits as without).
 
     Copies go through page-locked memory in the stream of the computing: the host waits for none of
-    them, and their order is right. What the device holds of the state is one part.
+    them, and their order is right. What the device holds of the state is one part; it has its place
+    there from the start, so that no update runs out of memory.
 
     Args:
         optimizer: torch's SGD, Adam or AdamW, whose update of a parameter depends on the state of
@@ -27,7 +30,9 @@ class OffloadedOptimizer:
         part_bytes: bytes of parameters that are updated together; one that is larger is a part.
     """
 
-    def __init__(self, optimizer: torch.optim.Optimizer, part_bytes: int = _PART_BYTES) -> None:
+    def __init__(
+        self, optimizer: torch.optim.Optimizer, part_bytes: int = OFFLOADED_PART_BYTES
+    ) -> None:
         self.inner = optimizer
         self.grad_scale: Tensor | None = None
         self.found_inf: Tensor | None = None
@@ -42,6 +47,7 @@ class OffloadedOptimizer:
                 state.update(_first_state(parameter, self._counts_on_device()))
             for name, tensor in state.items():
                 state[name] = _to_host(tensor)
+        self._near = _room(optimizer, [part for _, part in self._parts])
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:
@@ -78,22 +84,45 @@ class OffloadedOptimizer:
     @contextmanager
     def _on_device(self, part: Sequence[Tensor]) -> Iterator[None]:
         """The state of a part lies beside its parameters."""
-        states = [(one, self.inner.state[one]) for one in part]
         homes = [
-            (state, name, home, parameter.device)
-            for parameter, state in states
+            (state, name, home)
+            for state in (self.inner.state[parameter] for parameter in part)
             for name, home in state.items()
             if home.ndim
         ]
-        for state, name, home, device in homes:
-            near = torch.empty_like(home, device=device, pin_memory=False)
+        start = 0
+        for state, name, home in homes:
+            stop = start + _padded(home.nbytes)
+            near = self._near[start : start + home.nbytes].view(home.dtype)
+            near = near.as_strided(home.shape, home.stride())
             state[name] = near.copy_(home, non_blocking=True)
+            start = stop
         try:
             yield
         finally:
-            for state, name, home, _ in homes:
+            for state, name, home in homes:
                 home.copy_(state[name], non_blocking=True)
                 state[name] = home
+
+
+def _room(optimizer: torch.optim.Optimizer, parts: Sequence[Sequence[Tensor]]) -> Tensor:
+    """Bytes [n] beside the parameters, for the state of the part that has most."""
+    needed = [
+        sum(
+            _padded(tensor.nbytes)
+            for parameter in part
+            for tensor in optimizer.state[parameter].values()
+            if tensor.ndim
+        )
+        for part in parts
+    ]
+    device = parts[0][0].device if parts else torch.device("cpu")
+    return torch.empty(max(needed, default=0), dtype=torch.uint8, device=device)
+
+
+def _padded(size_bytes: int) -> int:
+    """Each tensor begins where the vector instructions of kernels want it."""
+    return -(-size_bytes // _ALIGNED_BYTES) * _ALIGNED_BYTES
 
 
 def _parts(parameters: Sequence[Tensor], part_bytes: int) -> Iterator[list[Tensor]]:

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import final
 
 from trainwright.contract.document import Contract
+from trainwright.contract.memory import OFFLOADED_PART_BYTES
 from trainwright.contract.model import Gpt, Network
 from trainwright.contract.section import settled
 from trainwright.contract.tokens import TokenData
 from trainwright.core.files import Json
 from trainwright.core.units import show_bytes
+from trainwright.model.counting import count_largest
 from trainwright.model.shape import Shape
 from trainwright.planner.activations import activation_bytes, state_bytes
 from trainwright.planner.choosing import Choice
@@ -23,7 +25,7 @@ _NUMBER = 4
 class MemoryEstimate:
     """What a training holds in the memory of its device, in bytes, in fp32 and without what
     `training.memory` saves of gradients and activations: an upper bound for bf16 and for activation
-    checkpointing. `optimizer` is 0 where its state is offloaded; one part of it at a time is small.
+    checkpointing. `optimizer` is that of one part where its state is offloaded.
 
     `activations` are those of a micro-batch, `data` the encoded rows, `device` all that the device
     has, 0 where that is not known. Workspaces of kernels, the allocator's waste and a GPU's context
@@ -73,12 +75,16 @@ def estimate_memory(
     data, device = held
     training = contract.training
     rows = widest_rows(contract)
-    moments = parameters * state_bytes(training.optimizer)
+    updated = parameters
+    if training.memory.offload_optimizer:
+        together = max(OFFLOADED_PART_BYTES // _NUMBER, count_largest(section, shape))
+        updated = min(parameters, together)
+    moments = updated * state_bytes(training.optimizer)
     means = 0 if training.average == "off" else parameters * _NUMBER
     return MemoryEstimate(
         weights=parameters * _NUMBER + means,
         gradients=parameters * _NUMBER,
-        optimizer=0 if training.memory.offload_optimizer else round(moments),
+        optimizer=round(moments),
         activations=rows * activation_bytes(section, shape),
         data=data,
         device=device,

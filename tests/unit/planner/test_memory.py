@@ -6,11 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from trainwright.contract.document import Contract
+from trainwright.contract.memory import OFFLOADED_PART_BYTES
 from trainwright.contract.model import Gpt, Mlp, Network, ResNet, TabularResNet
+from trainwright.model.counting import count_largest
 from trainwright.model.shape import ImageShape, Shape, TableShape, TokenShape
 from trainwright.planner.activations import activation_bytes
 from trainwright.planner.choosing import Choice
-from trainwright.planner.memory import MemoryEstimate, fit_micro_batch
+from trainwright.planner.memory import MemoryEstimate, estimate_memory, fit_micro_batch
 
 TOLERANCE = 0.15
 
@@ -110,7 +113,6 @@ def test_the_largest_micro_batch_that_fits_is_taken(tmp_path: Path) -> None:
 
 def test_a_limit_of_places_is_what_batches_need(tmp_path: Path) -> None:
     from trainwright.contract.reading import read_contract
-    from trainwright.planner.memory import estimate_memory
 
     path = tmp_path / "c.yaml"
     path.write_text(
@@ -143,3 +145,35 @@ def test_a_limit_of_places_is_what_batches_need(tmp_path: Path) -> None:
 
 def test_nothing_is_chosen_where_the_memory_is_not_known(tmp_path: Path) -> None:
     assert fitted(tmp_path, 0)[:2] == (1, 512)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(("section", "shape"), CASES)
+def test_the_largest_tensor_is_the_network_s(section: Network, shape: Shape) -> None:
+    pytest.importorskip("torch")
+    from trainwright.model.build import build_network
+
+    sizes = [one.numel() for one in build_network(section, shape).parameters()]
+    assert count_largest(section, shape) == max(sizes)
+
+
+def test_one_part_of_an_offloaded_state_is_counted(tmp_path: Path) -> None:
+    from trainwright.contract.reading import read_contract
+
+    path = tmp_path / "contract.yaml"
+    path.write_text("data: {kind: tokens, path: t.txt}\nmodel: {kind: gpt, width: 64}\n")
+    settings = ["training.batch_size=1", "training.optimizer={name: adamw}"]
+    offload = "training.memory.offload_optimizer=true"
+    there = read_contract(path, settings).contract
+    away = read_contract(path, [*settings, offload]).contract
+    large, small = Gpt(kind="gpt", layers=12, width=1024), Gpt(kind="gpt", layers=12, width=64)
+    count, words, letters = 200_000_000, TokenShape(50_000), TokenShape(65)
+
+    def optimizer(contract: Contract, section: Gpt, shape: Shape, count: int) -> int:
+        return estimate_memory(contract, section, shape, count, (0, 0)).optimizer
+
+    assert optimizer(there, large, words, count) == 8 * count
+    # The embedding is larger than what is updated together else.
+    assert optimizer(away, large, words, count) == 8 * 50_000 * 1024
+    assert optimizer(away, small, letters, count) == 2 * OFFLOADED_PART_BYTES
+    assert optimizer(away, small, letters, 100) == 800
