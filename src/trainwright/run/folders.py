@@ -162,6 +162,24 @@ def _check_same(folder: RunFolder, ready: Ready) -> list[Noted]:
     What cannot change a bit may differ. Returns what is to be noted of changes.
     """
     before = read_started(folder)
+    notes = _check_contract(folder, ready, before)
+    files = _changed_files(folder, ready)
+    if not files and before["data"] == ready.prepared.version:
+        return notes
+    what = ", ".join(files) or "the installed libraries prepare it otherwise"
+    if ready.plan.contract.resume.data_changed == "refuse":
+        raise DataChanged(
+            f"the data of run {folder.name} has changed since it was started: {what}. Put the "
+            "files back, start a new run without --resume, or go on with the data as it is: "
+            "--set resume.data_changed=record"
+        )
+    return [
+        *notes,
+        Noted("data_changed", f"the data has changed since the run was started: {what}"),
+    ]
+
+
+def _check_contract(folder: RunFolder, ready: Ready, before: Json) -> list[Noted]:
     changed = list(differences(before["contract"], ready.plan.to_json()["contract"]))
     refused = [(path, old, new) for path, old, new in changed if not is_free(path)]
     if refused:
@@ -182,21 +200,7 @@ def _check_same(folder: RunFolder, ready: Ready) -> list[Noted]:
     free = [change for change in changed if not change[0].startswith(("resume.", "data."))]
     listed = ", ".join(f"{path} {old} -> {new}" for path, old, new in free)
     text = f"the contract has changed since the run was started: {listed}"
-    notes = [Noted("contract_changed", text)] if free else []
-    files = _changed_files(folder, ready)
-    if not files and before["data"] == ready.prepared.version:
-        return notes
-    what = ", ".join(files) or "the installed libraries prepare it otherwise"
-    if ready.plan.contract.resume.data_changed == "refuse":
-        raise DataChanged(
-            f"the data of run {folder.name} has changed since it was started: {what}. Put the "
-            "files back, start a new run without --resume, or go on with the data as it is: "
-            "--set resume.data_changed=record"
-        )
-    return [
-        *notes,
-        Noted("data_changed", f"the data has changed since the run was started: {what}"),
-    ]
+    return [Noted("contract_changed", text)] if free else []
 
 
 def read_started(folder: RunFolder) -> Json:

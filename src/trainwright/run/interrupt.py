@@ -50,9 +50,15 @@ def stop_on_signals(flag: StopFlag) -> Iterator[Callable[[], None]]:
         if main.ident is not None and not flag.is_watched:
             signal.pthread_kill(main.ident, _WAKE)
 
+    with _handled_by(on_signal):
+        yield wake
+
+
+@contextmanager
+def _handled_by(on_signal: Callable[[int, FrameType | None], None]) -> Iterator[None]:
     before = {number: signal.signal(number, on_signal) for number in _HANDLED}
     try:
-        yield wake
+        yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -105,9 +105,8 @@ def build_stepping(
         "caution": caution,
         "clipping": clipping,
         "memory": splitting,
+        **_state_of(precision),
     }
-    if isinstance(precision.scale, LossScale):
-        state["scaler"] = precision.scale
     step: Step = splitting
     for scale in noise:
         state["noise_scale"] = scale
@@ -116,6 +115,11 @@ def build_stepping(
         state["stop"] = step = WatchedStep(step, rules, _window(device), reader(device))
     judge = MemoryGuard(build_guard_of_memory(training.memory, guard), splitting)
     return Stepping(step, judge, caution, state, noise, probes, splitting)
+
+
+def _state_of(precision: Precision) -> dict[str, Stateful]:
+    """What a number format remembers."""
+    return {"scaler": precision.scale} if isinstance(precision.scale, LossScale) else {}
 
 
 def _build_objective(training: Training, trained: Trained) -> tuple[Objective, tuple[Probe, ...]]:
