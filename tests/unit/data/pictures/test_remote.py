@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import polars as pl
 import pytest
@@ -192,3 +195,27 @@ def test_a_training_on_shards_elsewhere_says_which_data_it_saw(tmp_path: Path) -
         assert refused.code == 2
         assert "data.path" in refused.err
         assert tree(tmp_path / "runs") == before
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        """Nothing."""
+
+
+def test_a_shard_from_the_web_is_fetched_for_each_start(tmp_path: Path) -> None:
+    """A server's tag says nothing of the content, so the file itself must."""
+    pytest.importorskip("aiohttp")
+    write_shards(tmp_path / "web", 12)
+    serving = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(tmp_path / "web")))
+    Thread(target=serving.serve_forever, daemon=True).start()
+    try:
+        url = f"http://127.0.0.1:{serving.server_port}/part-0.tar"
+        first = read(tmp_path, url)
+        assert seen(first) == seen(read(tmp_path, "web/part-0.tar"))
+        (tmp_path / "web" / "part-1.tar").replace(tmp_path / "web" / "part-0.tar")
+        assert seen(read(tmp_path, url)) != seen(first)
+        with pytest.raises(DataMistake, match="no such file"):
+            read(tmp_path, url.replace("part-0", "part-9"))
+    finally:
+        serving.shutdown()
+        serving.server_close()
