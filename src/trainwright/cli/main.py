@@ -147,7 +147,7 @@ def resume(
 @app.command()
 def predict(
     run: RunName,
-    rows: Annotated[Path, typer.Argument(metavar="INPUT", help="A file with rows to predict.")],
+    rows: Annotated[str, typer.Argument(metavar="INPUT", help="A file with rows to predict.")],
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="OUT", help="A .csv, .parquet or .jsonl file.")
     ] = Path("-"),
@@ -165,8 +165,8 @@ def predict(
 def evaluate(
     run: RunName,
     data: Annotated[
-        Path, typer.Argument(metavar="DATA", help="Labelled rows; the run's verdict if left out.")
-    ] = Path(),
+        str, typer.Argument(metavar="DATA", help="Labelled rows; the run's verdict if left out.")
+    ] = "",
     overrides: ReadAs = [],  # noqa: B006  typer reads the default
     runs: Runs = _RUNS,
     as_json: AsJson = False,
@@ -177,7 +177,7 @@ def evaluate(
     from trainwright.run.judged import read_judged
 
     folder = find_run(run, runs)
-    own = data == Path() and not overrides
+    own = not data and not overrides
     result = read_judged(folder) if own else evaluate_rows(folder, data, overrides)
     show_result(result, commands_with_a_run(run, runs), as_json=as_json)
     raise typer.Exit(EXIT_DONE if result.verdict.status == "met" else EXIT_VERDICT_NOT_MET)

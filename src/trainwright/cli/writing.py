@@ -58,7 +58,7 @@ def write_contract(wanted: Wanted, output: Path, *, force: bool, as_json: bool) 
 
 
 def write_predictions(
-    run: str, runs: Path, rows: Path, output: Path, overrides: Sequence[str], *, as_json: bool
+    run: str, runs: Path, rows: str, output: Path, overrides: Sequence[str], *, as_json: bool
 ) -> None:
     """Predict and write, as the suffix of `output` says."""
     kind = output.suffix if output != _STDOUT else ".csv"

@@ -44,7 +44,7 @@ def find_run(run: str, runs: Path) -> RunFolder:
     return RunFolder.find(runs, run)
 
 
-def evaluate_rows(folder: RunFolder, data: Path, overrides: Sequence[str] = ()) -> Result:
+def evaluate_rows(folder: RunFolder, data: str | Path, overrides: Sequence[str] = ()) -> Result:
     """The model of a run on the labelled rows of a file, judged by the run's contract. The file is
     read as the contract's `data.reading` says, with `overrides` of it in place; records that are
     left out so are told among the warnings.
@@ -54,13 +54,13 @@ def evaluate_rows(folder: RunFolder, data: Path, overrides: Sequence[str] = ()) 
     Raises:
         Mistake: the run has no model, or the file cannot be evaluated.
     """
-    if data == Path():
+    if not str(data):
         raise Mistake(
             Problem("no file is named that could be read so", path="DATA", fix="add the file")
         )
     predictor = read_bundle(folder.bundle)
     contract = read_planned(folder)
-    part, notes = _read(data, predictor, contract, reading_of(contract, overrides))
+    part, notes = _read(str(data), predictor, contract, reading_of(contract, overrides))
     scored = Scored(
         part=part,
         target=predictor.target,
@@ -74,7 +74,9 @@ def evaluate_rows(folder: RunFolder, data: Path, overrides: Sequence[str] = ()) 
     return Result(folder, evaluation, judge(contract.metric, contract.slices, evaluation), {})
 
 
-def predict_rows(folder: RunFolder, data: Path, overrides: Sequence[str] = ()) -> pl.DataFrame:
+def predict_rows(
+    folder: RunFolder, data: str | Path, overrides: Sequence[str] = ()
+) -> pl.DataFrame:
     """A prediction for each row of a file, in its order. The file is read as `evaluate_rows` says,
     but no record is left out: predictions and rows would no longer stand side by side.
 
@@ -85,7 +87,7 @@ def predict_rows(folder: RunFolder, data: Path, overrides: Sequence[str] = ()) -
     contract = read_planned(folder)
     reading = whole_reading_of(contract, overrides)
     if isinstance(predictor.features, Pixels):
-        return predict_images(predictor, predictor.features, data, _fields_of(contract))
+        return predict_images(predictor, predictor.features, Path(data), _fields_of(contract))
     return predictor.predict(read_source(str(data), Path(), "INPUT", reading).frame)
 
 
@@ -103,22 +105,22 @@ def read_planned(folder: RunFolder) -> Contract:
 
 
 def _read(
-    data: Path, predictor: Predictor, contract: Contract, reading: Reading
+    data: str, predictor: Predictor, contract: Contract, reading: Reading
 ) -> tuple[Part, list[str]]:
     """The file as a part: rows of a table, images with the labels beside them, or a text; and what
     was left out of it."""
     target = predictor.target
     match predictor.features:
         case Features() as features:
-            source = read_source(str(data), Path(), "DATA", reading)
+            source = read_source(data, Path(), "DATA", reading)
             part = _with_groups(read_part(source.frame, features, target), contract)
             return part, skipped_notes(source)
         case Pixels() as pixels:
             assert isinstance(target, Classes)
-            return labelled_images(data, pixels, target, _fields_of(contract)), []
+            return labelled_images(Path(data), pixels, target, _fields_of(contract)), []
         case TextVocabulary() as vocabulary:
             assert isinstance(contract.data, TokenData)
-            return new_text(data, vocabulary, contract.data, reading), []
+            return new_text(Path(data), vocabulary, contract.data, reading), []
         case _:
             assert_never(predictor.features)
 

@@ -78,6 +78,16 @@ def test_the_cache_beside_the_contract_is_not_made_elsewhere(project: Path, tmp_
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_file_may_lie_in_a_store(project: Path) -> None:
+    pytest.importorskip("fsspec")
+    url = f"file://{project}/rows.csv"
+    with inside(project):
+        assert (
+            json.loads(judged(url).out)["metrics"] == json.loads(judged("rows.csv").out)["metrics"]
+        )
+        assert command("predict", "one", url, "-o", "store.csv").code == 0
+
+
 def test_a_file_that_is_written_otherwise_is_refused(project: Path) -> None:
     with inside(project):
         for verb in ("evaluate", "predict"):
