@@ -16,7 +16,6 @@ from trainwright.contract.tokens import TokenData
 from trainwright.contract.yaml_text import read_yaml
 from trainwright.core.errors import Mistake
 from trainwright.data.audit.audited import Audited, findings_beside
-from trainwright.data.folders import is_pattern
 from trainwright.data.images import prepare_images, read_images
 from trainwright.data.kinds import prepare, read_data
 from trainwright.data.prepared import Prepared
@@ -28,7 +27,6 @@ from trainwright.data.quality.pictures import divided_images, examine_images
 from trainwright.data.quality.reading import divided, examine_prepared, examine_table
 from trainwright.data.raw_images import RawImages
 from trainwright.data.reading import RawTable
-from trainwright.data.stores import is_remote
 from trainwright.data.table import Integers
 from trainwright.data.tokens import read_tokens
 from trainwright.planner.device import read_device
@@ -49,10 +47,11 @@ def check_file(source: str, target: str, effort: Effort, tell: Tell) -> tuple[Fi
         DataMistake: the data is missing, damaged or not what its name says, or has no such column.
     """
     folder, found, _ = located(source, Path())
-    is_here = not (is_remote(source) or is_pattern(source))
-    if is_here and are_images(folder / found):
+    # A table that names images is looked at as a table: a contract for images looks at these.
+    tabular = is_table(source, folder / found)
+    if not tabular and are_images(folder / found):
         return _image_faults(_proposed_images(folder / found, target), folder, effort)
-    if not target and not is_table(source, folder / found):
+    if not tabular and not target:
         section = TokenData(kind="tokens", path=found)
         return document_faults(section, folder, quick=effort == "quick", tell=tell)
     reading, _ = how_to_read(folder, found, target)
