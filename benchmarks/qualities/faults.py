@@ -132,6 +132,23 @@ def swapped(share: float, target: str) -> Callable[[pl.DataFrame, Random], Plant
     return plant
 
 
+def exchanged(share: float, target: str) -> Callable[[pl.DataFrame, Random], Planted]:
+    """Give some rows the number of another of them; one that is within half a deviation of its own
+    stays."""
+
+    def plant(frame: pl.DataFrame, random: Random) -> Planted:
+        values = numbers(frame, target)
+        rows = np.array(some_rows(frame, random, share))
+        given = values[random.permutation(rows)]
+        far = np.abs(given - values[rows]) > values.std() / 2
+        cells = frame[target].to_list()
+        for row, number in zip(rows[far].tolist(), given[far].tolist(), strict=True):
+            cells[row] = f"{number:.8g}"
+        return frame.with_columns(pl.Series(target, cells)), set(rows[far].tolist())
+
+    return plant
+
+
 def flipped_copies(target: str) -> Callable[[pl.DataFrame, Random], Planted]:
     """Append copies with another class; both rows of a pair have the fault."""
 
@@ -223,6 +240,10 @@ FAULTS: tuple[Fault, ...] = (
     *(Fault("label_error", f"{share:.0%} swapped", data, swapped(share, target))
       for data, target in (("adult", "income"), ("sms", "label"), ("banking77", "category"),
                            ("telco", "Churn"), ("penguins", "species"))
+      for share in (0.02, 0.05, 0.10)),
+    *(Fault("label_error", f"{share:.0%} exchanged", data, exchanged(share, target))
+      for data, target in (("california", "median_house_value"), ("bike", "cnt"),
+                           ("parkinsons", "total_UPDRS"))
       for share in (0.02, 0.05, 0.10)),
     Fault("mixed_units", "grams as kilograms", "penguins", scaled("body_mass_g", 0.05, 0.001)),
     Fault("mixed_units", "grams as ounces", "penguins", scaled("body_mass_g", 0.05, 1 / 28.35)),

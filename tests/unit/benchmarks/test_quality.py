@@ -25,7 +25,8 @@ def test_there_are_enough_faults_of_known_kinds() -> None:
     assert {fault.kind for fault in FAULTS} <= set(get_args(FindingKind))
     assert {fault.data for fault in FAULTS} <= set(TARGETS)
     swapped = {fault.name for fault in FAULTS if fault.kind == "label_error"}
-    assert swapped == {"2% swapped", "5% swapped", "10% swapped"}
+    ways = ("swapped", "exchanged")
+    assert swapped == {f"{share}% {way}" for share in (2, 5, 10) for way in ways}
 
 
 @pytest.mark.real_data

@@ -101,7 +101,8 @@ def act(frames: Mapping[PartName, pl.DataFrame], positions: Integers, section: T
 
     Raises:
         DataMistake: what is to fail was found, no training row would be left, or there are too many
-            rows to look for what the contract has something done about.
+            rows to look for what the contract has something done about, or a number is to be
+            relabelled.
     """
     wanted = section.quality.asked()
     if not wanted:
@@ -187,6 +188,16 @@ def _drop_columns(work: _Work, kind: FindingKind) -> None:
 
 
 def _relabel(work: _Work) -> None:
+    if work.frames["train"][work.section.target].dtype != pl.String:
+        raise DataMistake(
+            Problem(
+                "only classes can be relabelled, and the target is a number",
+                path="data.quality.actions.label_error",
+                found="relabel",
+                expected="report, drop or fail",
+                fix="look at the rows with trainwright data check, or choose drop",
+            )
+        )
     suspects = _suspects(work, "relabel")
     if not len(suspects.rows):
         return

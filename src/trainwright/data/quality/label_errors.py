@@ -12,13 +12,17 @@ from trainwright.data.counting import counted
 from trainwright.data.quality.confident import wrong_labels
 from trainwright.data.quality.examined import Examined
 from trainwright.data.quality.finding import Finding
-from trainwright.data.quality.out_of_sample import Known, class_chances
+from trainwright.data.quality.out_of_sample import Known, class_chances, number_guesses
+from trainwright.data.quality.residuals import unexplained, wrong_numbers
 from trainwright.data.table import Integers
 
 _FEWEST_ROWS = 60
 _FEWEST_OF_A_CLASS = 10
 _MOST_CLASSES = 200
 _MOST_WRONG = 0.3
+_FEWEST_NUMBERS = 200
+_MOST_WRONG_NUMBERS = 0.1
+_MOST_OPEN = 0.5
 
 
 @final
@@ -34,51 +38,69 @@ class Suspects:
 @final
 @dataclass(frozen=True, slots=True)
 class Unjudged:
-    """The models know too little of the classes: `share` of the labels would count as wrong."""
+    """The models know too little of the target, and why."""
 
-    share: float
+    reason: str
+
+    @classmethod
+    def of(cls, share: float) -> Unjudged:
+        """So large a share of the labels would count as wrong."""
+        return cls(f"disagree so often that {share:.0%} would count as wrong")
 
     def __str__(self) -> str:
-        return (
-            "the labels cannot be judged: models that did not see them disagree so often that "
-            f"{self.share:.0%} would count as wrong"
-        )
+        return f"the labels cannot be judged: models that did not see them {self.reason}"
 
 
 def label_errors(data: Examined) -> list[Finding]:
-    """Likely label errors, by confident learning on out-of-sample probabilities."""
+    """Likely label errors: of classes by confident learning on out-of-sample probabilities, of
+    numbers by out-of-sample residuals."""
     suspects = find_suspects(data)
     if isinstance(suspects, Unjudged):
         return [Finding("label_error", "info", str(suspects), columns=(data.target,))]
     if not len(suspects.rows):
         return []
+    if data.task == "numbers":
+        return [_finding(data, suspects, _examples(data, suspects))]
     pairs = pl.DataFrame({"given": suspects.given, "likelier": suspects.likelier})
     counts = pairs.group_by("given", "likelier").len().sort("len", descending=True).head(3)
     shown = ", ".join(
         f"{given!r} for {likelier!r} in {count:,}" for given, likelier, count in counts.iter_rows()
     )
+    return [_finding(data, suspects, shown)]
+
+
+def _finding(data: Examined, suspects: Suspects, shown: str) -> Finding:
     share = len(suspects.rows) / len(data)
-    return [
-        Finding(
-            "label_error",
-            "warning",
-            f"{len(suspects.rows):,} labels ({share:.1%}) are likely wrong: {shown}",
-            len(suspects.rows),
-            data.places(suspects.rows),
-            (data.target,),
-            "look at the rows; data.quality.actions: {label_error: drop} or relabel changes "
-            "training rows only",
-        )
-    ]
+    classes = " or relabel" if data.task == "classes" else ""
+    return Finding(
+        "label_error",
+        "warning",
+        f"{len(suspects.rows):,} labels ({share:.1%}) are likely wrong: {shown}",
+        len(suspects.rows),
+        data.places(suspects.rows),
+        (data.target,),
+        f"look at the rows; data.quality.actions: {{label_error: drop}}{classes} changes training "
+        "rows only",
+    )
+
+
+def _examples(data: Examined, suspects: Suspects) -> str:
+    """The numbers that lie farthest from what is likely, with it."""
+    likelier = np.array([float(one) for one in suspects.likelier])
+    far = np.argsort(-np.abs(data.answers[suspects.rows] - likelier), kind="stable")[:3]
+    return ", ".join(f"{suspects.given[at]} for about {suspects.likelier[at]}" for at in far)
 
 
 def find_suspects(data: Examined) -> Suspects | Unjudged:
-    """Rows that confident learning calls mislabelled.
+    """Rows whose label is likely wrong, and what it is likelier to be.
 
     Each row is judged by models of the other four fifths of the rows. Classes of fewer than 10 rows
-    are left alone. If more than 30 % of the rows would be wrong, the models are, not the labels.
+    are left alone. If more than 30 % of the rows would be wrong (of numbers 10 %, or if half of how
+    they vary is left open), the models are, not the labels.
     """
     nothing = Suspects(np.empty(0, dtype=np.int64), [], [])
+    if data.task == "numbers":
+        return _wrong_numbers(data)
     if data.task != "classes" or len(data) < _FEWEST_ROWS:
         return nothing
     labels = data.labels
@@ -94,8 +116,29 @@ def find_suspects(data: Examined) -> Suspects | Unjudged:
         return nothing
     wrong = np.flatnonzero(wrong_labels(given, chances))
     if len(wrong) > _MOST_WRONG * len(data):
-        return Unjudged(len(wrong) / len(data))
+        return Unjudged.of(len(wrong) / len(data))
     likelier = chances[wrong].argmax(axis=1)
     return Suspects(
         rows[wrong], [names[code] for code in given[wrong]], [names[code] for code in likelier]
+    )
+
+
+def _wrong_numbers(data: Examined) -> Suspects | Unjudged:
+    rows = np.flatnonzero(np.isfinite(data.answers))
+    given = data.answers[rows]
+    nothing = Suspects(np.empty(0, dtype=np.int64), [], [])
+    if len(rows) < _FEWEST_NUMBERS:
+        return nothing
+    guesses = number_guesses(Known.of(data.take(rows)), given)
+    if not len(guesses):
+        return nothing
+    if (left := unexplained(given, guesses)) > _MOST_OPEN:
+        return Unjudged(f"leave {left:.0%} of how they vary open")
+    wrong = np.flatnonzero(wrong_numbers(given, guesses))
+    if len(wrong) > _MOST_WRONG_NUMBERS * len(data):
+        return Unjudged.of(len(wrong) / len(data))
+    return Suspects(
+        rows[wrong],
+        [f"{number:g}" for number in given[wrong]],
+        [f"{number:.4g}" for number in guesses[wrong]],
     )

@@ -23,6 +23,10 @@ _FEWEST_OF_A_CLASS = 10
 _MOST_CATEGORIES = 200
 _FEWEST_BESIDE_TEXTS = 3
 _TREES = 80
+_TREE = {
+    "learning_rate": 0.1, "min_data_in_leaf": 20, "num_threads": 1, "verbose": -1, "seed": 0,
+    "deterministic": True, "feature_fraction": 0.8, "max_bin": 127,
+}  # fmt: skip
 _ITERATIONS = 30
 _WORD = r"(?u)\b\w+\b"
 """Words of one letter too: a text may hold no longer ones."""
@@ -95,6 +99,29 @@ def class_chances(known: Known, given: Integers, classes: int) -> Floats:
     return chances
 
 
+def number_guesses(known: Known, given: Floats) -> Floats:
+    """A guess [N] for each number [N], by boosted trees (of least absolute error) that were fitted
+    on the rows of the other folds; of no rows where there is no column but texts."""
+    if not known.numbers.shape[1]:
+        return np.empty(0)
+    import lightgbm
+
+    order = np.random.default_rng(0).permutation(len(given))
+    folds = np.empty(len(given), dtype=np.int64)
+    folds[order] = np.arange(len(given)) % FOLDS
+    parameters: dict[str, Any] = {**_TREE, "objective": "l1", "num_leaves": 31}
+    guesses = np.empty(len(given))
+    for fold in range(FOLDS):
+        fitted = _fitted_rows(folds == fold, np.zeros(len(given), dtype=np.int64))
+        rows = lightgbm.Dataset(
+            known.numbers[fitted], given[fitted], categorical_feature=list(known.codes)
+        )
+        model = lightgbm.train(parameters, rows, num_boost_round=_TREES)
+        held = known.numbers[folds == fold]
+        guesses[folds == fold] = np.asarray(model.predict(held, num_threads=1))
+    return guesses
+
+
 def _codes(values: pl.Series) -> Floats:
     """Words by how common they are; the rarer ones share a number, missing ones are -1."""
     names = counted(values.drop_nulls())["value"].head(_MOST_CATEGORIES).to_list()
@@ -159,10 +186,10 @@ def _trees(known: Known, given: Integers, held: Held, classes: int) -> Floats:
 
     fitted = _fitted_rows(held, given)
     parameters: dict[str, Any] = {
+        **_TREE,
         "objective": "binary" if classes == 2 else "multiclass",
-        "num_leaves": 15, "learning_rate": 0.1, "min_data_in_leaf": 20, "num_threads": 1,
-        "verbose": -1, "seed": 0, "deterministic": True, "feature_fraction": 0.8, "max_bin": 127,
-    }  # fmt: skip
+        "num_leaves": 15,
+    }
     if classes > 2:
         parameters["num_class"] = classes
     rows = lightgbm.Dataset(

@@ -168,6 +168,20 @@ def test_labels_that_cannot_be_judged_stay(action: Action) -> None:
     assert "the labels cannot be judged" in one.message
 
 
+def test_wrong_numbers_are_left_out_and_never_relabelled() -> None:
+    frames: dict[PartName, pl.DataFrame] = {
+        part: frame.with_columns(label=10 * pl.col("a") + 3 * pl.col("b"))
+        for part, frame in parts(made(ROWS, 0)).items()
+    }
+    wrong = pl.when(pl.int_range(pl.len()).is_in([7, 50])).then(500.0).otherwise("label")
+    frames["train"] = frames["train"].with_columns(label=wrong)
+    acted = done(frames, {"label_error": "drop"})
+    assert {7, 50} <= set(range(ROWS)).difference(acted.kept.tolist())
+    assert len(acted.kept) >= 0.97 * ROWS
+    with pytest.raises(DataMistake, match="only classes can be relabelled"):
+        done(frames, {"label_error": "relabel"})
+
+
 def test_outliers_are_capped_at_the_ends_of_the_other_training_rows() -> None:
     frames = parts(made(ROWS, 0))
     values = frames["train"]["a"].to_numpy().copy()
