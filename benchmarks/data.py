@@ -26,13 +26,13 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch
 
-from batches import adult, ways
+from batches import adult, contract_table, ways
 from batches.ways import Case
 from page import goal, show_seconds, write_section
 from real import FOLDER
 
 DATA = FOLDER / "fashion-mnist"
-CASES = ("rows", "tokens", "images", "adult", "resume", "stream")
+CASES = ("rows", "tokens", "images", "adult", "resume", "stream", "table")
 MOST_FOR_ADULT, MOST_FOR_RESUME = 1.5, 1.2
 MOST_MEGABYTES, GOAL_GIGABYTES = 50, 20
 
@@ -173,6 +173,27 @@ def table(lines: Sequence[Line]) -> str:
     return "\n".join(shown)
 
 
+def table_in_files(gigabytes: Sequence[float], folder: Path) -> str:
+    """What memory a contract's table takes whose rows lie in files, at several sizes."""
+    found = [
+        contract_table.train(folder / str(size), int(size * 1e9 / contract_table.ROW_BYTES))
+        for size in gigabytes
+    ]
+    said = ", ".join(
+        f"{size:g} GB of numbers ({one.rows:,} rows) {one.anonymous_bytes / 1e6:.0f} MB "
+        f"({one.seconds:.0f} s)"
+        for size, one in zip(gigabytes, found, strict=True)
+    )
+    growth = (found[-1].anonymous_bytes - found[0].anonymous_bytes) / 1e6
+    verdict = "met" if growth <= MOST_MEGABYTES else "missed"
+    return (
+        f"A contract's table with `rows_in: files`, from the first reading of its Parquet to the "
+        f"verdict of a small network: the most memory of the process that no file stands for is, "
+        f"at {said}. It rose by {growth:.0f} MB: the goal of at most {MOST_MEGABYTES} MB is "
+        f"{verdict}."
+    )
+
+
 def measure(given: argparse.Namespace) -> tuple[list[Line], list[str], str]:
     """The lines of the table, what the batches are, and what was found of memory."""
     lines: list[Line] = []
@@ -195,6 +216,9 @@ def measure(given: argparse.Namespace) -> tuple[list[Line], list[str], str]:
             lines += resume_lines(20 * given.rounds)
         if "stream" in given.only:
             memory = streamed(given.gigabytes, Path(folder))
+        if "table" in given.only:
+            in_files = table_in_files(given.table_gigabytes, Path(folder) / "table")
+            memory = f"{memory}\n\n{in_files}" if memory else in_files
     return lines, about, memory
 
 
@@ -207,6 +231,9 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--data", type=Path, default=DATA, help="the folder of Fashion-MNIST")
     parser.add_argument(
         "--gigabytes", type=float, default=1.0, help="Parquet that is streamed; the goal is for 20"
+    )
+    parser.add_argument(
+        "--table-gigabytes", nargs="+", type=float, default=(1.0, 4.0), help="of the contract's"
     )
     parser.add_argument("--only", nargs="+", choices=CASES, default=CASES)
     given = parser.parse_args(arguments)

@@ -70,8 +70,8 @@ class Reading(Section):
     rows_in: Literal["auto", "memory", "files"] = "auto"
     """Where a table's rows lie once they are read: in `memory`, or in `files` on the disk of the
     cache, which are mapped into memory and gone when the run ends, for tables larger than memory.
-    Both give the same bits; `files` needs the extra large, a network, and about 30 bytes of disk
-    for each number. `auto`: files where ten times the numbers, at 8 bytes each, are more than the
+    Both give the same bits; `files` needs the extra large, a network, and room on the disk for the
+    rows three times. `auto`: files where ten times the numbers, at 8 bytes each, are more than the
     machine's memory."""
 
 
