@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import assert_never
 
+from trainwright.contract.data import Data, TableData
 from trainwright.contract.model import Boosting, Gpt, Linear, Mlp, Pretrained, ResNet, TabularResNet
 from trainwright.contract.section import settled
 from trainwright.core.units import show_bytes, show_count
@@ -99,8 +100,13 @@ def describe_plan(decided: Plan) -> str:
             )
         case Pretrained():
             parts.append(model.architecture)
-    parts.append(f"{show_bytes(estimate.memory_bytes)} of encoded data")
+    parts.append(_held(contract.data, estimate.memory_bytes))
     return labelled("plan", " · ".join(parts))
+
+
+def _held(data: Data, memory_bytes: int) -> str:
+    in_files = isinstance(data, TableData) and data.reading.rows_in == "files"
+    return "rows in files" if in_files else f"{show_bytes(memory_bytes)} of encoded data"
 
 
 def _growing(estimate: Estimate, epochs: int) -> str:

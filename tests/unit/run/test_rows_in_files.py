@@ -32,6 +32,8 @@ def trained(name: str, *words: str) -> Path:
     given = [word for one in words for word in ("--set", one)]
     ran = command("train", "network.yaml", "--run", name, *given)
     assert ran.code in (0, 3), ran.err
+    decided = read_json(Path("runs", name, "plan.json"))["contract"]["data"]["reading"]["rows_in"]
+    assert ("rows in files" in ran.err) == (decided == "files")
     return Path("runs", name)
 
 
