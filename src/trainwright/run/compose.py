@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import final
@@ -19,6 +20,7 @@ from trainwright.contract.model import Network
 from trainwright.contract.section import settled
 from trainwright.contract.training import Training
 from trainwright.core.files import Json
+from trainwright.core.flag import StopFlag
 from trainwright.data.feed import Feed
 from trainwright.data.prepared import Prepared
 from trainwright.engine.asked import OrAsked
@@ -27,9 +29,12 @@ from trainwright.engine.inventory import numerics_of
 from trainwright.engine.job import Job
 from trainwright.engine.portions import Portions
 from trainwright.engine.recomputing import recompute
-from trainwright.engine.stop import Patience, Reserve, StopRequested, TimeLimit
+from trainwright.engine.stop import Patience, Reserve, StopRequested, StopRule, TimeLimit
+from trainwright.engine.watching import StepRule
 from trainwright.model.build import BuiltNetwork, build_network, lay_out
+from trainwright.model.shape import Shape
 from trainwright.objective.build import build_loss
+from trainwright.objective.losses import Objective, TargetLoss
 from trainwright.optim.weights import Weights
 from trainwright.planner.plan import Plan
 from trainwright.predictor.network import NetworkScorer
@@ -49,7 +54,7 @@ from trainwright.run.feeding import (
     feed_gauges,
     target_unit,
 )
-from trainwright.run.length import length_of, ramped_source
+from trainwright.run.length import Length, length_of, ramped_source
 from trainwright.run.measuring import Measurable, Measured, build_measured
 from trainwright.run.same_bits import with_same_bits
 from trainwright.run.shapes import shape_of
@@ -77,12 +82,32 @@ class Composed:
 
 @final
 @dataclass(frozen=True, slots=True)
+class _Learned:
+    """A network with its first weights, and what it is trained to do."""
+
+    model: BuiltNetwork
+    state: ModuleState
+    shape: Shape
+    loss: TargetLoss
+    objective: Objective
+
+
+@final
+@dataclass(frozen=True, slots=True)
 class _Ends:
-    """What ends a run beside its length, and the time that is kept for what comes after."""
+    """What ends a run beside its length, and the time that is kept for what comes after. `by_step`
+    are the rules that look at each step."""
 
     patience: Patience
     limit: TimeLimit
     reserve: Reserve
+    target: Sequence[StopRule]
+    by_step: Sequence[StepRule]
+
+    def rules(self, length: Length, flag: StopFlag) -> tuple[StopRule, ...]:
+        """All of them, in the order in which they are asked."""
+        asked = (self.patience, self.limit, StopRequested(flag))
+        return (*length.limits, *self.target, *self.by_step, *asked)
 
     @property
     def state(self) -> dict[str, Stateful]:
@@ -94,33 +119,26 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
     """Wire a network's run. The first weights are drawn here, from the contract's seed."""
     contract, training = plan.contract, plan.contract.training
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    seed_generators(contract.seed)
-    shape = shape_of(prepared)
-    model = build_network(section, shape).to(device)
-    _lay_out(model, training)
-    model_state = ModuleState(model)
-    loss = build_loss(training.loss, class_rows(prepared), device)
-    objective = build_objective(contract, loss)
+    network = _build(section, contract, prepared, device)
+    model, objective = network.model, network.objective
     # Workers have something to tell when all is wired, and not before.
     feed = build_feed(contract, prepared, device, lambda event: tell(event))
     length = length_of(contract, feed)
     validate_every = length.validations(training.validate_every_n_epochs)
     ends = _build_ends(contract)
-    limits = (*length.limits, *build_target(training.stop, ends.patience))
-    rules = build_step_rules(training.stop)
-    updates = build_updates(training, Learning(model, objective, feed), model_state, length)
+    updates = build_updates(training, Learning(model, objective, feed), network.state, length)
     shown = run.screen.progress(length.most_steps)
     tell = Observers([*run.observers, shown], run.screen.say).observe
     portions = Portions(training.guard.out_of_memory, tell)
-    scorer = NetworkScorer(section, shape, prepared.target, model, portions)
+    scorer = NetworkScorer(section, network.shape, prepared.target, model, portions)
     checkpoints = build_checkpoints(training, run.folder.checkpoints)
     saving = build_saving(plan, ToSave(checkpoints, ends.reserve, tell), run, validate_every)
     trained = Trained(model, objective, updates.optimizer)
-    stepping = build_stepping(training, trained, feed, rules, contract.tracking, tell)
+    stepping = build_stepping(training, trained, feed, ends.by_step, contract.tracking, tell)
     measurable = Measurable(model, settled(training.mixed_precision), target_unit(prepared))
     watching = ((*stepping.gauges, *feed_gauges(contract)), stepping.probes)
     measured = build_measured(contract.tracking, measurable, run, tell, *watching)
-    of_rows = validation_loss(loss, model, prepared, portions)
+    of_rows = validation_loss(network.loss, model, prepared, portions)
     validation = Validation(prepared, scorer, plan, of_rows)
     own_state: dict[str, Stateful] = {"random": RandomState(), "portions": portions, **ends.state}
     inventory = _inventory(plan, prepared, device)
@@ -130,7 +148,7 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
         step=measured.step(updates.averaged(stepping.step)),
         knobs=(*updates.knobs, stepping.caution),
         guard=stepping.guard,
-        stop_rules=(*limits, *rules, ends.patience, ends.limit, StopRequested(run.flag)),
+        stop_rules=ends.rules(length, run.flag),
         state={**updates.state, **stepping.state, **measured.state, **own_state},
         observers=(*run.observers, _recorders(run, device, measured), shown),
         validate=TimedValidation(updates.validated(validation), ends.reserve),
@@ -142,19 +160,28 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
         inventory=inventory,
     )
     job = with_fault_points(job, updates.optimizer)
-    return Composed(job, feed, checkpoints, model_state, scorer, updates.weights, saving.copying)
+    return Composed(job, feed, checkpoints, network.state, scorer, updates.weights, saving.copying)
 
 
-def _lay_out(model: BuiltNetwork, training: Training) -> None:
-    """Lay the weights out, and have blocks computed again, as the plan says."""
+def _build(
+    section: Network, contract: Contract, prepared: Prepared, device: torch.device
+) -> _Learned:
+    """Draw the weights and lay them out, and have blocks computed again, as the plan says."""
+    seed_generators(contract.seed)
+    shape, training = shape_of(prepared), contract.training
+    model = build_network(section, shape).to(device)
     lay_out(model, settled(training.compute.memory_format))
     recompute(model, training.memory.activation_checkpointing)
+    loss = build_loss(training.loss, class_rows(prepared), device)
+    return _Learned(model, ModuleState(model), shape, loss, build_objective(contract, loss))
 
 
 def _build_ends(contract: Contract) -> _Ends:
-    reserve = Reserve()
+    stop, reserve = contract.training.stop, Reserve()
     limit = TimeLimit(contract.budget.seconds(), name_budget(contract.budget), reserve)
-    return _Ends(_patience(contract.training), limit, reserve)
+    patience = _patience(contract.training)
+    target, by_step = build_target(stop, patience), build_step_rules(stop)
+    return _Ends(patience, limit, reserve, target, by_step)
 
 
 def _recorders(run: RunContext, device: torch.device, measured: Measured) -> Observer:
