@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ import pytest
 pytest.importorskip("torch")
 fsspec = pytest.importorskip("fsspec")
 
+from object_store import object_store  # noqa: E402
 from trainwright.checkpoint.local import LocalStorage  # noqa: E402
 from trainwright.checkpoint.names import name_of  # noqa: E402
 from trainwright.checkpoint.objects import ObjectStorage, open_objects  # noqa: E402
@@ -37,16 +37,10 @@ CHECKS = [
 
 
 @pytest.fixture(scope="session")
-def s3() -> Iterator[str]:
-    """The address of an S3 server of our own."""
-    moto = pytest.importorskip("moto.server")
-    pytest.importorskip("s3fs")
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
+def s3() -> Iterator[dict[str, str]]:
+    """How the environment leads to an S3 server of our own."""
+    with object_store() as settings:
+        yield settings
 
 
 @dataclass(frozen=True)
@@ -66,10 +60,8 @@ def place_of(
             return _folder(tmp_path / uuid.uuid4().hex)
         name = f"b{uuid.uuid4().hex}"
         if kind == "s3":
-            monkeypatch.setenv("AWS_ENDPOINT_URL", request.getfixturevalue("s3"))
-            monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
-            monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
-            monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+            for key, value in request.getfixturevalue("s3").items():
+                monkeypatch.setenv(key, value)
             files = fsspec.filesystem("s3", skip_instance_cache=True)
             files.mkdir(name)
         url = f"{kind}://{name}/runs/one"

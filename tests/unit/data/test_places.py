@@ -17,6 +17,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+import object_store
 import trainwright as tw
 from command import CONTRACT, command, inside, tree, write_project
 from made_data import saved_dataset
@@ -214,24 +215,8 @@ def test_a_server_that_is_not_there() -> None:
 
 @pytest.fixture(scope="module")
 def bucket() -> Iterator[str]:
-    moto = pytest.importorskip("moto.server")
-    boto3 = pytest.importorskip("boto3")
-    pytest.importorskip("s3fs")
-    server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    settings = {
-        "AWS_ACCESS_KEY_ID": "testing",
-        "AWS_SECRET_ACCESS_KEY": "testing",
-        "AWS_DEFAULT_REGION": "us-east-1",
-        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
-    }
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in settings.items():
-            patch.setenv(name, value)
-        boto3.client("s3").create_bucket(Bucket="rows")
-        yield "rows"
-    server.stop()
+    with object_store.bucket("rows") as name:
+        yield name
 
 
 def test_s3_is_read_once_for_each_content(bucket: str, tmp_path: Path) -> None:

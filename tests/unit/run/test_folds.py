@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
@@ -13,10 +11,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from command import CONTRACT, PROCESS, command, project_in, with_layers
+from command import CONTRACT, command, project_in, with_layers
+from folded_runs import check_goes_on
 from trainwright.core.errors import Interrupted
 from trainwright.core.files import read_json
-from trainwright.core.hashing import hash_file
 from trainwright.evaluation.folds import corrected_interval
 from trainwright.planner.plan import Plan
 from trainwright.predictor.bundle import read_bundle
@@ -93,38 +91,7 @@ def test_a_stopped_run_with_folds_goes_on_to_the_same_bits(project: Path, step: 
     steps = len(Path("runs/whole/folds/01/signals.jsonl").read_text().splitlines())
     assert steps == 72
     stop = step if step < steps else 3 * steps + step - 100
-    script = (
-        "import os, signal\n"
-        "from trainwright.engine.step import OptimizerStep\n"
-        "take, steps = OptimizerStep.__call__, [0]\n"
-        "def counted(self, micro_batches):\n"
-        "    steps[0] += 1\n"
-        f"    if steps[0] == {stop}: os.kill(os.getpid(), signal.SIGTERM)\n"
-        "    return take(self, micro_batches)\n"
-        "OptimizerStep.__call__ = counted\n"
-        "from trainwright.cli.main import main\n"
-        "main()\n"
-    )
-    done = subprocess.run(
-        [PROCESS[0], "-c", script, "train", "small.yaml", "--run", "cut"],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
-    assert done.returncode == 75, done.stderr
-    ran = command("train", "small.yaml", "--run", "cut", "--resume")
-    assert ran.code in (0, 3), ran.err
-    for part in ("folds/01/", "folds/02/", "folds/03/", ""):
-        found = [
-            hash_file(Path("runs", run, part, "bundle/network.safetensors"))
-            for run in ("whole", "cut")
-        ]
-        assert found[0] == found[1], part
-    judged = [read_json(Path("runs", run, "evaluation.json")) for run in ("whole", "cut")]
-    for key in ("evaluation", "verdict", "by_fold"):
-        assert judged[0][key] == judged[1][key]
-    assert command("runs", "verify", "cut").code == 0
+    check_goes_on("small.yaml", stop)
 
 
 @pytest.mark.row("F-33")

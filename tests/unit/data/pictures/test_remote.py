@@ -12,6 +12,7 @@ from threading import Thread
 import polars as pl
 import pytest
 
+import object_store
 from command import command, inside, tree
 from made_pictures import (
     encoded,
@@ -33,24 +34,8 @@ TF = {"image": "image/encoded", "label": "image/class/label"}
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[None]:
-    moto = pytest.importorskip("moto.server")
-    boto3 = pytest.importorskip("boto3")
-    pytest.importorskip("s3fs")
-    running = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    running.start()
-    host, port = running.get_host_and_port()
-    settings = {
-        "AWS_ACCESS_KEY_ID": "testing",
-        "AWS_SECRET_ACCESS_KEY": "testing",
-        "AWS_DEFAULT_REGION": "us-east-1",
-        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
-    }
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in settings.items():
-            patch.setenv(name, value)
-        boto3.client("s3").create_bucket(Bucket="pets")
+    with object_store.bucket("pets"):
         yield
-    running.stop()
 
 
 def put(folder: Path, prefix: str) -> None:

@@ -1,0 +1,48 @@
+"""A run with three folds that is stopped behind a step, and goes on."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+from command import PROCESS, command
+from trainwright.core.files import read_json
+from trainwright.core.hashing import hash_file
+
+
+def check_goes_on(contract: str, step: int) -> None:
+    """The run that is stopped behind so many steps of all its trainings, and resumed, ends with the
+    models and the verdict of the run `whole`, which was not."""
+    script = (
+        "import os, signal\n"
+        "from trainwright.engine.step import OptimizerStep\n"
+        "take, steps = OptimizerStep.__call__, [0]\n"
+        "def counted(self, micro_batches):\n"
+        "    steps[0] += 1\n"
+        f"    if steps[0] == {step}: os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    return take(self, micro_batches)\n"
+        "OptimizerStep.__call__ = counted\n"
+        "from trainwright.cli.main import main\n"
+        "main()\n"
+    )
+    done = subprocess.run(
+        [PROCESS[0], "-c", script, "train", contract, "--run", "cut"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 75, done.stderr
+    ran = command("train", contract, "--run", "cut", "--resume")
+    assert ran.code in (0, 3), ran.err
+    for part in ("folds/01/", "folds/02/", "folds/03/", ""):
+        found = [
+            hash_file(Path("runs", run, part, "bundle/network.safetensors"))
+            for run in ("whole", "cut")
+        ]
+        assert found[0] == found[1], part
+    judged = [read_json(Path("runs", run, "evaluation.json")) for run in ("whole", "cut")]
+    for key in ("evaluation", "verdict", "by_fold"):
+        assert judged[0][key] == judged[1][key]
+    assert command("runs", "verify", "cut").code == 0
