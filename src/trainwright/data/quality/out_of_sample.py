@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -28,8 +29,8 @@ _TREE = {
     "deterministic": True, "feature_fraction": 0.8, "max_bin": 127,
 }  # fmt: skip
 _ITERATIONS = 30
-_WORD = r"(?u)\b\w+\b"
-"""Words of one letter too: a text may hold no longer ones."""
+_WORD, _LETTER = r"(?u)\b\w\w+\b", r"(?u)\b\w+\b"
+"""Words of one letter say little, but a text may hold no longer ones."""
 
 Held = npt.NDArray[np.bool_]
 
@@ -169,16 +170,30 @@ def _words(known: Known, given: Integers, held: Held, classes: int) -> Floats:
     from sklearn.linear_model import LogisticRegression
 
     fitted = _fitted_rows(held, given)
-    vectorizer = TfidfVectorizer(sublinear_tf=True, min_df=2, dtype=np.float32, token_pattern=_WORD)
-    try:
-        train = vectorizer.fit_transform(known.texts.gather(fitted).to_list())
-    except ValueError:
+    texts = known.texts.gather(fitted).to_list()
+    shared = next((word for word in (_WORD, _LETTER) if _stands_twice(word, texts)), "")
+    if not shared:
         # No word stands in two of these texts: each class is as likely as it is common.
         shares = np.bincount(given[fitted], minlength=classes) / len(fitted)
         return np.tile(shares, (int(held.sum()), 1))
+    vectorizer = TfidfVectorizer(
+        sublinear_tf=True, min_df=2, dtype=np.float32, token_pattern=shared
+    )
+    train = vectorizer.fit_transform(texts)
     model = LogisticRegression(C=10.0, max_iter=_ITERATIONS)
     asked = vectorizer.transform(known.texts.filter(pl.Series(held)).to_list())
     return _chances(model, train, given[fitted], asked, classes)
+
+
+def _stands_twice(word: str, texts: Sequence[str]) -> bool:
+    """Whether a word of this pattern stands in two of the texts."""
+    seen: set[str] = set()
+    for text in texts:
+        here = set(re.findall(word, text.lower()))
+        if seen & here:
+            return True
+        seen |= here
+    return False
 
 
 def _trees(known: Known, given: Integers, held: Held, classes: int) -> Floats:
