@@ -32,6 +32,7 @@ threading.Thread(target=watch, daemon=True).start()
 source = read_source(sys.argv[2], folder, reading=Reading(cache=str(folder / "cache")))
 row = source.frame.row(source.frame.height - 1)
 done.set()
+time.sleep(2)  # the allocator gives back what is free a moment later
 print(peak - before, held() - before, source.frame.height)
 """
 
@@ -63,4 +64,4 @@ def test_what_is_held_is_less_than_the_table(kind: str, tmp_path: Path) -> None:
     (kept,) = (tmp_path / "cache" / "tables").glob("*/rows.arrow")
     print(f"{kind}: {peak:.0f} MB at most, {stays:.0f} MB stay, of {kept.stat().st_size / 1e6:.0f}")
     assert peak < 0.9 * kept.stat().st_size / 1e6
-    assert stays < 0.3 * kept.stat().st_size / 1e6
+    assert stays < 0.1 * kept.stat().st_size / 1e6
