@@ -16,6 +16,7 @@ from trainwright.data.cells import Cells
 from trainwright.data.sources import SourceFile
 from trainwright.data.table import Integers
 from trainwright.data.values import (
+    DATE_FORMATS,
     FIRST_VALUES,
     LARGEST,
     closest_format,
@@ -256,8 +257,10 @@ def _best_format(cells: Cells, written: Column) -> str:
 
 
 def as_typed(column: ColumnType, cells: Cells) -> ColumnType:
-    """The column with the type that its cells are given: of an ignored one the best that all of
-    them allow, so that slices and splits can use them."""
+    """The column with the type that its cells are given, the same for every slice of them: of
+    dates the one format that reads them all, of an ignored column the best that they allow."""
+    if column.kind == "datetime" and not column.format and cells.dtype == pl.String:
+        return replace(column, format=(*cells.date_formats, DATE_FORMATS[0])[0])
     if column.kind != "ignored":
         return column
     if column.format:

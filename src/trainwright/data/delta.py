@@ -98,13 +98,17 @@ def read_log(place: Path, written: str, path: str) -> DeltaLog:
     protocol: Json = {}
     about: Json = {}
     try:
-        for action in (action for log in logs for action in _actions(log, written)):
-            if (added := action.get("add")) is not None:
-                files[str(added["path"])] = added
-            if (removed := action.get("remove")) is not None:
-                files.pop(str(removed["path"]), None)
-            protocol = action.get("protocol") or protocol
-            about = action.get("metaData") or about
+        for log in logs:
+            actions = list(_actions(log, written))
+            # The actions of one version have no order: a file may be removed and added anew.
+            for action in actions:
+                if (removed := action.get("remove")) is not None:
+                    files.pop(str(removed["path"]), None)
+            for action in actions:
+                if (added := action.get("add")) is not None:
+                    files[str(added["path"])] = added
+                protocol = action.get("protocol") or protocol
+                about = action.get("metaData") or about
         refused = _refused(protocol, about, list(files.values()))
         found = {
             unquote(name): _mapping(added.get("partitionValues")) for name, added in files.items()

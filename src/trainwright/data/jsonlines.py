@@ -50,7 +50,7 @@ def read_json_lines(file: Path, written: str, reading: Reading, target: Path) ->
     blocks: list[Path] = []
     for number, line in _lines(file, written):
         try:
-            rows.append(_flat(_load(line), line, reading.nested))
+            rows.append(_row(line, reading.nested))
             lines.append(number)
         except ValueError as error:
             bad.leave_out(number)
@@ -67,6 +67,13 @@ def read_json_lines(file: Path, written: str, reading: Reading, target: Path) ->
     return Parsed(np.array(lines, dtype=np.int64), tuple(bad.lines))
 
 
+def _row(line: str, nested: Literal["refuse", "text", "chat"]) -> dict[str, str | None]:
+    try:
+        return _flat(_load(line), line, nested)
+    except RecursionError:
+        raise ValueError("the line is nested too deeply") from None
+
+
 def _load(line: str) -> Json:
     """A line as JSON; numbers stay text.
 
@@ -80,8 +87,6 @@ def _load(line: str) -> Json:
         )
         if _SURROGATE.search(line):
             json.dumps(value, ensure_ascii=False).encode()
-    except RecursionError:
-        raise ValueError("the line is nested too deeply") from None
     except UnicodeEncodeError:
         raise ValueError("half of a letter: \\ud800 to \\udfff stand in pairs") from None
     return value

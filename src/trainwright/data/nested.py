@@ -39,7 +39,10 @@ def with_text(rows: pl.LazyFrame, nested: Literal["text", "chat"]) -> pl.LazyFra
     def text(value: Json) -> str:
         return nested_text(value.to_list() if isinstance(value, pl.Series) else value, nested)
 
-    names = [name for name, dtype in rows.collect_schema().items() if dtype.is_nested()]
+    nested_types = {name: one for name, one in rows.collect_schema().items() if one.is_nested()}
+    arrays = [name for name, one in nested_types.items() if isinstance(one, pl.Array)]
+    names = list(nested_types)
+    rows = rows.with_columns(pl.col(name).arr.to_list() for name in arrays)
     return rows.with_columns(pl.col(name).map_elements(text, pl.String) for name in names)
 
 

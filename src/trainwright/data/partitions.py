@@ -71,8 +71,10 @@ class Partition:
     def _check(self, part: SourcePart, name: str, value: str | None) -> None:
         """What stands in a file too is what its folder says."""
         column = part.frame[name]
+        if column.dtype.is_temporal() or column.dtype == pl.Boolean:
+            column = column.cast(pl.String)
         said = pl.Series([value], dtype=pl.String).cast(column.dtype, strict=False)
-        equal = part.frame.select(pl.col(name).eq_missing(pl.lit(said)).all()).item()
+        equal = column.to_frame().select(pl.col(name).eq_missing(pl.lit(said)).all()).item()
         if equal and said.null_count() == int(value is None):
             return
         raise DataMistake(

@@ -68,7 +68,9 @@ class RemoteFiles:
 
     def _below(self, store: Store, folder: str) -> list[str]:
         """The files of data in a folder and in its partitions."""
-        inside = store.inside(folder)
+        # Some stores list a folder inside itself.
+        listed = store.inside(folder).items()
+        inside = {name: kind for name, kind in listed if name.rstrip("/") != folder.rstrip("/")}
         if any(_last_piece(name) == LOG for name in inside):
             raise DataMistake(self._delta())
         names = [name for name in inside if is_part(_last_piece(name))]

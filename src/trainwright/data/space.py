@@ -198,8 +198,9 @@ def kept(values: Array, space: Space) -> Array:
 
 
 def spread_rows(rows: int, most: int) -> Integers:
-    """At most so many of the rows, at equal distances."""
-    return np.arange(0, rows, math.ceil(rows / most) if rows else 1)
+    """So many of the rows, or all if there are fewer, at equal distances."""
+    count = min(rows, most)
+    return np.arange(count) * rows // max(1, count)
 
 
 def _blocks(slices: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:

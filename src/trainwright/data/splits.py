@@ -278,10 +278,16 @@ def keep_apart_from_files(
     codes = np.concatenate([parts, *of_files])
     times = distances(together, split.column)
     kept = codes.copy()
-    for later in (PARTS.index(name) for name in names[1:]):
-        ahead = times[codes == later].min() - times
-        # Rows of the future are no near ones: they are refused, not left out.
-        kept[(codes < later) & (ahead >= 0) & (ahead < split.gap)] = LEFT_OUT
+    in_file = np.arange(len(codes)) >= own
+    for later in (VALIDATION, TEST):
+        behind = times[codes == later]
+        if not len(behind):
+            continue
+        ahead = behind.min() - times
+        # Training rows of the future are no near ones: they are refused, not left out.
+        near = (ahead >= 0) & (ahead < split.gap)
+        late = in_file & (codes == VALIDATION) & (ahead <= 0)
+        kept[(codes < later) & (near | late)] = LEFT_OUT
     _check_files(kept[own:], split)
     trained = times[kept == TRAIN]
     if split.window != "all" and len(trained):
@@ -295,11 +301,11 @@ def _check_files(kept: Integers, split: TimeSplit) -> None:
     if near:
         raise DataMistake(
             Problem(
-                f"{near} rows of the validation file are too near to the test rows",
+                f"{near} rows of the validation file are too near to the test rows, or not older",
                 path="data.split.gap",
-                found=f"a distance below {split.gap:g}",
-                expected="no row for which the target was not known yet",
-                fix="take these rows out of the validation file, or lower gap",
+                found=f"a distance below {split.gap:g}, or none",
+                expected="rows that are older than every test row, by the gap",
+                fix="take these rows out of the validation file, lower gap, or name a test file",
             )
         )
 

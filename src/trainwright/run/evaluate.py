@@ -120,7 +120,7 @@ def _read(
             return labelled_images(Path(data), pixels, target, _fields_of(contract)), []
         case TextVocabulary() as vocabulary:
             assert isinstance(contract.data, TokenData)
-            return new_text(Path(data), vocabulary, contract.data, reading), []
+            return new_text(data, vocabulary, contract.data, reading), []
         case _:
             assert_never(predictor.features)
 

@@ -84,7 +84,7 @@ def _not_here(text: str, *, images: bool) -> Problem:
     )
 
 
-def new_text(data: Path, vocabulary: TextVocabulary, section: TokenData, reading: Reading) -> Part:
+def new_text(data: str, vocabulary: TextVocabulary, section: TokenData, reading: Reading) -> Part:
     """A text, a folder of texts, or the contract's column of a table as a part, for judging a model
     on it.
 
@@ -92,8 +92,8 @@ def new_text(data: Path, vocabulary: TextVocabulary, section: TokenData, reading
         DataMistake: it cannot be read, or is one token long.
     """
     # A plain text has no columns, whatever the training texts came from.
-    column = section.text if data.is_dir() or known_format(str(data)) else ""
-    told = section.model_copy(update={"path": str(data), "text": column, "reading": reading})
+    column = section.text if Path(data).is_dir() or known_format(data) else ""
+    told = section.model_copy(update={"path": data, "text": column, "reading": reading})
     try:
         documents = find_documents(told, Path())
         text = "".join(documents.blocks())

@@ -205,3 +205,9 @@ def test_a_delta_table_in_a_store_is_refused(table: Path) -> None:
     pytest.importorskip("fsspec")
     with pytest.raises(DataMistake, match="read on this machine only"):
         read_source(f"file://{table}", table.parent)
+
+
+def test_the_actions_of_a_version_have_no_order(table: Path) -> None:
+    again = added("year=2024/four.parquet", dataChange=True)
+    commit(table, 3, again, removed("year=2024/four.parquet"))
+    assert sorted(read_source("lake", table.parent).frame["a"].to_list()) == [2, 3, 4]

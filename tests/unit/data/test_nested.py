@@ -138,3 +138,17 @@ def test_init_writes_a_contract_that_loads(
     read = read_contract(tmp_path / "contract.yaml")
     raw = read_data(read.contract.data, read.source.folder)
     assert raw.facts.rows == 120 or words[0] == "--text"
+
+
+def test_lists_of_one_length_are_lists(tmp_path: Path) -> None:
+    pairs = pl.Series("pairs", [[1, 2], None, [3, 4]], dtype=pl.Array(pl.Int64, 2))
+    pl.DataFrame({"pairs": pairs}).write_parquet(tmp_path / "rows.parquet")
+    read = read_source("rows.parquet", tmp_path, reading=Reading(nested="text")).frame
+    assert read["pairs"].to_list() == ["[1, 2]", None, "[3, 4]"]
+
+
+def test_a_line_that_is_nested_deeply_is_named_at_any_depth(tmp_path: Path) -> None:
+    for depth in (*range(900, 1000, 7), 5000):
+        (tmp_path / "deep.jsonl").write_text('{"a": 1}\n{"a":' + "[" * depth + "]" * depth + "}\n")
+        reading = Reading(nested="text", bad_records=1, cache="off")
+        assert read_source("deep.jsonl", tmp_path, reading=reading).frame.height in (1, 2)

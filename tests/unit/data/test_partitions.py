@@ -184,3 +184,22 @@ def test_from_init_to_a_prediction(tmp_path: Path) -> None:
         told = command("predict", "a", "rows/year=2022", "-o", "out.csv")
         assert told.code == 0, told.err
         assert pl.read_csv("out.csv").height == 80
+
+
+@pytest.mark.parametrize(
+    "values",
+    [pl.Series("k", ["2024-01-01", "2024-01-02"]).str.to_date(), pl.Series("k", [True, False])],
+)
+def test_dates_and_truths_of_a_file_are_held_against_the_name(
+    values: pl.Series, tmp_path: Path
+) -> None:
+    frame = pl.DataFrame({"k": values, "a": [1, 2]})
+    for row in frame.iter_slices(1):
+        place = tmp_path / f"rows/k={row['k'].cast(pl.String)[0]}"
+        place.mkdir(parents=True)
+        row.write_parquet(place / "x.parquet")
+    found = read_source("rows", tmp_path).frame
+    assert found.sort("a")["k"].to_list() == values.to_list()
+    next((tmp_path / "rows").iterdir()).rename(tmp_path / "rows/k=2020-02-02")
+    with pytest.raises(DataMistake, match="other values than the folder"):
+        read_source("rows", tmp_path)

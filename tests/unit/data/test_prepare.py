@@ -222,3 +222,14 @@ def test_targets_survive_json_and_refuse_strange_values() -> None:
         numbers.encode(pl.Series(["1", "two"]))
     with pytest.raises(DataMistake, match="one class only"):
         fit_target(pl.Series("y", ["a", "a"]), "classification", "auto")
+
+
+@pytest.mark.parametrize("first", [84, 120])
+def test_validation_rows_that_are_no_older_than_drawn_test_rows_are_refused(
+    first: int, tmp_path: Path
+) -> None:
+    write(tmp_path / "a.csv", rows=100)
+    write(tmp_path / "b.csv", rows=30, first=first)
+    split = TimeSplit(kind="time", column="t", gap=5.0)
+    with pytest.raises(DataMistake, match="too near to the test rows, or not older"):
+        made(tmp_path, section(split, train_path="a.csv", val_path="b.csv"))

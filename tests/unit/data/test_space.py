@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +29,7 @@ from trainwright.data.prepare import prepare_table
 from trainwright.data.prepared import Prepared
 from trainwright.data.reading import RawTable, read_table
 from trainwright.data.row_keys import random_keys
-from trainwright.data.space import IN_MEMORY, InFiles, positions, taken
+from trainwright.data.space import IN_MEMORY, InFiles, positions, spread_rows, taken
 from trainwright.data.table import Integers
 
 ROWS = 5000
@@ -192,3 +193,25 @@ def test_parts_are_drawn_by_the_order_of_keys(tmp_path: Path) -> None:
 
     for space in (IN_MEMORY, InFiles(tmp_path)):
         assert (draw_parts(codes, sizes, wanted, 5, space) == expected).all()
+
+
+@pytest.mark.parametrize("rows", [0, 1, 7, 100, 101, 150, 201, 1000])
+def test_as_many_rows_are_spread_as_are_asked_for(rows: int) -> None:
+    chosen = spread_rows(rows, 100)
+    assert len(chosen) == min(rows, 100)
+    assert len(set(chosen.tolist())) == len(chosen)
+    assert (chosen < rows).all()
+
+
+def test_dates_have_one_format_in_all_slices(tmp_path: Path) -> None:
+    days = [datetime(2020, 1, 1) + timedelta(hours=at) for at in range(200)]
+    pl.DataFrame({"when": days, "y": range(200)}).write_parquet(tmp_path / "a.parquet")
+    # Only the last slice says which of the two numbers is the day.
+    late = [datetime(2021, 3, min(12, 1 + at // 5500)) for at in range(66_000)]
+    late += [datetime(2021, 3, 20)] * 4000
+    written = [day.strftime("%m/%d/%Y") for day in late]
+    pl.DataFrame({"when": written, "y": range(70_000)}).write_csv(tmp_path / "b.csv")
+    data = TableData.model_validate({"path": "a.parquet", "val_path": "b.csv", "target": "y"})
+    read = read_table(data, tmp_path).frames["validation"]["when"]
+    assert read.dt.month().unique().to_list() == [3]
+    assert read.dt.day().to_list() == [day.day for day in late]

@@ -177,6 +177,8 @@ def _matching(
 def _open_remote(asked: Asked, folder: Path, tables: Tables) -> PictureSource:
     """What a URL names."""
     written = asked.written
+    # What stands in the record has no key, and no query that may hold one.
+    said = redact(written).partition("?")[0]
     store = Store(written, asked.path, USUAL, tables)
 
     def one(name: str, url: str) -> RemoteFile:
@@ -200,10 +202,10 @@ def _open_remote(asked: Asked, folder: Path, tables: Tables) -> PictureSource:
         tree = RemoteTree(store, store.root)
         names = [f"{store.root}/{name}" for name in tree.files() if is_shard(name)]
         if not names:
-            return ClassFolders(tree, written, asked.path)
+            return ClassFolders(tree, said, asked.path)
     if not names:
-        raise DataMistake(_no_match(written, asked.path))
-    return Shards(written, [one(name, store.url(name)) for name in names])
+        raise DataMistake(_no_match(said, asked.path))
+    return Shards(said, [one(name, store.url(name)) for name in names])
 
 
 def _tree(asked: Asked, folder: Path, tables: Tables) -> Tree:

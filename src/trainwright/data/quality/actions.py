@@ -234,16 +234,17 @@ def _copies(work: _Work, kind: FindingKind) -> Integers:
     """Training rows that repeat an earlier one, or a row of another part."""
     order: list[PartName] = [*(part for part in work.frames if part != "train"), "train"]
     data = work.examined(*order)
-    if kind == "exact_duplicates":
-        first, group = (
-            np.arange(len(data)),
-            first_of_each(frame_of(data, [look.name for look in compared(data.looks)])),
-        )
-    else:
-        # What equals an earlier row in its features is no near copy, whatever its label.
-        first, group, _ = near_groups(data)
-    copies = np.flatnonzero(group != first)
     held = len(data) - work.frames["train"].height
+    if kind == "exact_duplicates":
+        group = first_of_each(frame_of(data, [look.name for look in compared(data.looks)]))
+        copies = np.flatnonzero(group != np.arange(len(data)))
+    else:
+        # What equals an earlier row in its features is no near copy, whatever its label: unless
+        # there is another row of another part that it is nearly.
+        first, group, _ = near_groups(data)
+        apart = group[:held][first[:held] == np.arange(held)]
+        others = np.bincount(apart, minlength=len(data))[group] - (first < held)
+        copies = np.flatnonzero((group != first) | (others > 0))
     rows: Integers = copies[copies >= held] - held
     return rows
 

@@ -67,8 +67,9 @@ def near_duplicates(data: Examined) -> list[Finding]:
         fix="data.quality.actions: {near_duplicates: drop} keeps the first in training",
     )
     # A row that equals a training row exactly is found elsewhere.
-    near = data.take(np.flatnonzero(first))
-    return [finding, *across_parts(near, group[first], "near_duplicates", "are nearly")]
+    equal = np.isin(exact, exact[data.parts == 0]) & (data.parts != 0)
+    near = data.take(np.flatnonzero(~equal))
+    return [finding, *across_parts(near, group[~equal], "near_duplicates", "are nearly")]
 
 
 def near_groups(data: Examined) -> tuple[Integers, Integers, str]:

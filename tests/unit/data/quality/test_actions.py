@@ -274,3 +274,14 @@ def test_rows_with_a_fault_are_dropped(kind: FindingKind, values: dict[str, Any]
         )
     acted = done(frames, {kind: "drop"}, word=Column(allowed=("Bern",)))
     assert set(range(ROWS)) - set((acted.places // 2).tolist()) == {6}
+
+
+@pytest.mark.parametrize("order", [[0, 1], [1, 0]])
+def test_a_row_that_equals_one_held_out_row_and_is_nearly_another_leaves(order: list[int]) -> None:
+    frames = parts(made(ROWS, 0))
+    numbers = [name for name, kind in frames["train"].schema.items() if kind == pl.Float64]
+    copy = frames["train"][-1]
+    other = copy.with_columns(pl.col(numbers) + 1e-6)
+    frames["validation"] = pl.concat([copy, other])[order]
+    acted = done(frames, {"near_duplicates": "drop"})
+    assert (ROWS - 1) * 2 not in acted.places.tolist()
