@@ -22,6 +22,7 @@ from trainwright.core.units import show_bytes
 
 REPLACED = "replaced-"
 _ROOM = 1.2
+_PRIVATE = 0o600
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _OVER = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -105,7 +106,7 @@ def _write_files(temporary: Path, files: FileSet) -> str:
             _write(temporary / name, blocks, open_files)
     assert manifest, "the manifest comes last"
     for name in unused:
-        (temporary / name).unlink()
+        _clear(temporary / name)
     reached("ckpt.manifest")
     sync_folder(temporary)
     return hash_bytes(manifest)
@@ -127,13 +128,22 @@ def _write(path: Path, blocks: Iterable[Block], open_files: contextlib.ExitStack
 
 
 def _open(path: Path) -> int:
-    """A file of the spare folder is written over, unless it lies elsewhere too."""
+    """A file of the spare folder is written over, unless it lies elsewhere too or a person has
+    changed who may write to it."""
     with contextlib.suppress(FileNotFoundError):
         found = path.lstat()
-        if stat.S_ISREG(found.st_mode) and found.st_nlink == 1:
+        alone = stat.S_ISREG(found.st_mode) and found.st_nlink == 1
+        if alone and stat.S_IMODE(found.st_mode) == _PRIVATE and found.st_uid == os.geteuid():
             return os.open(path, _OVER)
+        _clear(path)
+    return os.open(path, _NEW, _PRIVATE)
+
+
+def _clear(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
         path.unlink()
-    return os.open(path, _NEW, 0o600)
 
 
 def _undo(temporary: Path, final: Path, replaced: Path, *, placed: bool) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import final
 
 TEMPORARY = ".tmp-"
+_PRIVATE = 0o700
 
 
 @final
@@ -29,7 +30,9 @@ class Spare:
     def folder(self) -> Path:
         """A folder to write into, below a temporary name. The files in it mean nothing."""
         place = self._kept.pop() if self._kept else _temporary(self._folder)
-        place.mkdir(mode=0o700, exist_ok=True)
+        place.mkdir(mode=_PRIVATE, exist_ok=True)
+        # A person may have let others look into the checkpoint that it was.
+        place.chmod(_PRIVATE)
         return place
 
     def keep(self, name: str) -> None:

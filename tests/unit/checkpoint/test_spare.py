@@ -89,6 +89,25 @@ def test_a_file_that_lies_elsewhere_too_keeps_its_bytes(tmp_path: Path) -> None:
     assert newest(tmp_path / "run").step == 5
 
 
+def test_what_a_person_did_to_a_removed_one_is_not_in_the_next(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path, 1)
+    for step in range(2):
+        save(checkpoints, step)
+    one = tmp_path / name_of(0)
+    (one / "notes").mkdir()
+    (one / "notes" / "a.txt").write_text("mine")
+    one.chmod(0o755)
+    (one / "model.safetensors").chmod(0o444)
+    (one / "values.json").chmod(0o644)
+    for step in range(2, 4):
+        save(checkpoints, step)
+    written = tmp_path / name_of(3)
+    assert {path.stat().st_mode & 0o777 for path in written.iterdir()} == {0o600}
+    assert written.stat().st_mode & 0o777 == 0o700
+    assert newest(tmp_path).step == 3
+    assert not (written / "notes").exists()
+
+
 class Usage(NamedTuple):
     total: int
     used: int
