@@ -64,13 +64,16 @@ def document_faults(
         return ()
     divided = data.looks[0].name != _PARAGRAPHS
     found = [one for check in _OF_ANY_TEXT for one in check(data)]
-    found += [one for check in _OF_DOCUMENTS for one in check(data)] if divided else []
+    # Separators that follow each other hold empty documents, which repeat nothing.
+    written = data.looks[0].values.str.strip_chars().ne("").fill_null(value=False)
+    full = data.take(written.arg_true().cast(pl.Int64).to_numpy())
+    found += [one for check in _OF_DOCUMENTS for one in check(full)] if divided else []
     if not quick:
         tell("other languages")
         found += texts.other_language(data)
     if divided and not quick:
         tell("near duplicates")
-        found += near_duplicates(data)
+        found += near_duplicates(full)
     columns = (section.text,) if section.text else ()
     found = [replace(one, columns=columns, fix=_FIX if one.count else "") for one in found]
     return worst_first([*found, *left_out])

@@ -104,6 +104,12 @@ def test_every_fault_is_found_where_it_was_put(tmp_path: Path, kind: str) -> Non
     assert not any("quality.actions" in one.fix for one in findings)
 
 
+def test_separators_that_follow_each_other_hold_nothing(tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("\n\n\n\n".join(clean()))
+    parts = document_parts(read_tokens(TOKENS, tmp_path))
+    assert found_in(document_faults(TOKENS, tmp_path, parts)) == {}
+
+
 def test_copies_in_training_are_on_one_side(tmp_path: Path) -> None:
     texts = clean()
     texts[7] = texts[3]
