@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import io
 import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -163,3 +164,26 @@ def unended(run: Path) -> None:
     for entry in (record, record["attempts"][-1]):
         del entry["ending"], entry["ended"]
     write_json(run / "record.json", record)
+
+
+def stopped_at(step: int, *words: str) -> subprocess.CompletedProcess[str]:
+    """Train in a process that gets SIGTERM after `step`."""
+    script = (
+        "import os, signal\n"
+        "from trainwright.engine.step import OptimizerStep\n"
+        "take, steps = OptimizerStep.__call__, [0]\n"
+        "def counted(self, micro_batches):\n"
+        "    steps[0] += 1\n"
+        f"    if steps[0] == {step}: os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    return take(self, micro_batches)\n"
+        "OptimizerStep.__call__ = counted\n"
+        "from trainwright.cli.main import main\n"
+        "main()\n"
+    )
+    return subprocess.run(
+        [PROCESS[0], "-c", script, *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )

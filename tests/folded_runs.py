@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from pathlib import Path
 
-from command import PROCESS, command
+from command import command, stopped_at
 from trainwright.core.files import read_json
 from trainwright.core.hashing import hash_file
 
@@ -14,25 +12,7 @@ from trainwright.core.hashing import hash_file
 def check_goes_on(contract: str, step: int) -> None:
     """The run that is stopped behind so many steps of all its trainings, and resumed, ends with the
     models and the verdict of the run `whole`, which was not."""
-    script = (
-        "import os, signal\n"
-        "from trainwright.engine.step import OptimizerStep\n"
-        "take, steps = OptimizerStep.__call__, [0]\n"
-        "def counted(self, micro_batches):\n"
-        "    steps[0] += 1\n"
-        f"    if steps[0] == {step}: os.kill(os.getpid(), signal.SIGTERM)\n"
-        "    return take(self, micro_batches)\n"
-        "OptimizerStep.__call__ = counted\n"
-        "from trainwright.cli.main import main\n"
-        "main()\n"
-    )
-    done = subprocess.run(
-        [PROCESS[0], "-c", script, "train", contract, "--run", "cut"],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
+    done = stopped_at(step, "train", contract, "--run", "cut")
     assert done.returncode == 75, done.stderr
     ran = command("train", contract, "--run", "cut", "--resume")
     assert ran.code in (0, 3), ran.err

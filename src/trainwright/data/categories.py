@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from trainwright.core.files import Json
-from trainwright.data.space import bounds
+from trainwright.data.space import slices_of
 from trainwright.data.table import Integers
 from trainwright.data.values import to_labels
 
@@ -62,8 +62,8 @@ def fit_vocabulary(labels: pl.Series, rare_below: int, most: int) -> Vocabulary:
 def count_labels(labels: pl.Series) -> Counter[str]:
     """Rows of each label that is there, read as `to_labels` reads it."""
     counts: Counter[str] = Counter()
-    for start, stop in bounds(len(labels)):
-        counted = to_labels(labels.slice(start, stop - start)).drop_nulls().value_counts(sort=False)
+    for part in slices_of(labels):
+        counted = to_labels(part).drop_nulls().value_counts(sort=False)
         pairs = zip(counted[labels.name].to_list(), counted["count"].to_list(), strict=True)
         counts.update(dict(pairs))
     return counts

@@ -10,10 +10,9 @@ import numpy as np
 import polars as pl
 
 from trainwright.data.space import IN_MEMORY, Space, bounds
-from trainwright.data.values import formats_of, to_numbers
+from trainwright.data.values import FIRST_DATES, formats_of, to_numbers
 
 _MOST_HELD = 65_536
-_FIRST_DATES = 20
 
 
 def _as_they_are(series: pl.Series) -> pl.Series:
@@ -100,7 +99,7 @@ class Cells:
     @cached_property
     def date_formats(self) -> tuple[str, ...]:
         """As `values.date_formats`."""
-        return formats_of(self.first(_FIRST_DATES), self.slices())
+        return formats_of(self.first(FIRST_DATES), self.slices())
 
     def _distinct_of_many(self) -> int:
         """By a hash of 64 bits each, sorted."""

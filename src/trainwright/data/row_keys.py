@@ -22,16 +22,19 @@ def random_keys(count: int, seed: int, purpose: str) -> npt.NDArray[np.uint64]:
 
     Raw PCG64 words, whose stream numpy guarantees never to change.
     """
-    tag = int.from_bytes(hashlib.sha256(purpose.encode()).digest()[:_BYTES], "little")
-    return np.random.PCG64([seed, tag]).random_raw(count)
+    return _stream(seed, purpose).random_raw(count)
 
 
 def key_slices(count: int, seed: int, purpose: str) -> Iterator[npt.NDArray[np.uint64]]:
     """The same, a slice of rows at a time."""
-    tag = int.from_bytes(hashlib.sha256(purpose.encode()).digest()[:_BYTES], "little")
-    stream = np.random.PCG64([seed, tag])
+    stream = _stream(seed, purpose)
     for start, stop in bounds(count):
         yield stream.random_raw(stop - start)
+
+
+def _stream(seed: int, purpose: str) -> np.random.PCG64:
+    tag = int.from_bytes(hashlib.sha256(purpose.encode()).digest()[:_BYTES], "little")
+    return np.random.PCG64([seed, tag])
 
 
 def row_texts(frame: pl.DataFrame) -> pl.Series:

@@ -13,7 +13,7 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol, assert_never, final
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar, assert_never, final
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +34,7 @@ _COPIES = 10
 """So many times the numbers of a table are in memory at the worst moment of its preparation."""
 
 Array = npt.NDArray[Any]
+Rows = TypeVar("Rows", pl.DataFrame, pl.Series)
 
 
 class Placing(NamedTuple):
@@ -145,10 +146,10 @@ def _to_arrow(block: pl.DataFrame) -> Any:
     return block.to_arrow(compat_level=pl.CompatLevel.newest())
 
 
-def slices_of(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
+def slices_of(rows: Rows) -> Iterator[Rows]:
     """The rows a slice at a time; of no rows one slice."""
-    for start, stop in bounds(frame.height):
-        yield frame.slice(start, stop - start)
+    for start, stop in bounds(len(rows)):
+        yield rows.slice(start, stop - start)
 
 
 def bounds(rows: int) -> Iterator[tuple[int, int]]:

@@ -162,8 +162,7 @@ def _shares(labels: pl.Series) -> dict[str, float]:
 
 
 def _mean(series: pl.Series) -> float:
-    parts = [series.slice(start, stop - start) for start, stop in bounds(len(series))]
-    return sum(float(np.sum(part.to_numpy())) for part in parts) / max(1, len(series))
+    return sum(float(np.sum(part.to_numpy())) for part in slices_of(series)) / max(1, len(series))
 
 
 def _by_part(

@@ -26,7 +26,7 @@ from trainwright.data.categories import count_labels
 from trainwright.data.drawn_parts import draw_parts
 from trainwright.data.moments import distances, moments
 from trainwright.data.row_keys import random_keys, row_texts, shares_of_keys
-from trainwright.data.space import IN_MEMORY, Space, bounds
+from trainwright.data.space import IN_MEMORY, Space, bounds, slices_of
 from trainwright.data.split_file import PART_COLUMN
 from trainwright.data.table import Floats, Integers, PartName
 from trainwright.data.values import to_labels
@@ -162,8 +162,7 @@ def _stratified(labels: pl.Series, shares: Shares, seed: int, space: Space) -> I
     code_of = {name: code for code, name in enumerate(counts)}
 
     def codes() -> Iterator[Integers]:
-        for start, stop in bounds(len(labels)):
-            some = labels.slice(start, stop - start)
+        for some in slices_of(labels):
             yield some.replace_strict(code_of, return_dtype=pl.Int64).to_numpy()
 
     wanted = [rows_of_class(count, shares) for count in counts.values()]

@@ -13,7 +13,7 @@ import polars as pl
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.files import Json
 from trainwright.data.categories import count_labels
-from trainwright.data.space import Space, bounds
+from trainwright.data.space import Space, bounds, slices_of
 from trainwright.data.table import Floats, Integers
 from trainwright.data.values import to_labels, to_numbers
 from trainwright.data.wording import nearest, quoted
@@ -174,8 +174,8 @@ def encoded(target: Target, series: pl.Series, space: Space) -> npt.NDArray[Any]
     dtype = np.int64 if isinstance(target, Classes) else np.float64
     found = space.array((len(series),), dtype)
     try:
-        for start, stop in bounds(len(series)):
-            found[start:stop] = target.encode(series.slice(start, stop - start))
+        for (start, stop), part in zip(bounds(len(series)), slices_of(series), strict=True):
+            found[start:stop] = target.encode(part)
     except DataMistake:
         target.encode(series)
         raise
@@ -185,7 +185,7 @@ def encoded(target: Target, series: pl.Series, space: Space) -> npt.NDArray[Any]
 def _fit_numbers(train: pl.Series) -> Numbers:
     """Mean and deviation, added up slice by slice."""
     plain = Numbers(train.name, 0.0, 1.0)
-    parts = [train.slice(start, stop - start) for start, stop in bounds(len(train))]
+    parts = list(slices_of(train))
     mean = sum(float(plain.encode(part).sum()) for part in parts) / len(train)
     squares = sum(float(((plain.encode(part) - mean) ** 2).sum()) for part in parts)
     return Numbers(train.name, mean, math.sqrt(squares / len(train)) or 1.0)

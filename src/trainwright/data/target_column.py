@@ -14,7 +14,7 @@ from trainwright.core.files import Json
 from trainwright.data.cells import Cells
 from trainwright.data.columns import MOSTLY, ColumnType, infinite_problems, value_problems
 from trainwright.data.sources import SourceFile
-from trainwright.data.space import bounds
+from trainwright.data.space import slices_of
 from trainwright.data.table import PartName
 from trainwright.data.values import to_labels, to_numbers
 from trainwright.data.wording import nearest, quoted
@@ -192,9 +192,8 @@ def _unknown_class(
 def _different(series: pl.Series) -> pl.Series:
     """The values that are there; of numbers not all, if there are many."""
     found = series.head(0)
-    for start, stop in bounds(len(series)):
-        here = series.slice(start, stop - start).drop_nulls().unique()
-        found = pl.concat([found, here]).unique()
+    for part in slices_of(series):
+        found = pl.concat([found, part.drop_nulls().unique()]).unique()
         if series.dtype.is_numeric() and len(found) > MOST_CLASSES_OF_NUMBERS:
             break
     return found

@@ -45,7 +45,7 @@ LARGEST = float(np.finfo(np.float32).max)
 """Features are 32-bit floats; a larger number would become infinite."""
 
 _DATES = pl.Datetime("us")
-FIRST_VALUES = 100
+FIRST_DATES, FIRST_VALUES = 20, 100
 """So many values show which way of writing a date is the closest."""
 
 
@@ -180,7 +180,7 @@ def to_moments(cells: pl.Series, form: str) -> Reading:
 def date_formats(cells: pl.Series) -> tuple[str, ...]:
     """The recognised formats that all values of a text column follow. More than one means that day
     and month cannot be told apart."""
-    return formats_of(cells.drop_nulls().head(20), [cells])
+    return formats_of(cells.drop_nulls().head(FIRST_DATES), [cells])
 
 
 def formats_of(first: pl.Series, slices: Iterable[pl.Series]) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from command import (
     command,
     events_of_one,
     project_in,
+    stopped_at,
     tree,
     unended,
     with_layers,
@@ -197,29 +198,6 @@ def test_the_states_that_are_listed(project: Path) -> None:
 
 def weights(run: Path) -> str:
     return hash_file(run / "bundle" / "network.safetensors")
-
-
-def stopped_at(step: int, *words: str) -> subprocess.CompletedProcess[str]:
-    """Train in a process that gets SIGTERM after `step`."""
-    script = (
-        "import os, signal\n"
-        "from trainwright.engine.step import OptimizerStep\n"
-        "take, steps = OptimizerStep.__call__, [0]\n"
-        "def counted(self, micro_batches):\n"
-        "    steps[0] += 1\n"
-        f"    if steps[0] == {step}: os.kill(os.getpid(), signal.SIGTERM)\n"
-        "    return take(self, micro_batches)\n"
-        "OptimizerStep.__call__ = counted\n"
-        "from trainwright.cli.main import main\n"
-        "main()\n"
-    )
-    return subprocess.run(
-        [PROCESS[0], "-c", script, *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
 
 
 @pytest.mark.row("F-07")
