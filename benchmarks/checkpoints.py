@@ -2,13 +2,14 @@
 
 All rows keep the same state: weights of a network and the two moments of AdamW, fp32. Ours copies
 it, writes it, hashes every byte, forces every file to the disk and commits it; `torch.save` gets
-the live tensors and forces nothing. Every save of every row is a new file, and the third last is
-removed, as a run does that keeps two: many disks take a block that they had before in a third of
-the time of one they never had, so a file that is written over and over is shown as a row of its
-own. So that it can be seen what forcing costs alone, `torch.save` is also forced to the disk, and
+the live tensors and forces nothing. Each of its saves is a new file, and the third last is removed,
+as a run does that keeps two; ours keeps two as well, and writes over the files of the third last.
+`torch.save` over one file again and again, which has no older one to go back to, is shown too. So
+that it can be seen what forcing costs alone, `torch.save` is also forced to the disk, and
 ours is also made without forcing, which no run does. The rows take turns, in a new order each
 round, each when the disk has nothing left to do, and what is measured is wall time: the disk is
-part of it. Each row is compared with the others of the same round.
+part of it. Each row is compared with the others of the same round. What is loaded
+was just saved: it need not come from the disk.
 """
 
 from __future__ import annotations
@@ -84,7 +85,6 @@ class Rounds:
         self.unforced = Checkpoints(folder / "unforced", 1)
         self.background = BackgroundCheckpoints(Checkpoints(folder / "background", 1))
         self.seconds: dict[str, list[float]] = {}
-        begin(Checkpoints(folder / "loaded", 1), state, 0)
 
     def once(self, step: int) -> None:
         rows: dict[str, Callable[[], object]] = {
@@ -102,6 +102,7 @@ class Rounds:
             self.seconds[name].append(timed(rows[name]))
             if name == STALL:
                 self.seconds[BEHIND].append(timed(self._wait))
+        begin(Checkpoints(self.folder / "loaded", 1), self.state, step)
         self.seconds.setdefault("load, verified", []).append(timed(self._load))
         self.seconds.setdefault("torch.load", []).append(timed(lambda: self._torch_load(step)))
 
