@@ -11,28 +11,17 @@ import numpy as np
 import polars as pl
 import pytest
 
-from real_data import real_data
+from audited_tables import RANDOM, STRATIFIED, audited, worst
 from trainwright.contract.data import Features, TableData
 from trainwright.core.files import Json
 from trainwright.data.audit import times
 from trainwright.data.audit.audit import audit, audit_folds
-from trainwright.data.audit.audited import Audited
 from trainwright.data.audit.telling import as_numbers, told_classes, told_numbers
-from trainwright.data.prepare import prepare_fold, prepare_table
+from trainwright.data.prepare import prepare_fold
 from trainwright.data.reading import read_table
 
 ROWS = 3000
-RANDOM, STRATIFIED = {"kind": "random"}, {"kind": "stratified"}
 TIME = {"kind": "time", "column": "day"}
-
-
-def audited(at: Path, target: str, split: Json, **more: Json) -> tuple[Audited, ...]:
-    features = Features(numeric="none", impute="median")
-    given = {"path": at.name, "target": target, "split": split, **more}
-    section = TableData.model_validate({**given, "features": features})
-    raw = read_table(section, at.parent)
-    task = "classification" if raw.facts.target.kind == "classes" else "regression"
-    return audit(prepare_table(raw, section, task, 0), section)
 
 
 def honest() -> pl.DataFrame:
@@ -196,14 +185,6 @@ CLASSES: dict[str, tuple[Plant, str, str]] = {
 }
 
 
-def worst(found: tuple[Audited, ...]) -> dict[str, str]:
-    order = ("clean", "suspicious", "leak")
-    return {
-        test: max((one.verdict for one in found if one.test == test), key=order.index)
-        for test in dict.fromkeys(one.test for one in found)
-    }
-
-
 @pytest.mark.parametrize("what", NUMBERS)
 def test_a_leak_of_numbers_is_found(tmp_path: Path, what: str) -> None:
     plant, test, verdict = NUMBERS[what]
@@ -265,82 +246,6 @@ def test_an_honest_table_raises_no_alarm(tmp_path: Path, split: Json) -> None:
     assert {one.verdict for one in found} == {"clean"}, [one.message for one in found]
     assert len(worst(found)) == 8
     assert all(np.isfinite(one.number) for one in found)
-
-
-CLEAN: list[tuple[str, str, Json, tuple[str, ...]]] = [
-    ("adult/adult_train.csv", "income", STRATIFIED, ()),
-    ("telco-churn/Telco-Customer-Churn.csv", "Churn", STRATIFIED, ()),
-    ("titanic/titanic_train.csv", "Survived", STRATIFIED, ()),
-    ("penguins/penguins.csv", "species", STRATIFIED, ()),
-    (
-        "bike-sharing/hour.csv",
-        "cnt",
-        {"kind": "time", "column": "dteday"},
-        ("casual", "registered"),
-    ),
-    ("etth1/ETTh1.csv", "OT", {"kind": "time", "column": "date"}, ()),
-    ("insteval-ratings/InstEval.csv", "y", {"kind": "group", "column": "s"}, ()),
-    (
-        "parkinsons-telemonitoring/parkinsons_updrs.csv",
-        "total_UPDRS",
-        {"kind": "group", "column": "subject#"},
-        ("motor_UPDRS",),
-    ),
-]
-
-FAULTY: list[tuple[str, str, Json, tuple[str, ...], dict[str, str]]] = [
-    (
-        "bike-sharing/hour.csv",
-        "cnt",
-        RANDOM,
-        (),
-        {"tells the target": "leak", "future rows": "suspicious"},
-    ),
-    ("elec2/elec.csv", "class", STRATIFIED, (), {"future rows": "suspicious"}),
-    ("etth1/ETTh1.csv", "OT", RANDOM, (), {"future rows": "suspicious"}),
-    (
-        "california-housing/housing.csv",
-        "median_house_value",
-        RANDOM,
-        (),
-        {"future rows": "suspicious"},
-    ),
-    ("insteval-ratings/InstEval.csv", "y", STRATIFIED, (), {"same groups": "suspicious"}),
-    (
-        "parkinsons-telemonitoring/parkinsons_updrs.csv",
-        "total_UPDRS",
-        RANDOM,
-        (),
-        {
-            "function of the target": "leak",
-            "same groups": "leak",
-            "tells the target": "suspicious",
-            "future rows": "suspicious",
-        },
-    ),
-]
-
-
-@pytest.mark.real_data
-@pytest.mark.parametrize("case", CLEAN, ids=lambda case: case[0])
-def test_a_real_table_with_the_right_split_is_clean(
-    case: tuple[str, str, Json, tuple[str, ...]],
-) -> None:
-    path, target, split, exclude = case
-    folder, _, name = path.partition("/")
-    found = audited(real_data(folder) / name, target, split, exclude=exclude)
-    assert {one.verdict for one in found} == {"clean"}, [one.message for one in found]
-
-
-@pytest.mark.real_data
-@pytest.mark.parametrize("case", FAULTY, ids=lambda case: case[0])
-def test_what_a_real_table_with_the_wrong_split_hides_is_found(
-    case: tuple[str, str, Json, tuple[str, ...], dict[str, str]],
-) -> None:
-    path, target, split, exclude, expected = case
-    folder, _, name = path.partition("/")
-    found = worst(audited(real_data(folder) / name, target, split, exclude=exclude))
-    assert {test: one for test, one in found.items() if one != "clean"} == expected
 
 
 def test_what_one_column_tells_of_another() -> None:

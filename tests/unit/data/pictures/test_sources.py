@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import struct
 import subprocess
 import sys
 from dataclasses import replace
@@ -18,8 +17,6 @@ from command import MOST_MEGABYTES
 from made_pictures import (
     CLASSES,
     encoded,
-    example,
-    frame,
     picture,
     samples,
     tar_bytes,
@@ -32,7 +29,6 @@ from made_pictures import (
 from trainwright.contract.images import ImageData
 from trainwright.core.errors import DataMistake
 from trainwright.data.images import prepare_images, read_images
-from trainwright.data.pictures.tfrecord import crc32c, read_example
 from trainwright.data.raw_images import RawImages
 from trainwright.data.table import ImageInputs
 
@@ -319,68 +315,6 @@ def test_images_are_brought_to_one_size_or_must_be_of_one(tmp_path: Path) -> Non
     assert raw.images["train"].size == (1, 8, 10)
     records = raw.records["train"]
     assert records.filter(pl.col("name") == "cat/large.png")["height"].to_list() == [30]
-
-
-def test_the_checksum_is_that_of_the_standard() -> None:
-    """RFC 3720, appendix B.4, and the check value of the catalogue of CRCs."""
-    assert crc32c(b"123456789") == 0xE3069283
-    assert crc32c(bytes(32)) == 0x8A9136AA
-    assert crc32c(b"\xff" * 32) == 0x62A8AB43
-    assert crc32c(bytes(range(32))) == 0x46DD794E
-    table = [0] * 256
-    for byte in range(256):
-        value = byte
-        for _ in range(8):
-            value = (value >> 1) ^ (0x82F63B78 if value & 1 else 0)
-        table[byte] = value
-    data = np.random.default_rng(0).bytes(3000)
-    for length in (0, 1, 2, 3, 4, 5, 1023, 1024, 1025, 1026, 1027, 2049, 3000):
-        crc = 0xFFFFFFFF
-        for byte in data[:length]:
-            crc = table[(crc ^ byte) & 0xFF] ^ (crc >> 8)
-        assert crc32c(data[:length]) == crc ^ 0xFFFFFFFF, length
-
-
-def test_an_example_is_read_as_it_was_written() -> None:
-    written = {"a": b"\x00\xff", "b": 7, "c": -3, "d": 2.5, "e": b""}
-    read_back = read_example(example(written))
-    assert read_back == {"a": b"\x00\xff", "b": b"7", "c": b"-3", "d": b"2.5", "e": b""}
-
-
-def test_a_number_of_an_example_keeps_all_of_its_digits() -> None:
-    """As labels and groups they would else be one."""
-    written = {"a": 16_777_215.0, "b": 1_234_567.0, "c": 0.1, "d": 3.0, "e": -0.5, "f": 1.0000001}
-    read_back = {name: text.decode() for name, text in read_example(example(written)).items()}
-    assert read_back == {
-        "a": "16777215",
-        "b": "1234567",
-        "c": "0.1",
-        "d": "3",
-        "e": "-0.5",
-        "f": "1.0000001",
-    }
-
-
-@pytest.mark.parametrize("place", [3, 9, 40, -2])
-def test_a_flipped_bit_of_a_tfrecord_is_found(tmp_path: Path, place: int) -> None:
-    file = write_tfrecord(tmp_path / "a.tfrecord", 3)
-    data = bytearray(file.read_bytes())
-    data[place] ^= 1
-    file.write_bytes(bytes(data))
-    with pytest.raises(DataMistake, match="TFRecord"):
-        read(tmp_path, "a.tfrecord", fields=TF)
-
-
-def test_a_tfrecord_without_the_features_says_which_it_has(tmp_path: Path) -> None:
-    write_tfrecord(tmp_path / "a.tfrecord", 3)
-    with pytest.raises(DataMistake) as caught:
-        read(tmp_path, "a.tfrecord")
-    (problem,) = caught.value.problems
-    assert "image/encoded" in problem.found
-    huge = struct.pack("<Q", 2**62)
-    (tmp_path / "b.tfrecord").write_bytes(frame(b"x")[:-3] + huge)
-    with pytest.raises(DataMistake, match=r"cut off|checksum"):
-        read(tmp_path, "b.tfrecord", fields=TF)
 
 
 def test_names_of_samples_are_kept(tmp_path: Path) -> None:

@@ -1,0 +1,31 @@
+"""A table that is read, prepared and audited as a contract asks for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from trainwright.contract.data import Features, TableData
+from trainwright.core.files import Json
+from trainwright.data.audit.audit import audit
+from trainwright.data.audit.audited import Audited
+from trainwright.data.prepare import prepare_table
+from trainwright.data.reading import read_table
+
+RANDOM, STRATIFIED = {"kind": "random"}, {"kind": "stratified"}
+
+
+def audited(at: Path, target: str, split: Json, **more: Json) -> tuple[Audited, ...]:
+    features = Features(numeric="none", impute="median")
+    given = {"path": at.name, "target": target, "split": split, **more}
+    section = TableData.model_validate({**given, "features": features})
+    raw = read_table(section, at.parent)
+    task = "classification" if raw.facts.target.kind == "classes" else "regression"
+    return audit(prepare_table(raw, section, task, 0), section)
+
+
+def worst(found: tuple[Audited, ...]) -> dict[str, str]:
+    order = ("clean", "suspicious", "leak")
+    return {
+        test: max((one.verdict for one in found if one.test == test), key=order.index)
+        for test in dict.fromkeys(one.test for one in found)
+    }
