@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from functools import cache
@@ -17,10 +18,12 @@ from torch import nn  # noqa: E402
 from canary import STEPS, Killed, Setting, everything, start  # noqa: E402
 from comparing import differences  # noqa: E402
 from measured_canary import MeasuredCanary, measured  # noqa: E402
+from trainwright.checkpoint.state import Snapshot  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints  # noqa: E402
 from trainwright.core.files import Json  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
 from trainwright.engine import windows as windows_module  # noqa: E402
+from trainwright.engine.gauges import Padding  # noqa: E402
 from trainwright.engine.guard import Judgement, Keep, RollBack  # noqa: E402
 from trainwright.engine.layers import LayerNorms, group_of  # noqa: E402
 from trainwright.engine.windows import Window, Windows  # noqa: E402
@@ -28,12 +31,15 @@ from trainwright.testing.checkpoints import MemoryCheckpoints  # noqa: E402
 from trainwright.tracking.events import (  # noqa: E402
     Event,
     Resumed,
+    RolledBack,
     Saved,
     Saving,
+    StepDropped,
     StepKept,
     StepOutcome,
     Validated,
 )
+from trainwright.tracking.windows import WindowLine  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -205,6 +211,64 @@ def test_validations_and_saves_are_not_part_of_the_time(monkeypatch: pytest.Monk
     assert seen.rows == [8, 8, 4]
 
 
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_a_dropped_step_is_part_of_the_time_of_its_window(
+    at: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr(windows_module.time, "perf_counter", lambda: now[0])
+    seen = Rates()
+    windows = Windows(2, [seen])
+    for step in (1, 2, 3, 4):
+        now[0] += 1.0
+        windows.observe(kept(step))
+        if step == at + 1:
+            now[0] += 1.0
+            windows.observe(StepDropped(progress_at(step), "a test"))
+    assert seen.seconds == pytest.approx([3.0, 2.0] if at == 0 else [2.0, 3.0])
+    assert seen.rows == [8, 8]
+
+
+def test_a_rollback_into_a_window_times_what_is_made_after_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr(windows_module.time, "perf_counter", lambda: now[0])
+    seen = Rates()
+    windows = Windows(4, [seen])
+    for step in (1, 2, 3):
+        now[0] += 1.0
+        windows.observe(kept(step))
+    now[0] += 60.0
+    windows.observe(RolledBack(progress_at(2), 3, "a test"))
+    for step in (3, 4):
+        now[0] += 1.0
+        windows.observe(kept(step))
+    assert (seen.seconds, seen.rows) == (pytest.approx([2.0]), [8])
+
+
+@pytest.mark.parametrize("cut", [0, 1, 2])
+def test_the_padding_of_a_window_is_the_same_wherever_the_run_was_cut(cut: int) -> None:
+    places = [16, 8, 6]
+    lines: list[WindowLine] = []
+
+    class Kept:
+        append = lines.append
+
+        def sync(self) -> None: ...
+
+        def cut(self, step: int) -> None: ...
+
+    first, second = (Windows(3, [Padding()], lines=Kept()) for _ in range(2))
+    for step in range(1, cut + 1):
+        first.observe(kept(step, places[step - 1]))
+    second.restore(Snapshot(values=json.loads(json.dumps(first.snapshot().values))))
+    second.observe(Resumed(progress_at(cut), "step-0000000000"))
+    for step in range(cut + 1, 4):
+        second.observe(kept(step, places[step - 1]))
+    assert [line.numbers for line in lines] == [{"padding": pytest.approx(1 - 12 / 30)}]
+
+
 class Rates:
     def __init__(self) -> None:
         self.seconds: list[float] = []
@@ -237,8 +301,8 @@ def test_a_window_that_cannot_be_written_does_not_change_which_steps_are_measure
     assert due == [False, False, True, False, False, True, False]
 
 
-def kept(step: int) -> StepKept:
-    outcome = StepOutcome(1.0, 0.1, 1.0, 0.0, 0.75, 0.25, 4, 4 * step, 0, 0.0, 4)
+def kept(step: int, places: int = 4) -> StepKept:
+    outcome = StepOutcome(1.0, 0.1, 1.0, 0.0, 0.75, 0.25, 4, 4 * step, 0, 0.0, 4, places=places)
     return StepKept(progress_at(step), outcome)
 
 

@@ -35,7 +35,8 @@ class Padding:
 
     def read(self, window: Window) -> Mapping[str, Number]:
         """The share of the window."""
-        return {"padding": 1 - window.targets / window.places}
+        targets = sum(step.targets for step in window.steps)
+        return {"padding": 1 - targets / sum(step.places for step in window.steps)}
 
 
 @final

@@ -36,14 +36,16 @@ from trainwright.tracking.windows import NoLines, WindowLine, WindowLines
 
 
 class StepNumbers(NamedTuple):
-    """A step, its mean loss, its gradient norm before clipping, its learning rate, and what a user
-    named in it."""
+    """A step, its mean loss, its gradient norm before clipping, its learning rate, what a user
+    named in it, and its targets and the places that they had."""
 
     step: int
     loss: float
     gradient_norm: float
     learning_rate: float
     own: OwnNumbers = NO_OWN
+    targets: int = 0
+    places: int = 0
 
 
 @final
@@ -51,8 +53,8 @@ class StepNumbers(NamedTuple):
 class Window:
     """A window of applied steps that has just ended, with their numbers read.
 
-    `seconds` is the wall time in which this process made `rows`, `targets` and `places` of it: of
-    the whole window, unless the process began within it.
+    `seconds` is the wall time in which this process made `rows` and `targets` of it: of the whole
+    window, unless the process began within it or went back to within it.
     """
 
     progress: Progress
@@ -60,7 +62,6 @@ class Window:
     rows: int
     targets: int
     steps: Sequence[StepNumbers]
-    places: int = 0
 
 
 class Gauge(Protocol):
@@ -191,15 +192,23 @@ class Windows:
         values = snapshot.values
         self._kept.clear()
         self._earlier = [
-            StepNumbers(int(step), float(loss), float(norm), float(rate), *map(_own, own))
-            for step, loss, norm, rate, *own in values["steps"]
+            StepNumbers(
+                int(step), float(loss), float(norm), float(rate), _own(own), *map(int, sizes)
+            )
+            for step, loss, norm, rate, own, *sizes in values["steps"]
         ]
         for watch in self._watches:
             watch.restore(Snapshot(values=values["watches"][watch.name]))
 
     def _take(self, event: RareEvent) -> None:
         match event:
-            case Resumed() | RolledBack() | StepDropped():
+            case StepDropped():
+                # Its time stays in the window, which made no rows of it.
+                self._go_back(event.progress.step)
+            case Resumed() | RolledBack():
+                self._earlier += self._numbers()
+                self._kept.clear()
+                self._opened_at = math.nan
                 self._go_back(event.progress.step)
                 if isinstance(event, RolledBack):
                     for watch in self._watches:
@@ -225,7 +234,6 @@ class Windows:
         """Forget what comes after a step, which will be executed again."""
         self._kept[:] = [kept for kept in self._kept if kept.progress.step <= step]
         self._earlier = [one for one in self._earlier if one.step <= step]
-        self._opened_at = math.nan
         self._align(step)
         self._lines.cut(step)
 
@@ -251,7 +259,6 @@ class Windows:
             sum(kept.outcome.rows for kept in self._kept),
             sum(kept.outcome.targets for kept in self._kept),
             steps,
-            sum(kept.outcome.places for kept in self._kept),
         )
         self._earlier.clear()
         self._kept.clear()
@@ -294,6 +301,8 @@ class Windows:
                 kept.outcome.own._replace(
                     totals=tuple(islice(totals, len(kept.outcome.own.names))), versions=()
                 ),
+                kept.outcome.targets,
+                kept.outcome.places,
             )
             for kept, loss, norm in zip(
                 self._kept, numbers[:count], numbers[count : 2 * count], strict=True
