@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from typing import Any
 
 import pytest
@@ -17,10 +17,15 @@ from torch.nn import functional  # noqa: E402
 
 from trainwright.contract.memory import ActivationCheckpointing, ByOp, EveryNth  # noqa: E402
 from trainwright.contract.model import Gpt, Mlp, Network, ResNet, TabularResNet  # noqa: E402
-from trainwright.data.feed import Batch  # noqa: E402
+from trainwright.core.progress import Progress  # noqa: E402
+from trainwright.data.feed import Batch, StepBatches  # noqa: E402
+from trainwright.engine.attention import AttentionEntropy  # noqa: E402
+from trainwright.engine.inspection import Activations, SilentUnits  # noqa: E402
 from trainwright.engine.offloading import Offloading  # noqa: E402
 from trainwright.engine.recomputing import recompute  # noqa: E402
+from trainwright.engine.windows import Window  # noqa: E402
 from trainwright.model.build import BuiltNetwork, build_network  # noqa: E402
+from trainwright.model.gpt import GptNetwork  # noqa: E402
 from trainwright.model.shape import ImageShape, Shape, TableShape, TokenShape  # noqa: E402
 from trainwright.objective.losses import LossSum  # noqa: E402
 
@@ -121,6 +126,42 @@ def test_what_is_computed_again_has_the_same_bits(name: str, precision: str) -> 
     for how in WAYS.values():
         again = passed(name, how, precision)
         assert [key for key in kept if not torch.equal(kept[key], again[key])] == [], how
+
+
+def looked_into(
+    name: str, how: ActivationCheckpointing, precision: str, probed: bool
+) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """What is left behind two micro-batches, and what was seen in them: the second is added to what
+    was seen of the first."""
+    model, batch = built(name)
+    recompute(model, how)
+    torch.manual_seed(2)
+    probes: list[Any] = [Activations(model), SilentUnits(model)] if probed else []
+    if probed and isinstance(model, GptNetwork):
+        probes.append(AttentionEntropy(model))
+    cast = torch.autocast("cpu", dtype=torch.bfloat16) if precision == "bf16" else nullcontext()
+    with ExitStack() as looking:
+        for probe in probes:
+            looking.enter_context(probe.measuring(StepBatches([], 0, 0, 0, 0, 0.0)))
+        for _ in range(2):
+            with cast:
+                loss = objective(model, batch).sum
+            loss.backward()
+    window = Window(Progress(), 1.0, 0, 0, ())
+    return everything(model, loss), {k: one for p in probes for k, one in p.read(window).items()}
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("name", MODELS)
+def test_looking_into_it_sees_the_same_and_changes_nothing(name: str, precision: str) -> None:
+    bits, _ = looked_into(name, "off", precision, probed=False)
+    _, seen = looked_into(name, "off", precision, probed=True)
+    assert seen
+    for how in WAYS.values():
+        same, also = looked_into(name, how, precision, probed=True)
+        assert [key for key in bits if not torch.equal(bits[key], same[key])] == [], how
+        assert also.keys() == seen.keys()
+        assert [key for key in seen if not torch.equal(seen[key], also[key])] == [], how
 
 
 def kept_bytes(name: str, how: ActivationCheckpointing) -> int:

@@ -13,6 +13,7 @@ from typing import Any, final
 
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils.hooks import RemovableHandle
 
 from trainwright.data.feed import StepBatches
@@ -31,13 +32,18 @@ See = Callable[[str, nn.Module, Tensor], None]
 
 @contextmanager
 def seeing(modules: Mapping[str, nn.Module], see: See) -> Iterator[None]:
-    """Inside the block `see` is shown each tensor that one of the modules puts out."""
+    """Inside the block `see` is shown each tensor that one of the modules puts out: once, also
+    where activation checkpointing computes it again."""
     handles: list[RemovableHandle] = []
 
     def hook_of(name: str) -> Callable[[nn.Module, Any, Any], None]:
         def hook(module: nn.Module, _: Any, output: Any) -> None:
-            if isinstance(output, Tensor) and output.is_floating_point():
-                with torch.no_grad():
+            if _computed_again() or not isinstance(output, Tensor):
+                return
+            if output.is_floating_point():
+                # What is computed for `see` is not for activation checkpointing to keep: it would
+                # take the products of attention for those of the block.
+                with torch.no_grad(), _disable_current_modes():
                     see(name, module, output.detach())
 
         return hook
@@ -49,6 +55,11 @@ def seeing(modules: Mapping[str, nn.Module], see: See) -> Iterator[None]:
     finally:
         for handle in handles:
             handle.remove()
+
+
+def _computed_again() -> bool:
+    """Whether this forward pass is part of a backward pass."""
+    return torch._C._current_graph_task_id() != -1
 
 
 @final
