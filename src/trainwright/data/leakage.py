@@ -1,9 +1,10 @@
-"""Columns that give the target away: alone, or as an exact sum with others."""
+"""Columns that give the target away: alone, or together with others."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import final
 
 import numpy as np
@@ -13,15 +14,24 @@ import polars as pl
 from trainwright.data.columns import ColumnType
 from trainwright.data.counting import counted
 from trainwright.data.table import Floats
+from trainwright.data.telling import told_classes
 from trainwright.data.wording import quoted
 
 ALONE = 0.999
 TOGETHER = 0.9999
 SUSPICIOUS = 0.9
+STANDS_OUT, COMES_NEAR = 0.98, 0.9
+"""A ROC AUC beyond the first, while no other column is beyond the second, is that of the target
+with noise. Honest measurements that tell so much have others beside them that tell nearly as much:
+the petals of an iris, the sizes of a tumour."""
+
 _FEWEST_ROWS = 50
 _ROWS_PER_VALUE = 5
 _ROWS_PER_COLUMN = 10
 _NEGLIGIBLE = 0.01
+_FEWEST_BESIDE = 2
+_MOST_FOR_PAIRS = 20
+_FEWEST_OTHERS = 20
 
 
 @final
@@ -48,19 +58,31 @@ def find_leaks(
 ) -> tuple[Leak, ...]:
     """Columns of typed rows that determine the target: String labels, or numbers.
 
-    For classes, a column with one class per value or with a rank AUC above 0.999; for numbers, a
-    correlation (of values or of ranks) beyond 0.999, or a linear combination with R2 above 0.9999.
-    Fewer than 50 rows show nothing.
+    For classes, a column with one class per value or missing in one class only, a rank AUC above
+    0.999, or above 0.98 where no other column comes near, and two columns of few values with one
+    class per pair; for numbers, a correlation (of values or of ranks) beyond 0.999, a linear
+    combination of values or of logarithms with R2 above 0.9999, or the product or ratio of two
+    columns. Fewer than 50 rows show nothing.
     """
     if frame.height < _FEWEST_ROWS:
         return ()
     if target.dtype == pl.String:
-        return tuple(leak for column in columns for leak in _class_leak(frame, column, target))
+        alone = [leak for column in columns for leak in _class_leak(frame, column, target)]
+        known = {leak.columns[0] for leak in alone}
+        rest_of = [column for column in columns if column.name not in known]
+        if target.n_unique() == 2:
+            alone += _stands_out(frame, rest_of, target)
+        return (*alone, *_class_pairs(frame, rest_of, target))
     numeric = [column.name for column in columns if column.kind == "numeric"]
     alone = [leak for name in numeric for leak in _number_leak(frame, name, target)]
     known = {leak.columns[0] for leak in alone}
     rest = [name for name in numeric if name not in known]
-    return (*alone, *_combination(frame, rest, target))
+    together = (
+        _combination(frame, rest, target)
+        or _powers(frame, rest, target)
+        or _pairs(frame, rest, target)
+    )
+    return (*alone, *together)
 
 
 def find_suspicions(
@@ -88,10 +110,55 @@ def _class_leak(frame: pl.DataFrame, column: ColumnType, target: pl.Series) -> t
         if share > ALONE:
             text = f"{column.name!r} alone tells the class of {share:.2%} of the rows that the "
             return (Leak((column.name,), text + "commonest class gets wrong"),)
-    if column.kind == "numeric" and target.n_unique() == 2:
+    elif (share := _explained(values.is_null(), target)) > ALONE:
+        text = f"whether {column.name!r} is missing tells the class of {share:.2%} of the rows that"
+        return (Leak((column.name,), text + " the commonest class gets wrong"),)
+    if column.kind in ("numeric", "datetime") and target.n_unique() == 2:
         auc = _either_auc(values, target)
         if auc > ALONE:
             return (Leak((column.name,), f"{column.name!r} alone has a ROC AUC of {auc:.4f}"),)
+    return ()
+
+
+def _stands_out(
+    frame: pl.DataFrame, columns: Sequence[ColumnType], target: pl.Series
+) -> tuple[Leak, ...]:
+    """The one column whose AUC no other comes near; of words the share of the classes that they
+    tell is looked at."""
+    tells = {}
+    for column in columns:
+        if column.kind == "numeric":
+            tells[column.name] = _either_auc(frame[column.name], target)
+        elif column.kind == "categorical":
+            tells[column.name] = _explained(frame[column.name], target)
+    if len(tells) <= _FEWEST_BESIDE:
+        return ()
+    (name, auc), (_, next_best), *_ = sorted(tells.items(), key=lambda pair: -pair[1])
+    if auc <= STANDS_OUT or next_best > COMES_NEAR or frame[name].dtype == pl.String:
+        return ()
+    text = f"{name!r} alone has a ROC AUC of {auc:.4f}, and no other column is beyond "
+    return (Leak((name,), f"{text}{next_best:.2f}"),)
+
+
+def _class_pairs(
+    frame: pl.DataFrame, columns: Sequence[ColumnType], target: pl.Series
+) -> tuple[Leak, ...]:
+    """The first pair of columns with few values that together tell the class of every row."""
+    others = len(target) - int(counted(target)["count"][0])
+    codes = {
+        column.name: frame[column.name].rank("dense").fill_null(0).cast(pl.Int64)
+        for column in columns
+        if column.kind in ("numeric", "categorical")
+        and frame[column.name].n_unique() <= _MOST_FOR_PAIRS
+    }
+    names = list(codes)[:_MOST_FOR_PAIRS] if others >= _FEWEST_OTHERS else []
+    for one, other in combinations(names, 2):
+        pairs = codes[one] * (_MOST_FOR_PAIRS + 2) + codes[other]
+        if pairs.n_unique() * _ROWS_PER_VALUE > len(pairs):
+            continue
+        if (share := told_classes(pairs, target)) > ALONE:
+            text = f"{one!r} and {other!r} together tell the class of {share:.2%} of the rows that"
+            return (Leak((one, other), f"{text} the commonest class gets wrong"),)
     return ()
 
 
@@ -148,6 +215,34 @@ def _correlation(values: pl.Series, target: pl.Series) -> float:
     x, y = x - x.mean(), y - y.mean()
     scale = float(np.sqrt((x @ x) * (y @ y)))
     return float(x @ y) / scale if scale > 0 else 0.0
+
+
+def _powers(frame: pl.DataFrame, names: list[str], target: pl.Series) -> tuple[Leak, ...]:
+    """The same of logarithms, of the columns that are positive: a product of powers."""
+    positive = [name for name in names if (frame[name] > 0).all()]
+    if not (target > 0).all():
+        return ()
+    logs = frame.select(pl.col(positive).cast(pl.Float64).log())
+    return tuple(
+        Leak(leak.columns, leak.message.replace("a sum of", "a sum of the logarithms of", 1))
+        for leak in _combination(logs, positive, target.cast(pl.Float64).log())
+    )
+
+
+def _pairs(frame: pl.DataFrame, names: list[str], target: pl.Series) -> tuple[Leak, ...]:
+    """The first pair of columns whose product or ratio the target is."""
+    for one, other in combinations(names[:_MOST_FOR_PAIRS], 2):
+        first, second = frame[one].cast(pl.Float64), frame[other].cast(pl.Float64)
+        for text, values in (
+            (f"{one!r} times {other!r}", first * second),
+            (f"{one!r} over {other!r}", first / second.replace(0.0, None)),
+            (f"{other!r} over {one!r}", second / first.replace(0.0, None)),
+        ):
+            related = abs(_correlation(values, target))
+            if related > ALONE:
+                text += f" has a correlation of {related:.5f} with the target"
+                return (Leak((one, other), text),)
+    return ()
 
 
 def _combination(frame: pl.DataFrame, names: list[str], target: pl.Series) -> tuple[Leak, ...]:

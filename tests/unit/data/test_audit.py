@@ -16,9 +16,9 @@ from trainwright.contract.data import Features, TableData
 from trainwright.core.files import Json
 from trainwright.data.audit import times
 from trainwright.data.audit.audit import audit, audit_folds
-from trainwright.data.audit.telling import as_numbers, told_classes, told_numbers
 from trainwright.data.prepare import prepare_fold
 from trainwright.data.reading import read_table
+from trainwright.data.telling import as_numbers, told_classes, told_numbers
 
 ROWS = 3000
 TIME = {"kind": "time", "column": "day"}

@@ -7,18 +7,9 @@ from collections.abc import Sequence
 import polars as pl
 
 from trainwright.data.audit.audited import Audited, Sides, Test, evenly
-from trainwright.data.audit.telling import repeats, told_classes, told_numbers
 from trainwright.data.columns import ColumnType
 from trainwright.data.leakage import find_leaks, find_suspicions
-
-LEAK, SUSPICIOUS = 0.97, 0.9
-"""Shares of the target that one feature tells. The most telling honest feature at hand tells 0.66
-(the flippers of a penguin), another form of the target 0.9 (the motor part of a score). What
-determines the target tells less than 1 where it is coarse, jumps, or was mistyped."""
-
-MADE_OF = 0.97
-"""The share of a feature that the target tells, from which the feature was made of it. Honest
-features at hand stay below 0.75."""
+from trainwright.data.telling import LEAK, MADE_OF, SUSPICIOUS, made_share, told_share
 
 _MOST_ROWS = 50_000
 _FIX = "list the column in data.exclude if it is not known when a prediction is made"
@@ -33,7 +24,7 @@ def tells_the_target(sides: Sides) -> list[Audited]:
         found.append(_leak(leak.columns, leak.message, 1.0))
     known = {name for one in found for name in one.columns}
     shares = {
-        column.name: _told(train[column.name], target)
+        column.name: told_share(train[column.name], target)
         for column in sides.columns
         if column.name not in known and column.kind in ("numeric", "categorical")
     }
@@ -57,28 +48,18 @@ def function_of_the_target(sides: Sides) -> list[Audited]:
     target = train[sides.target]
     found: list[Audited] = []
     most = 0.0
-    # Of a target that has few values anything that varies less is told.
-    if not repeats(target):
-        for column in sides.columns:
-            values = train[column.name]
-            if column.kind not in ("numeric", "categorical") or values.n_unique() < 2:
-                continue
-            words = column.kind == "categorical"
-            share = (told_classes if words else told_numbers)(target, values)
-            most = max(most, share)
-            if share > MADE_OF:
-                message = f"the target tells {share:.2%} of {column.name!r}: it was made of it"
-                found.append(_leak((column.name,), message, share, "function of the target"))
+    for column in sides.columns:
+        if column.kind not in ("numeric", "categorical"):
+            continue
+        share = made_share(train[column.name], target)
+        most = max(most, share)
+        if share > MADE_OF:
+            message = f"the target tells {share:.2%} of {column.name!r}: it was made of it"
+            found.append(_leak((column.name,), message, share, "function of the target"))
     if found:
         return found
     message = f"no feature was made of the target, which tells at most {max(most, 0.0):.1%} of one"
     return [Audited("function of the target", "clean", most, message)]
-
-
-def _told(values: pl.Series, target: pl.Series) -> float:
-    if values.dtype == pl.String and not repeats(values):
-        return 0.0
-    return (told_classes if target.dtype == pl.String else told_numbers)(values, target)
 
 
 def _leak(

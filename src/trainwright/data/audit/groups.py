@@ -7,9 +7,9 @@ import polars as pl
 
 from trainwright.contract.data import GroupSplit, StratifiedGroupSplit, TimeSplit, split_columns
 from trainwright.data.audit.audited import Audited, Sides, Verdict, evenly
-from trainwright.data.audit.telling import as_numbers, mean_of_all
 from trainwright.data.columns import name_tokens
 from trainwright.data.counting import counted
+from trainwright.data.telling import as_numbers, mean_of_all
 from trainwright.data.values import to_labels
 
 GROUP_NAMES = frozenset(

@@ -7,8 +7,8 @@ import polars as pl
 
 from trainwright.contract.data import GroupSplit, StratifiedGroupSplit, TimeSplit
 from trainwright.data.audit.audited import Audited, Sides, Verdict
-from trainwright.data.audit.telling import as_numbers
 from trainwright.data.table import Floats, Integers
+from trainwright.data.telling import as_numbers
 
 RESEMBLE = 0.3
 """The correlation of the target with that of the row before it, from which rows in file order

@@ -62,7 +62,8 @@ def label_errors(data: Examined) -> list[Finding]:
     if data.task == "numbers":
         return [_finding(data, suspects, _examples(data, suspects))]
     pairs = pl.DataFrame({"given": suspects.given, "likelier": suspects.likelier})
-    counts = pairs.group_by("given", "likelier").len().sort("len", descending=True).head(3)
+    counts = pairs.group_by("given", "likelier").len()
+    counts = counts.sort("len", "given", "likelier", descending=[True, False, False]).head(3)
     shown = ", ".join(
         f"{given!r} for {likelier!r} in {count:,}" for given, likelier, count in counts.iter_rows()
     )

@@ -7,10 +7,35 @@ import polars as pl
 
 from trainwright.data.table import Floats, Integers
 
+LEAK, SUSPICIOUS = 0.97, 0.9
+"""Shares of the target that one feature tells. The most telling honest feature at hand tells 0.66
+(the flippers of a penguin), another form of the target 0.9 (the motor part of a score). What
+determines the target tells less than 1 where it is coarse, jumps, or was mistyped."""
+
+MADE_OF = 0.97
+"""The share of a feature that the target tells, from which the feature was made of it. Honest
+features at hand stay below 0.75."""
+
 _BESIDE = 2
 _ROWS_PER_VALUE = 5
 _FEWEST_ROWS = 50
 _MOST_CODES = 200
+
+
+def told_share(values: pl.Series, target: pl.Series) -> float:
+    """How much a feature of numbers or words tells of the target, String labels or numbers."""
+    if values.dtype == pl.String and not repeats(values):
+        return 0.0
+    return (told_classes if target.dtype == pl.String else told_numbers)(values, target)
+
+
+def made_share(values: pl.Series, target: pl.Series) -> float:
+    """How much the target tells of a feature: also of one that does not say it back, as a band of
+    the target or its distance from the mean. Of a target that has few values anything that varies
+    less is told, which shows nothing: 0."""
+    if repeats(target) or values.n_unique() < 2:
+        return 0.0
+    return (told_classes if values.dtype == pl.String else told_numbers)(target, values)
 
 
 def told_numbers(known: pl.Series, wanted: pl.Series) -> float:
