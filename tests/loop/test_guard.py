@@ -16,6 +16,7 @@ from comparing import differences  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints, Loaded  # noqa: E402
 from trainwright.contract.guard import Guard  # noqa: E402
 from trainwright.data.feed import Feed, StepBatches  # noqa: E402
+from trainwright.engine.asked import OrAsked  # noqa: E402
 from trainwright.engine.caution import Caution  # noqa: E402
 from trainwright.engine.guard import PolicyGuard  # noqa: E402
 from trainwright.optim.schedule import cosine_with_warmup  # noqa: E402
@@ -251,6 +252,46 @@ def test_a_kill_while_a_rollback_is_saved_changes_nothing(tmp_path: Path) -> Non
         poison(resumed, (5,))
         assert differences(everything(resumed, resumed.fit()), expected) == []
         assert len(of_kind(resumed, RolledBack)) == (1 if kind is Saving else 0)
+
+
+@pytest.mark.parametrize("keep", [1, 99])
+@pytest.mark.parametrize("asked", ["SIGTERM", "save"])
+@pytest.mark.parametrize("step", [1, 5])
+def test_a_save_that_was_asked_for_is_not_where_a_rollback_goes(
+    step: int, asked: str, keep: int, tmp_path: Path
+) -> None:
+    """Steps 1 and 5 are saved at neither by the validations nor by the interval."""
+
+    def begin(name: str, process: int = 0) -> Canary:
+        store = Checkpoints(
+            tmp_path / name / "ckpt", keep, planned=lambda step: not (step % 2 and step % 3)
+        )
+        run = start(tmp_path / name / "run", store, Setting(checkpoint_every=3), process)
+        poison(guarded(run, non_finite="rollback"), (5,))
+        return run
+
+    whole = begin("whole")
+    expected = everything(whole, whole.fit())
+    assert [back.progress.step for back in of_kind(whole, RolledBack)] == [4]
+
+    cut = begin("cut")
+    cut.change(checkpoint_every=OrAsked(cut.job.checkpoint_every, cut.flag))
+
+    def stop(event: Event) -> None:
+        if isinstance(event, StepKept) and event.progress.attempted == step:
+            if asked == "SIGTERM":
+                cut.flag.raise_flag("SIGTERM")
+            else:
+                cut.flag.ask_to_save()
+
+    cut.on_event.append(stop)
+    ended = cut.fit()
+    assert step in {saved.progress.step for saved in of_kind(cut, Saved)}
+    if asked == "SIGTERM":
+        assert ended.kind == "interrupted"
+        cut = begin("cut", process=5)
+        ended = cut.fit()
+    assert differences(everything(cut, ended), expected) == []
 
 
 @pytest.mark.parametrize("cut_at", range(2, 12))

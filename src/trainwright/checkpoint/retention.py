@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, final
 
@@ -28,15 +28,28 @@ class Entry:
     abandoned: bool = False
 
 
+def at_any_step(step: int) -> bool:  # noqa: ARG001
+    """Every checkpoint is planned."""
+    return True
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """Which checkpoints are kept beside the best: see `kept`."""
+    """Which checkpoints are kept beside the best: see `kept`.
+
+    `planned` says of a step whether the run saves there by itself. Others are saved because
+    somebody asked, or stopped the run: they are there to go on from, and decide nothing, so that a
+    run that was stopped rolls back to where the unbroken one does. `rollback_steps` is how many
+    steps a rollback may take back at once.
+    """
 
     best: int = 3
     newest: int = _FEWEST_NEWEST
     every_n_steps: int | Literal["off"] = "off"
     direction: Direction = "min"
+    planned: Callable[[int], bool] = at_any_step
+    rollback_steps: int = 0
 
 
 def abandoned(history: Iterable[Entry]) -> set[str]:
@@ -78,15 +91,18 @@ def kept(history: Sequence[Entry], retention: Retention, pinned: Collection[str]
 
     These are the best by score, the newest (at least two: the second is there for the day on which
     the newest does not verify or is rolled back), the best as they were at each of the newest, the
-    first one at or after each multiple of `every_n_steps`, and the pinned ones: what a person
-    pinned and what the run was resumed from. While nothing has a score, as many of the newest stay
-    as else of the best.
+    first one at or after each multiple of `every_n_steps`, what a rollback may need where saves are
+    denser than the steps that it takes back, and the pinned ones: what a person pinned and what the
+    run was resumed from. While nothing has a score, as many of the newest stay as else of the best.
+    One that was not planned stays while it is the newest.
     """
     assert retention.best > 0, "at least the best one stays"
     any_best = ranked(history, retention.direction)
     wanted = max(_FEWEST_NEWEST, retention.newest, 0 if any_best else retention.best)
-    newest = newest_first(history)[:wanted]
-    stay = {entry.name for entry in (*newest, *_milestones(history, retention))}
+    planned = [entry for entry in history if retention.planned(entry.step)]
+    newest = newest_first(planned)[:wanted]
+    others = (*newest_first(history)[:1], *_milestones(planned, retention))
+    stay = {entry.name for entry in (*newest, *others, *_from_before(planned, retention))}
     for end in newest:
         so_far = [entry for entry in history if entry.sequence <= end.sequence]
         best = ranked(so_far, retention.direction)[: retention.best]
@@ -99,9 +115,27 @@ def _milestones(history: Sequence[Entry], retention: Retention) -> Iterable[Entr
     none."""
     if retention.every_n_steps == "off":
         return ()
+    first = _first_of_stretches(history, retention.every_n_steps)
+    return [entry for stretch, entry in first.items() if stretch]
+
+
+def _from_before(history: Sequence[Entry], retention: Retention) -> Iterable[Entry]:
+    """The first checkpoint of each stretch of `rollback_steps` steps, from the newest stretch back
+    to the first one that is as old as a rollback of a later step may need."""
+    if not retention.rollback_steps:
+        return
+    first = _first_of_stretches(history, retention.rollback_steps)
+    newest = max((entry.step for entry in history if not entry.abandoned), default=0)
+    for _, entry in sorted(first.items(), reverse=True):
+        yield entry
+        if entry.step <= newest + 1 - retention.rollback_steps:
+            return
+
+
+def _first_of_stretches(history: Iterable[Entry], steps: int) -> dict[int, Entry]:
+    """By number of the stretch; without what was abandoned."""
     first: dict[int, Entry] = {}
     for entry in sorted(history, key=lambda entry: entry.step, reverse=True):
-        stretch = entry.step // retention.every_n_steps
-        if stretch and not entry.abandoned:
-            first[stretch] = entry
-    return first.values()
+        if not entry.abandoned:
+            first[entry.step // steps] = entry
+    return first

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,7 +18,7 @@ from trainwright.checkpoint.local import LocalStorage
 from trainwright.checkpoint.manifest import read_manifest, read_parts
 from trainwright.checkpoint.memory import ReusedMemory
 from trainwright.checkpoint.names import name_of, step_of
-from trainwright.checkpoint.retention import Retention, kept, ranked
+from trainwright.checkpoint.retention import Retention, at_any_step, kept, ranked
 from trainwright.checkpoint.score import NOT_SCORED, NotScored
 from trainwright.checkpoint.state import Snapshot
 from trainwright.checkpoint.storage import CheckpointStorage, FileSet
@@ -132,6 +132,8 @@ class Checkpoints:
         keep_last: how many of the newest stay; two are always kept.
         keep_every_n_steps: the first checkpoint at or after each multiple of so many steps stays
             for ever.
+        planned: whether the run saves at a step by itself; see `Retention`.
+        rollback_steps: the most steps that a rollback takes back.
     """
 
     def __init__(
@@ -141,11 +143,15 @@ class Checkpoints:
         direction: Direction = "min",
         keep_last: int = 2,
         keep_every_n_steps: int | Literal["off"] = "off",
+        planned: Callable[[int], bool] = at_any_step,
+        rollback_steps: int = 0,
     ) -> None:
         self._storage: CheckpointStorage = (
             LocalStorage(Path(where)) if isinstance(where, str | Path) else where
         )
-        self._retention = Retention(keep_top_k, keep_last, keep_every_n_steps, direction)
+        self._retention = Retention(
+            keep_top_k, keep_last, keep_every_n_steps, direction, planned, rollback_steps
+        )
         self._pinned: set[str] = set()
         self._held: set[str] = set()
         self._memory = ReusedMemory()
@@ -195,6 +201,19 @@ class Checkpoints:
             raise Damaged(f"{name}: it belongs to another run")
         return self._commit(files, catalog, began)
 
+    def elsewhere(self, where: CheckpointStorage) -> Checkpoints:
+        """Those in another place, kept by the same rules."""
+        kept_by = self._retention
+        return Checkpoints(
+            where,
+            kept_by.best,
+            kept_by.direction,
+            kept_by.newest,
+            kept_by.every_n_steps,
+            kept_by.planned,
+            kept_by.rollback_steps,
+        )
+
     def names(self) -> list[str]:
         """The checkpoints that are there, the one to be tried first at the front."""
         return [candidate.name for candidate in self._catalog().candidates]
@@ -224,17 +243,16 @@ class Checkpoints:
     def newest_valid(self, up_to: int | None = None) -> Loaded | NoCheckpoint:
         """The newest checkpoint that verifies. Newer ones that do not are set aside, never deleted.
 
-        With `up_to` only those of that step or before: none if all that are left are later.
-        What is loaded stays for as long as this object saves.
+        With `up_to`, for a rollback, only those of that step or before: none if all that are left
+        are later. Those that stay by rule come first, so that it does not hang on when the run was
+        stopped or what is pinned. What is loaded stays for as long as this object saves.
 
         Raises:
             NoValidCheckpoint: there were some and none verifies. StorageFailed: not readable.
         """
         catalog = self._catalog()
         rejected = list(catalog.damaged)
-        for candidate in tuple(catalog.candidates):
-            if up_to is not None and step_of(candidate.name) > up_to:
-                continue
+        for candidate in self._to_try(catalog, up_to):
             try:
                 loaded = self._load(candidate, catalog.lineage)
             except Damaged as error:
@@ -286,6 +304,17 @@ class Checkpoints:
         if not self._opened:
             self._opened.append(self._storage.open())
         return self._opened[0]
+
+    def _to_try(self, catalog: Catalog, up_to: int | None) -> Sequence[Candidate]:
+        if up_to is None:
+            return tuple(catalog.candidates)
+        retention = self._retention
+        by_rule = kept(list(catalog.entries.values()), retention, ())
+        steps = {candidate.name: step_of(candidate.name) for candidate in catalog.candidates}
+        there = [candidate for candidate in catalog.candidates if steps[candidate.name] <= up_to]
+        return sorted(
+            there, key=lambda one: one.name not in by_rule or not retention.planned(steps[one.name])
+        )
 
     def _commit(self, files: FileSet, catalog: Catalog, began: float) -> Saved:
         line = self._storage.commit(files)

@@ -19,6 +19,9 @@ _FAR_NORM = 4.0
 _RATE_JUMP = 1.5
 _MAD_TO_DEVIATION = 1.4826
 
+MOST_STEPS = _OF
+"""Steps ago that a spike may have begun, the last one included."""
+
 
 class Spike(NamedTuple):
     """A loss that has left its course. `steps` is how many steps ago it began, this one included;

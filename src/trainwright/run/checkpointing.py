@@ -15,9 +15,9 @@ from trainwright.checkpoint.local import LocalStorage
 from trainwright.checkpoint.mirror import MirroredCheckpoints, Places
 from trainwright.checkpoint.objects import open_objects
 from trainwright.checkpoint.pins import read_pins
+from trainwright.checkpoint.retention import at_any_step
 from trainwright.checkpoint.score import NOT_SCORED, NotScored
 from trainwright.checkpoint.state import Snapshot
-from trainwright.checkpoint.storage import CheckpointStorage
 from trainwright.checkpoint.store import (
     Checkpoints,
     CheckpointStore,
@@ -32,6 +32,7 @@ from trainwright.contract.metric import METRICS, Direction
 from trainwright.contract.section import settled
 from trainwright.contract.training import Training
 from trainwright.core.files import Json
+from trainwright.core.progress import Progress
 from trainwright.engine.interval import (
     BestSpacing,
     ByClock,
@@ -48,8 +49,11 @@ from trainwright.tracking.clock import Clock, SystemClock
 from trainwright.tracking.events import Event, Noted
 
 
-def build_checkpoints(training: Training, where: Path | CheckpointStorage) -> Checkpoints:
-    """The checkpoints of a run in one place, kept as the contract says."""
+def build_checkpoints(
+    plan: Plan, where: Path, validate_every: At, rollback_steps: int
+) -> Checkpoints:
+    """The checkpoints of a run, kept as the contract says."""
+    training = plan.contract.training
     section = training.checkpointing
     return Checkpoints(
         where,
@@ -57,7 +61,22 @@ def build_checkpoints(training: Training, where: Path | CheckpointStorage) -> Ch
         _direction(training),
         section.keep_last,
         section.keep_every_n_steps,
+        _planned(plan, validate_every),
+        rollback_steps,
     )
+
+
+def _planned(plan: Plan, validate_every: At) -> Callable[[int], bool]:
+    """At which steps a run saves by itself: by the clock it may be at any."""
+    if plan.contract.training.checkpointing.save_every_minutes != "off":
+        return at_any_step
+    by_step = _by_step(plan, validate_every)
+
+    def planned(step: int) -> bool:
+        at = Progress(step=step)
+        return step == 0 or validate_every.due(at) or by_step.due(at)
+
+    return planned
 
 
 @final
@@ -108,7 +127,7 @@ def _mirrored(
     places = Places(
         local=what.checkpoints,
         here=LocalStorage(run.folder.checkpoints),
-        remote=build_checkpoints(training, away),
+        remote=what.checkpoints.elsewhere(away),
         away=away,
         pins=partial(read_pins, run.folder.checkpoints),
     )

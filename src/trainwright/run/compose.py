@@ -58,7 +58,7 @@ from trainwright.run.length import Length, length_of, ramped_source
 from trainwright.run.measuring import Measurable, Measured, build_measured
 from trainwright.run.same_bits import with_same_bits
 from trainwright.run.shapes import shape_of
-from trainwright.run.stepping import WINDOW, Trained, build_stepping, reader
+from trainwright.run.stepping import WINDOW, Trained, build_stepping, longest_rollback, reader
 from trainwright.run.updates import build_updates
 from trainwright.run.validating import Validation, validation_loss
 from trainwright.tracking.observers import Observer, Observers
@@ -131,7 +131,8 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
     tell = Observers([*run.observers, shown], run.screen.say).observe
     portions = Portions(training.guard.out_of_memory, tell)
     scorer = NetworkScorer(section, network.shape, prepared.target, model, portions)
-    checkpoints = build_checkpoints(training, run.folder.checkpoints)
+    where, backward = run.folder.checkpoints, longest_rollback(device)
+    checkpoints = build_checkpoints(plan, where, validate_every, backward)
     saving = build_saving(plan, ToSave(checkpoints, ends.reserve, tell), run, validate_every)
     trained = Trained(model, objective, updates.optimizer)
     stepping = build_stepping(training, trained, feed, ends.by_step, contract.tracking, tell)

@@ -23,6 +23,7 @@ from trainwright.engine.measuring import Probe
 from trainwright.engine.noise_scale import NoiseScale
 from trainwright.engine.out_of_memory import AlsoAfterSplit, MemoryGuard, SplittingStep
 from trainwright.engine.precision import LossScale, Precision, build_precision
+from trainwright.engine.spike import MOST_STEPS
 from trainwright.engine.step import Step
 from trainwright.engine.watching import StepRule, WatchedStep
 from trainwright.engine.windows import Gauge
@@ -166,6 +167,11 @@ def _noise_scale(
 def _window(device: torch.device) -> int:
     """Steps whose numbers are judged together: where reading is free, each by itself."""
     return 1 if device.type == "cpu" else WINDOW
+
+
+def longest_rollback(device: torch.device) -> int:
+    """The most steps that the guard takes back at once."""
+    return _window(device) - 1 + MOST_STEPS
 
 
 def reader(device: torch.device) -> ReadScalars:

@@ -219,3 +219,39 @@ def test_the_first_of_each_stretch_stays_for_ever(every: int) -> None:
     }
     assert wanted <= steps
     assert 0 in steps  # the best
+
+
+def target(history: Sequence[Entry], retention: Retention, up_to: int) -> str:
+    """Where a rollback goes: see `Checkpoints.newest_valid`."""
+    stay = kept(history, retention, ())
+    fit = [e for e in history if e.step <= up_to and e.name in stay and retention.planned(e.step)]
+    return max(fit, key=lambda e: e.sequence).name
+
+
+@pytest.mark.parametrize("every", [1, 3, 5, 12])
+@pytest.mark.parametrize("rollback_steps", [5, 54])
+def test_a_rollback_goes_to_the_same_place_wherever_the_run_was_stopped(
+    rollback_steps: int, every: int
+) -> None:
+    """The stopped run has saves that were asked for, and keeps what it was resumed from."""
+    retention = Retention(1, planned=lambda s: s % every == 0, rollback_steps=rollback_steps)
+    draw = random.Random(every)
+    whole: list[Entry] = []
+    cut: list[Entry] = []
+    pinned: set[str] = set()
+    for step in range(200):
+        is_stopped = draw.random() < 0.1
+        for history, saves in ((whole, step % every == 0), (cut, step % every == 0 or is_stopped)):
+            if saves:
+                score = 1.0 + step if step % (4 * every) == 0 else NOT_SCORED
+                history.append(entry(step + 1, step, score))
+                stay = kept(history, retention, pinned if history is cut else ())
+                history[:] = [e for e in history if e.name in stay]
+        pinned = {cut[-1].name} if is_stopped else pinned
+        for back in range(1, rollback_steps + 1):
+            up_to = max(0, step + 1 - back)
+            found = target(whole, retention, up_to)
+            assert found == target(cut, retention, up_to)
+            oldest = step + 1 - rollback_steps - every - rollback_steps
+            assert int(found.removeprefix("step-")) > oldest, "not the best of long ago"
+    assert len(whole) <= 2 + 2 + 1 + rollback_steps // every
