@@ -110,7 +110,7 @@ class Folds:
         if isinstance(split, ColumnSplit | FileSplit):
             parts[known] = np.where(self.of_row[known] == validating, VALIDATION, 0)
             return parts
-        shares = Shares(split.validation, 0.0, needs_test=False)
+        shares = Shares.of(split, frozenset())
         rows = np.flatnonzero(known)
         parts[rows] = divide(self.frame[rows], self.target, split, shares, self.seed)
         return parts

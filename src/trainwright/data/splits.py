@@ -49,10 +49,13 @@ class Shares:
 
     @classmethod
     def of(cls, split: Split, given: frozenset[str]) -> Shares:
-        """The shares that a section asks for where the parts in `given` have their own files."""
+        """The shares that a section asks for where the parts in `given` have their own files. With
+        folds they are those of one training, whose test rows are a fold."""
         own_validation, own_test = "validation" in given, "test" in given
         if isinstance(split, ColumnSplit | FileSplit):
             return cls(0, 0, not own_validation, not own_test)
+        if split.folds != "off":
+            return cls(split.validation, 0, needs_test=False)
         return cls(
             0 if own_validation else split.validation,
             0 if own_test else split.test,

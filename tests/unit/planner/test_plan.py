@@ -386,13 +386,14 @@ def test_facts_of_a_file_are_planned(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("task", ["classification", "regression"])
 @pytest.mark.parametrize("rows", [60, 61, 77])
+@pytest.mark.parametrize("words", [(), ("data.split={kind: auto, folds: 4}",)])
 def test_training_rows_are_those_that_the_split_leaves(
-    tmp_path: Path, task: str, rows: int
+    tmp_path: Path, task: str, rows: int, words: tuple[str, ...]
 ) -> None:
     target = [at % 3 for at in range(rows)] if task == "classification" else range(rows)
     lines = [f"{(at * 7) % 23},{'abc'[at % 3]},{y}" for at, y in enumerate(target)]
     (tmp_path / "rows.csv").write_text("\n".join(["age,job,y", *lines]) + "\n")
-    read = document(tmp_path)
+    read = document(tmp_path, *words)
     raw = read_table(read.contract.data, read.source.folder)
     made = plan(read, raw.facts, CPU)
     assert made.contract.task == task
