@@ -21,21 +21,12 @@ from trainwright.contract.data import (
     TimeSplit,
 )
 from trainwright.core.errors import DataMistake, Problem
+from trainwright.data.groups import classes_of_groups, group_codes
 from trainwright.data.moments import distances, moments, stretches
 from trainwright.data.row_keys import random_keys, shares_of_keys
+from trainwright.data.shares import LEFT_OUT, PARTS, TEST, VALIDATION, Shares, unit_of
 from trainwright.data.split_file import PART_COLUMN
-from trainwright.data.splits import (
-    LEFT_OUT,
-    PARTS,
-    TEST,
-    VALIDATION,
-    Shares,
-    classes_of_groups,
-    divide,
-    group_codes,
-    key_of,
-    unit_of,
-)
+from trainwright.data.splits import divide, key_of
 from trainwright.data.table import Integers
 from trainwright.data.values import to_labels
 from trainwright.data.whole_groups import fill_bins, fill_bins_by_class

@@ -14,14 +14,16 @@ from trainwright.contract.images import ImageData
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.hashing import hash_bytes, hash_value
 from trainwright.data.folds import Folds, cut_folds
+from trainwright.data.groups import group_codes
 from trainwright.data.image_files import read_pictures
 from trainwright.data.mnist import read_mnist
 from trainwright.data.pictures.opening import holds_idx
 from trainwright.data.pixels import Pixels, fit_pixels
 from trainwright.data.prepared import Prepared
 from trainwright.data.raw_images import RawImages
+from trainwright.data.shares import PARTS, Shares
 from trainwright.data.split_report import check_crossing, report_folds, report_split
-from trainwright.data.splits import PARTS, Shares, divide, group_codes
+from trainwright.data.splits import divide
 from trainwright.data.table import ImageInputs, Integers, Part, PartName
 from trainwright.data.target import NO_POSITIVE, Classes
 from trainwright.data.wording import quoted

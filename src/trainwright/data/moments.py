@@ -6,43 +6,56 @@ import numpy as np
 import polars as pl
 
 from trainwright.core.errors import DataMistake, Problem
+from trainwright.data.ranks import dense_ranks, ranked
+from trainwright.data.space import IN_MEMORY, Space, bounds, slices_of
 from trainwright.data.table import Floats, Integers
 
 _MICROSECONDS_A_DAY = 86_400_000_000
 
 
-def moments(frame: pl.DataFrame, column: str) -> Integers:
-    """The rank of each row's time among the different times, from 1, int64 [N].
+def moments(frame: pl.DataFrame, column: str, space: Space = IN_MEMORY) -> Integers:
+    """The rank of each row's time among the different times, from 1, int64 [N] in `space`.
 
     Raises:
         DataMistake: the column is not a time or a number, or misses values.
     """
-    return _times(frame, column).rank("dense").cast(pl.Int64).to_numpy()
+    series = times(frame, column)
+    values = space.array((len(series),), series.head(0).to_physical().to_numpy().dtype)
+    for (start, stop), some in zip(bounds(len(series)), slices_of(series), strict=True):
+        values[start:stop] = some.to_physical().to_numpy()
+    return dense_ranks(values, space)
 
 
-def distances(frame: pl.DataFrame, column: str) -> Floats:
-    """Each row's time on a line, float64 [N]: days for dates, else the column's own numbers.
+def distances(frame: pl.DataFrame, column: str, space: Space = IN_MEMORY) -> Floats:
+    """Each row's time on a line, float64 [N] in `space`: days for dates, else the column's own
+    numbers.
 
     Raises:
         As `moments`.
     """
-    series = _times(frame, column)
-    if series.dtype.is_numeric():
-        return series.cast(pl.Float64).to_numpy()
-    microseconds = series.cast(pl.Int64)
-    return (microseconds - microseconds.min()).to_numpy() / _MICROSECONDS_A_DAY
+    series = times(frame, column)
+    line: Floats = space.array((len(series),), np.float64)
+    numbers = series.dtype.is_numeric()
+    first = 0 if numbers else series.to_physical().min()
+    for (start, stop), some in zip(bounds(len(series)), slices_of(series), strict=True):
+        if numbers:
+            line[start:stop] = some.cast(pl.Float64).to_numpy()
+        else:
+            line[start:stop] = (some.cast(pl.Int64) - first).to_numpy() / _MICROSECONDS_A_DAY
+    return line
 
 
-def time_units(ranks: Integers) -> Integers:
-    """Contiguous stretches of about N ** (1/3) rows in the order of time, int64 [N].
+def time_units(ranks: Integers, space: Space = IN_MEMORY) -> Integers:
+    """Contiguous stretches of about N ** (1/3) rows in the order of time, int64 [N] in `space`.
 
     The block length of the moving-block bootstrap grows with the cube root of the rows
     (Künsch 1989, Annals of Statistics 17, section 3).
     """
-    order = np.argsort(ranks, kind="stable")
+    order = ranked(ranks, space)
     length = max(1, round(len(ranks) ** (1 / 3)))
-    units = np.empty(len(ranks), dtype=np.int64)
-    units[order] = np.arange(len(ranks)) // length
+    units: Integers = space.array((len(ranks),), np.int64)
+    for start, stop in bounds(len(ranks)):
+        units[order[start:stop]] = np.arange(start, stop) // length
     return units
 
 
@@ -62,7 +75,12 @@ def stretches(ranks: Integers, count: int) -> Integers:
     return np.searchsorted(np.array(cuts[1:]), ranks, side="left").astype(np.int64)
 
 
-def _times(frame: pl.DataFrame, column: str) -> pl.Series:
+def times(frame: pl.DataFrame, column: str) -> pl.Series:
+    """The times of the rows, none of them missing.
+
+    Raises:
+        As `moments`.
+    """
     series = frame[column]
     if not (series.dtype.is_numeric() or series.dtype == pl.Datetime("us")):
         raise DataMistake(

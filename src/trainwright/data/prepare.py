@@ -25,28 +25,30 @@ from trainwright.data.columns import ColumnType, best_typed
 from trainwright.data.done import Done
 from trainwright.data.features import Features, TrainRows, fit_features
 from trainwright.data.folds import Folds, cut_folds
+from trainwright.data.groups import label_codes
 from trainwright.data.history import NO_HISTORY, History, fit_history
 from trainwright.data.limits import Limit
 from trainwright.data.moments import moments, time_units
 from trainwright.data.prepared import Prepared
 from trainwright.data.quality.actions import act
 from trainwright.data.reading import RawTable
-from trainwright.data.space import Space, bounds, gathered, kept, positions, slices_of, taken
+from trainwright.data.shares import PARTS, TRAIN, VALIDATION, Shares, left_out_of
+from trainwright.data.space import (
+    Space,
+    bounds,
+    counted,
+    gathered,
+    places_of,
+    slices_of,
+    taken,
+)
 from trainwright.data.split_file import PART_COLUMN
 from trainwright.data.split_report import SplitReport, check_crossing, report_folds, report_split
-from trainwright.data.splits import (
-    LEFT_OUT,
-    PARTS,
-    TRAIN,
-    VALIDATION,
-    Shares,
-    divide,
-    group_codes,
-    keep_apart_from_files,
-)
+from trainwright.data.splits import divide
 from trainwright.data.table import Integers, Part, PartName
 from trainwright.data.target import Classes, Numbers, Target, encoded, fit_target
 from trainwright.data.target_means import train_target
+from trainwright.data.time_split import keep_apart_from_files
 from trainwright.data.values import to_labels
 from trainwright.data.version import data_version
 from trainwright.data.wording import quoted
@@ -69,9 +71,9 @@ def prepare_table(
     shares = Shares.of(section.split, raw.facts.given)
     codes = divide(table.typed["train"], section.target, section.split, shares, seed, raw.space)
     if isinstance(section.split, TimeSplit) and raw.facts.given:
-        codes = keep_apart_from_files(codes, table.typed, section.split, shares)
-    rows = {part: positions(codes == code, raw.space) for code, part in enumerate(PARTS)}
-    return table.prepared(rows, int((codes == LEFT_OUT).sum()))
+        codes = keep_apart_from_files(codes, table.typed, section.split, shares, raw.space)
+    rows = {part: places_of(code, codes, raw.space) for code, part in enumerate(PARTS)}
+    return table.prepared(rows, left_out_of(codes))
 
 
 def prepare_fold(
@@ -100,7 +102,7 @@ def _prepare_whole(table: _Table, seed: int) -> Prepared:
         "validation": np.flatnonzero(codes == VALIDATION),
         "test": folds.tested,
     }
-    whole = table.prepared(rows, int((codes == LEFT_OUT).sum()), apart=False)
+    whole = table.prepared(rows, left_out_of(codes), apart=False)
     reports = []
     for number in range(folds.count):
         chosen, left_out = _rows_of_fold(folds, number)
@@ -116,7 +118,7 @@ def _prepare_whole(table: _Table, seed: int) -> Prepared:
 def _rows_of_fold(folds: Folds, number: int) -> tuple[dict[PartName, Integers], int]:
     codes = folds.parts(number)
     rows = {part: np.flatnonzero(codes == code) for code, part in enumerate(PARTS)}
-    return rows, int((codes == LEFT_OUT).sum())
+    return rows, left_out_of(codes)
 
 
 def _check_classes(target: Target, train: pl.Series, number: int) -> None:
@@ -262,7 +264,7 @@ class _Table:
                 part: encoded(target, frame[section.target], space)
                 for part, frame in frames.items()
             },
-            units={part: kept(one, space) for part, one in _units(frames, section).items()},
+            units=_units(frames, section, space),
         )
 
 
@@ -352,13 +354,17 @@ def _target_typed(
     return space.frame(typed)
 
 
-def _units(frames: Mapping[PartName, pl.DataFrame], section: TableData) -> dict[PartName, Integers]:
+def _units(
+    frames: Mapping[PartName, pl.DataFrame], section: TableData, space: Space
+) -> dict[PartName, Integers]:
     match section.split:
         case GroupSplit(column=name) | StratifiedGroupSplit(column=name):
-            codes = group_codes(pl.concat([to_labels(frame[name]) for frame in frames.values()]))
-            ends = np.cumsum([frame.height for frame in frames.values()])
-            return dict(zip(frames, np.split(codes, ends[:-1]), strict=True))
+            codes = label_codes((frame[name] for frame in frames.values()), space)
+            return dict(zip(frames, codes, strict=True))
         case TimeSplit(column=name):
-            return {part: time_units(moments(frame, name)) for part, frame in frames.items()}
+            return {
+                part: time_units(moments(frame, name, space), space)
+                for part, frame in frames.items()
+            }
         case _:
-            return {part: np.arange(frame.height) for part, frame in frames.items()}
+            return {part: counted(frame.height, space) for part, frame in frames.items()}

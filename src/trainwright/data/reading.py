@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import final
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from trainwright.contract.data import (
@@ -129,9 +131,8 @@ def read_table(
     if problems:
         raise DataMistake(problems)
     written = read_split_file(section.split, folder)
-    if written.files:
-        keys = [one.whole() for one in cells["train"] if one.name == written.key]
-        frames["train"] = with_parts(frames["train"], pl.DataFrame(keys), written)
+    keys = next((one for one in cells["train"] if one.name == written.key), cells["train"][0])
+    frames["train"] = with_parts(frames["train"], keys.between, written, space)
     raw = _raw(sources, frames, (columns, target, cleaning), written, space)
     return replace(raw, facts=replace(raw.facts, placing=placing))
 
@@ -314,7 +315,7 @@ def _raw(
     notes: list[str] = []
     dropped = 0
     for part, frame in frames.items():
-        places[part] = positions(frame[target.name].is_not_null().to_numpy(), space)
+        places[part] = _with_target(frame[target.name], space)
         kept[part] = frame
         if left := frame.height - len(places[part]):
             kept[part] = space.frame(taken(frame, places[part]))
@@ -337,6 +338,13 @@ def _raw(
         part_rows={part: frame.height for part, frame in kept.items()},
     )
     return RawTable(kept, places, columns, cleaning, facts, tuple(notes), space)
+
+
+def _with_target(series: pl.Series, space: Space) -> Integers:
+    def there(start: int, stop: int) -> npt.NDArray[np.bool_]:
+        return series.slice(start, stop - start).is_not_null().to_numpy()
+
+    return positions(len(series), there, space)
 
 
 def skipped_notes(source: SourceFile) -> list[str]:

@@ -11,7 +11,7 @@ import math
 import mmap
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar, assert_never, final
 
@@ -34,6 +34,7 @@ _COPIES = 10
 """So many times the numbers of a table are in memory at the worst moment of its preparation."""
 
 Array = npt.NDArray[Any]
+Chosen = Callable[[int, int], npt.NDArray[np.bool_]]
 Rows = TypeVar("Rows", pl.DataFrame, pl.Series)
 
 
@@ -171,15 +172,29 @@ def taken(frame: pl.DataFrame, rows: Integers) -> Iterator[pl.DataFrame]:
             yield frame.slice(start, stop - start)[rows[low:high] - start]
 
 
-def positions(chosen: npt.NDArray[np.bool_], space: Space) -> Integers:
-    """Where it is true, int64."""
-    found = space.array((int(np.count_nonzero(chosen)),), np.int64)
+def positions(rows: int, chosen: Chosen, space: Space) -> Integers:
+    """Which of so many rows are chosen, int64: `chosen` says it of the rows of a slice."""
+    count = sum(int(np.count_nonzero(chosen(start, stop))) for start, stop in bounds(rows))
+    found = space.array((count,), np.int64)
     filled = 0
-    for start, stop in bounds(len(chosen)):
-        here = np.flatnonzero(chosen[start:stop])
+    for start, stop in bounds(rows):
+        here = np.flatnonzero(chosen(start, stop))
         found[filled : filled + len(here)] = here + start
         filled += len(here)
     return found
+
+
+def places_of(code: int, codes: Integers, space: Space) -> Integers:
+    """Where this code stands in `codes` [N], int64."""
+    return positions(len(codes), lambda start, stop: codes[start:stop] == code, space)
+
+
+def counted(rows: int, space: Space) -> Integers:
+    """The numbers of so many rows, from 0 on, int64 [N]."""
+    numbers = space.array((rows,), np.int64)
+    for start, stop in bounds(rows):
+        numbers[start:stop] = np.arange(start, stop)
+    return numbers
 
 
 def gathered(values: Array, rows: Integers, space: Space) -> Array:

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from trainwright.contract.data import FileSplit, Split
 from trainwright.core.errors import DataMistake, Place, Problem
+from trainwright.data.groups import Groups
+from trainwright.data.key_places import NOWHERE, KeyPlaces
+from trainwright.data.ranks import filled
 from trainwright.data.sources import FileVersion, read_source
+from trainwright.data.space import Space, bounds, positions
 from trainwright.data.values import to_labels
 from trainwright.data.wording import quoted, some
 
-PART_COLUMN = "\x00part"
-"""The column of the training frame that holds what the file says; no file can have one of it."""
+PART_COLUMN = "\uffffpart"
+"""The column of the training frame that holds what the file says. Unicode has no character of this
+number, so no file has a column of this name."""
 
 _PART, _ROW = "part", "row"
 
@@ -23,22 +31,26 @@ _PART, _ROW = "part", "row"
 @final
 @dataclass(frozen=True, slots=True)
 class WrittenSplit:
-    """What the file says: the part of each key, both as text. `files` is empty where the split is
-    not written in a file; `key` is empty where rows are found by their place."""
+    """What the file says: the part of each key, a column of `frame`. `files` is empty where the
+    split is not written in a file; `key` is empty where rows are found by their place."""
 
     key: str
-    parts: pl.DataFrame
+    frame: pl.DataFrame
     files: tuple[FileVersion, ...]
 
+    def keys(self, start: int, stop: int) -> pl.Series:
+        """The keys of these lines as text."""
+        return _text(self.frame[self.key or _ROW].slice(start, stop - start))
 
-NOT_WRITTEN = WrittenSplit("", pl.DataFrame({"key": [], "part": []}), ())
+
+NOT_WRITTEN = WrittenSplit("", pl.DataFrame(), ())
 
 
 def read_split_file(split: Split, folder: Path) -> WrittenSplit:
     """Read the file that a split names, relative to `folder`.
 
     Raises:
-        DataMistake: it cannot be read, lacks a column, or names a row twice.
+        DataMistake: it cannot be read, or lacks a column.
     """
     if not isinstance(split, FileSplit):
         return NOT_WRITTEN
@@ -56,9 +68,61 @@ def read_split_file(split: Split, folder: Path) -> WrittenSplit:
                 place=Place(split.path),
             )
         )
-    keys, parts = (_text(source.frame[name]) for name in (key, _PART))
-    table = pl.DataFrame({"key": keys, "part": parts})
-    twice = table["key"].filter(table["key"].is_duplicated() | table["key"].is_null())
+    return WrittenSplit(split.key, source.frame.select(key, _PART), (source.version,))
+
+
+def with_parts(
+    frame: pl.DataFrame,
+    cells: Callable[[int, int], pl.Series],
+    written: WrittenSplit,
+    space: Space,
+) -> pl.DataFrame:
+    """`frame` with what the file says of each of its rows, in `PART_COLUMN`. `cells` gives the
+    cleaned keys of a slice of the rows, where the split has a key.
+
+    Raises:
+        DataMistake: rows that the file does not name or names twice, and keys that no row has.
+    """
+    if not written.files:
+        return frame
+    lines = written.frame.height
+    places = KeyPlaces.of(written.keys, lines, space)
+    _check_once(places, written, space)
+    groups = Groups.of([written.frame[_PART]], _text)
+    parts = groups.codes(written.frame[_PART], space)
+    names = pl.concat([pl.Series([None], dtype=pl.String), groups.names])
+    named = filled(space.array((lines,), np.bool_), False)
+    unnamed: list[pl.Series] = []
+
+    def found() -> Iterator[pl.DataFrame]:
+        for start, stop in bounds(frame.height):
+            keys = to_labels(cells(start, stop)) if written.key else _places(start, stop)
+            at = places.find(keys)
+            absent = at == NOWHERE
+            unnamed.append(keys.filter(pl.Series(absent)))
+            named[at[~absent]] = True
+            codes = np.where(absent, 0, parts[np.maximum(at, 0)])
+            yield names.gather(codes).alias(PART_COLUMN).to_frame()
+
+    column = space.frame(found())[PART_COLUMN]
+    problems = _problems(pl.concat(unnamed), named, written)
+    if problems:
+        raise DataMistake(problems)
+    return frame.with_columns(column)
+
+
+def _places(start: int, stop: int) -> pl.Series:
+    return pl.Series(range(start, stop), dtype=pl.Int64).cast(pl.String)
+
+
+def _check_once(places: KeyPlaces, written: WrittenSplit, space: Space) -> None:
+    def missing(start: int, stop: int) -> npt.NDArray[np.bool_]:
+        return written.keys(start, stop).is_null().to_numpy()
+
+    empty = positions(written.frame.height, missing, space)
+    lines = np.union1d(places.alike(space), empty)
+    keys = pl.concat([written.keys(line, line + 1) for line in lines] or [written.keys(0, 0)])
+    twice = keys.filter(keys.is_duplicated() | keys.is_null())
     if len(twice):
         raise DataMistake(
             Problem(
@@ -67,32 +131,17 @@ def read_split_file(split: Split, folder: Path) -> WrittenSplit:
                 found=quoted(str(one) for one in twice.unique(maintain_order=True).to_list()),
                 expected="each key on one line",
                 fix="remove the lines that are too many",
-                place=Place(split.path),
+                place=Place(written.files[0].path),
             )
         )
-    return WrittenSplit(split.key, table, (source.version,))
 
 
-def with_parts(frame: pl.DataFrame, cells: pl.DataFrame, written: WrittenSplit) -> pl.DataFrame:
-    """`frame` with what the file says of each of its rows, in `PART_COLUMN`. `cells` are the same
-    rows cleaned, with the key.
-
-    Raises:
-        DataMistake: rows that the file does not name, and keys that no row has.
-    """
-    if not written.files:
-        return frame
-    if written.key:
-        keys = to_labels(cells[written.key])
-    else:
-        keys = pl.Series(range(frame.height), dtype=pl.Int64).cast(pl.String)
-    found = pl.DataFrame({"key": keys}).join(
-        written.parts, on="key", how="left", maintain_order="left"
-    )["part"]
+def _problems(
+    unnamed: pl.Series, named: npt.NDArray[np.bool_], written: WrittenSplit
+) -> list[Problem]:
     place = Place(written.files[0].path)
     problems: list[Problem] = []
-    if found.null_count():
-        unnamed = keys.filter(found.is_null())
+    if len(unnamed):
         problems.append(
             Problem(
                 f"the file of the split does not name {len(unnamed):,} rows of the data",
@@ -103,21 +152,22 @@ def with_parts(frame: pl.DataFrame, cells: pl.DataFrame, written: WrittenSplit) 
                 place=place,
             )
         )
-    strange = written.parts["key"].filter(~written.parts["key"].is_in(keys.drop_nulls().to_list()))
-    if len(strange):
+    strange = [
+        written.keys(start, stop).filter(pl.Series(~named[start:stop]))
+        for start, stop in bounds(len(named))
+    ]
+    if count := sum(len(one) for one in strange):
         problems.append(
             Problem(
-                f"the file of the split names {len(strange):,} rows that the data does not have",
+                f"the file of the split names {count:,} rows that the data does not have",
                 path="data.split.path",
-                found=quoted(strange.head(5).to_list()),
+                found=quoted(pl.concat(strange).head(5).to_list()),
                 expected="only rows of the data",
                 fix="remove the lines, or look whether the data is the one that was divided",
                 place=place,
             )
         )
-    if problems:
-        raise DataMistake(problems)
-    return frame.with_columns(found.alias(PART_COLUMN))
+    return problems
 
 
 def _text(series: pl.Series) -> pl.Series:

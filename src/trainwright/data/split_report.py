@@ -14,11 +14,10 @@ from trainwright.contract.data import GroupSplit, Split, StratifiedGroupSplit, T
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.files import Json
 from trainwright.data.categories import count_labels
-from trainwright.data.moments import moments
+from trainwright.data.groups import label_codes
+from trainwright.data.moments import times
 from trainwright.data.space import IN_MEMORY, Space, bounds, slices_of
-from trainwright.data.splits import group_codes
 from trainwright.data.table import PartName
-from trainwright.data.values import to_labels
 
 _REASONS = {
     "random": "every row was drawn on its own",
@@ -92,7 +91,7 @@ def report_split(
     kind = split.kind if made else "given"
     labels = {part: frame[target] for part, frame in frames.items()}
     classes = labels["train"].dtype == pl.String
-    groups, shared = _groups(frames, split)
+    groups, shared = _groups(frames, split, space)
     ranges, future = _times(frames, split)
     return SplitReport(
         kind=kind,
@@ -165,20 +164,18 @@ def _mean(series: pl.Series) -> float:
     return sum(float(np.sum(part.to_numpy())) for part in slices_of(series)) / max(1, len(series))
 
 
-def _by_part(
-    frames: Mapping[PartName, pl.DataFrame], codes: npt.NDArray[np.int64]
-) -> dict[PartName, npt.NDArray[np.int64]]:
-    ends = np.cumsum([frame.height for frame in frames.values()])
-    return dict(zip(frames, np.split(codes, ends[:-1]), strict=True))
-
-
-def _groups(frames: Mapping[PartName, pl.DataFrame], split: Split) -> tuple[dict[str, int], int]:
+def _groups(
+    frames: Mapping[PartName, pl.DataFrame], split: Split, space: Space
+) -> tuple[dict[str, int], int]:
+    """The groups of each part, and how many of them stand in more than one."""
     if not isinstance(split, GroupSplit | StratifiedGroupSplit):
         return {}, 0
-    together = pl.concat([to_labels(frame[split.column]) for frame in frames.values()])
-    present = {part: np.unique(c) for part, c in _by_part(frames, group_codes(together)).items()}
-    _, sides = np.unique(np.concatenate(list(present.values())), return_counts=True)
-    return {part: len(codes) for part, codes in present.items()}, int((sides > 1).sum())
+    codes = label_codes((frame[split.column] for frame in frames.values()), space)
+    rows = [np.bincount(one) for one in codes]
+    most = max(len(one) for one in rows)
+    present = np.stack([np.pad(one > 0, (0, most - len(one))) for one in rows])
+    counts = (int(one.sum()) for one in present)
+    return dict(zip(frames, counts, strict=True)), int((present.sum(axis=0) > 1).sum())
 
 
 def _times(
@@ -188,16 +185,13 @@ def _times(
     row of the other parts."""
     if not isinstance(split, TimeSplit):
         return {}, 0
-    columns = {part: frame[split.column] for part, frame in frames.items()}
+    columns = {part: times(frame, split.column) for part, frame in frames.items()}
     ranges: dict[str, tuple[str, str]] = {
-        part: (str(times.min()), str(times.max())) for part, times in columns.items()
+        part: (str(column.min()), str(column.max())) for part, column in columns.items()
     }
-    for frame in frames.values():
-        moments(frame, split.column)
-    together = pl.concat([frame.select(split.column) for frame in frames.values()])
-    ranks = _by_part(frames, moments(together, split.column))
-    later = min(int(ranks[part].min()) for part in ranks if part != "train")
-    return ranges, int((ranks["train"] >= later).sum())
+    first = [column.min() for part, column in columns.items() if part != "train"]
+    later = pl.Series(first, dtype=columns["train"].dtype).min()
+    return ranges, sum(int((some >= later).sum()) for some in slices_of(columns["train"]))
 
 
 def _duplicates(

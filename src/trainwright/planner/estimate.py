@@ -24,7 +24,8 @@ from trainwright.data.packing import count_windows
 from trainwright.data.pieces import cut_documents
 from trainwright.data.ramps import step_rows, steps_at_epoch_ends
 from trainwright.data.reading import DataFacts
-from trainwright.data.splits import Shares, rows_of_class
+from trainwright.data.shares import Shares
+from trainwright.data.splits import rows_of_class
 from trainwright.model.counting import count_parameters
 from trainwright.model.shape import (
     Shape,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainwright.contract.data import FileSplit, RandomSplit, TableData, fold_count
+from trainwright.contract.data import TableData, fold_count
 from trainwright.contract.document import Contract
 from trainwright.contract.model import Boosting, Linear
 from trainwright.contract.sampling import Uniform
@@ -45,10 +45,6 @@ def _needs(data: TableData, facts: DataFacts) -> Iterator[tuple[str, str, str]]:
     features = data.features
     if fold_count(data):
         yield "data.split.folds", "training once a fold", "remove folds"
-    if isinstance(data.split, FileSplit):
-        yield "data.split.kind", "a split by a file", "write the part into a column: kind: column"
-    if isinstance(data.split, RandomSplit) and data.split.key:
-        yield "data.split.key", "a split by keys", "remove key"
     if data.quality.asked():
         yield "data.quality.actions", "acting on what the checks find", "remove actions"
     if not isinstance(data.sampling, Uniform):

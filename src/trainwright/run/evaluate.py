@@ -17,11 +17,11 @@ from trainwright.contract.tokens import TokenData
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import read_json, to_json
 from trainwright.data.features import Features
+from trainwright.data.groups import group_codes
 from trainwright.data.pixels import Pixels
 from trainwright.data.prepare import read_part
 from trainwright.data.reading import skipped_notes
 from trainwright.data.sources import read_source
-from trainwright.data.splits import group_codes
 from trainwright.data.table import Part
 from trainwright.data.target import Classes
 from trainwright.data.values import to_labels

@@ -29,7 +29,8 @@ from trainwright.data.moments import stretches
 from trainwright.data.prepare import prepare_fold, prepare_table
 from trainwright.data.reading import read_table
 from trainwright.data.row_keys import shares_of_keys
-from trainwright.data.splits import LEFT_OUT, TEST, TRAIN, VALIDATION, Shares, divide
+from trainwright.data.shares import LEFT_OUT, TEST, TRAIN, VALIDATION, Shares
+from trainwright.data.splits import divide
 from trainwright.data.table import Integers
 
 ROWS = 600
@@ -217,7 +218,7 @@ def test_a_file_says_the_parts(tmp_path: Path) -> None:
     prepared = prepare_table(raw, data, "classification", 0)
     assert prepared.test.rows.tolist() == list(range(2, ROWS, 4))
     assert "id" not in [column.name for column in prepared.table.columns]
-    assert "\x00part" not in prepared.train.frame.columns
+    assert "\uffffpart" not in prepared.train.frame.columns
     written.select(pl.int_range(ROWS).alias("row"), "part").write_csv(tmp_path / "s.csv")
     data = section(FileSplit(kind="file", path="s.csv"))
     again = prepare_table(read_table(data, tmp_path), data, "classification", 0)
@@ -228,7 +229,8 @@ def test_a_file_says_the_parts(tmp_path: Path) -> None:
     ("lines", "message"),
     [
         (["id,side", "id0,train"], "lacks columns"),
-        (["id,part", "id0,train", "id0,test"], "name each row once"),
+        (["id,part", "id0,train", "id0,test"], "name each row once: 2 lines"),
+        (["id,part", "id0,train", ",test"], "name each row once: 1 lines"),
         (["id,part", *(f"id{i},train" for i in range(ROWS - 2))], "does not name 2 rows"),
         (["id,part", *(f"id{i},train" for i in range(ROWS + 1))], "names 1 rows that the data"),
         (["id,part", *(f"id{i},tests" for i in range(ROWS))], "does not say a part"),

@@ -11,6 +11,9 @@ import polars as pl
 import pytest
 
 from trainwright.contract.data import (
+    EVERY_COLUMN,
+    ColumnSplit,
+    FileSplit,
     GroupSplit,
     RandomSplit,
     Split,
@@ -25,21 +28,34 @@ from trainwright.core.errors import DataMistake
 from trainwright.data import space as space_module
 from trainwright.data.cells import Cells
 from trainwright.data.drawn_parts import draw_parts
+from trainwright.data.key_places import NOWHERE, KeyPlaces
 from trainwright.data.prepare import prepare_table
 from trainwright.data.prepared import Prepared
+from trainwright.data.ranks import dense_ranks, ranked
 from trainwright.data.reading import RawTable, read_table
 from trainwright.data.row_keys import random_keys
+from trainwright.data.shares import Shares
 from trainwright.data.space import IN_MEMORY, InFiles, positions, spread_rows, taken
+from trainwright.data.splits import divide
 from trainwright.data.table import Integers
 
 ROWS = 5000
-SPLITS: tuple[Split, ...] = (
-    RandomSplit(kind="random"),
-    StratifiedSplit(kind="stratified"),
-    GroupSplit(kind="group", column="shop"),
-    StratifiedGroupSplit(kind="stratified_group", column="shop"),
-    TimeSplit(kind="time", column="day", gap=2.0),
-)
+SPLITS: dict[str, Split] = {
+    "random": RandomSplit(kind="random"),
+    "random by a key": RandomSplit(kind="random", key="day"),
+    "random by all cells": RandomSplit(kind="random", key=EVERY_COLUMN),
+    "stratified": StratifiedSplit(kind="stratified"),
+    "group": GroupSplit(kind="group", column="shop"),
+    "group, some without": GroupSplit(kind="group", column="color"),
+    "hashed group": GroupSplit(kind="group", column="shop", assign="hashed"),
+    "stratified group": StratifiedGroupSplit(kind="stratified_group", column="shop"),
+    "time": TimeSplit(kind="time", column="day", gap=2.0),
+    "time, a window": TimeSplit(kind="time", column="day", gap=3.0, window=300.0),
+    "time, a number": TimeSplit(kind="time", column="id", gap=40.0),
+    "column": ColumnSplit(kind="column", column="part"),
+    "file": FileSplit(kind="file", path="split.csv"),
+    "file by a key": FileSplit(kind="file", path="split.csv", key="id"),
+}
 
 
 @pytest.fixture(autouse=True)
@@ -75,12 +91,14 @@ def both(
     numeric: Scaling = "quantile",
     task: str = "classification",
     target: str = "y",
+    test_path: str = "",
 ) -> list[tuple[RawTable, Prepared]]:
     """The data prepared in memory, and in files."""
     made = []
     for rows_in in ("memory", "files"):
         section = TableData(
             path=name,
+            test_path=test_path,
             target=target,
             split=split,
             missing_target="drop",
@@ -111,10 +129,41 @@ def assert_same(made: list[tuple[RawTable, Prepared]]) -> None:
             assert getattr(ours, field).tobytes() == getattr(theirs, field).tobytes()
 
 
-@pytest.mark.parametrize("split", SPLITS, ids=lambda split: split.kind)
-def test_every_split_is_the_same(split: Split, tmp_path: Path) -> None:
-    table().write_parquet(tmp_path / "a.parquet")
-    assert_same(both(tmp_path, "a.parquet", split))
+def write_split_table(folder: Path) -> None:
+    draw = np.random.default_rng(8)
+    parts = pl.Series("part", [("train", "validation", "test")[v] for v in draw.choice(3, ROWS)])
+    table().with_columns(parts).write_parquet(folder / "a.parquet")
+    lines = pl.DataFrame({"id": range(ROWS), "row": range(ROWS), "part": parts})
+    lines.sample(fraction=1.0, shuffle=True, seed=0).write_csv(folder / "split.csv")
+
+
+@pytest.mark.parametrize("name", SPLITS)
+def test_every_split_is_the_same(name: str, tmp_path: Path) -> None:
+    write_split_table(tmp_path)
+    assert_same(both(tmp_path, "a.parquet", SPLITS[name]))
+
+
+@pytest.mark.parametrize("name", ["group", "stratified group", "time, a window", "time, a number"])
+def test_slices_change_no_split(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    frame, split = table(), SPLITS[name]
+    frame = frame.with_columns(pl.col("y").cast(pl.String), pl.col("day").cast(pl.Datetime("us")))
+    shares = Shares.of(split, frozenset())
+    found = []
+    for rows in (700, 65_536):
+        monkeypatch.setattr(space_module, "SLICE_ROWS", rows)
+        found.append(divide(frame, "y", split, shares, 3, InFiles(tmp_path)))
+    assert (found[0] == found[1]).all()
+    assert len(np.unique(found[0])) > 2
+
+
+def test_files_of_parts_are_kept_apart_alike(tmp_path: Path) -> None:
+    frame = table().sort("day")
+    frame.head(3000).write_parquet(tmp_path / "a.parquet")
+    frame.tail(1000).write_parquet(tmp_path / "test.parquet")
+    split = TimeSplit(kind="time", column="day", gap=9.0, window=200.0)
+    made = both(tmp_path, "a.parquet", split, test_path="test.parquet")
+    assert_same(made)
+    assert made[0][1].split.left_out > 500
 
 
 @pytest.mark.parametrize("numeric", ["standard", "robust", "log", "quantile", "none"])
@@ -150,7 +199,8 @@ def test_what_is_wrong_is_told_alike(tmp_path: Path) -> None:
 def test_nothing_stays_on_the_disk(tmp_path: Path) -> None:
     space = InFiles(tmp_path / "scratch")
     frame = pl.DataFrame({"a": range(2000), "b": ["x", None] * 1000})
-    chosen = positions(frame["a"].to_numpy() % 3 == 0, space)
+    numbers = frame["a"].to_numpy()
+    chosen = positions(2000, lambda start, stop: numbers[start:stop] % 3 == 0, space)
     assert chosen.tolist() == list(range(0, 2000, 3))
     assert space.frame(taken(frame, chosen)).equals(IN_MEMORY.frame(taken(frame, chosen)))
     assert space.frame([frame.head(0)]).equals(frame.head(0))
@@ -215,3 +265,35 @@ def test_dates_have_one_format_in_all_slices(tmp_path: Path) -> None:
     read = read_table(data, tmp_path).frames["validation"]["when"]
     assert read.dt.month().unique().to_list() == [3]
     assert read.dt.day().to_list() == [day.day for day in late]
+
+
+@pytest.mark.parametrize("kind", ["few", "many", "floats", "equal"])
+def test_places_and_ranks_are_those_of_a_sort(kind: str, tmp_path: Path) -> None:
+    draw = np.random.default_rng(3)
+    values = {
+        "few": draw.integers(0, 4, 3000),
+        "many": draw.integers(0, 2**62, 3000),
+        "floats": draw.normal(size=3000).round(2),
+        "equal": np.full(3000, 7),
+    }[kind]
+    for space in (IN_MEMORY, InFiles(tmp_path)):
+        assert (ranked(values, space) == np.argsort(values, kind="stable")).all()
+        expected = np.unique(values, return_inverse=True)[1] + 1
+        assert (dense_ranks(values, space) == expected).all()
+
+
+def test_keys_are_found_even_where_their_first_hashes_are_one(tmp_path: Path) -> None:
+    keys = pl.Series([f"k{at}" for at in range(2000)])
+    space = InFiles(tmp_path)
+    places = KeyPlaces.of(lambda start, stop: keys.slice(start, stop - start), 2000, space)
+    asked = pl.Series(["k1999", None, "k0", "none"])
+    assert places.find(asked).tolist() == [1999, NOWHERE, 0, NOWHERE]
+    assert not places.alike(space).size
+    # As if three keys had one hash: the first of one of them stands at the other two.
+    (same,) = asked.head(1).hash(0)
+    ascending = np.full(2000, 2**64 - 1, np.uint64)
+    ascending[:3] = same
+    order = np.array([5, 1999, 6, *range(1997)])
+    collided = KeyPlaces(ascending, order, places.others)
+    assert collided.find(pl.Series(["k1999"])).tolist() == [1999]
+    assert set(order[:3]) <= set(collided.alike(space).tolist())

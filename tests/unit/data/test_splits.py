@@ -19,8 +19,9 @@ from trainwright.contract.data import (
 from trainwright.core.errors import DataMistake
 from trainwright.data.moments import time_units
 from trainwright.data.row_keys import random_keys
+from trainwright.data.shares import PARTS, Shares
 from trainwright.data.split_report import report_split
-from trainwright.data.splits import PARTS, Shares, divide
+from trainwright.data.splits import divide
 from trainwright.data.table import Integers
 
 RANDOM = RandomSplit(kind="random")

@@ -53,9 +53,10 @@ def without_times(file: Path) -> Json:
     return found
 
 
-def test_weights_and_verdict_are_the_same(project: Path) -> None:
-    memory = trained("a", "data.reading.rows_in=memory")
-    files = trained("b", "data.reading.rows_in=files")
+@pytest.mark.parametrize("words", [(), ("data.split={kind: random, key: '*'}",)])
+def test_weights_and_verdict_are_the_same(words: tuple[str, ...], project: Path) -> None:
+    memory = trained("a", "data.reading.rows_in=memory", *words)
+    files = trained("b", "data.reading.rows_in=files", *words)
     weights = "bundle/network.safetensors"
     assert (memory / weights).read_bytes() == (files / weights).read_bytes()
     for name in ("evaluation.json", "data/split.json", "data/leakage.json"):
@@ -91,7 +92,6 @@ def test_of_many_rows_the_checks_see_some_and_say_so(
     ("words", "path"),
     [
         (["data.split={kind: stratified, folds: 3}"], "data.split.folds"),
-        (["data.split={kind: random, key: city}"], "data.split.key"),
         (["data.features.categorical=target"], "data.features.categorical"),
         (["data.columns.city={features: {categorical: target}}"], "city.features.categorical"),
         (["data.columns.city={kind: text}"], "data.columns.city.kind"),

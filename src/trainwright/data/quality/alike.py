@@ -11,7 +11,7 @@ from trainwright.data.quality.duplicates import across_parts, first_of_group
 from trainwright.data.quality.examined import Examined
 from trainwright.data.quality.finding import Finding
 from trainwright.data.raw_images import RawImages
-from trainwright.data.splits import PARTS
+from trainwright.data.shares import PARTS
 from trainwright.data.table import Floats, ImageInputs, Integers
 
 MOST_BITS = 3

@@ -17,7 +17,7 @@ from trainwright.data.prepared import Prepared
 from trainwright.data.quality.examined import Examined, examine
 from trainwright.data.quality.finding import Finding, Severity, positions
 from trainwright.data.raw_images import RawImages
-from trainwright.data.splits import PARTS
+from trainwright.data.shares import PARTS
 from trainwright.data.table import ImageInputs, PartName
 from trainwright.data.wording import quoted
 

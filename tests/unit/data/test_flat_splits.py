@@ -1,0 +1,86 @@
+"""Dividing the rows of a table in files takes slices of them, not a number for each row."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+DIVIDE = """
+import sys, threading, time
+from pathlib import Path
+import numpy as np, polars as pl, pyarrow
+from pydantic import TypeAdapter
+from trainwright.contract.data import Split
+from trainwright.data import space as space_module
+from trainwright.data.groups import label_codes
+from trainwright.data.moments import moments, time_units
+from trainwright.data.shares import Shares
+from trainwright.data.sources import FileVersion
+from trainwright.data.space import InFiles, bounds
+from trainwright.data.split_file import WrittenSplit, with_parts
+from trainwright.data.splits import divide
+
+def held():
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon")) / 1000
+
+def made(rows):
+    for start, stop in bounds(rows):
+        row = np.arange(start, stop)
+        yield pl.DataFrame({
+            "row": row, "shop": (row * 7919 % 500).astype(str), "when": row * 48271 % rows / 3,
+            "y": (row % 3).astype(str), "part": np.array(["train", "test", "validation"])[row % 3],
+        })
+
+def run(rows):
+    kind, space = sys.argv[2], InFiles(Path(sys.argv[1]))
+    frame = space.frame(made(rows))
+    if kind == "file":
+        file = FileVersion("s.csv", "", 0, rows)
+        written = WrittenSplit("", frame.select("row", "part"), (file,))
+        frame = with_parts(frame, lambda start, stop: frame["row"][start:stop], written, space)
+    written = {
+        "group": {"column": "shop"}, "time": {"column": "when", "gap": 9.0},
+        "file": {"path": "s.csv"},
+    }[kind]
+    split = TypeAdapter(Split).validate_python({"kind": kind, **written})
+    shares = Shares.of(split, frozenset())
+    parts = divide(frame, "y", split, shares, 0, space)
+    if kind == "group":
+        label_codes([frame["shop"]], space)
+    if kind == "time":
+        time_units(moments(frame, "when", space), space)
+    return np.bincount(parts, minlength=3)
+
+peak, done = 0.0, threading.Event()
+def watch():
+    global peak
+    while not done.is_set():
+        peak = max(peak, held())
+        time.sleep(0.002)
+
+run(100_000)
+before = held()
+threading.Thread(target=watch, daemon=True).start()
+counts = run(int(sys.argv[3]))
+done.set()
+print(peak - before, counts[:3].min())
+"""
+ROWS = 3_000_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["group", "time", "file"])
+def test_less_than_a_number_for_each_row(kind: str, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    if not Path("/proc/self/status").exists():
+        pytest.skip("this needs Linux")
+    command = [sys.executable, "-c", DIVIDE, str(tmp_path), kind, str(ROWS)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    peak, fewest = ran.stdout.split()
+    print(f"{kind}: {float(peak):.0f} MB at most, of {ROWS * 8 / 1e6:.0f} for a number a row")
+    assert int(fewest) > 0.05 * ROWS
+    assert float(peak) < ROWS * 8 / 1e6
