@@ -39,6 +39,11 @@ class Reading(Section):
     quotes: Literal["double", "none"] = "double"
     """`double`: a field in `"` may hold separators and line breaks. `none`: a quote is text."""
 
+    numbers: Literal["plain", "decimal_comma", "thousands_comma"] = "plain"
+    """How CSV and TSV write numbers. `plain`: `1234.5`. `decimal_comma`: `1.234,5` (or blanks and
+    apostrophes between the thousands). `thousands_comma`: `1,234.5`. Of a column in which numbers
+    are written in the other way too, nobody knows what they are: it is refused."""
+
     encoding: str = "utf-8"
     """How text files are encoded, by the name that Python gives it, for example `cp1252`,
     `latin-1` or `utf-16`. Never guessed: a file that cannot be read so is refused, and the message

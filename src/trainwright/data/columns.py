@@ -13,6 +13,7 @@ from trainwright.contract.data import Column, ColumnKind
 from trainwright.core.errors import Problem
 from trainwright.core.files import Json
 from trainwright.data.cells import Cells
+from trainwright.data.commas import how_written
 from trainwright.data.sources import SourceFile
 from trainwright.data.table import Integers
 from trainwright.data.values import (
@@ -295,6 +296,9 @@ def _unreadable(cells: pl.Series, bad: Integers, kind: Kind, source: SourceFile)
         else f"add the spelling to data.missing_values, or set data.columns.{cells.name}.kind "
         "to categorical"
     )
+    way = how_written(pl.DataFrame({cells.name: spellings}))
+    if kind == "numeric" and way != "plain":
+        fix = f"data.reading.numbers: {way} reads numbers of CSV and TSV that are written so"
     return Problem(
         f"some values of the column are not {what}",
         path=str(cells.name),

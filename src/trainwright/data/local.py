@@ -13,6 +13,7 @@ from trainwright.contract.sources import Reading
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.hashing import hash_file, hash_value
 from trainwright.data.cache import Tables
+from trainwright.data.commas import rewrite_commas
 from trainwright.data.delimited import read_delimited
 from trainwright.data.encodings import plain_text
 from trainwright.data.formats import (
@@ -179,7 +180,7 @@ def _how(kind: Format, compression: Compression, reading: Reading) -> list[str]:
         return how
     how += [reading.encoding, str(reading.bad_records)]
     if kind in ("csv", "tsv"):
-        how += [str(reading.header), reading.separator, reading.quotes]
+        how += [str(reading.header), reading.separator, reading.quotes, reading.numbers]
     return how
 
 
@@ -192,7 +193,10 @@ def _parse(source: LocalFile, kind: Format, compression: Compression, target: Pa
     match kind:
         case "csv" | "tsv":
             text = plain_text(file, written, reading.encoding, target.with_name("text"))
-            return read_delimited(text, kind, written, reading, target)
+            parsed = read_delimited(text, kind, written, reading, target)
+            if reading.numbers != "plain":
+                rewrite_commas(target, reading.numbers, parsed, written)
+            return parsed
         case "jsonl":
             text = plain_text(file, written, reading.encoding, target.with_name("text"))
             return read_json_lines(text, written, reading, target)

@@ -20,7 +20,7 @@ GROUP_NAMES = frozenset(
 )
 """Words in a column's name that make it a group key, if its values also repeat like one."""
 
-POSITIVE_NAMES = ("1", "yes", "true", "positive", "y", "t")
+POSITIVE_NAMES = ("1", "yes", "true", "positive", "y", "t", "ja", "oui", "si", "sí", "sì", "да")
 _ROWS_PER_GROUP = 5
 _FEWEST_GROUPS = 10
 _BALANCED = 0.2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Set
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -48,13 +49,17 @@ def _wrong_type(data: Examined, look: Look) -> Iterator[Finding]:
 
 
 def _commas(data: Examined, look: Look, present: int) -> Iterator[Finding]:
-    for pattern, what in ((DECIMAL_COMMA, "a decimal comma"), (THOUSANDS, "commas of thousands")):
+    for pattern, way, what in (
+        (THOUSANDS, "thousands_comma", "commas of thousands"),
+        (DECIMAL_COMMA, "decimal_comma", "a decimal comma"),
+    ):
         comma = look.cells.str.contains(pattern).fill_null(False)
         count = int(comma.sum())
         if count >= _MOSTLY * present:
             rows = comma.arg_true().cast(pl.Int64).to_numpy()
             text = f"{look.name!r} holds numbers with {what}, which are read as words"
-            yield _finding(data, look, rows, text)
+            fix = f"data.reading.numbers: {way} reads those of CSV and TSV as numbers"
+            yield replace(_finding(data, look, rows, text), fix=fix)
             return
 
 
