@@ -10,6 +10,7 @@ from trainwright.contract.document import Contract
 from trainwright.contract.images import ImageData
 from trainwright.contract.model import Gpt, Pretrained
 from trainwright.contract.objective import LOSSES_OF_CLASSES, AutoLoss, CrossEntropy
+from trainwright.contract.sampling import Mixture
 from trainwright.contract.tokens import TokenData
 from trainwright.core.errors import Problem
 
@@ -156,10 +157,20 @@ def images_in_folds_stand_together(
 
 
 def slices_have_columns(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
-    """Images have one column to slice by, their label; a text has its position."""
-    known = {"images": ("label",), "tokens": ("position", "tokens")}.get(contract.data.kind)
-    if known is None:
-        return
+    """Images have one column to slice by, their label; a text has its position, and, where it is
+    mixed, its source."""
+    known: tuple[str, ...]
+    match contract.data:
+        case TableData():
+            return
+        case ImageData():
+            known = ("label",)
+        case TokenData(sampling=Mixture()):
+            known = ("source", "position", "tokens")
+        case TokenData():
+            known = ("position", "tokens")
+        case _:
+            assert_never(contract.data)
     for at, part in enumerate(contract.slices):
         if part.column and part.column not in known:
             yield Problem(

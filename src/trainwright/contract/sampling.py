@@ -41,12 +41,18 @@ class Mixture(Section):
     """Rows of several sources in given shares. An epoch has N samples; source s, which has n rows,
     gets the share p of them that `weights` gives it, else p proportional to n ** (1 / T) with the
     `temperature` T (Arivazhagan et al. 2019, arXiv:1907.05019, section 4.2). Within a source its
-    rows take turns, over the ends of epochs too."""
+    rows take turns, over the ends of epochs too.
+
+    A row of a text is a window, or a padded document, and is of one source. Each source is divided
+    by position: its beginning trains, and its end tests. Validation and test parts are what they
+    are, in no shares; `slices: [{column: source}]` tells the metric of each source."""
 
     kind: Literal["mixture"]
 
-    column: str
-    """The column that names the source of a row."""
+    column: str = ""
+    """The column that names the source of a row of a table, or of a table of texts. Of a folder of
+    texts, where it stays empty, each file and each folder that lies directly in it is a source,
+    called as it is called there: `web`, or `books.txt`."""
 
     weights: dict[str, Positive] = Field(default_factory=dict)
     """The share of each source, of any sum, in place of `temperature`; every source of the training

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from trainwright.contract.data import TableData
 from trainwright.contract.document import Contract
+from trainwright.contract.images import ImageData
 from trainwright.contract.model import Boosting, Linear
 from trainwright.contract.sampling import Balanced, Curriculum, Mixture, Uniform
 from trainwright.contract.tokens import TokenData
@@ -28,15 +29,15 @@ def check_sampled(contract: Contract, _written: frozenset[str]) -> Iterator[Prob
             expected="uniform, or a network",
             fix=remove,
         )
-    elif isinstance(data, TokenData):
+    elif isinstance(data, TokenData) and not isinstance(sampling, Mixture):
         yield Problem(
             "windows of a text have no classes and no columns",
             path=f"{_PATH}.kind",
             found=sampling.kind,
-            expected="uniform",
+            expected="uniform or mixture",
             fix=remove,
         )
-    elif not isinstance(data, TableData) and not isinstance(sampling, Balanced):
+    elif isinstance(data, ImageData) and not isinstance(sampling, Balanced):
         yield Problem(
             "images have no columns",
             path=f"{_PATH}.kind",
@@ -51,6 +52,38 @@ def check_sampled(contract: Contract, _written: frozenset[str]) -> Iterator[Prob
             found=f"false beside a sampling of kind {sampling.kind}",
             expected="one of the two",
             fix="remove shuffle",
+        )
+
+
+def check_sources(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+    """A mixture says where the names of its sources are, and documents are drawn in one way."""
+    data, sampling = contract.data, contract.data.sampling
+    if not isinstance(sampling, Mixture) or isinstance(data, ImageData):
+        return
+    path = f"{_PATH}.column"
+    if not sampling.column and (isinstance(data, TableData) or data.text):
+        yield Problem(
+            "a mixture of rows needs the column that names their source",
+            path=path,
+            fix="add for example column: source",
+        )
+    if isinstance(data, TableData):
+        return
+    if sampling.column and not data.text:
+        yield Problem(
+            "files of texts have no columns",
+            path=path,
+            found=sampling.column,
+            expected="nothing: what lies directly in the folder of texts are its sources",
+            fix="remove column, or name in data.text the column of a table of texts",
+        )
+    if data.windows == "padded" and data.padding.buckets not in ("auto", 1):
+        yield Problem(
+            "documents that are drawn by their source are not drawn from buckets",
+            path="data.padding.buckets",
+            found=f"{data.padding.buckets} beside a mixture",
+            expected="1 or auto",
+            fix="remove buckets, or write windows: packed",
         )
 
 
@@ -99,5 +132,5 @@ def check_workers(contract: Contract, _written: frozenset[str]) -> Iterator[Prob
         )
 
 
-SAMPLING_RULES = (check_sampled, check_balanced, check_given_once, check_workers)
+SAMPLING_RULES = (check_sampled, check_sources, check_balanced, check_given_once, check_workers)
 """All of them, for the list of rules."""

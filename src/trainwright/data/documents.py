@@ -4,20 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
-from typing import final
+from typing import NamedTuple, final
 
+import numpy as np
 import polars as pl
 
+from trainwright.contract.sampling import Mixture
 from trainwright.contract.tokens import TokenData
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.hashing import hash_file
+from trainwright.data.drawing import source_codes
 from trainwright.data.encodings import text_blocks
 from trainwright.data.folders import check_inside
 from trainwright.data.formats import check_content, is_aside
 from trainwright.data.local import check_file
 from trainwright.data.sources import FileVersion, SourceFile, read_source
+from trainwright.data.table import Integers
 from trainwright.data.unpacking import check_size
+from trainwright.data.values import to_labels
 from trainwright.data.wording import nearest, quoted, some
 
 END = "\x1e"
@@ -27,31 +33,71 @@ _SUFFIXES = (".txt", ".md", ".text")
 _BLOCK_ROWS = 4096
 
 
+class SourceSize(NamedTuple):
+    """What a source is called, and how many documents it has."""
+
+    name: str
+    documents: int
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class Documents:
     """A text that is read block by block, as often as it is asked for. `files` are what it came
     from, `several` says that `END` stands behind each document and nowhere else, and that a block
-    ends there, `notes` are for people."""
+    ends there, `notes` are for people. The documents of each of the `sources` follow each other;
+    there are none where they are not mixed."""
 
     files: tuple[FileVersion, ...]
     blocks: Callable[[], Iterator[str]]
     several: bool
     notes: tuple[str, ...] = ()
+    sources: tuple[SourceSize, ...] = ()
 
 
 def find_documents(section: TokenData, folder: Path) -> Documents:
     """The text that a contract names, relative to `folder`.
 
     Raises:
-        DataMistake: there is none, it is not of the encoding, or a document holds the mark that
-            stands between two.
+        DataMistake: there is none, it is not of the encoding, a document holds the mark that stands
+            between two, or there are no sources to mix.
     """
     if section.text:
         return _of_column(section, folder)
     if (folder / section.path).is_dir():
         return _of_folder(section, folder)
+    if isinstance(section.sampling, Mixture):
+        raise no_sources(section, "one text")
     return _of_file(section, folder)
+
+
+def document_rows(section: TokenData, source: SourceFile) -> tuple[Integers, list[SourceSize]]:
+    """The rows of a table that are documents, in their order: as they lie, or, where sources are
+    mixed, those of one source after those of the other. And these sources."""
+    # What a reader makes of an empty field is its own affair: "" or null.
+    written = source.frame[section.text].replace("", None).is_not_null()
+    rows = written.arg_true().cast(pl.Int64).to_numpy()
+    if not isinstance(section.sampling, Mixture):
+        return rows, []
+    labels = to_labels(source.frame[section.sampling.column])[rows].replace("", None)
+    names, codes = source_codes(labels, "documents")
+    sizes = np.bincount(codes, minlength=len(names)).tolist()
+    return rows[np.argsort(codes, kind="stable")], list(map(SourceSize, names, sizes))
+
+
+def no_sources(section: TokenData, found: str) -> DataMistake:
+    """That there is nothing to mix."""
+    return DataMistake(
+        Problem(
+            "there are no sources to mix",
+            path="data.sampling.kind",
+            found=found,
+            expected="a folder of texts, in which each file or folder is a source, or a table of "
+            "texts with a column of sources",
+            fix="put the texts of each source into a folder of its own, or remove sampling",
+            place=Place(section.path),
+        )
+    )
 
 
 def _of_file(section: TokenData, folder: Path) -> Documents:
@@ -84,6 +130,9 @@ def _of_folder(section: TokenData, folder: Path) -> Documents:
     check_inside(place, [place / name for name in names], section.path, "data.path")
     written = [f"{section.path.rstrip('/')}/{name}" for name in names]
     versions = tuple(_checked(folder / name, name, section) for name in written)
+    # Names in order keep what lies in a folder together.
+    outermost = groupby(names, lambda name: name.partition("/")[0])
+    sources = tuple(SourceSize(name, len(list(files))) for name, files in outermost)
 
     def blocks() -> Iterator[str]:
         for name in written:
@@ -91,40 +140,50 @@ def _of_folder(section: TokenData, folder: Path) -> Documents:
                 yield _without_end(block, name)
             yield END
 
-    return Documents(versions, blocks, several=True)
+    mixed = isinstance(section.sampling, Mixture)
+    return Documents(versions, blocks, several=True, sources=sources if mixed else ())
 
 
 def _of_column(section: TokenData, folder: Path) -> Documents:
     source = read_source(section.path, folder, reading=section.reading)
-    _check_column(section, source)
-    # What a reader makes of an empty field is its own affair: "" or null.
-    texts = source.frame[section.text].replace("", None)
-    notes = (f"{count} rows without a text left out",) if (count := texts.null_count()) else ()
+    _check_columns(section, source)
+    rows, sources = document_rows(section, source)
+    texts = source.frame[section.text]
+    count = len(texts) - len(rows)
+    notes = (f"{count} rows without a text left out",) if count else ()
 
     def blocks() -> Iterator[str]:
-        for start in range(0, len(texts), _BLOCK_ROWS):
-            for at, text in enumerate(texts.slice(start, _BLOCK_ROWS)):
-                if text is not None:
-                    yield _without_end(text, source.place(start + at).file) + END
+        for start in range(0, len(rows), _BLOCK_ROWS):
+            some_rows = rows[start : start + _BLOCK_ROWS]
+            for row, text in zip(some_rows.tolist(), texts.gather(some_rows), strict=True):
+                yield _without_end(text, source.place(row).file) + END
 
-    return Documents(source.files, blocks, several=True, notes=notes)
+    return Documents(source.files, blocks, several=True, notes=notes, sources=tuple(sources))
 
 
-def _check_column(section: TokenData, source: SourceFile) -> None:
-    names = [name for name, kind in source.frame.schema.items() if kind == pl.String]
-    if section.text in names:
-        return
-    near = nearest(section.text, names)
-    raise DataMistake(
+def _check_columns(section: TokenData, source: SourceFile) -> None:
+    schema = source.frame.schema
+    texts = [name for name, kind in schema.items() if kind == pl.String]
+    wanted = [("data.text", section.text, "of texts ", texts)]
+    if isinstance(section.sampling, Mixture):
+        column = section.sampling.column
+        wanted.append(("data.sampling.column", column, "", list(schema)))
+    problems = [
         Problem(
-            f"there is no column of texts {section.text!r}",
-            path="data.text",
-            found=section.text,
+            f"there is no column {kind}{name!r}",
+            path=path,
+            found=name,
             expected=f"one of: {some(names, 12)}" if names else "a column of text",
-            fix=f"did you mean {near!r}?" if near else f"name one of {quoted(names)}",
+            fix=f"did you mean {near!r}?"
+            if (near := nearest(name, names))
+            else f"name one of {quoted(names)}",
             place=source.place(),
         )
-    )
+        for path, name, kind, names in wanted
+        if name not in names
+    ]
+    if problems:
+        raise DataMistake(problems)
 
 
 def _checked(file: Path, written: str, section: TokenData) -> FileVersion:

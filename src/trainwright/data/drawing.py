@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import assert_never
 
 import numpy as np
@@ -12,7 +13,7 @@ from trainwright.contract.sampling import Balanced, Curriculum, Mixture, Uniform
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.data.draws import CurriculumDraws, Draws, GroupDraws, Pace, WeightedDraws
 from trainwright.data.order import Order
-from trainwright.data.table import Floats, Part
+from trainwright.data.table import Floats, Integers, Part
 from trainwright.data.values import to_labels, to_numbers
 from trainwright.data.wording import quoted
 
@@ -36,7 +37,8 @@ def build_draws(section: Data, train: Part, epochs: int, rows: int, seed: int) -
             _check_weights(weights, sampling.column)
             return WeightedDraws(weights, seed)
         case Mixture():
-            return _mixture(sampling, train.frame, seed)
+            names, codes = source_codes(to_labels(train.frame[sampling.column]), "training rows")
+            return mixture_draws(sampling, names, codes, seed)
         case Curriculum():
             difficulty = _numbers(train.frame, sampling.column, "a difficulty")
             sign = 1.0 if sampling.easiest == "lowest" else -1.0
@@ -47,22 +49,45 @@ def build_draws(section: Data, train: Part, epochs: int, rows: int, seed: int) -
             assert_never(sampling)
 
 
-def _mixture(sampling: Mixture, frame: pl.DataFrame, seed: int) -> Draws:
-    labels = to_labels(frame[sampling.column])
+def source_codes(labels: pl.Series, what: str) -> tuple[list[str], Integers]:
+    """The names of all sources, in ascending order, and the code of each row's.
+
+    Raises:
+        DataMistake: rows, which are called `what`, that name none.
+    """
     if missing := labels.null_count():
         raise DataMistake(
             Problem(
-                f"{missing} training rows have no source",
+                f"{missing} {what} have no source",
                 path=f"{_PATH}.column",
-                found=f"missing values of {sampling.column}",
+                found=f"missing values of {labels.name}",
                 fix="fill the column, or leave these rows out",
             )
         )
     names = labels.unique().sort().to_list()
-    codes = labels.replace_strict(names, list(range(len(names))), return_dtype=pl.Int64).to_numpy()
+    codes = labels.replace_strict(names, list(range(len(names))), return_dtype=pl.Int64)
+    return names, codes.to_numpy()
+
+
+def mixture_draws(sampling: Mixture, names: Sequence[str], codes: Integers, seed: int) -> Draws:
+    """Rows of the sources `names` in their shares; `codes` [N] says of which each row is.
+
+    Raises:
+        DataMistake: as `check_shares`.
+    """
     if not sampling.weights:
         return GroupDraws.tempered(codes, sampling.temperature, seed)
-    if set(names) != set(sampling.weights):
+    check_shares(sampling, names)
+    return GroupDraws(codes, [sampling.weights[name] for name in names], seed)
+
+
+def check_shares(sampling: Mixture, names: Sequence[str]) -> None:
+    """Weights, where they are given, are those of the sources.
+
+    Raises:
+        DataMistake: a source has none, or a weight no source.
+    """
+    if sampling.weights and set(names) != set(sampling.weights):
         raise DataMistake(
             Problem(
                 "the weights are not those of the sources",
@@ -72,7 +97,6 @@ def _mixture(sampling: Mixture, frame: pl.DataFrame, seed: int) -> Draws:
                 fix="give every source a weight, and no other name",
             )
         )
-    return GroupDraws(codes, [sampling.weights[name] for name in names], seed)
 
 
 def _numbers(frame: pl.DataFrame, column: str, what: str) -> Floats:

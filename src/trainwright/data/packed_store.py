@@ -10,10 +10,10 @@ import torch
 
 from trainwright.core.errors import Mistake, Problem
 from trainwright.data.order import Positions, even_pieces
-from trainwright.data.packing import Packing, pack
+from trainwright.data.packing import Packing, pack_inputs
 from trainwright.data.pieces import LongDocuments
 from trainwright.data.store import Batch
-from trainwright.data.table import TokenInputs
+from trainwright.data.table import Integers, TokenInputs
 
 NO_TARGET = -100
 """The target of a place that holds no token."""
@@ -26,15 +26,14 @@ class PackedStore:
 
     `positions` (int64) count from 0 on in each piece of a document, so a 0 says where one begins;
     places without a token are pieces of one place each. Which documents share a window is the same
-    in every epoch, and the order of the windows is not.
+    in every epoch, and the order of the windows is not. A window is of one source.
     """
 
     def __init__(
         self, inputs: TokenInputs, context: int, long: LongDocuments, device: torch.device
     ) -> None:
-        starts, _ = inputs.document_starts()
-        lengths = inputs.document_lengths()
-        self.packing = pack(lengths, context, long)
+        starts, lengths = inputs.document_starts(), inputs.document_lengths()
+        self.packing = pack_inputs(inputs, context, long)
         self.rows = len(self.packing.ends)
         if self.rows < 2:
             raise Mistake(
@@ -49,6 +48,11 @@ class PackedStore:
         self._begins = starts[self.packing.documents] + self.packing.offsets
         self._device = device
         self.row_bytes = 3 * 8 * context
+
+    @property
+    def sources(self) -> Integers:
+        """The source of each window, int64 [N]."""
+        return self.packing.sources
 
     def take(self, epoch: int, rows: Positions) -> Batch:  # noqa: ARG002
         """The windows of these rows."""

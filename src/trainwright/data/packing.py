@@ -12,12 +12,13 @@ from bisect import bisect_left, insort
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
 from typing import final
 
 import numpy as np
 
 from trainwright.data.pieces import LongDocuments, cut_documents
-from trainwright.data.table import Integers
+from trainwright.data.table import Integers, TokenInputs
 
 
 @final
@@ -25,12 +26,14 @@ from trainwright.data.table import Integers
 class Packing:
     """Pieces in the order of their windows: `documents` [P] says of which document each is,
     `offsets` [P] where in it a piece begins, `lengths` [P] its inputs; window i holds the pieces
-    from `ends[i - 1]` to `ends[i]` [W]. `cut` documents lost `lost` of their tokens."""
+    from `ends[i - 1]` to `ends[i]` [W], all of the source `sources[i]` [W]. `cut` documents lost
+    `lost` of their tokens."""
 
     documents: Integers
     offsets: Integers
     lengths: Integers
     ends: Integers
+    sources: Integers
     context: int
     cut: int
     lost: int
@@ -47,21 +50,55 @@ def pack(lengths: Sequence[int] | Integers, context: int, long: LongDocuments) -
     pieces = cut_documents(lengths, context, long)
     window = _windows_of(pieces.lengths, context)
     order = np.argsort(window, kind="stable")
+    ends = np.cumsum(np.bincount(window)) if len(window) else np.empty(0, dtype=np.int64)
     return Packing(
         documents=pieces.documents[order],
         offsets=pieces.offsets[order],
         lengths=pieces.lengths[order],
-        ends=np.cumsum(np.bincount(window)) if len(window) else np.empty(0, dtype=np.int64),
+        ends=ends,
+        sources=np.zeros_like(ends),
         context=context,
         cut=pieces.cut,
         lost=pieces.lost,
     )
 
 
+def pack_sources(
+    sources: Sequence[Sequence[int] | Integers], context: int, long: LongDocuments
+) -> Packing:
+    """Pack the documents of each source into windows of their own. Documents are numbered over all
+    sources."""
+    packed = [pack(lengths, context, long) for lengths in sources]
+    documents = _before([len(lengths) for lengths in sources])
+    pieces = _before([len(one.lengths) for one in packed])
+    return Packing(
+        documents=np.concatenate([a.documents + n for a, n in zip(packed, documents, strict=True)]),
+        offsets=np.concatenate([one.offsets for one in packed]),
+        lengths=np.concatenate([one.lengths for one in packed]),
+        ends=np.concatenate([one.ends + n for one, n in zip(packed, pieces, strict=True)]),
+        sources=np.repeat(np.arange(len(packed)), [len(one.ends) for one in packed]),
+        context=context,
+        cut=sum(one.cut for one in packed),
+        lost=sum(one.lost for one in packed),
+    )
+
+
+def pack_inputs(inputs: TokenInputs, context: int, long: LongDocuments) -> Packing:
+    """Pack the documents of a text, those of each of its sources by themselves."""
+    codes = inputs.sources.of(inputs.document_starts())
+    ends = np.cumsum(np.bincount(codes, minlength=len(inputs.sources.names)))[:-1]
+    return pack_sources(np.split(inputs.document_lengths(), ends), context, long)
+
+
 @lru_cache(maxsize=4)
-def count_windows(lengths: tuple[int, ...], context: int, long: LongDocuments) -> int:
-    """How many windows `pack` fills."""
-    return len(pack(lengths, context, long).ends)
+def count_windows(sources: tuple[tuple[int, ...], ...], context: int, long: LongDocuments) -> int:
+    """How many windows `pack_sources` fills."""
+    return len(pack_sources(sources, context, long).ends)
+
+
+def _before(counts: Sequence[int]) -> Sequence[int]:
+    """The sum of all counts before each."""
+    return [0, *accumulate(counts)][:-1]
 
 
 def _windows_of(sizes: Integers, context: int) -> Integers:

@@ -35,7 +35,7 @@ class PaddedStore:
         shapes: PaddedShapes,
         device: torch.device,
     ) -> None:
-        starts, _ = inputs.document_starts()
+        starts = inputs.document_starts()
         self.pieces = cut_documents(inputs.document_lengths(), shapes.context, long)
         self.rows = len(self.pieces.lengths)
         if self.rows < 2:
@@ -49,6 +49,7 @@ class PaddedStore:
             )
         self._tokens = inputs.tokens
         self._begins = starts[self.pieces.documents] + self.pieces.offsets
+        self.sources = inputs.sources.of(self._begins)
         self._width = int(shapes.widths(self.pieces.lengths.max()))
         self.shapes = shapes
         self._device = device

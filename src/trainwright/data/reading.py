@@ -58,8 +58,9 @@ from trainwright.data.wording import nearest, quoted, some
 @dataclass(frozen=True, slots=True)
 class DataFacts:
     """What a plan needs to know of the data. `rows` counts all files; `given` names the parts that
-    have a file of their own; `columns` leaves the target out. `documents` are the tokens of each
-    document of a text's training part, `placing` is where the rows of a table lie."""
+    have a file of their own; `columns` leaves the target out. `documents` are the tokens of
+    each document of the training part of each source of a text, `placing` is where the rows of a
+    table lie."""
 
     rows: int
     columns: tuple[ColumnType, ...]
@@ -67,7 +68,7 @@ class DataFacts:
     files: tuple[FileVersion, ...]
     given: frozenset[str]
     part_rows: Mapping[str, int]
-    documents: tuple[int, ...] = ()
+    documents: tuple[tuple[int, ...], ...] = ()
     placing: Placing = IS_SMALL
 
     def to_json(self) -> Json:

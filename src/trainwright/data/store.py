@@ -73,31 +73,40 @@ class TensorStore:
 
 @final
 class WindowStore:
-    """Windows of a stretch of tokens: (tokens int64 [B, L], the token after each int64 [B, L]).
+    """Windows of the sources of a text: (tokens int64 [B, L], the token after each int64 [B, L]).
 
-    Row i of epoch e is the window that starts at offset(e) + i L, with an offset below L that
-    differs from epoch to epoch, so that a token is not always seen at the same place of a window.
-    An epoch shows each token at most once.
+    Row i of a source in epoch e is its window that starts at offset(e) + i L, with an offset below
+    L that differs from epoch to epoch, so that a token is not always seen at the same place of a
+    window. The rows of one source stand behind those of the other. All rows together show each
+    token at most once, and no row shows tokens of two sources. `sources` int64 [N] is the source of
+    each row.
     """
 
     def __init__(
         self, inputs: TokenInputs, context: int, *, device: torch.device, seed: int = 0
     ) -> None:
-        start = int(inputs.starts[0])
-        length = int(inputs.starts[-1] + inputs.lengths[-1]) - start
-        self.rows = length // context - 1
-        if self.rows < 1:
+        codes, begins, ends = inputs.source_spans().T
+        counts = (ends - begins) // context - 1
+        if counts.min() < 1:
+            shortest = int(counts.argmin())
+            name = inputs.sources.names[int(codes[shortest])]
+            length = int(ends[shortest] - begins[shortest])
             raise Mistake(
                 Problem(
-                    "the training text is shorter than two windows",
+                    f"the training text{f' of {name!r}' if name else ''} is shorter than two "
+                    "windows",
                     path="model.context",
                     found=f"{length:,} tokens, windows of {context:,}",
                     expected=f"at most {length // 2:,}",
                     fix="lower it, or give a longer text",
                 )
             )
+        self.rows = int(counts.sum())
+        self.sources = np.repeat(codes, counts)
+        self._row_ends = np.cumsum(counts)
+        # Where the first row of all would lie, were the rows before it of this source, too.
+        self._origins = begins - 1 - (self._row_ends - counts) * context
         self._windows = np.lib.stride_tricks.sliding_window_view(inputs.tokens, context + 1)
-        self._start = start - 1
         self._context = context
         self._seed = seed
         self._device = device
@@ -107,7 +116,9 @@ class WindowStore:
         """Positions of the windows' first tokens."""
         offset = np.random.PCG64([self._seed, epoch, 0x77696E64]).random_raw(1)[0]
         shift = int(offset % np.uint64(self._context))
-        return self._start + shift + rows * self._context
+        origins = self._origins[np.searchsorted(self._row_ends, rows, side="right")]
+        starts: Positions = origins + shift + rows * self._context
+        return starts
 
     def take(self, epoch: int, rows: Positions) -> Batch:
         """The windows, and the same moved on by one token."""

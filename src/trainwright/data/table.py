@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, assert_never
 
 import numpy as np
@@ -86,39 +86,79 @@ class ImageInputs:
         ]
 
 
+def _from_the_beginning() -> Integers:
+    return np.zeros(1, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """The sources of a text, which follow each other in it: where each begins, int64 [S] from 0 on,
+    and what it is called. A text that is not mixed is one source without a name."""
+
+    starts: Integers = field(default_factory=_from_the_beginning)
+    names: tuple[str, ...] = ("",)
+
+    def of(self, places: Integers) -> Integers:
+        """The code of the source in which each place of the text lies."""
+        return _last_begun(self.starts, places)
+
+
 @dataclass(frozen=True, slots=True)
 class TokenInputs:
     """N stretches of one sequence of tokens, uint16 [T], which may be mapped from a file.
 
     Stretch i is the `lengths[i]` tokens that are predicted from position `starts[i]` on, each from
     the tokens before it, but none before the last of `documents` (the positions where these begin,
-    0 first) that is not behind it.
+    0 first) that is not behind it. No document lies in two of the `sources`.
     """
 
     tokens: npt.NDArray[np.uint16]
     starts: Integers
     lengths: Integers
-    documents: Integers = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
+    documents: Integers = field(default_factory=_from_the_beginning)
+    sources: Sources = field(default_factory=Sources)
 
     def __len__(self) -> int:
         return len(self.starts)
 
-    def document_starts(self) -> tuple[Integers, int]:
-        """Where the documents of these stretches begin, and where the last one that predicts a
-        token ends."""
-        first = int(np.searchsorted(self.documents, self.starts[0], side="right")) - 1
-        end = int(self.starts[-1] + self.lengths[-1])
-        starts = self.documents[first:]
-        return starts[starts < end], end
+    def document_starts(self) -> Integers:
+        """Where the documents begin that these stretches, in ascending order, predict tokens of."""
+        owners = _last_begun(self.documents, self.starts)
+        return self.documents[owners[_firsts(owners)]]
 
     def document_lengths(self) -> Integers:
         """The tokens of each of these documents."""
-        starts, end = self.document_starts()
-        return np.diff(np.append(starts, end))
+        owners = _last_begun(self.documents, self.starts)
+        firsts = _firsts(owners)
+        lengths: Integers = self._ends(firsts) - self.documents[owners[firsts]]
+        return lengths
+
+    def source_spans(self) -> Integers:
+        """Of each source with a stretch, in ascending order: its code, the position of the first
+        token that is predicted, and the one behind the last, int64 [S, 3]."""
+        codes = self.sources.of(self.starts)
+        firsts = _firsts(codes)
+        return np.stack([codes[firsts], self.starts[firsts], self._ends(firsts)], axis=1)
 
     def take(self, rows: Integers) -> TokenInputs:
         """The given stretches, in the given order."""
-        return TokenInputs(self.tokens, self.starts[rows], self.lengths[rows], self.documents)
+        return replace(self, starts=self.starts[rows], lengths=self.lengths[rows])
+
+    def _ends(self, firsts: Integers) -> Integers:
+        """Where the last stretches end of runs that begin with the stretches `firsts`."""
+        lasts = np.append(firsts[1:], len(self.starts)) - 1
+        ends: Integers = self.starts[lasts] + self.lengths[lasts]
+        return ends
+
+
+def _last_begun(begins: Integers, places: Integers) -> Integers:
+    """The last of what `begins` somewhere that has begun at each place."""
+    return np.asarray(np.searchsorted(begins, places, side="right") - 1, np.int64)
+
+
+def _firsts(codes: Integers) -> Integers:
+    """Where runs of equal codes begin."""
+    return np.flatnonzero(np.diff(codes, prepend=-1))
 
 
 Inputs = TableInputs | ImageInputs | TokenInputs

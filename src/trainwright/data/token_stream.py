@@ -7,14 +7,16 @@ vocabulary of pieces needs the whole text.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, final
 
 import numpy as np
 
+from trainwright.contract.sampling import Mixture
 from trainwright.contract.tokens import TokenData
+from trainwright.core.files import Json
 from trainwright.core.hashing import hash_bytes, hash_value
 from trainwright.data.cache import open_cache
 from trainwright.data.documents import END, Documents
@@ -30,25 +32,32 @@ SingleKind = Literal["characters", "bytes"]
 @dataclass(frozen=True, slots=True)
 class Counted:
     """How many tokens a text has, the position after each document, int64 [D], and where each
-    character was met first."""
+    character was met first in each source."""
 
     length: int
     stops: Integers
-    first: Mapping[str, int]
+    first: Sequence[Mapping[str, int]]
 
-    def vocabulary(self, kind: SingleKind, end: int) -> TextVocabulary:
-        """The vocabulary of the tokens before `end`."""
+    def vocabulary(self, kind: SingleKind, ends: Sequence[int]) -> TextVocabulary:
+        """The vocabulary of the tokens of each source before its one of `ends`."""
         if kind == "bytes":
             return TextVocabulary("bytes")
-        return fit_characters("".join(mark for mark, at in self.first.items() if at < end))
+        met = zip(self.first, ends, strict=True)
+        return fit_characters(
+            "".join(m for first, end in met for m, at in first.items() if at < end)
+        )
 
 
 def count_tokens(documents: Documents, kind: SingleKind) -> Counted:
     """Go through a text once."""
     length = 0
-    first: dict[str, int] = {}
+    firsts: list[dict[str, int]] = [{}]
+    ends = np.cumsum([source.documents for source in documents.sources]).tolist()
     stops = array("q")
     for block in documents.blocks():
+        if len(firsts) < len(ends) and len(stops) == ends[len(firsts) - 1]:
+            firsts.append({})
+        first = firsts[-1]
         if kind == "characters":
             for mark in set(block).difference(first):
                 first[mark] = length + block.index(mark)
@@ -57,7 +66,7 @@ def count_tokens(documents: Documents, kind: SingleKind) -> Counted:
             stops.append(length)
     if not documents.several:
         stops.append(length)
-    return Counted(length, np.array(stops, dtype=np.int64), first)
+    return Counted(length, np.array(stops, dtype=np.int64), firsts)
 
 
 def keep_tokens(
@@ -77,6 +86,7 @@ def keep_tokens(
             "encoding": section.reading.encoding,
             "documents": hash_bytes(begins.astype("<i8").tobytes()),
             "vocabulary": vocabulary.to_json(),
+            **_order(section),
         }
     )
 
@@ -90,3 +100,9 @@ def keep_tokens(
 
     cache = open_cache(section.reading.cache, folder)
     return read_token_file(cache.download(key, section.path, write), section.path)
+
+
+def _order(section: TokenData) -> dict[str, Json]:
+    """What decides in which order the rows of a table come; nothing where they come as they lie."""
+    sampling = section.sampling
+    return {"sources": sampling.column} if isinstance(sampling, Mixture) else {}

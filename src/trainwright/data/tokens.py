@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from pathlib import Path
 from typing import assert_never, final
 
 import numpy as np
 import polars as pl
 
+from trainwright.contract.sampling import Mixture
 from trainwright.contract.tokens import TokenData
-from trainwright.core.errors import DataMistake, Place, Problem
+from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.hashing import hash_bytes, hash_file, hash_value
-from trainwright.data.documents import END, Documents, find_documents
+from trainwright.data.documents import END, Documents, SourceSize, find_documents, no_sources
 from trainwright.data.prepared import Prepared
 from trainwright.data.reading import DataFacts
 from trainwright.data.sources import FileVersion
@@ -23,25 +25,34 @@ from trainwright.data.subwords import read_pieces, train_pieces
 from trainwright.data.table import Integers, Part, PartName, TokenInputs
 from trainwright.data.target import NextToken
 from trainwright.data.target_column import TargetFacts
+from trainwright.data.text_sources import (
+    PARTS,
+    TextSource,
+    check_documents,
+    check_lengths,
+    divide,
+    places_of,
+)
 from trainwright.data.token_file import EncodedText, is_token_file, read_token_file
 from trainwright.data.token_stream import count_tokens, keep_tokens
 from trainwright.data.vocabulary import TextVocabulary, Tokens, fit_characters
+from trainwright.data.wording import some
 
 STRETCH = 256
 """Tokens of a stretch that is judged as one: neighbours in a text depend on each other, so the
 bootstrap draws stretches, not tokens."""
 
-_FEWEST_TOKENS = 64
-_PARTS: tuple[PartName, ...] = ("train", "validation", "test")
+SOURCE = "source"
+"""The column of the name of its source, for slices, in the frame of a text that is mixed."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class RawTokens:
-    """A text as tokens, and where each part ends: the position after its last token."""
+    """A text as tokens, and where its sources and their parts lie."""
 
     text: EncodedText
-    ends: Mapping[PartName, int]
+    sources: tuple[TextSource, ...]
     facts: DataFacts
     notes: tuple[str, ...] = ()
 
@@ -52,72 +63,73 @@ def read_tokens(section: TokenData, folder: Path) -> RawTokens:
     A vocabulary is that of the training part alone.
 
     Raises:
-        DataMistake: it is missing, not UTF-8, too short, or a token file that is not whole.
+        DataMistake: it is missing, not UTF-8, too short, a token file that is not whole, or has no
+            sources to mix.
         MissingExtra: the vocabulary needs a library that is not installed.
     """
     file = folder / section.path
     notes: tuple[str, ...] = ()
     if is_token_file(file):
+        if isinstance(section.sampling, Mixture):
+            raise no_sources(section, "a token file, which says nothing of them")
         encoded = read_token_file(file, section.path)
         length = len(encoded.tokens)
         sha256, size = hash_file(file), file.stat().st_size
         version = FileVersion(section.path, sha256, size, length, file_sha256=sha256)
         files: tuple[FileVersion, ...] = (version,)
         stops = np.append(encoded.documents[1:], length)
-        ends = _at_ends(part_ends(length, section), stops)
+        sources = divide(stops, (), section)
     else:
         documents = find_documents(section, folder)
-        encoded, ends = _encoded_documents(documents, section, folder)
+        encoded, sources = _encoded_documents(documents, section, folder)
         files, notes = documents.files, documents.notes
         length = len(encoded.tokens)
         if len(files) == 1:
             files = (replace(files[0], rows=length),)
-    _check_length(ends)
-    _check_documents(encoded, section)
-    starts = encoded.documents[encoded.documents < ends["train"]]
-    lengths = np.diff(np.append(starts, ends["train"]))
+    check_lengths(sources)
+    check_documents(sources, encoded.documents, section)
     facts = DataFacts(
         rows=length,
         columns=(),
         target=TargetFacts("tokens", {}, 0, missing=0),
         files=files,
         given=frozenset(),
-        part_rows={str(part): size for part, size in _sizes(ends).items()},
-        documents=tuple(lengths.tolist()),
+        part_rows=_sizes(sources),
+        documents=tuple(_training_lengths(encoded, source) for source in sources),
     )
-    return RawTokens(encoded, ends, facts, notes)
+    return RawTokens(encoded, sources, facts, notes)
 
 
 def prepare_tokens(raw: RawTokens, section: TokenData) -> Prepared:
     """The parts as stretches, each a row."""
-    text, ends = raw.text, raw.ends
-    parts: dict[PartName, Part] = {}
-    start = 0
-    for name in _PARTS:
-        if section.windows != "across":
-            parts[name] = document_part(text, name, start, ends[name])
-        else:
-            # The first token of the text has nothing before it.
-            parts[name] = token_part(text.tokens, name, max(1, start), ends[name])
-        start = ends[name]
+    text, sources = raw.text, raw.sources
+    apart = section.windows != "across"
+    train, validation, test = (text_stretches(text, name, sources, apart=apart) for name in PARTS)
     target = NextToken(text.vocabulary.size)
     return Prepared(
-        train=parts["train"],
-        validation=parts["validation"],
-        test=parts["test"],
+        train=train,
+        validation=validation,
+        test=test,
         features=text.vocabulary,
         target=target,
-        split=_report(ends, len(text.documents)),
+        split=_report(sources, len(text.documents)),
         version=hash_value(
             {
                 "scheme": 1,
                 "files": [file.sha256 for file in raw.facts.files],
-                "ends": {str(part): end for part, end in ends.items()},
+                "ends": {str(part): end for part, end in sources[-1].ends.items()},
                 "vocabulary": text.vocabulary.to_json(),
                 **_documents_of_version(text, section),
+                **_sources_of_version(sources),
             }
         ),
     )
+
+
+def _sources_of_version(sources: Sequence[TextSource]) -> dict[str, Json]:
+    if not sources[0].name:
+        return {}
+    return {"sources": [[one.name, one.start, *one.ends.values()] for one in sources]}
 
 
 def _documents_of_version(text: EncodedText, section: TokenData) -> dict[str, Json]:
@@ -129,48 +141,54 @@ def _documents_of_version(text: EncodedText, section: TokenData) -> dict[str, Js
 
 def _encoded_documents(
     documents: Documents, section: TokenData, folder: Path
-) -> tuple[EncodedText, dict[PartName, int]]:
-    """The tokens of documents and where the parts end in them; mapped, if no token has anything to
-    do with its neighbours."""
+) -> tuple[EncodedText, tuple[TextSource, ...]]:
+    """The tokens of documents and where their sources lie; mapped, if no token has anything to do
+    with its neighbours."""
     divided = section.separator and not documents.several
     if section.vocabulary not in ("characters", "bytes") or divided:
         mark = END if documents.several else section.separator
         text = "".join(documents.blocks())
-        return _encoded(text, section.model_copy(update={"separator": mark}), folder)
+        stops = _document_stops(text, mark)
+        return _encoded(text, stops, divide(stops, documents.sources, section), section, folder)
     counted = count_tokens(documents, section.vocabulary)
-    ends = _at_ends(part_ends(counted.length, section), counted.stops)
-    _check_length(ends)
-    vocabulary = counted.vocabulary(section.vocabulary, ends["train"])
-    return keep_tokens(documents, vocabulary, counted, section, folder), ends
+    sources = divide(counted.stops, documents.sources, section)
+    vocabulary = counted.vocabulary(section.vocabulary, [one.ends["train"] for one in sources])
+    return keep_tokens(documents, vocabulary, counted, section, folder), sources
 
 
 def _encoded(
-    text: str, section: TokenData, folder: Path
-) -> tuple[EncodedText, dict[PartName, int]]:
-    """The tokens of a text and where its parts end in them. No token reaches from one document, or
-    one part, into another."""
-    stops = _document_stops(text, section.separator)
-    ends = _at_ends(part_ends(len(text), section), stops)
-    _check_length(ends)
-    vocabulary = _vocabulary(text[: ends["train"]], section, folder)
-    cuts = np.unique(np.concatenate([stops, list(ends.values())]))
+    text: str,
+    stops: Integers,
+    sources: tuple[TextSource, ...],
+    section: TokenData,
+    folder: Path,
+) -> tuple[EncodedText, tuple[TextSource, ...]]:
+    """The tokens of a text whose documents and sources are given in characters, and where these
+    sources lie in them. No token reaches from one document, or one part, into another."""
+    train = [text[one.start : one.ends["train"]] for one in sources]
+    vocabulary = _vocabulary(train, section, folder)
+    cuts = np.unique(np.concatenate([stops, *(list(one.ends.values()) for one in sources)]))
     starts = np.append(0, cuts[:-1])
     pieces = [text[a:b] for a, b in zip(starts.tolist(), cuts.tolist(), strict=True)]
     encoded = vocabulary.encode_each(pieces)
-    places = np.cumsum([len(one) for one in encoded])
-    token_ends = {name: int(places[np.searchsorted(cuts, end)]) for name, end in ends.items()}
-    documents = np.append(0, places[np.searchsorted(cuts, stops[:-1])])
-    return EncodedText(np.concatenate(encoded), vocabulary, documents), token_ends
+    places = dict(zip([0, *cuts.tolist()], accumulate(map(len, encoded), initial=0), strict=True))
+    in_tokens = tuple(
+        TextSource(one.name, places[one.start], {part: places[e] for part, e in one.ends.items()})
+        for one in sources
+    )
+    documents = np.array([0, *(places[stop] for stop in stops[:-1].tolist())], dtype=np.int64)
+    return EncodedText(np.concatenate(encoded), vocabulary, documents), in_tokens
 
 
-def _vocabulary(train: str, section: TokenData, folder: Path) -> TextVocabulary:
+def _vocabulary(train: Sequence[str], section: TokenData, folder: Path) -> TextVocabulary:
+    """That of the training part of each source."""
     match section.vocabulary:
         case "characters":
-            return fit_characters(train)
+            return fit_characters("".join(train))
         case "bytes":
             return TextVocabulary("bytes")
         case "bpe":
-            return TextVocabulary("subwords", train_pieces([train], section.vocabulary_size))
+            return TextVocabulary("subwords", train_pieces(train, section.vocabulary_size))
         case "tokenizer":
             return TextVocabulary(
                 "subwords", read_pieces(folder / section.tokenizer, section.tokenizer)
@@ -190,37 +208,45 @@ def _document_stops(text: str, separator: str) -> Integers:
     return np.unique(stops[stops > 0])
 
 
-def _at_ends(ends: dict[PartName, int], stops: Integers) -> dict[PartName, int]:
-    """Each part ends with the last document that lies in it whole; of one document, where it is."""
-    if len(stops) < 2:
-        return ends
-    whole = {name: stops[stops <= end] for name, end in ends.items()}
-    return {name: int(found[-1]) if len(found) else 0 for name, found in whole.items()}
+def _training_lengths(text: EncodedText, source: TextSource) -> tuple[int, ...]:
+    """The tokens of each document of its training part."""
+    start, end = source.bounds("train")
+    first, last = np.searchsorted(text.documents, (start, end))
+    return tuple(np.diff(np.append(text.documents[first:last], end)).tolist())
 
 
-def _check_documents(text: EncodedText, section: TokenData) -> None:
-    if section.windows != "across" and len(text.documents) < 2:
-        verb = "pack" if section.windows == "packed" else "pad"
-        raise DataMistake(
-            Problem(
-                f"there are no documents to {verb}",
-                path="data.windows",
-                found="one document",
-                expected="a separator between documents, or a token file with several",
-                fix="add for example separator: followed by two line ends, or remove windows",
-                place=Place(section.path),
-            )
-        )
-
-
-def part_ends(tokens: int, section: TokenData) -> dict[PartName, int]:
-    """Where each part ends: the position after its last token."""
-    test = tokens - round(tokens * section.test)
-    return {
-        "train": test - round(tokens * section.validation),
-        "validation": test,
-        "test": tokens,
-    }
+def text_stretches(
+    text: EncodedText, name: PartName, sources: Sequence[TextSource], *, apart: bool
+) -> Part:
+    """A part of each source as stretches, `apart` in documents or not, those of one source after
+    those of the other. The first token of a source has nothing before it."""
+    parts = []
+    for source in sources:
+        start, end = source.bounds(name)
+        if apart:
+            parts.append(document_part(text, name, start, end))
+        else:
+            parts.append(token_part(text.tokens, name, max(source.start + 1, start), end))
+    if not sources[0].name:
+        return parts[0]
+    stretches = [part.inputs for part in parts if isinstance(part.inputs, TokenInputs)]
+    lengths = np.concatenate([one.lengths for one in stretches])
+    starts = np.concatenate([one.starts for one in stretches])
+    places = places_of(sources)
+    documents = text.documents if apart else places.starts
+    units = accumulate((int(part.units.max(initial=-1)) + 1 for part in parts[:-1]), initial=0)
+    frame = pl.concat(
+        part.frame.with_columns(pl.lit(source.name).alias(SOURCE))
+        for part, source in zip(parts, sources, strict=True)
+    )
+    return Part(
+        name,
+        frame,
+        TokenInputs(text.tokens, starts, lengths, documents, places),
+        np.concatenate([part.target for part in parts]),
+        starts,
+        np.concatenate([part.units + n for part, n in zip(parts, units, strict=True)]),
+    )
 
 
 def token_part(tokens: Tokens, name: PartName, start: int, end: int) -> Part:
@@ -237,8 +263,8 @@ def token_part(tokens: Tokens, name: PartName, start: int, end: int) -> Part:
 def document_part(text: EncodedText, name: PartName, start: int, end: int) -> Part:
     """The documents from `start` to `end` as stretches within one document each; a document is a
     unit, and its first token has nothing before it."""
-    inside = (text.documents >= start) & (text.documents < end)
-    begins = text.documents[inside]
+    first, last = np.searchsorted(text.documents, (start, end))
+    begins = text.documents[first:last]
     counted = np.maximum(np.diff(np.append(begins, end)) - 1, 0)
     pieces = -(-counted // STRETCH)
     units = np.repeat(np.arange(len(begins)), pieces)
@@ -251,15 +277,21 @@ def document_part(text: EncodedText, name: PartName, start: int, end: int) -> Pa
     return Part(name, frame, inputs, target, starts, units)
 
 
-def text_part(text: str, vocabulary: TextVocabulary, section: TokenData) -> Part:
+def text_part(
+    text: str,
+    vocabulary: TextVocabulary,
+    section: TokenData,
+    found: Sequence[SourceSize] = (),
+) -> Part:
     """Another text as a part, for judging a fitted model on it. Where documents were packed or
-    padded they end with the section's separator, or with the mark U+001E.
+    padded, and where it has sources, they end with the section's separator, or with the mark
+    U+001E.
 
     Raises:
         DataMistake: it is one token long.
     """
     apart = section.windows != "across"
-    stops = _document_stops(text, (section.separator or END) if apart else "")
+    stops = _document_stops(text, (section.separator or END) if apart or found else "")
     starts = [0, *stops[:-1].tolist()]
     encoded = vocabulary.encode_each(
         [text[a:b] for a, b in zip(starts, stops.tolist(), strict=True)]
@@ -269,44 +301,38 @@ def text_part(text: str, vocabulary: TextVocabulary, section: TokenData) -> Part
         raise DataMistake(
             Problem("the text is too short to judge", path="DATA", found=f"{len(tokens)} tokens")
         )
-    if not apart:
-        return token_part(tokens, "test", 1, len(tokens))
-    begins = np.cumsum([0, *(len(one) for one in encoded[:-1])])
-    return document_part(EncodedText(tokens, vocabulary, begins), "test", 0, len(tokens))
+    ends = np.cumsum([len(one) for one in encoded])
+    sources, start = [], 0
+    for name, last in zip(
+        [one.name for one in found] or [""],
+        accumulate([one.documents for one in found] or [len(ends)]),
+        strict=True,
+    ):
+        end = int(ends[last - 1])
+        sources.append(TextSource(name, start, {"train": start, "validation": start, "test": end}))
+        start = end
+    begins = np.append(0, ends[:-1])
+    return text_stretches(EncodedText(tokens, vocabulary, begins), "test", sources, apart=apart)
 
 
-def _sizes(ends: Mapping[PartName, int]) -> dict[PartName, int]:
-    return {
-        "train": ends["train"],
-        "validation": ends["validation"] - ends["train"],
-        "test": ends["test"] - ends["validation"],
-    }
+def _sizes(sources: Sequence[TextSource]) -> dict[str, int]:
+    """The tokens of each part."""
+    sizes = [source.sizes() for source in sources]
+    return {str(part): sum(one[part] for one in sizes) for part in PARTS}
 
 
-def _check_length(ends: Mapping[PartName, int]) -> None:
-    problems = [
-        Problem(
-            f"too little text for the {part} part",
-            path="data.path" if part == "train" else f"data.{part}",
-            found=f"{size:,} of {ends['test']:,} tokens",
-            expected=f"at least {_FEWEST_TOKENS}",
-            fix="give a longer text" if part == "train" else "raise the share, or a longer text",
-        )
-        for part, size in _sizes(ends).items()
-        if size < _FEWEST_TOKENS
-    ]
-    if problems:
-        raise DataMistake(problems)
-
-
-def _report(ends: Mapping[PartName, int], documents: int) -> SplitReport:
-    reason = "the beginning of the text trains and its end tests: no part lies inside another"
+def _report(sources: Sequence[TextSource], documents: int) -> SplitReport:
+    what = "the text"
+    if sources[0].name:
+        names = some([repr(source.name) for source in sources])
+        what = f"each of {len(sources)} sources ({names})"
+    reason = f"the beginning of {what} trains and its end tests: no part lies inside another"
     if documents > 1:
         reason += f", and none of its {documents:,} documents in two"
     return SplitReport(
         kind="position",
         reason=reason,
-        rows={str(part): size for part, size in _sizes(ends).items()},
+        rows=_sizes(sources),
         class_shares={},
         target_mean={},
         groups={},

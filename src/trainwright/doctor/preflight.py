@@ -13,7 +13,7 @@ from trainwright.contract.tokens import TokenData
 from trainwright.core.units import show_bytes
 from trainwright.data.audit.audited import Audited, findings_beside
 from trainwright.data.buckets import BucketDraws
-from trainwright.data.packing import pack
+from trainwright.data.packing import pack_inputs
 from trainwright.data.padding import Steps, measure_padding, padded_shapes
 from trainwright.data.pieces import cut_documents
 from trainwright.data.prepared import Prepared
@@ -63,7 +63,7 @@ def _packing(decided: Plan, prepared: Prepared) -> tuple[Finding, ...]:
     assert isinstance(model, Gpt), "the rules refuse other models"
     assert isinstance(inputs, TokenInputs)
     lengths = inputs.document_lengths()
-    packing = pack(lengths, model.context, data.long_documents)
+    packing = pack_inputs(inputs, model.context, data.long_documents)
     message = (
         f"{len(lengths):,} documents in {len(packing.ends):,} windows of {model.context:,}: "
         f"{packing.padding:.1%} padding, {packing.cut:,} documents "

@@ -46,13 +46,17 @@ class Frequencies:
 def fit_frequencies(inputs: TokenInputs, size: int, *, pairs: bool) -> Frequencies:
     """Count in the training part. Of `pairs`, the share of a token after another is blended with
     its own share, which counts as one more pair; every token counts once more than it occurs."""
-    start, end = int(inputs.starts[0]) - 1, int(inputs.starts[-1] + inputs.lengths[-1])
-    tokens: Integers = inputs.tokens[start:end].astype(np.int64)
-    counts = np.bincount(tokens, minlength=size) + 1.0
+    spans: list[Integers] = [
+        inputs.tokens[start - 1 : end].astype(np.int64) for _, start, end in inputs.source_spans()
+    ]
+    counts = sum((np.bincount(tokens, minlength=size) for tokens in spans), np.ones(size))
     shares = counts / counts.sum()
     if not pairs or size**2 > _MOST_PAIRS:
         return Frequencies(-np.log(shares))
-    together = np.bincount(tokens[:-1] * size + tokens[1:], minlength=size**2)
+    together = sum(
+        (np.bincount(one[:-1] * size + one[1:], minlength=size**2) for one in spans),
+        np.zeros(size**2, dtype=np.int64),
+    )
     table = together.reshape(size, size).astype(np.float64)
     table = (table + shares) / (table.sum(axis=1, keepdims=True) + 1)
     return Frequencies(-np.log(table))

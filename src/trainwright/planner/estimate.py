@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Literal, assert_never, final
 
 from trainwright.contract.data import ColumnSplit, FileSplit, Split, StratifiedSplit, TableData
@@ -93,11 +94,12 @@ def train_rows_of(contract: Contract, facts: DataFacts) -> int:
 def _text_rows(data: TokenData, context: int, facts: DataFacts) -> int:
     match data.windows:
         case "across":
-            return (facts.part_rows["train"] - 1) // context - 1
+            return sum((sum(lengths) - 1) // context - 1 for lengths in facts.documents)
         case "packed":
             return count_windows(facts.documents, context, data.long_documents)
         case "padded":
-            return len(cut_documents(facts.documents, context, data.long_documents).lengths)
+            every = list(chain.from_iterable(facts.documents))
+            return len(cut_documents(every, context, data.long_documents).lengths)
         case _:
             assert_never(data.windows)
 

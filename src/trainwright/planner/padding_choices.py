@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from trainwright.contract.document import Contract
 from trainwright.contract.model import Gpt
+from trainwright.contract.sampling import Mixture
 from trainwright.contract.section import settled
 from trainwright.contract.tokens import TokenData
 from trainwright.data.padding import choose_buckets, padded_shapes
@@ -31,12 +32,15 @@ def decide_padding(contract: Contract, facts: DataFacts, choosing: Choosing) -> 
 def _choose(contract: Contract, data: TokenData, facts: DataFacts) -> Choice:
     if not data.shuffle:
         return Choice(_PATH, 1, "documents are visited as they lie")
+    if isinstance(data.sampling, Mixture):
+        return Choice(_PATH, 1, "documents are drawn by their source")
     assert isinstance(contract.model, Gpt), "the rules refuse other models"
-    pieces = cut_documents(facts.documents, contract.model.context, data.long_documents)
+    (lengths,) = facts.documents
+    pieces = cut_documents(lengths, contract.model.context, data.long_documents)
     group = settled(contract.training.effective_batch_size)
     shapes = padded_shapes(data, contract.model)
     chosen = choose_buckets(pieces.lengths, group, shapes, contract.seed)
-    lost = pieces.lost / max(1, sum(facts.documents))
+    lost = pieces.lost / max(1, sum(lengths))
     reason = f"padding is {chosen.padding:.1%} of the places of steps of {group:,} documents"
     reason += f", {chosen.without:.1%} without buckets"
     if pieces.cut:

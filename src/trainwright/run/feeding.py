@@ -12,12 +12,13 @@ import torch
 from trainwright.contract.document import Contract
 from trainwright.contract.images import Augment, ImageData
 from trainwright.contract.model import Gpt
+from trainwright.contract.sampling import Mixture
 from trainwright.contract.section import settled
 from trainwright.contract.tokens import TokenData
 from trainwright.data.array_store import ArrayStore
 from trainwright.data.augment import ImageStore
 from trainwright.data.buckets import BucketDraws
-from trainwright.data.drawing import build_draws
+from trainwright.data.drawing import build_draws, mixture_draws
 from trainwright.data.draws import Draws
 from trainwright.data.feed import AsStored, Feed, Forming, rows_of
 from trainwright.data.packed_store import Counted, PackedStore, packed_targets
@@ -183,6 +184,10 @@ def _text(
 
 def _draws(contract: Contract, prepared: Prepared, store: Store, epochs: int) -> Draws:
     """The order of the samples of a run."""
+    sampling, inputs = contract.data.sampling, prepared.train.inputs
+    if isinstance(store, WindowStore | PackedStore | PaddedStore) and isinstance(sampling, Mixture):
+        assert isinstance(inputs, TokenInputs)
+        return mixture_draws(sampling, inputs.sources.names, store.sources, contract.seed)
     if isinstance(store, PaddedStore):
         assert isinstance(contract.data, TokenData)
         buckets = settled(contract.data.padding.buckets)

@@ -9,11 +9,13 @@ import numpy as np
 
 from trainwright.contract.document import Contract
 from trainwright.contract.model import Gpt
+from trainwright.contract.sampling import Mixture
 from trainwright.contract.section import settled
 from trainwright.data.feed import Feed
 from trainwright.data.padded_store import Trimmed
 from trainwright.data.ramps import Stages, steps_up_to, window_lengths
 from trainwright.data.short_windows import ShortWindows
+from trainwright.data.table import Integers
 from trainwright.engine.job import At, Source
 from trainwright.engine.stop import SampleLimit, StepLimit, StopRule
 
@@ -59,9 +61,21 @@ def _rows_of_tokens(tokens: int, contract: Contract, feed: Feed) -> int:
     if not isinstance(feed.forming, Trimmed):
         return -(-tokens // contract.model.context)
     lengths = feed.forming.lengths
+    if isinstance(contract.data.sampling, Mixture):
+        return _walked(tokens, lengths, feed)
     epochs, rest = divmod(tokens, int(lengths.sum()))
     reached = np.cumsum(lengths[feed.order.at(epochs, 0, feed.rows)])
     return epochs * feed.rows + (int(np.searchsorted(reached, rest)) + 1 if rest else 0)
+
+
+def _walked(tokens: int, lengths: Integers, feed: Feed) -> int:
+    """As above, where epochs differ in their tokens: one after the other."""
+    epoch = before = 0
+    while True:
+        reached = before + np.cumsum(lengths[feed.order.at(epoch, 0, feed.rows)])
+        if reached[-1] >= tokens:
+            return epoch * feed.rows + int(np.searchsorted(reached, tokens)) + 1
+        epoch, before = epoch + 1, int(reached[-1])
 
 
 def ramped_source(contract: Contract, feed: Feed) -> Source:

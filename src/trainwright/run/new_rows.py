@@ -13,6 +13,7 @@ from trainwright.contract.document import Contract
 from trainwright.contract.images import ImageData
 from trainwright.contract.mistakes import problems_of_shape
 from trainwright.contract.overrides import set_values
+from trainwright.contract.sampling import Uniform
 from trainwright.contract.source_rules import separator_is_one_mark
 from trainwright.contract.sources import USUAL, Reading
 from trainwright.contract.tokens import TokenData
@@ -94,6 +95,8 @@ def new_text(data: str, vocabulary: TextVocabulary, section: TokenData, reading:
     # A plain text has no columns, whatever the training texts came from.
     column = section.text if Path(data).is_dir() or known_format(data) else ""
     told = section.model_copy(update={"path": data, "text": column, "reading": reading})
+    if not (column or Path(data).is_dir()):
+        told = told.model_copy(update={"sampling": Uniform()})
     try:
         documents = find_documents(told, Path())
         text = "".join(documents.blocks())
@@ -101,7 +104,7 @@ def new_text(data: str, vocabulary: TextVocabulary, section: TokenData, reading:
         raise DataMistake([_on_data(problem) for problem in mistake.problems]) from mistake
     if documents.several:
         told = told.model_copy(update={"separator": END})
-    return text_part(text, vocabulary, told)
+    return text_part(text, vocabulary, told, documents.sources)
 
 
 def _on_data(problem: Problem) -> Problem:

@@ -14,6 +14,7 @@ from trainwright.contract.document import Contract
 from trainwright.contract.metric import TaskKind
 from trainwright.contract.model import Boosting, Linear, Pretrained
 from trainwright.contract.reading import Document, Source, placed, read_contract
+from trainwright.contract.tokens import TokenData
 from trainwright.core.errors import NOWHERE, Mistake, NotAvailable
 from trainwright.core.extras import need_torch
 from trainwright.data.drawing import build_draws
@@ -95,8 +96,9 @@ def make_ready(request: Request, stages: Stages, screen: Screen) -> Ready:
         prepared = prepare(raw, decided.contract.data, task, contract.seed)
         # Asked again when the model is judged: a mistake in a condition is told before training.
         find_slices(contract.slices, prepared.train.frame)
-        if is_network:
-            # Built again for the feed: what a column lacks is told before training.
+        if is_network and not isinstance(contract.data, TokenData):
+            # Built again for the feed: what a column lacks is told before training. The sources of
+            # a text were looked at when it was read.
             build_draws(
                 decided.contract.data, prepared.train, 1, len(prepared.train), contract.seed
             )

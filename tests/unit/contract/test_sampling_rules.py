@@ -55,6 +55,23 @@ def test_a_sampling_is_whole(sampling: str, path: str, tmp_path: Path) -> None:
             "data: {kind: tokens, path: a.txt, sampling: {kind: balanced}}\nmodel: {kind: gpt}\n",
             "kind",
         ),
+        ("data: {kind: tokens, path: a, sampling: {kind: mixture}}\nmodel: {kind: gpt}\n", ""),
+        (
+            "data: {kind: tokens, path: a, sampling: {kind: mixture, column: s}}\n"
+            "model: {kind: gpt}\n",
+            "column",
+        ),
+        (
+            "data: {kind: tokens, path: a, text: b, sampling: {kind: mixture}}\n"
+            "model: {kind: gpt}\n",
+            "column",
+        ),
+        (
+            "data: {kind: tokens, path: a, sampling: {kind: curriculum, column: s}}\n"
+            "model: {kind: gpt}\n",
+            "kind",
+        ),
+        (TABLE.format("sampling: {kind: mixture}", "mlp"), "column"),
         (
             "data: {kind: images, path: a, sampling: {kind: weighted, column: w}}\n"
             "model: {kind: resnet}\n",

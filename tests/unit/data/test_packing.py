@@ -40,7 +40,7 @@ def test_every_token_but_the_first_of_each_document_is_predicted_once(
     ]
     assert sorted(seen) == [(d, at) for d, n in enumerate(lengths) for at in range(n - 1)]
     assert (packing.lost, packing.cut) == (0, 0)
-    assert len(packing.ends) == count_windows(tuple(lengths), context, "split")
+    assert len(packing.ends) == count_windows((tuple(lengths),), context, "split")
     held = np.add.reduceat(packing.lengths, np.append(0, packing.ends[:-1])) if seen else []
     assert all(0 < size <= context for size in held)
     # Best fit: no two windows would go into one.
@@ -79,8 +79,9 @@ def test_no_document_lies_in_two_parts_and_none_is_seen_from_another(
     prepared = prepare_tokens(raw, section)
     encoded = raw.text
     assert encoded.vocabulary.decode(encoded.tokens) == text
-    assert set(list(raw.ends.values())[:2]) <= set(encoded.documents.tolist())
-    assert sum(raw.facts.documents) == raw.ends["train"]
+    (source,) = raw.sources
+    assert set(list(source.ends.values())[:2]) <= set(encoded.documents.tolist())
+    assert sum(raw.facts.documents[0]) == source.ends["train"]
     predicted = 0
     for part in (prepared.train, prepared.validation, prepared.test):
         inputs = part.inputs

@@ -11,12 +11,9 @@ from made_data import make_text
 from trainwright.contract.tokens import TokenData
 from trainwright.core.errors import DataMistake, Mistake
 from trainwright.data.table import TokenInputs
+from trainwright.data.text_sources import part_ends
 from trainwright.data.token_file import EncodedText, read_token_file, write_token_file
-from trainwright.data.tokens import (
-    part_ends,
-    prepare_tokens,
-    read_tokens,
-)
+from trainwright.data.tokens import prepare_tokens, read_tokens
 from trainwright.data.vocabulary import TextVocabulary, fit_characters
 from trainwright.data.windows import cut_windows
 
@@ -192,7 +189,7 @@ def test_documents_follow_each_other_with_a_mark_between(
     else:
         assert decoded == "".join(mark if mark in known else "\ufffd" for mark in whole)
         # What only the later documents hold is not in a vocabulary that was fitted before it.
-        assert set(known) == set(whole[: raw.ends["train"]])
+        assert set(known) == set(whole[: raw.sources[0].ends["train"]])
     assert raw.notes == (("1 rows without a text left out",) if kind == "parquet" else ())
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from trainwright.contract.tokens import TokenData
-from trainwright.data.documents import END, find_documents
+from trainwright.data.documents import END, document_rows, find_documents
 from trainwright.data.quality import duplicates, texts
 from trainwright.data.quality.examined import Examined, Look
 from trainwright.data.quality.finding import Finding, worst_first
@@ -81,8 +81,9 @@ def document_faults(
 
 def document_parts(raw: RawTokens) -> Integers:
     """The part of each document, int64 [D]."""
-    ends = list(raw.ends.values())
-    return np.searchsorted(ends, raw.text.documents, side="right").astype(np.int64)
+    ends = [end for source in raw.sources for end in source.ends.values()]
+    parts = len(raw.sources[0].ends)
+    return np.searchsorted(ends, raw.text.documents, side="right").astype(np.int64) % parts
 
 
 def _examine(
@@ -124,8 +125,8 @@ def divided_by(blocks: Iterable[str], mark: str) -> Iterator[str]:
 
 def _rows_with_text(section: TokenData, folder: Path) -> Integers:
     """The rows of a table that are documents; the others have no text."""
-    column = read_source(section.path, folder, reading=section.reading).frame[section.text]
-    return column.replace("", None).is_not_null().arg_true().cast(pl.Int64).to_numpy()
+    source = read_source(section.path, folder, reading=section.reading)
+    return document_rows(section, source)[0]
 
 
 def _examined(name: str, pieces: list[str], rows: Integers, parts: Integers) -> Examined:

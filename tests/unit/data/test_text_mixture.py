@@ -1,0 +1,439 @@
+"""Sources of a text: divided each by itself, never in one window, and in their shares."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from itertools import accumulate, pairwise
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trainwright.contract.sampling import Mixture, Sampling, Uniform
+from trainwright.contract.tokens import TokenData
+from trainwright.core.errors import DataMistake, Mistake
+from trainwright.data.documents import END
+from trainwright.data.drawing import mixture_draws
+from trainwright.data.packing import count_windows
+from trainwright.data.quality.documents import document_faults, document_parts
+from trainwright.data.table import Part, Sources, TokenInputs
+from trainwright.data.token_file import EncodedText, write_token_file
+from trainwright.data.tokens import RawTokens, prepare_tokens, read_tokens
+from trainwright.data.vocabulary import TextVocabulary
+from trainwright.data.windows import cut_windows
+from trainwright.model.frequencies import fit_frequencies
+
+Windows = Literal["across", "packed", "padded"]
+WINDOWS: tuple[Windows, ...] = ("across", "packed", "padded")
+LETTERS = {"books": "abc", "code": "(){}", "web": "xyz"}
+DOCUMENTS = {"books": 30, "code": 45, "web": 160}
+CONTEXT = 16
+EVEN = Mixture(kind="mixture", temperature=2.0)
+ways = pytest.mark.parametrize("windows", WINDOWS)
+
+
+def made(seed: int = 3) -> list[tuple[str, str]]:
+    """Documents of three sources in any order, each in letters of its own."""
+    draw = np.random.default_rng(seed)
+    names = draw.permutation([name for name, count in DOCUMENTS.items() for _ in range(count)])
+    return [
+        (str(name), "".join(draw.choice(list(LETTERS[name]), draw.integers(10, 60))))
+        for name in names
+    ]
+
+
+def table(folder: Path, windows: Windows = "across", sampling: Sampling = EVEN) -> TokenData:
+    lines = [json.dumps({"body": text, "corpus": name}) for name, text in made()]
+    (folder / "texts.jsonl").write_text("\n".join(lines))
+    if isinstance(sampling, Mixture):
+        sampling = sampling.model_copy(update={"column": "corpus"})
+    return TokenData(
+        kind="tokens",
+        path="texts.jsonl",
+        text="body",
+        windows=windows,
+        validation=0.15,
+        test=0.15,
+        sampling=sampling,
+    )
+
+
+def files(folder: Path) -> TokenData:
+    """The same documents as files; those of one source lie deeper, and one is a single file."""
+    place = folder / "texts"
+    for at, (name, text) in enumerate(made()):
+        file = place / name / ("deep" if name == "code" else "") / f"{at:03}.txt"
+        if name == "web":
+            file = place / "web.md"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("a") as stream:
+            stream.write(text)
+    return TokenData(
+        kind="tokens", path="texts", validation=0.15, test=0.15, sampling=Mixture(kind="mixture")
+    )
+
+
+def inputs_of(part: Part) -> TokenInputs:
+    assert isinstance(part.inputs, TokenInputs)
+    return part.inputs
+
+
+def source_of(text: str) -> set[str]:
+    """The sources whose letters a text holds."""
+    return {name for name, letters in LETTERS.items() if set(letters) & set(text)}
+
+
+def test_documents_come_source_after_source_and_in_their_order(tmp_path: Path) -> None:
+    raw = read_tokens(table(tmp_path), tmp_path)
+    expected = "".join(text + END for source in LETTERS for name, text in made() if name == source)
+    assert raw.text.vocabulary.decode(raw.text.tokens) == expected
+    assert [source.name for source in raw.sources] == list(LETTERS)
+    for source in raw.sources:
+        inside = expected[source.start : source.ends["test"]]
+        assert source_of(inside) == {source.name}
+        assert inside.count(END) == DOCUMENTS[source.name]
+
+
+def test_what_lies_in_a_folder_is_a_source(tmp_path: Path) -> None:
+    raw = read_tokens(files(tmp_path), tmp_path)
+    assert [source.name for source in raw.sources] == ["books", "code", "web.md"]
+    text = raw.text.vocabulary.decode(raw.text.tokens)
+    for source, name in zip(raw.sources, LETTERS, strict=True):
+        assert source_of(text[source.start : source.ends["test"]]) == {name}
+
+
+@ways
+@pytest.mark.parametrize("vocabulary", ["characters", "bytes"])
+def test_every_part_has_its_share_of_every_source(
+    windows: Windows, vocabulary: str, tmp_path: Path
+) -> None:
+    section = table(tmp_path, windows).model_copy(update={"vocabulary": vocabulary})
+    raw = read_tokens(section, tmp_path)
+    prepared = prepare_tokens(raw, section)
+    wanted = {"train": 0.7, "validation": 0.15, "test": 0.15}
+    starts = [source.start for source in raw.sources]
+    assert starts == [0, *(source.ends["test"] for source in raw.sources[:-1])]
+    for source in raw.sources:
+        whole = source.ends["test"] - source.start
+        for part, size in source.sizes().items():
+            assert size == pytest.approx(wanted[part] * whole, abs=62)
+            assert source.ends[part] in {*raw.text.documents.tolist(), len(raw.text.tokens)}
+    for part in (prepared.train, prepared.validation, prepared.test):
+        told = part.frame.group_by("source").agg(pl.col("tokens").sum()).sort("source")
+        assert told["source"].to_list() == list(LETTERS)
+        sizes = [source.sizes()[part.name] for source in raw.sources]
+        lost = [size - tokens for size, tokens in zip(sizes, told["tokens"], strict=True)]
+        assert all(0 <= count <= DOCUMENTS[name] for name, count in zip(LETTERS, lost, strict=True))
+        assert len(set(zip(part.units.tolist(), part.frame["source"], strict=True))) == len(
+            set(part.units.tolist())
+        )
+    assert prepared.split.rows == raw.facts.part_rows
+    assert sum(prepared.split.rows.values()) == len(raw.text.tokens)
+
+
+def test_the_vocabulary_is_that_of_the_training_parts(tmp_path: Path) -> None:
+    place = tmp_path / "texts"
+    place.mkdir()
+    for name, letters in (("a.txt", "abc"), ("b.txt", "def")):
+        first, second, third = letters
+        (place / name).write_text(first * 820 + second * 100 + third * 100)
+    section = TokenData(
+        kind="tokens", path="texts", validation=0.1, test=0.1, sampling=Mixture(kind="mixture")
+    )
+    assert read_tokens(section, tmp_path).text.vocabulary.symbols == "ad"
+
+
+def test_the_subwords_of_a_mixture_stay_in_their_source(tmp_path: Path) -> None:
+    pytest.importorskip("tokenizers")
+    section = table(tmp_path, "packed").model_copy(
+        update={"vocabulary": "bpe", "vocabulary_size": 300}
+    )
+    raw = read_tokens(section, tmp_path)
+    for source in raw.sources:
+        for part in ("train", "validation", "test"):
+            start, end = source.bounds(part)  # type: ignore[arg-type]
+            text = raw.text.vocabulary.decode(raw.text.tokens[start:end])
+            assert source_of(text) == {source.name}
+            assert text.endswith(END)
+
+
+def store_of(section: TokenData, folder: Path, context: int = CONTEXT) -> tuple[RawTokens, object]:
+    torch = pytest.importorskip("torch")
+    from trainwright.data.packed_store import PackedStore
+    from trainwright.data.padded_store import PaddedStore
+    from trainwright.data.padding import PaddedShapes
+    from trainwright.data.store import WindowStore
+
+    raw = read_tokens(section, folder)
+    inputs, device = inputs_of(prepare_tokens(raw, section).train), torch.device("cpu")
+    match section.windows:
+        case "across":
+            return raw, WindowStore(inputs, context, device=device, seed=2)
+        case "packed":
+            return raw, PackedStore(inputs, context, "split", device)
+        case "padded":
+            return raw, PaddedStore(inputs, "split", PaddedShapes(1, context), device)
+
+
+@ways
+def test_no_row_shows_two_sources(windows: Windows, tmp_path: Path) -> None:
+    raw, store = store_of(table(tmp_path, windows), tmp_path)
+    rows = np.arange(store.rows)  # type: ignore[attr-defined]
+    names = np.array(list(LETTERS))[store.sources]  # type: ignore[attr-defined]
+    assert set(names.tolist()) == set(LETTERS)
+    vocabulary = raw.text.vocabulary
+    for epoch in (0, 1, 7):
+        inputs, *_, target = store.take(epoch, rows)  # type: ignore[attr-defined]
+        for row, name in enumerate(names):
+            shown = target[row][target[row] >= 0].numpy().astype(np.uint16)
+            count = len(shown)
+            seen = vocabulary.decode(inputs[row].numpy().astype(np.uint16)[:count])
+            assert source_of(seen + vocabulary.decode(shown)) == {name}
+    # All training tokens that have one before them in their source are there to be predicted.
+    if windows != "across":
+        assert int((target >= 0).sum()) == sum(sum(one) - len(one) for one in raw.facts.documents)
+    else:
+        assert len(rows) == sum((sum(one) - 1) // CONTEXT - 1 for one in raw.facts.documents)
+    if windows == "packed":
+        assert len(rows) == count_windows(raw.facts.documents, CONTEXT, "split")
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(st.integers(40, 300), min_size=1, max_size=6),
+    st.integers(1, 19),
+    st.integers(0, 10**6),
+)
+def test_windows_of_any_sources_stay_in_them(lengths: list[int], context: int, epoch: int) -> None:
+    torch = pytest.importorskip("torch")
+    from trainwright.data.store import WindowStore
+
+    ends = list(accumulate(lengths))
+    sources = Sources(np.array([0, *ends[:-1]]), tuple(map(str, range(len(lengths)))))
+    # The last tenth of each source is of other parts.
+    stretches = [(end - n + 1, n - n // 10 - 1) for end, n in zip(ends, lengths, strict=True)]
+    starts, sizes = np.array(stretches).T
+    tokens = np.arange(ends[-1], dtype=np.uint16)
+    store = WindowStore(
+        TokenInputs(tokens, starts, sizes, sources.starts, sources),
+        context,
+        device=torch.device("cpu"),
+    )
+    x, y = (one.numpy() for one in store.take(epoch, np.arange(store.rows)))
+    assert (y == x + 1).all()
+    begins, lasts = starts[store.sources], (starts + sizes)[store.sources]
+    assert (x[:, 0] >= begins - 1).all()
+    assert (y[:, -1] < lasts).all()
+    assert len(np.unique(y)) == y.size
+    for first, second in pairwise(range(len(lengths))):
+        assert (store.sources == first).sum() == sizes[first] // context - 1
+        assert (store.sources == second).any()
+
+
+@ways
+@pytest.mark.parametrize(
+    "sampling",
+    [
+        Mixture(kind="mixture", weights={"books": 3, "code": 1, "web": 1}),
+        Mixture(kind="mixture", temperature=5.0),
+        Mixture(kind="mixture"),
+    ],
+)
+def test_sources_have_their_shares_and_their_rows_take_turns(
+    windows: Windows, sampling: Mixture, tmp_path: Path
+) -> None:
+    raw, store = store_of(table(tmp_path, windows, sampling), tmp_path)
+    codes = store.sources  # type: ignore[attr-defined]
+    draws = mixture_draws(sampling, [one.name for one in raw.sources], codes, seed=4)
+    sizes = np.bincount(codes)
+    shares = np.array(list(sampling.weights.values()) or sizes ** (1 / sampling.temperature))
+    epochs = 9
+    drawn = np.zeros(len(codes), np.int64)
+    for epoch in range(epochs):
+        rows = draws.at(epoch, 0, draws.rows)
+        drawn += np.bincount(rows, minlength=len(codes))
+        mine = np.bincount(codes[rows])
+        assert np.abs(mine - shares / shares.sum() * len(codes)).max() < 1
+    for code in range(len(LETTERS)):
+        counts = drawn[codes == code]
+        assert counts.max() - counts.min() <= 1
+        assert counts.min() >= 1
+
+
+@ways
+def test_a_position_far_away_is_reached_at_once(windows: Windows, tmp_path: Path) -> None:
+    from trainwright.data.feed import Feed
+
+    sampling = Mixture(kind="mixture", weights={"books": 5, "code": 1, "web": 1})
+    raw, store = store_of(table(tmp_path, windows, sampling), tmp_path)
+    draws = mixture_draws(
+        sampling,
+        [one.name for one in raw.sources],
+        store.sources,  # type: ignore[attr-defined]
+        seed=4,
+    )
+    feed = Feed(store, 4, draws=draws)  # type: ignore[arg-type]
+    feed.seek(10**9)
+    step = feed.next_step()
+    epoch, first = divmod(10**9, draws.rows)
+    expected = store.take(epoch, draws.at(epoch, first, first + step.rows))  # type: ignore[attr-defined]
+    for got, want in zip(step.micro_batches[0], expected, strict=True):
+        assert got.equal(want)
+
+
+@pytest.mark.torch
+@ways
+@pytest.mark.parametrize("workers", [1, 3])
+def test_workers_make_the_same_batches(windows: Windows, workers: int, tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    from trainwright.data.feed import Feed
+    from trainwright.data.workers import Workers
+
+    sampling = Mixture(kind="mixture", temperature=3.0)
+    raw, store = store_of(table(tmp_path, windows, sampling), tmp_path)
+    names = [one.name for one in raw.sources]
+    codes = store.sources  # type: ignore[attr-defined]
+    here, there = (
+        Feed(loader, 8, draws=mixture_draws(sampling, names, codes, seed=1))
+        for loader in (store, Workers(store, workers))  # type: ignore[arg-type]
+    )
+    with closing(there):
+        for _ in range(2 * here.steps_per_epoch):
+            ours, theirs = here.next_step(), there.next_step()
+            for a, b in zip(ours.micro_batches, theirs.micro_batches, strict=True):
+                assert all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
+
+
+@ways
+@pytest.mark.parametrize("context", [5, 40, 4000])
+def test_what_is_judged_is_all_of_each_source_and_sees_no_other(
+    windows: Windows, context: int, tmp_path: Path
+) -> None:
+    section = table(tmp_path, windows)
+    raw = read_tokens(section, tmp_path)
+    part = prepare_tokens(raw, section).test
+    places, judged = inputs_of(part).sources, 0
+    for cut in cut_windows(inputs_of(part), context):
+        first, last = places.of(cut.starts), places.of(cut.starts + cut.length)
+        assert (first == last).all()
+        told = part.frame["source"].to_numpy()[cut.stretches]
+        assert (np.array(places.names)[first] == told).all()
+        judged += len(cut.starts) * cut.predicted
+    assert judged == part.target.sum()
+
+
+@pytest.mark.parametrize("windows", ["across", "packed"])
+def test_baselines_see_the_training_parts_alone(windows: Windows, tmp_path: Path) -> None:
+    section = table(tmp_path, windows).model_copy(update={"vocabulary": "bytes"})
+    raw = read_tokens(section, tmp_path)
+    poisoned = np.full_like(raw.text.tokens, 7)
+    for source in raw.sources:
+        start, end = source.bounds("train")
+        poisoned[start:end] = raw.text.tokens[start:end]
+    changed = RawTokens(
+        EncodedText(poisoned, raw.text.vocabulary, raw.text.documents), raw.sources, raw.facts
+    )
+    for pairs in (False, True):
+        one, other = (
+            fit_frequencies(inputs_of(prepare_tokens(each, section).train), 256, pairs=pairs)
+            for each in (raw, changed)
+        )
+        assert (one.surprise == other.surprise).all()
+        # Two letters that stand together in no source have only their own shares.
+        if pairs:
+            assert one.surprise[ord("a"), ord("x")] > 3
+
+
+def test_a_mixture_of_one_source_is_the_text_itself(tmp_path: Path) -> None:
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "a.txt").write_text("One fish, two fish. " * 200)
+    section = TokenData(kind="tokens", path="texts", sampling=Mixture(kind="mixture"))
+    plain = section.model_copy(update={"sampling": Uniform()})
+    one, other = (prepare_tokens(read_tokens(s, tmp_path), s) for s in (section, plain))
+    for a, b in ((one.train, other.train), (one.validation, other.validation)):
+        assert (inputs_of(a).starts == inputs_of(b).starts).all()
+        assert (inputs_of(a).lengths == inputs_of(b).lengths).all()
+        assert (a.units == b.units).all()
+    assert one.version != other.version
+
+
+def test_findings_name_the_rows_and_parts_of_their_documents(tmp_path: Path) -> None:
+    section = table(tmp_path, "packed")
+    file = tmp_path / "texts.jsonl"
+    lines = file.read_text().split("\n")
+    copied = [at for at, (name, _) in enumerate(made()) if name == "code"]
+    lines[copied[-1]] = lines[copied[0]]
+    file.write_text("\n".join(lines))
+    raw = read_tokens(section, tmp_path)
+    parts = document_parts(raw)
+    assert len(parts) == sum(DOCUMENTS.values())
+    begin = 0
+    for name, count in DOCUMENTS.items():
+        mine = parts[begin : begin + count]
+        assert (np.diff(mine) >= 0).all(), name
+        assert set(mine.tolist()) == {0, 1, 2}
+        begin += count
+    found = document_faults(section, tmp_path, parts, quick=True)
+    rows = next(one for one in found if one.kind == "exact_duplicates").rows
+    assert {copied[0], copied[-1]} & set(rows)
+    assert set(rows) <= {copied[0], copied[-1]}
+
+
+def test_texts_of_two_columns_are_not_mistaken_in_the_cache(tmp_path: Path) -> None:
+    letters = "abcdefghijklmnopqrst"
+    rows = [
+        {"body": letter * 99, "two": str(at % 2), "ten": str(at // 10)}
+        for at, letter in enumerate(letters)
+    ]
+    (tmp_path / "t.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    section = TokenData(kind="tokens", path="t.jsonl", text="body", validation=0.2, test=0.2)
+    shown = []
+    for column in ("two", "ten"):
+        sampling = Mixture(kind="mixture", column=column)
+        told = section.model_copy(update={"vocabulary": "bytes", "sampling": sampling})
+        raw = read_tokens(told, tmp_path)
+        shown.append(raw.text.vocabulary.decode(raw.text.tokens)[::100])
+    assert shown == [letters[::2] + letters[1::2], letters]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"sampling": Mixture(kind="mixture", column="body2")}, "no column 'body2'"),
+        (
+            {"sampling": Mixture(kind="mixture", column="corpus", weights={"web": 1, "wep": 2})},
+            "one of each source of the training rows: 'books', 'code', 'web'",
+        ),
+        ({"text": "", "sampling": Mixture(kind="mixture")}, "no sources to mix"),
+        ({"validation": 0.004}, "too little text of 'books' for the validation part"),
+    ],
+)
+def test_what_cannot_be_mixed(change: dict[str, object], said: str, tmp_path: Path) -> None:
+    with pytest.raises(DataMistake) as caught:
+        read_tokens(table(tmp_path).model_copy(update=change), tmp_path)
+    assert said in str(caught.value)
+
+
+def test_a_document_without_a_source_and_a_source_of_one_document(tmp_path: Path) -> None:
+    section = table(tmp_path)
+    file = tmp_path / "texts.jsonl"
+    file.write_text(file.read_text() + '\n{"body": "abc", "corpus": ""}')
+    with pytest.raises(DataMistake, match="1 documents have no source"):
+        read_tokens(section, tmp_path)
+    packed = files(tmp_path).model_copy(update={"windows": "packed"})
+    with pytest.raises(DataMistake, match=r"no documents of 'web.md' to pack"):
+        read_tokens(packed, tmp_path)
+    vocabulary = TextVocabulary("bytes")
+    write_token_file(tmp_path / "t.tokens", EncodedText(vocabulary.encode("a" * 900), vocabulary))
+    with pytest.raises(DataMistake, match="a token file, which says nothing of them"):
+        read_tokens(section.model_copy(update={"path": "t.tokens", "text": ""}), tmp_path)
+
+
+def test_a_source_shorter_than_two_windows_is_named(tmp_path: Path) -> None:
+    with pytest.raises(Mistake, match="training text of 'books' is shorter than two windows"):
+        store_of(table(tmp_path), tmp_path, context=600)
