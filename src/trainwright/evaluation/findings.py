@@ -32,13 +32,14 @@ def find_warnings(
 ) -> tuple[str, ...]:
     """Warnings in plain English, the gravest first.
 
-    `metrics` are the model's, `linear` those of the linear baseline (empty: none was fitted);
+    `metrics` are the model's, `linear` those of the linear baseline (empty: none was fitted), of
+    which a score without an interval says nothing: two rows are often in the right order;
     `shares` is how much of that baseline each column carries (empty: unknown).
     """
     found = [
         _leak(name, linear[name].value, shares)
         for name in _JUDGED
-        if name in linear and linear[name].value >= NEAR_PERFECT
+        if name in linear and linear[name].given and linear[name].value >= NEAR_PERFECT
     ]
     if size.rows < _FEW_ROWS:
         found.append(f"only {size.rows} rows were judged: the intervals are wide")

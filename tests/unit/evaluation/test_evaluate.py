@@ -155,6 +155,15 @@ def test_a_near_perfect_linear_baseline_names_the_column() -> None:
     assert not any("leakage" in warning for warning in honest)
 
 
+def test_a_perfect_order_of_two_rows_is_no_leak() -> None:
+    scored = scored_classes(2, count=2)
+    two = replace(scored, part=replace(scored.part, target=np.array([0, 1])))
+    perfect = replace(two, baselines={**two.baselines, "linear": np.eye(2)}, shares={"age": 1.0})
+    evaluation = evaluate(perfect, METRIC, (), seed=0)
+    assert evaluation.baselines["linear"]["roc_auc"].value == 1
+    assert not any("leakage" in warning for warning in evaluation.warnings)
+
+
 def test_the_curves_of_classes_are_thin_and_count_every_row() -> None:
     curves = evaluate(scored_classes(2, count=4000), METRIC, (), seed=0).curves
     assert isinstance(curves, ClassificationCurves)
