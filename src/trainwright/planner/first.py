@@ -29,6 +29,7 @@ from trainwright.planner.propose_images import are_images, propose_images
 _NONE_LEFT = "no column is left to learn from"
 _MONTH = r"^\d{4}-\d{2}$"
 _LOOKED_AT = 10_000
+_NO_TARGET = re.compile("the target is missing in .* of .* rows")
 _COMMAS: Mapping[Commas, str] = {
     "decimal_comma": "1.234,5 is a number",
     "thousands_comma": "1,234.5 is a number",
@@ -99,11 +100,18 @@ def _for_table(folder: Path, found: str, written: str, target: str, schema: str)
     try:
         raw = read_table(section, folder)
     except DataMistake as mistake:
+        messages = [problem.message for problem in mistake.problems]
+        update: dict[str, object] = {}
+        if lacking := [text for text in messages if _NO_TARGET.match(text)]:
+            update["missing_target"] = "drop"
+            lines += (f"  missing_target: drop  # {lacking[0]}: they are left out",)
         columns = _only_columns(read_source(found, folder, "DATA", reading).frame, target)
-        if not columns or not any(_NONE_LEFT in problem.message for problem in mistake.problems):
+        if columns and any(_NONE_LEFT in text for text in messages):
+            update["columns"] = columns
+            lines += ("  columns:", *(_column_line(name, each) for name, each in columns.items()))
+        if not update:
             raise
-        raw = read_table(section.model_copy(update={"columns": columns}), folder)
-        lines += ("  columns:", *(_column_line(name, each) for name, each in columns.items()))
+        raw = read_table(section.model_copy(update=update), folder)
     return propose(raw, written, target, Settings(schema, lines))
 
 

@@ -176,6 +176,15 @@ def test_odd_column_names_survive(tmp_path: Path, name: str) -> None:
     assert contract.data.exclude == (name,)
 
 
+def test_rows_without_a_target_are_left_out_and_counted(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"x": range(60), "y": [None if i % 6 == 0 else i % 2 for i in range(60)]})
+    contract, text = from_frame(tmp_path, frame.with_columns(pl.col("x") * 0.37 % 1), "y")
+    assert isinstance(contract.data, TableData)
+    assert contract.data.missing_target == "drop"
+    assert "# the target is missing in 10 of 60 rows: they are left out" in text
+    assert read_table(contract.data, tmp_path).facts.rows == 50
+
+
 def test_a_schema_is_named_on_the_first_line(tmp_path: Path) -> None:
     frame = pl.DataFrame({"x": GENERATOR.normal(size=60), "y": labels(60, 0.3)})
     frame.write_csv(tmp_path / "rows.csv")
