@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 _PLAIN_SECONDS = 10.0
 _LIVE_SECONDS = 0.25
 _LOOKS_PER_SHOW = 5
+_NEWEST = 0.1
+"""What the newest interval counts in the mean from which the remaining time is told."""
 
 LABEL_WIDTH = 10
 """Letters before the text of a line that stays: its label and blanks."""
@@ -131,6 +133,7 @@ class ConsoleProgress:
         self._drawn_at = self._clock.monotonic_seconds()
         self._looked_at = self._drawn_at
         self._drawn_step = -1
+        self._pace = 0.0
         self._score = ""
         self._validated = ""
         self._best_step = 0
@@ -165,14 +168,17 @@ class ConsoleProgress:
 
     def _draw(self, event: StepKept, rate: float) -> None:
         step = event.progress.step
+        if rate > 0:
+            # Validations and saves fall into single intervals: their time is shared among many.
+            self._pace += (1 / rate - self._pace) * (_NEWEST if self._pace else 1)
         parts = [
             f"step {step:,}/{self._total:,}",
             f"loss {show_number(read_number(event.outcome.loss))}",
             *([self._score] if self._score else []),
             f"{show_count(rate * event.outcome.rows)} rows/s",
         ]
-        if rate > 0 and self._total > step:
-            parts.append(f"{show_seconds((self._total - step) / rate)} left")
+        if self._pace and self._total > step:
+            parts.append(f"{show_seconds((self._total - step) * self._pace)} left")
         self._screen.draw(step, " · ".join(parts))
 
     def _say(self, label: str, text: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 
 from trainwright.core.progress import Progress
 from trainwright.testing.clock import FakeClock
@@ -45,6 +46,22 @@ def test_plain_lines_are_few_and_say_what_matters() -> None:
     assert loss.reads == len(lines)
     assert "/400 · loss 0.2500 · 100 rows/s" in lines[0]
     assert lines[0].endswith("left")
+
+
+def test_one_slow_interval_does_not_change_the_remaining_time_much() -> None:
+    stream, clock, loss = io.StringIO(), FakeClock(), Loss()
+    console = ConsoleProgress(PlainScreen(stream), 1000, 10.0, clock)
+    for step in range(1, 601):
+        clock.pass_seconds(35.0 if step == 300 else 0.1)
+        console.observe(kept(step, loss))
+    left = [line.rpartition(" · ")[2] for line in stream.getvalue().splitlines()]
+    seconds = [sum(int(n) * f for n, f in _units(text)) for text in left]
+    assert len(seconds) >= 5
+    assert all(30 <= one <= 130 for one in seconds), left
+
+
+def _units(text: str) -> list[tuple[str, int]]:
+    return [(n, {"h": 3600, "m": 60, "s": 1}[u]) for n, u in re.findall(r"(\d+)([hms])", text)]
 
 
 def test_slow_steps_are_shown_each() -> None:
