@@ -115,6 +115,18 @@ def resume_command(request: Request, folder: RunFolder) -> str:
     return shlex.join([*words, "--run", folder.name, "--resume"])
 
 
+def check_name(request: Request) -> None:
+    """Say before the data is read that the run's name is taken, unsafe, or no run to go on with.
+
+    Raises:
+        Mistake: so it is.
+    """
+    if request.name and request.resume:
+        RunFolder.find(request.runs, request.name)
+    elif request.name:
+        RunFolder.check_free(request.runs, request.name)
+
+
 def _new(request: Request, ready: Ready) -> RunFolder:
     if request.name:
         return RunFolder.create(request.runs, request.name)

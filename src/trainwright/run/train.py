@@ -22,7 +22,7 @@ from trainwright.run.auditing import look_at_data
 from trainwright.run.baselines import write_baselines
 from trainwright.run.context import RunContext
 from trainwright.run.fitted import Fitted, check_ending
-from trainwright.run.folders import FinishedRun, StartedRun, open_run
+from trainwright.run.folders import FinishedRun, StartedRun, check_name, open_run
 from trainwright.run.folds import HeldOut, describe_folds, share_of_budget, train_folds
 from trainwright.run.grace import watch_grace
 from trainwright.run.interrupt import before_the_run, stop_on_signals
@@ -55,6 +55,7 @@ def _train(request: Request, screen: Screen, flag: StopFlag, wake: Callable[[], 
     since = time.time_ns()
     with before_the_run():
         reached("start")
+        check_name(request)
         ready = settle(request, make_ready(request, stages, screen), stages, screen)
         reached("ready")
     files = FilesRead(ready.raw.facts.files, ready.document.source.folder, since)

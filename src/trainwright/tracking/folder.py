@@ -8,6 +8,7 @@ import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal, Self, final
 
@@ -18,6 +19,7 @@ from trainwright.tracking.lock import RunLock, read_holder
 
 RunState = Literal["finished", "interrupted", "failed", "running"]
 
+_SHOWN_RUNS = 5
 _NAME_ROOM = 58
 _FOLDS = "folds"
 _UNFINISHED = re.compile(r"\.tmp-([0-9]+)-")
@@ -158,7 +160,19 @@ class RunFolder:
         check_name(name, "the run's name")
         _make_root(root)
         path = child_of(root, name, "the run's name")
-        if not _make_folder(path) and not _is_empty(path):
+        if not _make_folder(path):
+            cls.check_free(root, name)
+        return cls._with_parts(path)
+
+    @classmethod
+    def check_free(cls, root: Path, name: str) -> None:
+        """Whether `create` would take the name; writes nothing.
+
+        Raises:
+            Mistake: the name is taken or unsafe.
+        """
+        path = child_of(root, check_name(name, "the run's name"), "the run's name")
+        if os.path.lexists(path) and not _is_empty(path):
             raise Mistake(
                 Problem(
                     f"a run named {name} is there already",
@@ -166,7 +180,6 @@ class RunFolder:
                     fix="go on with it through --resume, or choose another name with --run NAME",
                 )
             )
-        return cls._with_parts(path)
 
     @classmethod
     def create_next(cls, root: Path, contract_name: str) -> Self:
@@ -201,7 +214,10 @@ class RunFolder:
     @classmethod
     def find(cls, root: Path, name: str) -> Self:
         """`open` for a run of `root` by its name."""
-        return cls.open(child_of(root, name, "the run's name"))
+        path = child_of(root, name, "the run's name")
+        if not os.path.lexists(path):
+            raise _no_run(path, "nothing", _other_runs(root, name))
+        return cls.open(path)
 
     @classmethod
     def _with_parts(cls, path: Path) -> Self:
@@ -342,6 +358,16 @@ def _not_writable(folder: Path, reason: str) -> Mistake:
             fix="choose another folder or change its rights",
         )
     )
+
+
+def _other_runs(root: Path, name: str) -> str:
+    """What a person may have meant by a name that no run of `root` has."""
+    names = [run.name for run in list_runs(root)]
+    if not names:
+        return f"there are no runs in {root}: name the folder that holds them with --runs FOLDER"
+    if near := get_close_matches(name, names, n=1):
+        return f"did you mean {near[0]}?"
+    return f"name one of the runs: {', '.join(names[-_SHOWN_RUNS:])}"
 
 
 def _no_run(path: Path, found: str, fix: str) -> Mistake:

@@ -56,6 +56,22 @@ def without_lock(folder: Path) -> dict[str, str]:
     return {path: digest for path, digest in tree(folder).items() if path != "lock"}
 
 
+def test_a_name_is_looked_at_before_the_data(project: Path) -> None:
+    (project / "rows.csv").unlink()
+    (project / "runs" / "taken" / "data").mkdir(parents=True)
+    before = tree(project)
+    for words, message in (
+        (["--run", "taken"], "a run named taken is there already"),
+        (["--run", "../x"], "the run's name is not a safe name"),
+        (["--run", "one", "--resume"], "there is no run here"),
+    ):
+        ran = command("train", "small.yaml", *words)
+        assert ran.code == 2
+        assert message in ran.err
+        assert "rows.csv" not in ran.err
+    assert tree(project) == before
+
+
 @pytest.mark.row("F-12")
 def test_a_finished_run_stays_as_it_is(project: Path) -> None:
     run = trained()

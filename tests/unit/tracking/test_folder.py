@@ -106,6 +106,17 @@ def test_opening_what_is_no_run(tmp_path: Path, what: str) -> None:
         RunFolder.open(path)
 
 
+def test_another_name_is_offered_for_a_run_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(Mistake, match=r"no runs in .* --runs FOLDER"):
+        RunFolder.find(tmp_path, "income-1")
+    for name in ("income-1", "churn-1"):
+        RunFolder.create(tmp_path, name)
+    with pytest.raises(Mistake, match=r"did you mean income-1\?"):
+        RunFolder.find(tmp_path, "incme-1")
+    with pytest.raises(Mistake, match="name one of the runs: churn-1, income-1"):
+        RunFolder.find(tmp_path, "x")
+
+
 def test_runs_are_listed_with_their_state(tmp_path: Path) -> None:
     assert list_runs(tmp_path / "none") == []
     clock = FakeClock()
