@@ -19,7 +19,7 @@ class MeanState:
 
     def snapshot(self) -> Snapshot:
         """A copy of the mean."""
-        return Snapshot(tensors=self._mean.mean)
+        return Snapshot(tensors=self._mean.mean, updated=self._mean.mean)
 
     def restore(self, snapshot: Snapshot) -> None:
         """Write the mean back.
@@ -42,7 +42,8 @@ class EqualMeanState:
 
     def snapshot(self) -> Snapshot:
         """A copy of the mean."""
-        return Snapshot(tensors=self._mean.mean, values=self._mean.values)
+        mean = self._mean.mean
+        return Snapshot(tensors=mean, values=self._mean.values, updated=mean)
 
     def restore(self, snapshot: Snapshot) -> None:
         """Write the mean back.

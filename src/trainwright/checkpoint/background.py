@@ -5,12 +5,21 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import final
+from dataclasses import replace
+from typing import Literal, final
 
+from trainwright.checkpoint.fence import Fence
 from trainwright.checkpoint.memory import ReusedMemory
 from trainwright.checkpoint.score import NOT_SCORED, NotScored
 from trainwright.checkpoint.state import Snapshot
-from trainwright.checkpoint.store import Begun, CheckpointStore, Kept, Loaded, NoCheckpoint
+from trainwright.checkpoint.store import (
+    Begun,
+    CheckpointStore,
+    Kept,
+    Loaded,
+    NoCheckpoint,
+    Saved,
+)
 from trainwright.core.files import Json
 
 
@@ -18,14 +27,19 @@ from trainwright.core.files import Json
 class BackgroundCheckpoints:
     """Writes each checkpoint in a thread; at most one at a time.
 
-    The training stands still only while its state is copied, into memory that is used again. A save
-    that comes before the one before it is written waits for that one. An error of the thread is
-    raised by the next call, and so between two steps.
+    The training stands still only while its state is copied, into memory that is used again. With a
+    `fence`, what only an update changes is copied by the thread while the passes of the next step
+    run; whoever makes updates must wait there first. All calls but `save` wait there too.
+
+    A save that comes before the one before it is written waits for that one. An error of the thread
+    is raised by the next call, and so between two steps; `TornSnapshot` is one, and then nothing is
+    written.
     """
 
-    def __init__(self, store: CheckpointStore) -> None:
+    def __init__(self, store: CheckpointStore, fence: Fence | Literal["off"] = "off") -> None:
         self._store = store
-        self._memory = ReusedMemory()
+        self._fence = Fence() if fence == "off" else fence
+        self._memory = ReusedMemory() if fence == "off" else ReusedMemory(fence.promise)
         self._writing: list[threading.Thread] = []
         self._kept: list[Kept] = []
         self._errors: list[BaseException] = []
@@ -34,8 +48,10 @@ class BackgroundCheckpoints:
     def taking(self) -> Iterator[None]:
         """Inside the block snapshots are made in memory that is used again for each save."""
         self._wait()
+        self._fence.forget()
         with self._memory.used():
             yield
+        self._fence.begin()
 
     def save(
         self,
@@ -57,9 +73,10 @@ class BackgroundCheckpoints:
         """What was written since this was asked last.
 
         Raises:
-            StorageFailed: it could not be written.
+            StorageFailed: it could not be written. TornSnapshot: its copies are of no one moment.
         """
-        if wait or not any(thread.is_alive() for thread in self._writing):
+        self._fence.wait()
+        if wait or self._fence.torn or not any(thread.is_alive() for thread in self._writing):
             self._wait()
         kept = tuple(self._kept)
         self._kept.clear()
@@ -72,6 +89,8 @@ class BackgroundCheckpoints:
 
     def _wait(self) -> None:
         """Until nothing is being written; an error of that is raised here, once."""
+        if self._writing:
+            self._fence.wait()
         for thread in self._writing:
             thread.join()
             self._memory.take_back()
@@ -83,6 +102,10 @@ class BackgroundCheckpoints:
         self, step: int, parts: Mapping[str, Snapshot], inventory: Json, score: float | NotScored
     ) -> None:
         try:
-            self._kept.append(self._store.save(step, parts, inventory, score))
+            self._fence.whole()
+            kept = self._store.save(step, parts, inventory, score)
+            if isinstance(kept, Saved):
+                kept = replace(kept, held_seconds=self._fence.waited_seconds)
+            self._kept.append(kept)
         except BaseException as error:  # raised again by the thread that trains
             self._errors.append(error)

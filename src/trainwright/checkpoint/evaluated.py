@@ -26,7 +26,7 @@ class EvaluatedState:
     def snapshot(self) -> Snapshot:
         """The whole model, with the evaluated weights."""
         with self._weights.evaluated():
-            return self._model.snapshot()
+            return self._model.snapshot_at_once()
 
     def restore(self, snapshot: Snapshot) -> None:
         """Nothing: they follow from the trained weights and the optimizer."""

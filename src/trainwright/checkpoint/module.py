@@ -23,7 +23,14 @@ class ModuleState:
         self._module = module
 
     def snapshot(self) -> Snapshot:
-        """A copy of every tensor; `tied` names the first name of each repeated one."""
+        """A copy of every tensor; `tied` names the first name of each repeated one. Forward passes
+        change buffers, and no parameters."""
+        first, tied = _first_names(self._named())
+        updated = {name for name, tensor in first.items() if isinstance(tensor, nn.Parameter)}
+        return Snapshot(tensors=first, values={"tied": tied}, updated=updated)
+
+    def snapshot_at_once(self) -> Snapshot:
+        """The same for a caller that changes the parameters as soon as it has it."""
         first, tied = _first_names(self._named())
         return Snapshot(tensors=first, values={"tied": tied})
 

@@ -61,7 +61,9 @@ class OptimizerState:
                         tensors[f"{_STATE}/{name}/{key}"] = value
                     else:
                         numbers.setdefault(name, {})[key] = value
-        return Snapshot(tensors=tensors, values={"groups": groups, "numbers": numbers})
+        updated = {path for path in tensors if path.startswith(f"{_STATE}/")}
+        values = {"groups": groups, "numbers": numbers}
+        return Snapshot(tensors=tensors, values=values, updated=updated)
 
     def restore(self, snapshot: Snapshot) -> None:
         """Write the state back.

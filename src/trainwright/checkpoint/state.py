@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Protocol, Self, final
 
 from torch import Tensor
 
-from trainwright.checkpoint.memory import copy_of
+from trainwright.checkpoint.memory import copy_of, later_copy_of
 from trainwright.checkpoint.strict_json import pack, unpack
 from trainwright.core.files import Json
 
@@ -21,12 +21,25 @@ class Snapshot:
 
     Nothing in it is live: training on changes none of it. Values are what JSON has, and numbers
     that are not finite; tuples become lists. Tensors are on the CPU, contiguous.
+
+    `updated` names the tensors that nothing but an update of the weights changes. A store may copy
+    those while the training goes on; they are complete before the next update.
     """
 
     __slots__ = ("_tensors", "_values")
 
-    def __init__(self, *, tensors: Mapping[str, Tensor] = _NO_TENSORS, values: Json = None) -> None:
-        self._tensors = MappingProxyType({name: copy_of(tensors[name]) for name in tensors})
+    def __init__(
+        self,
+        *,
+        tensors: Mapping[str, Tensor] = _NO_TENSORS,
+        values: Json = None,
+        updated: Collection[str] = (),
+    ) -> None:
+        copies = {
+            name: later_copy_of(name, tensor) if name in updated else copy_of(tensor)
+            for name, tensor in tensors.items()
+        }
+        self._tensors = MappingProxyType(copies)
         self._values = pack(values)
 
     @classmethod

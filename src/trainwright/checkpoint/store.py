@@ -44,7 +44,8 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """A checkpoint is on the disk. `warnings` says what did not succeed after that."""
+    """A checkpoint is on the disk. `warnings` says what did not succeed after that, `held_seconds`
+    for how long the training had to wait for the copies after the save was begun."""
 
     name: str
     seconds: float
@@ -53,6 +54,7 @@ class Saved:
     score: float | NotScored = NOT_SCORED
     removed: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    held_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,8 @@ class CheckpointStore(Protocol):
     """
 
     def taking(self) -> AbstractContextManager[None]:
-        """Inside the block the snapshots of the next `save` are made."""
+        """Inside the block the snapshots of the next `save` are made. They may be complete only
+        once the next update is due: see `Fence`."""
         ...
 
     def save(
@@ -113,7 +116,8 @@ class CheckpointStore(Protocol):
         ...
 
     def settled(self, *, wait: bool) -> tuple[Kept, ...]:
-        """What has become of the saves that were begun, each told once; `wait` for all of them."""
+        """What has become of the saves that were begun, each told once; `wait` for all of them.
+        After it nothing is copied any more: weights may be changed."""
         ...
 
     def newest_valid(self, up_to: int | None = None) -> Loaded | NoCheckpoint:

@@ -53,7 +53,8 @@ class Checkpointing(Section):
 
     asynchronous: bool = False
     """Writes checkpoints while the training goes on, which then stands still only while its state
-    is copied. Costs memory for one more copy of the state."""
+    is copied; on a CPU most of that is copied during the passes of the next step. Costs memory for
+    one more copy of the state."""
 
     on_failure: Literal["stop", "continue"] = "stop"
     """When a checkpoint cannot be written, as on a full disk: `stop` ends the run with exit code

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from typing import Any, final
+from collections.abc import Callable
+from typing import Any, Self, final
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +18,7 @@ from trainwright.engine.backward import backward_from
 from trainwright.engine.buffers import MovingBuffers
 from trainwright.engine.guard import Guard, Halt, Judgement
 from trainwright.engine.precision import Full, Precision
-from trainwright.engine.step import wrong_count
+from trainwright.engine.step import nobody_reads, wrong_count
 from trainwright.objective.losses import LossSum, Objective
 from trainwright.optim.optimizer import drops_on_device
 from trainwright.tracking.events import StepOutcome
@@ -61,8 +62,15 @@ class InBackwardStep:
         self._buffers = MovingBuffers(model)
         self._norms: dict[Tensor, Tensor] = {}
         self._dropped: float | Tensor = 0.0
+        self._before_update: Callable[[], object] = nobody_reads
         for parameter in self._groups:
             parameter.register_post_accumulate_grad_hook(self._update)  # type: ignore[no-untyped-call]
+
+    def waiting_for(self, before_update: Callable[[], object]) -> Self:
+        """This step, which calls that each time before the backward pass, in which it writes to
+        weights and moments."""
+        self._before_update = before_update
+        return self
 
     def __call__(self, work: StepBatches) -> StepOutcome:
         """Train on one step's batches, which must be one micro-batch."""
@@ -70,6 +78,7 @@ class InBackwardStep:
         self._norms = {}
         self._buffers.keep()
         loss_sum = self._passed(work)
+        self._before_update()
         loss: float | Tensor
         if loss_sum.device.type == "cpu":
             loss = loss_sum.item() / work.targets

@@ -69,6 +69,10 @@ class Spacing(Protocol):
         """Take in how long the training stood still for a save."""
         ...
 
+    def held(self, seconds: float) -> None:
+        """Take in for how long more it stood still for that save, some time after."""
+        ...
+
     def wrote(self, seconds: float) -> None:
         """Take in how long a save was being written."""
         ...
@@ -82,6 +86,9 @@ class FixedSpacing:
         self.seconds = seconds
 
     def stalled(self, seconds: float) -> None:
+        """Changes nothing."""
+
+    def held(self, seconds: float) -> None:
         """Changes nothing."""
 
     def wrote(self, seconds: float) -> None:
@@ -114,6 +121,10 @@ class BestSpacing:
         self._stalls.append(seconds)
         del self._stalls[:-_SAVES_LOOKED_AT]
 
+    def held(self, seconds: float) -> None:
+        """Add to the newest save: which one is told does not change the mean."""
+        self._stalls[-1] += seconds
+
     def wrote(self, seconds: float) -> None:
         """Take in a save."""
         self._longest_write = max(self._longest_write, seconds)
@@ -139,7 +150,8 @@ class ByClock:
         self._since = self._clock.monotonic_seconds()
         self._seconds = self._spacing.seconds
 
-    def wrote(self, seconds: float) -> None:
-        """A save was being written for so long."""
+    def wrote(self, seconds: float, held_seconds: float = 0.0) -> None:
+        """A save was being written for so long, and the training waited so long for its copies."""
         self._spacing.wrote(seconds)
+        self._spacing.held(held_seconds)
         self._seconds = self._spacing.seconds

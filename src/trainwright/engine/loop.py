@@ -169,6 +169,7 @@ def _finish(job: Job, saves: Saves, progress: Progress, reason: StopReason) -> E
     which a run that is not done must not say that it can go on."""
     score: float | NotScored = NOT_SCORED
     done = reason.kind in ("finished", "early", "budget")
+    saves.settle()  # a validation may swap weights, which a save may still copy
     validates = not isinstance(job.validate_every, Never)
     if done and validates and progress.step and not job.validate_every.due(progress):
         score = _validate(job, progress)

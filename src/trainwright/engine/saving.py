@@ -106,6 +106,7 @@ class Saves:
                 self._tell(SaveBegun(self._open[-1][0]))
             case OnDisk():
                 progress, stall = self._open.popleft()
+                stall += kept.held_seconds
                 score = math.nan if isinstance(kept.score, NotScored) else kept.score
                 if kept.name:
                     told = Saved(progress, kept.name, kept.seconds, kept.size_bytes, score, stall)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from typing import NamedTuple, Protocol, final
+from collections.abc import Callable
+from typing import NamedTuple, Protocol, Self, final
 
 import torch
 from torch import Tensor, nn
@@ -93,6 +94,13 @@ class OptimizerStep:
         self._roots: dict[tuple[int, torch.dtype], Tensor] = {}
         self._drops_on_device = drops_on_device(optimizer)
         self._apply = stepping_of(optimizer)
+        self._before_update: Callable[[], object] = nobody_reads
+
+    def waiting_for(self, before_update: Callable[[], object]) -> Self:
+        """This step, which calls that each time before it writes to weights and moments, and each
+        time before it returns: it ends when nobody copies them any more."""
+        self._before_update = before_update
+        return self
 
     def __call__(self, work: StepBatches) -> StepOutcome:
         """Train on one step's batches."""
@@ -109,6 +117,7 @@ class OptimizerStep:
         norm = self._norm(gradients)
         if not self._drops_on_device:
             norm = float(norm)
+        self._before_update()
         if isinstance(norm, float):
             if not isinstance(self._scale, Unscaled):
                 norm = self._unscale(gradients, norm)
@@ -208,6 +217,10 @@ class OptimizerStep:
         self._apply()
         self._buffers.put_back_if(dropped)
         return Update(dropped, clipped)
+
+
+def nobody_reads() -> None:
+    """What a step waits for where nobody copies weights while it runs."""
 
 
 def _no_targets() -> Mistake:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import final
 
 from trainwright.checkpoint.background import BackgroundCheckpoints
+from trainwright.checkpoint.fence import Fence
 from trainwright.checkpoint.local import LocalStorage
 from trainwright.checkpoint.mirror import MirroredCheckpoints, Places
 from trainwright.checkpoint.objects import open_objects
@@ -82,11 +83,13 @@ def _planned(plan: Plan, validate_every: At) -> Callable[[int], bool]:
 @final
 @dataclass(frozen=True, slots=True)
 class Saving:
-    """What a run saves into, and when. `copying` ends when the last copy is made."""
+    """What a run saves into, and when. `copying` ends when the last copy is made; `fence` is where
+    a step waits before it updates."""
 
     store: CheckpointStore
     due: Due
     copying: AbstractContextManager[object]
+    fence: Fence
 
 
 @final
@@ -105,18 +108,19 @@ def build_saving(plan: Plan, what: ToSave, run: RunContext, validate_every: At) 
     store: CheckpointStore = TimedCheckpoints(what.checkpoints, what.reserve)
     if section.on_failure == "continue":
         store = TolerantCheckpoints(store)
+    fence = Fence()
     if section.asynchronous:
-        store = BackgroundCheckpoints(store)
+        store = BackgroundCheckpoints(store, fence)
     copying: AbstractContextManager[object] = nullcontext()
     if section.remote != "off":
         store = copying = _mirrored(plan.contract.training, store, what, run)
     by_step = _by_step(plan, validate_every)
     if section.save_every_minutes == "off":
-        return Saving(store, by_step, copying)
+        return Saving(store, by_step, copying, fence)
     clock = SystemClock()
     by_clock = ByClock(_spacing(section), clock)
     paced = PacedCheckpoints(store, by_clock, clock)
-    return Saving(paced, FirstOf([by_step, by_clock]), copying)
+    return Saving(paced, FirstOf([by_step, by_clock]), copying, fence)
 
 
 def _mirrored(
@@ -244,4 +248,4 @@ class PacedCheckpoints:
 
     def _hear(self, kept: Kept) -> None:
         if isinstance(kept, OnDisk):
-            self._pace.wrote(kept.seconds)
+            self._pace.wrote(kept.seconds, kept.held_seconds)

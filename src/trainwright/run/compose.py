@@ -135,7 +135,8 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
     checkpoints = build_checkpoints(plan, where, validate_every, backward)
     saving = build_saving(plan, ToSave(checkpoints, ends.reserve, tell), run, validate_every)
     trained = Trained(model, objective, updates.optimizer)
-    stepping = build_stepping(training, trained, feed, ends.by_step, contract.tracking, tell)
+    fence = saving.fence.wait
+    stepping = build_stepping(training, trained, feed, ends.by_step, contract.tracking, tell, fence)
     measurable = Measurable(model, settled(training.mixed_precision), target_unit(prepared))
     watching = ((*stepping.gauges, *feed_gauges(contract)), stepping.probes)
     measured = build_measured(contract.tracking, measurable, run, tell, *watching)

@@ -43,7 +43,7 @@ def build_whole_step(
     optimizer: Optimizer,
     clipping: Clipping,
     precision: Precision,
-) -> Step:
+) -> OptimizerStep | InBackwardStep:
     """The step before anything is done about memory that runs out."""
     match section.update:
         case "after_backward":

@@ -83,9 +83,10 @@ def build_stepping(
     rules: Sequence[StepRule],
     tracking: Tracking,
     tell: Callable[[Event], object],
+    before_update: Callable[[], object],
 ) -> Stepping:
     """Precision, clipping, step and guard of a plan; the step tells `rules` what it gave, and
-    `tell` when memory runs out."""
+    `tell` when memory runs out. It waits for `before_update`."""
     device = trained.device
     clipping = build_clipping(training.gradient_clipping)
     precision = build_precision(settled(training.mixed_precision), trained.model, device)
@@ -98,7 +99,7 @@ def build_stepping(
         trained.optimizer,
         clipping,
         precision,
-    )
+    ).waiting_for(before_update)
     splitting = build_splitting(whole, training, trained.model, tell)
     guard, caution = _build_guard(training, trained, feed, isinstance(precision.scale, LossScale))
     state: dict[str, Stateful] = {

@@ -133,7 +133,7 @@ class Saving:
 
 @dataclass(frozen=True, slots=True)
 class SaveBegun:
-    """The state is copied and being written, and the training goes on."""
+    """The state is being copied and written, and the training goes on."""
 
     progress: Progress
 
