@@ -143,6 +143,13 @@ def test_the_factor_moves_as_that_of_torchs_scaler() -> None:
         assert float(ours.on(CPU)) == theirs.get_scale()
 
 
+def test_overflows_without_end_leave_a_factor_to_divide_by() -> None:
+    scale = LossScale()
+    for _ in range(3000):
+        scale.adapt(1.0)
+    assert float(scale.on(CPU)) == 2.0**-16
+
+
 def test_a_scaled_step_is_the_step_that_is_not(tmp_path: Path) -> None:
     """In fp32 a factor that is a power of two is exact: the same bits with and without it."""
     plain = changed(start(tmp_path / "plain", MemoryCheckpoints()), clipping=0.5)

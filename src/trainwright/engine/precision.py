@@ -15,6 +15,8 @@ from trainwright.optim.hidden import hidden_matrices
 
 PrecisionChoice = Literal["fp32", "tf32", "bf16", "fp16", "fp8"]
 
+_LEAST_SCALE = 2.0**-16
+
 
 @final
 class Unscaled:
@@ -28,7 +30,7 @@ class LossScale:
 
     The factor adapts as that of `torch.amp.GradScaler`: a step with a number that is not finite
     halves it, and 2,000 steps without one double it. It lies on the device of the loss and is never
-    read by a step.
+    read by a step. It never falls below 2^-16: a gradient that does not fit then fits at no factor.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class LossScale:
         torch._amp_update_scale_(
             self._scale, self._calm, found, self._growth, self._backoff, self._interval
         )
+        self._scale.clamp_(min=_LEAST_SCALE)
 
     def snapshot(self) -> Snapshot:
         """The factor, and the steps since it last changed."""
