@@ -17,6 +17,7 @@ from trainwright.data.quality.label_errors import label_errors
 from trainwright.data.quality.leaks import leaks
 from trainwright.data.quality.near import near_duplicates
 from trainwright.data.quality.pictures import blank_images, file_faults
+from trainwright.data.quality.placeholders import placeholders
 from trainwright.data.quality.units import mixed_units
 from trainwright.data.quality.whole_columns import (
     constant,
@@ -45,6 +46,7 @@ QUICK: tuple[Check, ...] = (
     forms.variant_spellings,
     forms.surrounding_spaces,
     ranges.unlikely_values,
+    placeholders,
     ranges.capped,
     order.stuck,
     order.frozen,
@@ -78,6 +80,10 @@ def _standing(data: Examined) -> list[Finding]:
     return [*order.stuck(data), *order.frozen(data)]
 
 
+def _unlikely(data: Examined) -> list[Finding]:
+    return [*ranges.unlikely_values(data), *placeholders(data)]
+
+
 CHECK_OF: Mapping[FindingKind, Check] = MappingProxyType(
     {
         "exact_duplicates": duplicates.exact_duplicates,
@@ -93,7 +99,7 @@ CHECK_OF: Mapping[FindingKind, Check] = MappingProxyType(
         "mixed_units": mixed_units,
         "mixed_formats": forms.mixed_formats,
         "variant_spellings": forms.variant_spellings,
-        "unlikely_values": ranges.unlikely_values,
+        "unlikely_values": _unlikely,
         "capped": ranges.capped,
         "stuck": _standing,
         "time_gaps": order.time_gaps,

@@ -3,38 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 import polars as pl
 
+from trainwright.data.quality.coincidence import MOSTLY, Agreement
 from trainwright.data.quality.examined import Examined, Look
 from trainwright.data.quality.finding import Finding
 from trainwright.data.table import Integers
 
+_FEW = 0.001
+_CHANCE = "; rows of so few values are equal by chance"
+
 
 def exact_duplicates(data: Examined) -> list[Finding]:
     """Rows that equal an earlier row in every column but identifiers, and those of them that stand
-    outside training and equal a training row."""
+    outside training and equal a training row: good to know where rows have so few values that
+    chance makes them, else a fault."""
     names = [look.name for look in compared(data.looks)]
-    if not names or len(data) < 2:
+    if not set(names) - {data.target} or len(data) < 2:
         return []
-    first = first_of_each(frame_of(data, names))
+    frame = frame_of(data, names)
+    first = first_of_each(frame)
     copies = np.flatnonzero(first != np.arange(len(data)))
-    found = []
-    if len(copies):
-        originals = len(np.unique(first[copies]))
-        found.append(
-            Finding(
-                "exact_duplicates",
-                "warning",
-                f"{len(copies):,} rows repeat an earlier row ({originals:,} different rows)",
-                len(copies),
-                data.places(copies),
-                fix="data.quality.actions: {exact_duplicates: drop} keeps the first in training",
-            )
-        )
-    return found + across_parts(data, first, "exact_duplicates", "equal")
+    if not len(copies):
+        return []
+    chance = _by_chance(data, frame)
+    originals = len(np.unique(first[copies]))
+    text = f"{len(copies):,} rows repeat an earlier row ({originals:,} different rows)"
+    finding = Finding(
+        "exact_duplicates",
+        "info" if chance else "warning",
+        text + (_CHANCE if chance else ""),
+        len(copies),
+        data.places(copies),
+        fix="data.quality.actions: {exact_duplicates: drop} keeps the first in training",
+    )
+    across = across_parts(data, first, "exact_duplicates", "equal")
+    if chance:
+        across = [replace(one, severity="info", message=one.message + _CHANCE) for one in across]
+    return [finding, *across]
+
+
+def _by_chance(data: Examined, frame: pl.DataFrame) -> bool:
+    """Whether equal rows are what rows of so few values have anyway."""
+    texts = {look.name for look in data.looks if look.kind == "text"}
+    return Agreement.of(frame, frozenset({*texts, data.target})).by_chance() >= MOSTLY
 
 
 def across_parts(
@@ -67,7 +83,8 @@ def conflicting_labels(data: Examined) -> list[Finding]:
     names = [look.name for look in compared(data.features)]
     if data.task != "classes" or not names or len(data) < 2:
         return []
-    first = first_of_each(frame_of(data, names))
+    frame = frame_of(data, names)
+    first = first_of_each(frame)
     table = pl.DataFrame({"group": first, "label": data.labels})
     # A label that is missing is no other class.
     classes = pl.col("label").drop_nulls().n_unique().over("group")
@@ -76,13 +93,14 @@ def conflicting_labels(data: Examined) -> list[Finding]:
     if not len(rows):
         return []
     groups = table.filter(split)["group"].n_unique()
-    share = len(rows) / len(data)
+    many = len(rows) > _FEW * len(data)
+    chance = many and _by_chance(data, frame)
     return [
         Finding(
             "conflicting_labels",
-            "warning" if share > 0.001 else "info",
+            "warning" if many and not chance else "info",
             f"{len(rows):,} rows in {groups:,} groups are equal in every feature and have "
-            "different classes: no model can get all of them right",
+            "different classes: no model can get all of them right" + (_CHANCE if chance else ""),
             len(rows),
             data.places(rows),
             (data.target,),

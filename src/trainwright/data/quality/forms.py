@@ -10,7 +10,8 @@ import polars as pl
 
 from trainwright.data.counting import counted
 from trainwright.data.quality.examined import Examined, Look
-from trainwright.data.quality.finding import Finding
+from trainwright.data.quality.finding import Finding, Severity
+from trainwright.data.quality.spelling import folded
 from trainwright.data.values import DATE_FORMATS, to_labels, to_numbers
 from trainwright.data.wording import quoted, some
 
@@ -19,6 +20,7 @@ _MOSTLY = 0.9
 _MOST_SPELLINGS = 2000
 _FIRST = 2000
 _SIBLINGS = 3
+_FEW_WORDS = 10
 _YES, _NO = frozenset({"yes", "y", "true"}), frozenset({"no", "n", "false"})
 
 DECIMAL_COMMA = r"^[+-]?\d+,\d+$|^[+-]?\d{1,3}(\.\d{3})+,\d+$"
@@ -27,7 +29,9 @@ WITH_UNIT = r"^[+-]?\d+(?:[.,]\d+)?\s*(\p{L}{1,5}|[%°€$£¥]\p{L}?)$|^([€$�
 
 
 def wrong_type(data: Examined) -> list[Finding]:
-    """Numbers and dates among which other words stand, and numbers that the file holds as text."""
+    """Numbers and dates among which other words stand, and numbers that the file holds as text. Of
+    a column that is half numbers and half words, most of them different, as of the numbers of
+    tickets, that is only good to know."""
     return [finding for look in _kept(data) for finding in _wrong_type(data, look)]
 
 
@@ -43,7 +47,9 @@ def _wrong_type(data: Examined, look: Look) -> Iterator[Finding]:
         rows = look.cells.is_not_null().arg_true().cast(pl.Int64).to_numpy()
         yield _finding(data, look, rows, f"{look.name!r} holds numbers as text, in every row")
     elif look.kind != "numeric" and _HALF * present <= present - len(numbers.bad) < present:
-        yield _wrong(data, look, numbers.bad, "most values are numbers, and it holds")
+        few = look.cells.gather(numbers.bad).n_unique() <= max(_FEW_WORDS, _HALF * len(numbers.bad))
+        what = "most values are numbers, and it holds"
+        yield _wrong(data, look, numbers.bad, what, "warning" if few else "info")
     elif look.kind != "numeric":
         yield from _commas(data, look, present)
 
@@ -63,16 +69,20 @@ def _commas(data: Examined, look: Look, present: int) -> Iterator[Finding]:
             return
 
 
-def _wrong(data: Examined, look: Look, bad: np.ndarray, what: str) -> Finding:
+def _wrong(
+    data: Examined, look: Look, bad: np.ndarray, what: str, severity: Severity = "warning"
+) -> Finding:
     spellings = look.cells.gather(bad).cast(pl.String).unique(maintain_order=True).to_list()
     text = f"{look.name!r}: {what} {quoted(spellings)} in {len(bad):,} rows"
-    return _finding(data, look, bad, text)
+    return _finding(data, look, bad, text, severity)
 
 
-def _finding(data: Examined, look: Look, rows: np.ndarray, message: str) -> Finding:
+def _finding(
+    data: Examined, look: Look, rows: np.ndarray, message: str, severity: Severity = "warning"
+) -> Finding:
     return Finding(
         "wrong_type",
-        "warning",
+        severity,
         message,
         len(rows),
         data.places(rows),
@@ -199,14 +209,16 @@ def units_as_text(data: Examined) -> list[Finding]:
 
 
 def variant_spellings(data: Examined) -> list[Finding]:
-    """Words that differ only in case, blanks, a hyphen or a full stop at the end: one category in
-    several spellings. The rows are those of the rarer spellings."""
+    """Words that differ only in case, blanks, a hyphen, a full stop at the end, accents, or letters
+    that look alike: one category in several spellings. The rows are those of the rarer
+    spellings."""
     found = []
     for look in _kept(data):
         values = look.values
         if look.kind != "categorical" or values.n_unique() > _MOST_SPELLINGS:
             continue
-        spellings = counted(values.drop_nulls()).with_columns(folded=_folded(pl.col("value")))
+        spellings = counted(values.drop_nulls())
+        spellings = spellings.with_columns(folded(spellings["value"]).alias("folded"))
         spellings = spellings.with_columns(first=pl.col("value").first().over("folded"))
         rarer = spellings.filter(pl.col("value") != pl.col("first"))
         if not rarer.height:
@@ -229,12 +241,6 @@ def variant_spellings(data: Examined) -> list[Finding]:
             )
         )
     return found
-
-
-def _folded(values: pl.Expr) -> pl.Expr:
-    folded = values.str.to_lowercase().str.strip_chars()
-    folded = folded.str.replace(r"[.,;:!]+$", "").str.replace_all(r"[\s_-]+", " ")
-    return pl.when(folded.str.contains(r"\p{L}")).then(folded).otherwise(values)
 
 
 def surrounding_spaces(data: Examined) -> list[Finding]:

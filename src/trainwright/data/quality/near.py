@@ -7,6 +7,7 @@ from functools import lru_cache
 import numpy as np
 import polars as pl
 
+from trainwright.data.quality.coincidence import Agreement
 from trainwright.data.quality.duplicates import (
     across_parts,
     compared,
@@ -16,6 +17,7 @@ from trainwright.data.quality.duplicates import (
 )
 from trainwright.data.quality.examined import Examined, Look
 from trainwright.data.quality.finding import Finding
+from trainwright.data.quality.near_words import word_pairs
 from trainwright.data.table import Floats, Integers
 
 SIMILAR = 0.8
@@ -28,9 +30,11 @@ FEWEST_NUMBERS, FINE = 3, 100
 """Rows of numbers are compared where so many columns have more different values than that: else
 chance makes pairs."""
 
-MOST_ROWS = 200_000
+MOST_ROWS = 1_000_000
 """Near duplicates are not looked for in more rows."""
 
+_FEWEST_COLUMNS, _MOST_COLUMNS = 4, 100
+_LABEL = "\x00label"
 _SHINGLE = 5
 _PERMUTATIONS = 64
 _BAND = 4
@@ -44,11 +48,12 @@ def near_duplicates(data: Examined) -> list[Finding]:
 
     Where the features are texts, their letters and digits in lower case are compared: the same, or
     a Jaccard similarity of at least 0.8 between their 5-character shingles, found by MinHash with
-    64 permutations in bands of 4 and then computed exactly. Elsewhere rows are near where every
-    number is within 0.002 deviations of the other row's, and words are equal but for case, blanks
-    and punctuation, dates and the target's class exactly; there must be three columns of fine
-    numbers, else chance makes such pairs. More than 200,000 rows are not compared so, and it is
-    said.
+    64 permutations in bands of 4 and then computed exactly; or nearly the same words (see
+    `near_words`). Elsewhere rows are near where every number is within 0.002 deviations of the
+    other row's, and words are equal but for case, blanks and punctuation, dates and the target's
+    class exactly; there must be three columns of fine numbers, else chance makes such pairs. And
+    they are where they agree in all columns but one, and not by chance. More than 1,000,000 rows
+    are not compared so, and it is said.
     """
     if len(data) > MOST_ROWS:
         text = f"near duplicates are not looked for: {len(data):,} rows, at most {MOST_ROWS:,} are"
@@ -85,10 +90,13 @@ def near_groups(data: Examined) -> tuple[Integers, Integers, str]:
     firsts = np.flatnonzero(exact == np.arange(len(data)))
     if any(look.kind == "text" for look in looks) and not _fine(looks):
         pairs = text_pairs(_joined(looks).gather(firsts))
-        what = f"their texts have a similarity of at least {SIMILAR}"
+        what = f"their letters or words have a similarity of at least {SIMILAR}"
     else:
-        pairs = row_pairs(data, looks, firsts)
-        what = f"every number is within {TOLERANCE} deviations, every word the same"
+        pairs = np.concatenate([row_pairs(data, looks, firsts), _but_for_one(data, looks, firsts)])
+        what = (
+            f"every number is within {TOLERANCE} deviations and every word the same, or one column "
+            "differs"
+        )
     group = np.arange(len(data))
     group[firsts] = firsts[first_of_group(len(firsts), pairs)]
     return exact, group[exact], what
@@ -124,6 +132,7 @@ def text_pairs(texts: pl.Series) -> Integers:
         near = [(i, j) for i, j in _candidates(signatures) if _jaccard(shingles(i), shingles(j))]
         if near:
             pairs.append(kept[np.array(near, dtype=np.int64)])
+        pairs.append(kept[word_pairs(some)])
     return np.concatenate(pairs)
 
 
@@ -170,7 +179,7 @@ def row_pairs(data: Examined, looks: list[Look], rows: Integers) -> Integers:
     others = [look for look in looks if look not in numeric]
     exact = [normalised(o.values) if o.values.dtype == pl.String else o.values for o in others]
     if data.task == "classes":
-        exact.append(data.labels.alias("\x00label"))
+        exact.append(data.labels.alias(_LABEL))
     frame = pl.DataFrame([series.alias(str(i)) for i, series in enumerate(exact)])
     blocks = first_of_each(frame) if frame.width else np.zeros(len(data), dtype=np.int64)
     points = [scaled(look.numbers) for look in numeric]
@@ -179,6 +188,21 @@ def row_pairs(data: Examined, looks: list[Look], rows: Integers) -> Integers:
     tree = cKDTree(np.stack(points, axis=1)[rows])
     pairs = tree.query_pairs(TOLERANCE, p=np.inf, output_type="ndarray")
     return np.asarray(pairs, dtype=np.int64)
+
+
+def _but_for_one(data: Examined, looks: list[Look], rows: Integers) -> Integers:
+    """Pairs [P, 2] among `rows` (as positions in it) that agree in all columns but one. Of few
+    columns the one that differs says as much as the others."""
+    if not _FEWEST_COLUMNS <= len(looks) <= _MOST_COLUMNS or len(rows) < 2:
+        return np.empty((0, 2), dtype=np.int64)
+    columns = [
+        normalised(one.values) if one.values.dtype == pl.String else one.values for one in looks
+    ]
+    if data.task == "classes":
+        columns.append(data.labels.alias(_LABEL))
+    agreement = Agreement.of(pl.DataFrame(columns)[rows], frozenset({_LABEL}))
+    # What is as it was at another time did not change, and is no copy.
+    return agreement.but_for_one(np.flatnonzero([one.kind != "datetime" for one in looks]))
 
 
 def scaled(values: Floats) -> Floats:

@@ -8,6 +8,7 @@ import polars as pl
 from trainwright.contract.quality import FindingKind
 from trainwright.data.quality.examined import Examined, Look
 from trainwright.data.quality.finding import Finding, Severity
+from trainwright.data.quality.spelling import INVISIBLE
 from trainwright.data.wording import some
 
 _FEWEST_LETTERS = 3
@@ -15,6 +16,7 @@ _TIMES_LONGER = 3.0
 _LONG = 500
 _MOST_REPEATED, _MOST_REPEATED_THREES = 0.3, 0.5
 _FEWEST_WORDS = 10
+_FEWEST_LETTERS_HAMMERED, _MOST_LETTERS_HAMMERED = 20, 3
 _LETTERS_FOR_A_LANGUAGE = 40
 _LETTERS_READ = 300
 _COMMON_LANGUAGE = 0.6
@@ -23,7 +25,7 @@ _MOST_TEXTS = 20_000
 _SHOWN = 40
 
 MARKUP = r"&(?:#\d+|#x[0-9a-fA-F]+|[a-zA-Z]{2,8});|</?[a-zA-Z][^<>]{0,200}>"
-CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u{fffd}]"
+CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u{fffd}]|" + INVISIBLE
 
 
 def short_text(data: Examined) -> list[Finding]:
@@ -52,7 +54,8 @@ def long_text(data: Examined) -> list[Finding]:
 
 def repeated_text(data: Examined) -> list[Finding]:
     """Texts of 10 words and more of which fewer than 3 in 10 are different ones, and fewer than
-    half of their threes: a long text has every word often, but says new things with them."""
+    half of their threes: a long text has every word often, but says new things with them. And
+    texts of 20 letters and more of which at most 3 are different."""
     found = []
     for look in data.of_kind("text"):
         words = look.values.str.to_lowercase().str.extract_all(r"\w+")
@@ -60,10 +63,17 @@ def repeated_text(data: Examined) -> list[Finding]:
         distinct = words.list.n_unique()
         few = ((count >= _FEWEST_WORDS) & (distinct < _MOST_REPEATED * count)).fill_null(False)
         again = [row for row in few.arg_true().to_list() if _repeats(words[row].to_list())]
-        rows = pl.Series(np.isin(np.arange(len(data)), again))
+        rows = pl.Series(np.isin(np.arange(len(data)), again)) | _hammered(look.values)
         text = "say the same words again and again"
         found += _texts(data, look, rows, "repeated_text", "warning", text)
     return found
+
+
+def _hammered(texts: pl.Series) -> pl.Series:
+    """Texts of 20 letters and more of which hardly any are different: a key that was held down."""
+    letters = texts.str.to_lowercase().str.extract_all(r"[\p{L}\p{N}]")
+    long = letters.list.len() >= _FEWEST_LETTERS_HAMMERED
+    return (long & (letters.list.n_unique() <= _MOST_LETTERS_HAMMERED)).fill_null(False)
 
 
 def _repeats(words: list[str]) -> bool:
@@ -99,21 +109,21 @@ def line_breaks(data: Examined) -> list[Finding]:
 
 def mojibake(data: Examined) -> list[Finding]:
     """Texts that were decoded with the wrong encoding (`cafÃ©` for `café`; ftfy's heuristic), or
-    that hold control or replacement characters."""
+    that hold control or replacement characters, or such as show nothing."""
     from ftfy.badness import is_bad
 
     found = []
     for look in data.looks:
         if look.name in data.left_out or look.kind not in ("text", "categorical"):
             continue
-        strange = look.values.str.contains(r"[^\x00-\x7f]|" + CONTROL).fill_null(False)
+        strange = look.values.str.contains(rf"[^\x00-\x7f]|{CONTROL}").fill_null(False)
         if not strange.any():
             continue
         candidates = look.values.filter(strange).unique(maintain_order=True)
         control = candidates.filter(candidates.str.contains(CONTROL))
         bad = {text for text in candidates.to_list() if is_bad(text)} | set(control.to_list())
         rows = look.values.is_in(list(bad)).fill_null(False)
-        text = "were decoded with the wrong encoding"
+        text = "were decoded with the wrong encoding, or hold characters that show nothing"
         found += _texts(data, look, rows, "mojibake", "warning", text)
     return found
 

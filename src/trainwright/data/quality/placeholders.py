@@ -1,0 +1,113 @@
+"""Values that stand for "nothing is known": words, and dates that no row has by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import polars as pl
+
+from trainwright.data.quality.examined import Examined, Look
+from trainwright.data.quality.finding import Finding, Severity
+from trainwright.data.table import Integers
+from trainwright.data.wording import quoted
+
+_SURE = frozenset(
+    {"n/a", "#n/a", "n.a.", "n.a", "nan", "null", "nil", "none given", "missing", "undefined", "-"}
+    | {"--", "---", "..", "...", "??", "???", "#value!", "#ref!", "#div/0!", "not available", "tbd"}
+    | {"no data", "not recorded", "<na>", "<null>"}
+)
+"""Words that are no value of anything."""
+
+_PERHAPS = frozenset({"unknown", "none", "unspecified", "not specified", "other/unknown", "blank"})
+"""Words that may be a category of their own."""
+
+_NONE = np.array(
+    [
+        *("0001-01-01", "1601-01-01", "1753-01-01", "1899-12-30", "1899-12-31", "1900-01-01"),
+        *("1970-01-01", "2099-12-31", "2999-12-31", "9999-12-31"),
+    ],
+    dtype="datetime64[us]",
+).astype(np.int64)
+"""Dates that programs write for none, in microseconds."""
+
+_FEWEST = 20
+_FEW = 0.01
+_NEAR_NONE = 0.25
+_MICROSECONDS_PER_DAY = 24 * 3600 * 1_000_000
+
+
+def placeholders(data: Examined) -> list[Finding]:
+    """Words among categories, and dates far from all others, that stand for missing."""
+    looks = [look for look in data.looks if look.name not in data.left_out]
+    found = [
+        finding
+        for look in looks
+        if look.kind in ("categorical", "text") and look.values.dtype == pl.String
+        for finding in _words(data, look)
+    ]
+    return found + [one for look in looks if look.kind == "datetime" for one in _dates(data, look)]
+
+
+def _words(data: Examined, look: Look) -> Iterator[Finding]:
+    plain = look.values.str.to_lowercase().str.strip_chars("()[]<> ")
+    whole = look.values.str.to_lowercase().str.strip_chars()
+    ways: tuple[tuple[frozenset[str], Severity], ...] = ((_SURE, "warning"), (_PERHAPS, "info"))
+    for words, severity in ways:
+        known = pl.Series(sorted(words)).implode()
+        rows = (plain.is_in(known) | whole.is_in(known)).fill_null(False)
+        # A column of little else says what it means.
+        if not rows.any() or int(rows.sum()) > len(data) / 2:
+            continue
+        spellings = look.values.filter(rows).unique(maintain_order=True).to_list()
+        text = f"{look.name!r} is {quoted(spellings)} in {int(rows.sum()):,} rows"
+        yield _finding(data, look, rows, f"{text}: it may stand for missing", severity)
+
+
+def _dates(data: Examined, look: Look) -> Iterator[Finding]:
+    """Dates at either end, a gap away from the others: one that programs write for none, in any
+    number of rows, after a quarter of the time that the others span; any other in at most a
+    hundredth of the rows, after all of it."""
+    moments = np.sort(look.values.drop_nulls().cast(pl.Int64).to_numpy())
+    others = moments[~np.isin(moments, _NONE)]
+    if len(others) < _FEWEST:
+        return
+    few = int(_FEW * len(others))
+    span = max(int(others[-1 - few] - others[few]), _MICROSECONDS_PER_DAY)
+    low, high = _ends(others, few, span)
+    values = look.values.cast(pl.Int64)
+    apart = int(_NEAR_NONE * span)
+    none = values.is_in(pl.Series(_NONE).implode())
+    rows = (values < low) | (values > high)
+    rows &= ~none | (values < low - apart) | (values > high + apart)
+    rows = rows.fill_null(False)
+    if not rows.any():
+        return
+    odd = look.values.filter(rows).unique().sort()
+    shown = quoted(str(moment)[:10] for moment in odd.to_list())
+    ends = [str(end)[:10] for end in look.values.filter(~rows).drop_nulls().sort()[[0, -1]]]
+    text = f"{look.name!r} is {shown} in {int(rows.sum()):,} rows, far from the others "
+    yield _finding(data, look, rows, f"{text}({ends[0]} to {ends[1]})", "warning")
+
+
+def _ends(others: Integers, few: int, span: int) -> tuple[int, int]:
+    """The first and the last moment [N, sorted] that no gap of the span parts from the rest."""
+    wide = np.diff(others) >= span
+    before, after = np.flatnonzero(wide[:few]), np.flatnonzero(wide[len(wide) - few :])
+    low = int(others[before[-1] + 1]) if few and len(before) else int(others[0])
+    high = int(others[len(others) - 1 - few + after[0]]) if few and len(after) else int(others[-1])
+    return low, high
+
+
+def _finding(
+    data: Examined, look: Look, rows: pl.Series, message: str, severity: Severity
+) -> Finding:
+    return Finding(
+        "unlikely_values",
+        severity,
+        message,
+        int(rows.sum()),
+        data.places(rows),
+        (look.name,),
+        "if it stands for missing, add the spelling to data.missing_values; else mend the rows",
+    )

@@ -1,0 +1,120 @@
+"""Near copies: of texts in other words here and there, of rows with one other cell; and rows that
+chance makes equal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import polars as pl
+import pytest
+
+from trainwright.data.quality.duplicates import conflicting_labels, exact_duplicates
+from trainwright.data.quality.examined import examine
+from trainwright.data.quality.near import near_duplicates
+
+ROWS, COPIES = 600, 40
+Random = np.random.Generator
+Edit = Callable[[list[str], Random], list[str]]
+NAMES = ["anna", "berlin", "copper", "dragon", "eleven", "forest", "garden"]
+
+
+def sentences(random: Random) -> list[list[str]]:
+    """Words as common as in a language: the n-th with a share of about 1 / n."""
+    ends = ("an", "eril", "osto", "um", "ivy")
+    first = [f"{letter}{end}" for letter in "bdfgklmnprst" for end in ends]
+    words = np.array([f"{one}{end}" for end in ("", *first) for one in first][:2000])
+    shares = 1 / np.arange(1, len(words) + 1)
+    return [
+        random.choice(words, 20, replace=False, p=shares / shares.sum()).tolist()
+        for _ in range(ROWS)
+    ]
+
+
+def replaced(words: list[str], random: Random) -> list[str]:
+    """One word in six."""
+    return [str(random.choice(NAMES)) if at % 6 == 2 else word for at, word in enumerate(words)]
+
+
+def slipped(words: list[str], random: Random) -> list[str]:
+    """Two neighbouring letters exchanged in two words."""
+    return [word[1] + word[0] + word[2:] if at in (1, 8) else word for at, word in enumerate(words)]
+
+
+EDITS: dict[str, Edit] = {
+    "other words": replaced,
+    "words left out": lambda words, _: [word for at, word in enumerate(words) if at % 7 != 3],
+    "another order": lambda words, _: words[7:] + words[:7],
+    "slips": slipped,
+}
+
+
+@pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS)
+def test_texts_with_other_words_here_and_there(edit: Edit) -> None:
+    random = np.random.default_rng(0)
+    texts = sentences(random)
+    alone = [" ".join(words) for words in texts]
+    clean = {
+        row for one in near_duplicates(examine(pl.DataFrame({"text": alone}))) for row in one.rows
+    }
+    copies = [" ".join(edit(words, random)) for words in texts[:COPIES]]
+    (found,) = near_duplicates(examine(pl.DataFrame({"text": alone + copies})))
+    planted = set(range(ROWS, ROWS + COPIES))
+    assert len(planted & set(found.rows)) >= 0.9 * COPIES
+    assert len(set(found.rows) - planted - clean) == 0
+    assert len(clean) <= 0.02 * ROWS
+
+
+def table(random: Random) -> dict[str, object]:
+    height = random.normal(170, 9, ROWS)
+    return {
+        "height": height.round(2),
+        "weight": (height * 0.4 + random.normal(0, 5, ROWS)).round(2),
+        "income": random.gamma(3, 900, ROWS).round(2),
+        "city": random.choice(["Bern", "Oslo", "Rome"], ROWS),
+        "won": random.choice(["yes", "no"], ROWS),
+    }
+
+
+@pytest.mark.parametrize("cell", [1.0, None])
+def test_rows_with_one_other_cell(cell: float | None) -> None:
+    frame = pl.DataFrame(table(np.random.default_rng(0)))
+    assert near_duplicates(examine(frame, "won")) == []
+    copies = frame[:COPIES].with_columns(pl.lit(cell, pl.Float64).alias("income"))
+    (found,) = near_duplicates(examine(pl.concat([frame, copies]), "won"))
+    planted = set(range(ROWS, ROWS + COPIES))
+    assert planted <= set(found.rows)
+    assert len(found.rows) <= COPIES + 2
+
+
+def test_rows_of_few_values_that_differ_in_one_are_no_copies() -> None:
+    random = np.random.default_rng(0)
+    answers = {f"question {at}": random.integers(1, 6, 2000) for at in range(5)}
+    assert near_duplicates(examine(pl.DataFrame(answers))) == []
+
+
+def test_rows_of_few_values_are_equal_by_chance() -> None:
+    random = np.random.default_rng(0)
+    few = pl.DataFrame(
+        {name: random.choice(["a", "b", "c"], ROWS) for name in ("one", "other", "label")}
+    )
+    for check in (exact_duplicates, conflicting_labels):
+        (found,) = check(examine(few, "label"))
+        assert found.severity == "info"
+        assert "by chance" in found.message
+
+
+def test_copies_among_rows_that_hardly_repeat_are_a_fault() -> None:
+    frame = pl.DataFrame(table(np.random.default_rng(0)))
+    turned = pl.when(pl.col("won") == "yes").then(pl.lit("no")).otherwise(pl.lit("yes"))
+    copies = [frame[:COPIES], frame[:COPIES].with_columns(turned.alias("won"))]
+    data = examine(pl.concat([frame, *copies]), "won")
+    assert [one.severity for one in exact_duplicates(data)] == ["warning"]
+    assert [one.severity for one in conflicting_labels(data)] == ["warning"]
+
+
+def test_equal_texts_are_never_chance() -> None:
+    texts = [" ".join(words) for words in sentences(np.random.default_rng(0))]
+    frame = pl.DataFrame({"text": texts + texts[:COPIES], "y": ["a", "b"] * ((ROWS + COPIES) // 2)})
+    (found,) = exact_duplicates(examine(frame, "y"))
+    assert found.severity == "warning"
