@@ -6,79 +6,95 @@ from collections.abc import Sequence
 from typing import assert_never
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from trainwright.contract.data import Data
 from trainwright.contract.sampling import Balanced, Curriculum, Mixture, Uniform, Weighted
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.data.draws import CurriculumDraws, Draws, GroupDraws, Pace, WeightedDraws
+from trainwright.data.groups import Groups
 from trainwright.data.order import Order
-from trainwright.data.table import Floats, Integers, Part
+from trainwright.data.prepared import Prepared
+from trainwright.data.space import IN_MEMORY, Space, bounds, positions, slices_of
+from trainwright.data.table import Floats, Integers
 from trainwright.data.values import to_labels, to_numbers
 from trainwright.data.wording import quoted
 
 _PATH = "data.sampling"
 
 
-def build_draws(section: Data, train: Part, epochs: int, rows: int, seed: int) -> Draws:
+def build_draws(section: Data, prepared: Prepared, epochs: int, rows: int, seed: int) -> Draws:
     """The order of the samples of a run; `rows` are those of an epoch, of a text its windows.
 
     Raises:
         DataMistake: a column does not hold what the sampling needs.
     """
-    sampling = section.sampling
+    sampling, train, space = section.sampling, prepared.train, prepared.space
     match sampling:
         case Uniform():
             return Order(rows, seed, section.shuffle)
         case Balanced():
-            return GroupDraws.balanced(train.target, seed)
+            return GroupDraws.balanced(train.target, seed, space)
         case Weighted():
-            weights = _numbers(train.frame, sampling.column, "a weight")
+            weights = _numbers(train.frame, sampling.column, "a weight", space)
             _check_weights(weights, sampling.column)
-            return WeightedDraws(weights, seed)
+            return WeightedDraws(weights, seed, space)
         case Mixture():
-            names, codes = source_codes(to_labels(train.frame[sampling.column]), "training rows")
-            return mixture_draws(sampling, names, codes, seed)
+            column = train.frame[sampling.column]
+            names, codes = source_codes(column, "training rows", space)
+            return mixture_draws(sampling, names, codes, seed, space)
         case Curriculum():
-            difficulty = _numbers(train.frame, sampling.column, "a difficulty")
-            sign = 1.0 if sampling.easiest == "lowest" else -1.0
+            difficulty = _numbers(train.frame, sampling.column, "a difficulty", space)
+            if sampling.easiest == "highest":
+                np.negative(difficulty, out=difficulty)
             samples = sampling.samples or round(sampling.ratio * epochs * rows)
             pace = Pace(sampling.start, samples, sampling.pacing)
-            return CurriculumDraws(sign * difficulty, pace, seed)
+            return CurriculumDraws(difficulty, pace, seed, space)
         case _:
             assert_never(sampling)
 
 
-def source_codes(labels: pl.Series, what: str) -> tuple[list[str], Integers]:
+def source_codes(
+    column: pl.Series, what: str, space: Space = IN_MEMORY
+) -> tuple[list[str], Integers]:
     """The names of all sources, in ascending order, and the code of each row's.
 
     Raises:
         DataMistake: rows, which are called `what`, that name none.
     """
-    if missing := labels.null_count():
+    sources = Groups.of([column], to_labels)
+    codes = sources.codes(column, space)
+    if missing := int(np.bincount(codes, minlength=1)[0]):
         raise DataMistake(
             Problem(
                 f"{missing} {what} have no source",
                 path=f"{_PATH}.column",
-                found=f"missing values of {labels.name}",
+                found=f"missing values of {column.name}",
                 fix="fill the column, or leave these rows out",
             )
         )
-    names = labels.unique().sort().to_list()
-    codes = labels.replace_strict(names, list(range(len(names))), return_dtype=pl.Int64)
-    return names, codes.to_numpy()
+    for start, stop in bounds(len(codes)):
+        codes[start:stop] -= 1
+    return sources.names.to_list(), codes
 
 
-def mixture_draws(sampling: Mixture, names: Sequence[str], codes: Integers, seed: int) -> Draws:
+def mixture_draws(
+    sampling: Mixture,
+    names: Sequence[str],
+    codes: Integers,
+    seed: int,
+    space: Space = IN_MEMORY,
+) -> Draws:
     """Rows of the sources `names` in their shares; `codes` [N] says of which each row is.
 
     Raises:
         DataMistake: as `check_shares`.
     """
     if not sampling.weights:
-        return GroupDraws.tempered(codes, sampling.temperature, seed)
+        return GroupDraws.tempered(codes, sampling.temperature, seed, space)
     check_shares(sampling, names)
-    return GroupDraws(codes, [sampling.weights[name] for name in names], seed)
+    return GroupDraws(codes, [sampling.weights[name] for name in names], seed, space)
 
 
 def check_shares(sampling: Mixture, names: Sequence[str]) -> None:
@@ -99,15 +115,22 @@ def check_shares(sampling: Mixture, names: Sequence[str]) -> None:
         )
 
 
-def _numbers(frame: pl.DataFrame, column: str, what: str) -> Floats:
-    values = to_numbers(frame[column]).series.cast(pl.Float64).to_numpy()
-    wrong = np.flatnonzero(~np.isfinite(values))
+def _numbers(frame: pl.DataFrame, column: str, what: str, space: Space) -> Floats:
+    series = frame[column]
+    values: Floats = space.array((len(series),), np.float64)
+    for (start, stop), some in zip(bounds(len(series)), slices_of(series), strict=True):
+        values[start:stop] = to_numbers(some).series.cast(pl.Float64).to_numpy()
+
+    def strange(start: int, stop: int) -> npt.NDArray[np.bool_]:
+        return ~np.isfinite(values[start:stop])
+
+    wrong = positions(len(values), strange, space)
     if wrong.size:
         raise DataMistake(
             Problem(
                 f"{wrong.size} training rows have no number as {what}",
                 path=f"{_PATH}.column",
-                found=f"{frame[column][int(wrong[0])]!r} in {column}",
+                found=f"{series[int(wrong[0])]!r} in {column}",
                 expected="a number in every row",
                 fix="fill the column, or leave these rows out",
             )
@@ -116,13 +139,13 @@ def _numbers(frame: pl.DataFrame, column: str, what: str) -> Floats:
 
 
 def _check_weights(weights: Floats, column: str) -> None:
-    lowest, total = float(weights.min()), float(weights.sum())
-    if lowest < 0 or total <= 0:
+    lowest, largest = float(weights.min()), float(weights.max())
+    if lowest < 0 or largest <= 0:
         raise DataMistake(
             Problem(
                 "weights are numbers from 0 on, not all of them 0",
                 path=f"{_PATH}.column",
-                found=f"{column} from {lowest:g} to {float(weights.max()):g}",
+                found=f"{column} from {lowest:g} to {largest:g}",
                 fix="mend the column, or name another",
             )
         )

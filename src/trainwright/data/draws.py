@@ -6,6 +6,7 @@ i), so any position is reached at once, and the order knows nothing of batches, 
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, assert_never, final
@@ -15,6 +16,8 @@ import numpy.typing as npt
 
 from trainwright.data.noise import uniform
 from trainwright.data.order import Order, Positions
+from trainwright.data.ranks import ranked
+from trainwright.data.space import IN_MEMORY, Space
 from trainwright.data.table import Floats
 
 
@@ -49,17 +52,22 @@ class GroupDraws:
         groups: the code of each row's group, int64 [N].
         shares: of each code, of any sum; at least one is above 0. A group without rows gets none.
         seed: where the order starts.
+        space: where the list of the rows of each group lies.
     """
 
     def __init__(
-        self, groups: npt.NDArray[np.int64], shares: Sequence[float] | Floats, seed: int = 0
+        self,
+        groups: npt.NDArray[np.int64],
+        shares: Sequence[float] | Floats,
+        seed: int = 0,
+        space: Space = IN_MEMORY,
     ) -> None:
         self.rows = len(groups)
         sizes = np.bincount(groups, minlength=len(shares))
         wanted = np.where(sizes > 0, np.asarray(shares, np.float64), 0.0)
         assert wanted.sum() > 0, "a group with rows has a share"
         self._slots = Order(self.rows, derived(seed, "slots"))
-        self._members = np.split(np.argsort(groups, kind="stable"), np.cumsum(sizes)[:-1])
+        self._members = np.split(ranked(groups, space), np.cumsum(sizes)[:-1])
         self._quotas = _rounded(wanted / wanted.sum() * self.rows, self.rows)
         self._ends = np.cumsum(self._quotas)
         self._turns = [
@@ -68,17 +76,23 @@ class GroupDraws:
         ]
 
     @classmethod
-    def balanced(cls, classes: npt.NDArray[np.int64], seed: int = 0) -> GroupDraws:
+    def balanced(
+        cls, classes: npt.NDArray[np.int64], seed: int = 0, space: Space = IN_MEMORY
+    ) -> GroupDraws:
         """Every class equally often."""
-        return cls(classes, np.ones(int(classes.max()) + 1), seed)
+        return cls(classes, np.ones(int(classes.max()) + 1), seed, space)
 
     @classmethod
     def tempered(
-        cls, sources: npt.NDArray[np.int64], temperature: float, seed: int = 0
+        cls,
+        sources: npt.NDArray[np.int64],
+        temperature: float,
+        seed: int = 0,
+        space: Space = IN_MEMORY,
     ) -> GroupDraws:
         """Sources of n rows in shares proportional to n ** (1 / temperature)."""
         sizes = np.bincount(sources).astype(np.float64)
-        return cls(sources, sizes ** (1 / temperature), seed)
+        return cls(sources, sizes ** (1 / temperature), seed, space)
 
     def at(self, epoch: int, start: int, stop: int) -> Positions:
         """Rows of samples of an epoch."""
@@ -118,15 +132,17 @@ class WeightedDraws:
     Args:
         weights: of each row, [N]; finite, not negative, at least one above 0.
         seed: where the order starts.
+        space: where the line lies.
     """
 
-    def __init__(self, weights: npt.ArrayLike, seed: int = 0) -> None:
+    def __init__(self, weights: npt.ArrayLike, seed: int = 0, space: Space = IN_MEMORY) -> None:
         line = np.asarray(weights, np.float64)
-        assert np.isfinite(line).all()
-        assert line.min() >= 0 < line.sum()
+        assert line.min() >= 0 < line.max() < math.inf
         self.rows = len(line)
-        self._ends = np.cumsum(line)
-        self._last = int(np.flatnonzero(line)[-1])
+        self._ends = space.array((self.rows,), np.float64)
+        np.cumsum(line, out=self._ends)
+        # The row behind which the line is no longer.
+        self._last = int(np.searchsorted(self._ends, self._ends[-1]))
         self._points = Order(self.rows, derived(seed, "points"))
         self._seed = seed
 
@@ -175,10 +191,13 @@ class CurriculumDraws:
         difficulty: of each row, [N]; rows of equal difficulty come in as they lie.
         pace: how many rows are in.
         seed: where the order starts.
+        space: where the list of the rows lies, the easiest first.
     """
 
-    def __init__(self, difficulty: npt.ArrayLike, pace: Pace, seed: int = 0) -> None:
-        self._ranked = np.argsort(np.asarray(difficulty, np.float64), kind="stable")
+    def __init__(
+        self, difficulty: npt.ArrayLike, pace: Pace, seed: int = 0, space: Space = IN_MEMORY
+    ) -> None:
+        self._ranked = ranked(np.asarray(difficulty, np.float64), space)
         self.rows = len(self._ranked)
         self._pace = pace
         self._seed = seed

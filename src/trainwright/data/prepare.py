@@ -231,6 +231,7 @@ class _Table:
                 self.raw, self.section, rows.places, features, rows.target, rows.done
             ),
             done=rows.done,
+            space=self.raw.space,
         )
 
     def _chosen(

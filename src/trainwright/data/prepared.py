@@ -9,6 +9,7 @@ from trainwright.core.files import Json
 from trainwright.data.done import Done
 from trainwright.data.features import Features
 from trainwright.data.pixels import Pixels
+from trainwright.data.space import IN_MEMORY, Space
 from trainwright.data.split_report import SplitReport
 from trainwright.data.table import Part
 from trainwright.data.target import Target
@@ -22,7 +23,7 @@ Encoding = Features | Pixels | TextVocabulary
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """Everything that a learner and a judge get of the data. `done` is what the contract's actions
-    changed."""
+    changed; `space` is where the rows lie, and what is made of them."""
 
     train: Part
     validation: Part
@@ -32,6 +33,7 @@ class Prepared:
     split: SplitReport
     version: str
     done: tuple[Done, ...] = ()
+    space: Space = IN_MEMORY
 
     @property
     def table(self) -> Features:

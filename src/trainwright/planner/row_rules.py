@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from trainwright.contract.data import TableData, fold_count
 from trainwright.contract.document import Contract
 from trainwright.contract.model import Boosting, Linear
-from trainwright.contract.sampling import Uniform
 from trainwright.core.errors import Problem
 from trainwright.data.reading import DataFacts
 
@@ -47,8 +46,6 @@ def _needs(data: TableData, facts: DataFacts) -> Iterator[tuple[str, str, str]]:
         yield "data.split.folds", "training once a fold", "remove folds"
     if data.quality.asked():
         yield "data.quality.actions", "acting on what the checks find", "remove actions"
-    if not isinstance(data.sampling, Uniform):
-        yield "data.sampling", f"sampling of kind {data.sampling.kind}", "remove sampling"
     if features.history != "off":
         yield "data.features.history", "the past of a row", "compute it into columns beforehand"
     encoded: dict[str, str] = {"data.features.categorical": features.categorical}

@@ -194,7 +194,7 @@ def _draws(contract: Contract, prepared: Prepared, store: Store, epochs: int) ->
         if buckets > 1:
             group = settled(contract.training.effective_batch_size)
             return BucketDraws(store.lengths, buckets, group, contract.seed)
-    return build_draws(contract.data, prepared.train, epochs, store.rows, contract.seed)
+    return build_draws(contract.data, prepared, epochs, store.rows, contract.seed)
 
 
 def _forming(store: Store) -> Forming:

@@ -99,9 +99,7 @@ def make_ready(request: Request, stages: Stages, screen: Screen) -> Ready:
         if is_network and not isinstance(contract.data, TokenData):
             # Built again for the feed: what a column lacks is told before training. The sources of
             # a text were looked at when it was read.
-            build_draws(
-                decided.contract.data, prepared.train, 1, len(prepared.train), contract.seed
-            )
+            build_draws(decided.contract.data, prepared, 1, len(prepared.train), contract.seed)
     decided = decided.with_shape(shape_of(prepared), device)
     notes = (labelled("note", note) for note in document.notes)
     for line in (*notes, *describe_data(raw, prepared), describe_plan(decided)):

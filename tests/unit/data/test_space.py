@@ -23,10 +23,12 @@ from trainwright.contract.data import (
     TimeSplit,
 )
 from trainwright.contract.features import Features, Scaling
+from trainwright.contract.sampling import Balanced, Curriculum, Mixture, Sampling, Weighted
 from trainwright.contract.sources import Reading
 from trainwright.core.errors import DataMistake
 from trainwright.data import space as space_module
 from trainwright.data.cells import Cells
+from trainwright.data.drawing import build_draws
 from trainwright.data.drawn_parts import draw_parts
 from trainwright.data.key_places import NOWHERE, KeyPlaces
 from trainwright.data.prepare import prepare_table
@@ -164,6 +166,32 @@ def test_files_of_parts_are_kept_apart_alike(tmp_path: Path) -> None:
     made = both(tmp_path, "a.parquet", split, test_path="test.parquet")
     assert_same(made)
     assert made[0][1].split.left_out > 500
+
+
+@pytest.mark.parametrize(
+    "sampling",
+    [
+        Balanced(kind="balanced"),
+        Weighted(kind="weighted", column="id"),
+        Mixture(kind="mixture", column="shop", temperature=3.0),
+        Mixture(kind="mixture", column="part", weights={"train": 1, "test": 3, "validation": 5}),
+        Curriculum(kind="curriculum", column="day_number", samples=3000),
+        Curriculum(kind="curriculum", column="id", easiest="highest"),
+    ],
+    ids=lambda one: f"{one.kind} {getattr(one, 'column', '')}",
+)
+def test_every_sampling_is_the_same(sampling: Sampling, tmp_path: Path) -> None:
+    write_split_table(tmp_path)
+    rows = pl.read_parquet(tmp_path / "a.parquet")
+    days = rows["day"].dt.month().alias("day_number")
+    rows.with_columns(days).write_parquet(tmp_path / "a.parquet")
+    drawn = []
+    for _, prepared in both(tmp_path, "a.parquet", SPLITS["random"]):
+        section = TableData(path="a.parquet", target="y", sampling=sampling)
+        draws = build_draws(section, prepared, 3, len(prepared.train), 5)
+        drawn.append(np.stack([draws.at(epoch, 0, draws.rows) for epoch in range(3)]))
+    assert (drawn[0] == drawn[1]).all()
+    assert len(np.unique(drawn[0])) > 1000
 
 
 @pytest.mark.parametrize("numeric", ["standard", "robust", "log", "quantile", "none"])

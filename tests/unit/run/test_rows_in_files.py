@@ -53,7 +53,13 @@ def without_times(file: Path) -> Json:
     return found
 
 
-@pytest.mark.parametrize("words", [(), ("data.split={kind: random, key: '*'}",)])
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        ("data.split={kind: random, key: '*'}", "data.sampling={kind: mixture, column: city}"),
+    ],
+)
 def test_weights_and_verdict_are_the_same(words: tuple[str, ...], project: Path) -> None:
     memory = trained("a", "data.reading.rows_in=memory", *words)
     files = trained("b", "data.reading.rows_in=files", *words)
@@ -95,7 +101,6 @@ def test_of_many_rows_the_checks_see_some_and_say_so(
         (["data.features.categorical=target"], "data.features.categorical"),
         (["data.columns.city={features: {categorical: target}}"], "city.features.categorical"),
         (["data.columns.city={kind: text}"], "data.columns.city.kind"),
-        (["data.sampling={kind: balanced}"], "data.sampling"),
         (["data.quality.actions={exact_duplicates: drop}"], "data.quality.actions"),
     ],
 )

@@ -1,4 +1,5 @@
-"""Dividing the rows of a table in files takes slices of them, not a number for each row."""
+"""Dividing and drawing the rows of a table in files takes slices of them, not a number for each
+row."""
 
 from __future__ import annotations
 
@@ -8,13 +9,15 @@ from pathlib import Path
 
 import pytest
 
-DIVIDE = """
+SCRIPT = """
 import sys, threading, time
 from pathlib import Path
+from types import SimpleNamespace
 import numpy as np, polars as pl, pyarrow
 from pydantic import TypeAdapter
 from trainwright.contract.data import Split
-from trainwright.data import space as space_module
+from trainwright.contract.sampling import Sampling
+from trainwright.data.drawing import build_draws
 from trainwright.data.groups import label_codes
 from trainwright.data.moments import moments, time_units
 from trainwright.data.shares import Shares
@@ -35,9 +38,21 @@ def made(rows):
             "y": (row % 3).astype(str), "part": np.array(["train", "test", "validation"])[row % 3],
         })
 
+def drawn(frame, space):
+    prepared = SimpleNamespace(train=SimpleNamespace(frame=frame), space=space)
+    found = 0
+    for kind, column in (("mixture", "shop"), ("weighted", "when"), ("curriculum", "when")):
+        sampling = TypeAdapter(Sampling).validate_python({"kind": kind, "column": column})
+        section = SimpleNamespace(sampling=sampling)
+        draws = build_draws(section, prepared, 1, frame.height, 0)
+        found += len(draws.at(0, 0, 1000))
+    return np.full(3, found * frame.height)
+
 def run(rows):
     kind, space = sys.argv[2], InFiles(Path(sys.argv[1]))
     frame = space.frame(made(rows))
+    if kind == "sampling":
+        return drawn(frame, space)
     if kind == "file":
         file = FileVersion("s.csv", "", 0, rows)
         written = WrittenSplit("", frame.select("row", "part"), (file,))
@@ -73,12 +88,12 @@ ROWS = 3_000_000
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["group", "time", "file"])
+@pytest.mark.parametrize("kind", ["group", "time", "file", "sampling"])
 def test_less_than_a_number_for_each_row(kind: str, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     if not Path("/proc/self/status").exists():
         pytest.skip("this needs Linux")
-    command = [sys.executable, "-c", DIVIDE, str(tmp_path), kind, str(ROWS)]
+    command = [sys.executable, "-c", SCRIPT, str(tmp_path), kind, str(ROWS)]
     ran = subprocess.run(command, capture_output=True, text=True, check=True)
     peak, fewest = ran.stdout.split()
     print(f"{kind}: {float(peak):.0f} MB at most, of {ROWS * 8 / 1e6:.0f} for a number a row")
