@@ -43,20 +43,31 @@ def test_in_bf16_it_is_as_exact_as_bf16_is() -> None:
     torch.testing.assert_close(short.float(), exact, rtol=0.02, atol=0.02)
 
 
-@pytest.mark.parametrize(("length", "used"), [(512, True), (513, False)])
-def test_long_windows_go_through_the_fused_kernel(
-    monkeypatch: pytest.MonkeyPatch, length: int, used: bool
+@pytest.mark.parametrize(
+    ("dtype", "length", "dropout", "used"),
+    [
+        (torch.bfloat16, 300, 0.0, "pieces"),
+        (torch.bfloat16, 512, 0.0, "pieces"),
+        (torch.bfloat16, 513, 0.0, "fused"),
+        (torch.bfloat16, 300, 0.1, "whole"),
+        (torch.bfloat16, 290, 0.0, "whole"),
+        (torch.float32, 300, 0.0, "fused"),
+    ],
+)
+def test_each_window_takes_the_form_that_is_fastest(
+    monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype, length: int, dropout: float, used: str
 ) -> None:
-    seen: list[int] = []
+    taken: list[str] = ["fused"]
+    for form in ("whole", "pieces"):
 
-    def spying(queries: Tensor, *rest: object) -> Tensor:
-        seen.append(len(queries))
-        return queries
+        def spying(queries: Tensor, *rest: object, form: str = form) -> Tensor:
+            taken.append(form)
+            return queries
 
-    monkeypatch.setattr(attention, "attend_whole", spying)
-    attend(*drawn(torch.bfloat16, length), 0.0)
-    attend(*drawn(torch.float32, length), 0.0)
-    assert bool(seen) is used
+        monkeypatch.setattr(attention, f"attend_{form}", spying)
+    # 6 heads of 296 x 296 weights are more than a piece.
+    attend(*drawn(dtype, length), dropout)
+    assert taken[-1] == used
 
 
 def test_dropped_weights_keep_the_mean() -> None:

@@ -1,0 +1,42 @@
+"""Attention through the whole matrix of weights, by operations that torch differentiates."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from torch.nn import functional
+
+Seen = Literal["past"] | Bool[Tensor, "B 1 L L"]
+"""Whether each position sees itself and those before it, or those that a mask says."""
+
+
+def attend_whole(
+    queries: Float[Tensor, "B H L D"],
+    keys: Float[Tensor, "B H L D"],
+    values: Float[Tensor, "B H L D"],
+    dropout: float,
+    seen: Seen = "past",
+) -> Float[Tensor, "B H L D"]:
+    """softmax(Q K' / sqrt(D)) V through all weights [B H, L, L] at once, whose softmax is taken in
+    fp32; a share `dropout` of them is dropped."""
+    length, width = queries.shape[2:]
+    hidden = torch.full((length, length), -math.inf, dtype=queries.dtype, device=queries.device)
+    if isinstance(seen, str):
+        hidden = hidden.triu(1)
+    else:
+        hidden = hidden.expand(len(queries), queries.shape[1], -1, -1)
+        hidden = hidden.masked_fill(seen, 0.0).flatten(0, 1)
+    scores = torch.baddbmm(
+        hidden,
+        queries.flatten(0, 1),
+        keys.flatten(0, 1).transpose(1, 2),
+        alpha=width**-0.5,
+    )
+    weights = torch.softmax(scores, dim=-1, dtype=torch.float32).to(values.dtype)
+    if dropout:
+        weights = functional.dropout(weights, dropout)
+    return torch.bmm(weights, values.flatten(0, 1)).view(queries.shape)
