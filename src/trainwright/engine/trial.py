@@ -25,7 +25,7 @@ TURNS, FEWEST_TURNS = 5, 2
 LIMIT_SECONDS = 6.0
 """No further turn begins after it."""
 
-_HOPELESS = 2.0
+_HOPELESS, _LOWER = 2.0, 0.98
 _MATRICES, _MATRIX_ROWS = 3, 256
 
 
@@ -69,7 +69,9 @@ class Trials:
     """Forward and backward pass of a model over one micro-batch, in several ways.
 
     The ways take turns, so that whatever else the machine does slows all of them alike, and the
-    least time of each counts. One that takes more than twice the least gets no further turn.
+    least time of each counts. One that takes more than twice the least gets no further turn, and a
+    turn in which no least time falls by 2% is the last: another would change little, and a run
+    waits for it.
     Weights and random numbers are left as they are found; running statistics of norms move, so the
     model should be one that is not trained.
     """
@@ -80,24 +82,20 @@ class Trials:
         self._device = next(model.parameters()).device
 
     def compare(self, ways: Sequence[Way]) -> list[Tried]:
-        """Measure each way."""
+        """Measure each way, and what it gives."""
         tried = [Tried() for _ in ways]
-        pairs = list(zip(ways, tried, strict=True))
         with self._leaving_all_as_found():
-            for way, one in pairs:
+            for way, one in zip(ways, tried, strict=True):
                 with _noting(one):
                     one.loss, one.norm = self._first_numbers(way)
-            started = time.perf_counter()
-            for turn in range(TURNS):
-                if turn >= FEWEST_TURNS and time.perf_counter() - started > LIMIT_SECONDS:
-                    break
-                least = min(one.seconds.used for one in tried)
-                for way, one in pairs:
-                    if one.failure or (turn and one.seconds.used > _HOPELESS * least):
-                        continue
-                    with _noting(one):
-                        seconds = self._seconds(way)
-                        one.seconds = Seconds(*map(min, zip(one.seconds, seconds, strict=True)))
+            self._take_turns(ways, tried)
+        return tried
+
+    def times(self, ways: Sequence[Way]) -> list[Tried]:
+        """Measure each way, without its loss and norm."""
+        tried = [Tried() for _ in ways]
+        with self._leaving_all_as_found():
+            self._take_turns(ways, tried)
         return tried
 
     def first_and_next(self, way: Way) -> tuple[float, Tried]:
@@ -109,6 +107,22 @@ class Trials:
             seconds = [self._seconds(way) for _ in range(TURNS)]
             tried.seconds = Seconds(*map(min, zip(*seconds, strict=True)))
         return first, tried
+
+    def _take_turns(self, ways: Sequence[Way], tried: Sequence[Tried]) -> None:
+        started, falls = time.perf_counter(), True
+        for turn in range(TURNS):
+            is_late = time.perf_counter() - started > LIMIT_SECONDS
+            if turn >= FEWEST_TURNS and (is_late or not falls):
+                break
+            before = [one.seconds.used for one in tried]
+            for way, one in zip(ways, tried, strict=True):
+                if one.failure or (turn and one.seconds.used > _HOPELESS * min(before)):
+                    continue
+                with _noting(one):
+                    seconds = self._seconds(way)
+                    one.seconds = Seconds(*map(min, zip(one.seconds, seconds, strict=True)))
+            after = [one.seconds.used for one in tried]
+            falls = any(now < _LOWER * was for now, was in zip(after, before, strict=True))
 
     def _first_numbers(self, way: Way) -> tuple[float, float]:
         way.prepare()

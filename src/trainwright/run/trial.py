@@ -54,7 +54,7 @@ class ModelTrial:
     def without_determinism(self, setting: Setting) -> tuple[Timing | Failed, Timing | Failed]:
         """The setting as deterministic as the plan says, and not at all."""
         ways = [self._way(setting, self._level), self._way(setting, "off")]
-        one, other = self._trials.compare(ways)
+        one, other = self._trials.times(ways)
         return _timing(one), _timing(other)
 
     def compile(self, setting: Setting) -> CompiledTiming | Failed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Iterator
@@ -15,7 +16,14 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from trainwright.engine.precision import Autocast, Full  # noqa: E402
-from trainwright.engine.trial import TURNS, Trials, Way, product_error  # noqa: E402
+from trainwright.engine.trial import (  # noqa: E402
+    FEWEST_TURNS,
+    TURNS,
+    Seconds,
+    Trials,
+    Way,
+    product_error,
+)
 from trainwright.objective.losses import LossSum  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -98,7 +106,38 @@ def test_a_way_that_fails_says_why_and_stops_nobody() -> None:
 def test_each_turn_is_prepared_and_inside_its_kernels() -> None:
     CALLS.clear()
     Trials(network(), batch()).compare([way()])
-    assert CALLS == ["prepared", "in", "out"] * (1 + TURNS)
+    turns = len(CALLS) // 3 - 1
+    assert FEWEST_TURNS <= turns <= TURNS
+    assert ["prepared", "in", "out"] * (1 + turns) == CALLS
+
+
+@pytest.mark.parametrize(
+    ("seconds", "turns"),
+    [
+        ((1.0, 1.0, 0.5), FEWEST_TURNS),
+        ((1.0, 0.99, 0.5), FEWEST_TURNS),
+        ((1.0, 0.9, 0.9, 0.5), 3),
+        ((1.0, 0.95, 0.9, 0.85, 0.8, 0.5), TURNS),
+    ],
+)
+def test_a_turn_that_lowers_nothing_is_the_last(
+    monkeypatch: pytest.MonkeyPatch, seconds: tuple[float, ...], turns: int
+) -> None:
+    trials, later = Trials(network(), batch()), iter(seconds)
+    first, second = way(), way()
+    asked: list[Way] = []
+
+    def told(way: Way) -> Seconds:
+        asked.append(way)
+        used = next(later) if way is first else 1.5
+        return Seconds(used, used)
+
+    monkeypatch.setattr(trials, "_seconds", told)
+    found, other = trials.times([first, second])
+    assert len(asked) == 2 * turns
+    assert found.seconds.used == min(seconds[:turns])
+    assert other.seconds.used == 1.5
+    assert math.isnan(found.loss)
 
 
 def test_products_of_onednn_have_an_error_that_is_found() -> None:
