@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, Tag
 
-from trainwright.contract.section import Count, Fraction, Positive, Section, tagged_by
+from trainwright.contract.section import Auto, Count, Fraction, Positive, Section, tagged_by
 
 
 class Ema(Section):
@@ -17,8 +17,10 @@ class Ema(Section):
 
     kind: Literal["ema"]
 
-    decay: Annotated[float, Field(gt=0, lt=1)] = 0.999
-    """d: the mean looks back over about 1 / (1 - d) steps."""
+    decay: Auto | Annotated[float, Field(gt=0, lt=1)] = "auto"
+    """d: the mean looks back over about 1 / (1 - d) steps. `auto`: a tenth of the run's steps, at
+    most 1,000 (d = 0.999). After n steps the first weights still make up d^n of the mean: that is
+    most of it where d is too close to 1 for the run."""
 
 
 class ConstantRate(Section):

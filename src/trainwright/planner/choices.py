@@ -16,6 +16,7 @@ from trainwright.contract.tracking import Tracking
 from trainwright.contract.training import EarlyStopping, Training
 from trainwright.core.files import Json
 from trainwright.data.reading import DataFacts
+from trainwright.planner.averaging_choices import choose_average
 from trainwright.planner.checkpoint_choices import checkpoint_choices
 from trainwright.planner.choosing import Choice, Choosing, Chosen
 from trainwright.planner.device import DeviceFacts
@@ -179,6 +180,7 @@ def _training(contract: Contract, facts: DataFacts, choosing: Choosing) -> Train
         "training",
         {"num_epochs": (epochs, f"about {epochs * in_epoch:,} steps of {in_epoch:,} an epoch")},
     )
+    steps = settled(training.num_epochs) * in_epoch
     optimizer = choosing.take(
         training.optimizer, "training.optimizer", learning_rates(training.optimizer)
     )
@@ -192,6 +194,7 @@ def _training(contract: Contract, facts: DataFacts, choosing: Choosing) -> Train
             "loss": _loss(contract, choosing),
             "optimizer": optimizer,
             "checkpointing": checkpointing,
+            "average": choose_average(training, steps, choosing),
             "early_stopping": _early_stopping(training, contract.metric, choosing),
         }
     )

@@ -12,6 +12,7 @@ from torch import nn
 from trainwright.checkpoint.averaging import EqualMeanState, MeanState
 from trainwright.checkpoint.state import Stateful
 from trainwright.contract.averaging import Average, Ema, Swa
+from trainwright.contract.section import settled
 from trainwright.data.feed import Feed
 from trainwright.engine.statistics import NormStatistics
 from trainwright.objective.losses import Objective
@@ -53,7 +54,7 @@ def build_averaged(
         case "off":
             return Averaged()
         case Ema():
-            mean = ExponentialMean(learning.model, section.decay)
+            mean = ExponentialMean(learning.model, settled(section.decay))
             return Averaged((mean,), (), {"mean": MeanState(mean)})
         case Swa():
             return _swa(section, learning, optimizer, length)

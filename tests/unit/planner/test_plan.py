@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from trainwright.contract.averaging import Ema
 from trainwright.contract.reading import Document, read_contract
 from trainwright.contract.training import EarlyStopping
 from trainwright.core.errors import ContractMistake, Problem
@@ -214,6 +215,30 @@ def test_epochs_aim_at_4000_steps(tmp_path: Path, rows: int, epochs: int) -> Non
     made = planned(tmp_path, data=facts(rows, classes={}))
     assert made.contract.training.num_epochs == epochs
     assert made.estimate.steps == epochs * made.estimate.steps_per_epoch
+
+
+@pytest.mark.parametrize(
+    ("overrides", "decay"),
+    [
+        (["training.num_epochs=5"], 0.98),
+        (["training.num_epochs=5", "training.stop.max_steps=100"], 0.9),
+        (["training.num_epochs=5", "training.stop.max_steps=3"], 0.5),
+        (["training.num_epochs=1000"], 0.999),
+    ],
+)
+def test_a_mean_of_weights_forgets_the_first_ones(
+    tmp_path: Path, overrides: list[str], decay: float
+) -> None:
+    network = ["model.kind=mlp", "training.average.kind=ema", "training.batch_size=70"]
+    data = facts(10_000, classes={})
+    made = planned(tmp_path, *network, *overrides, data=data)
+    assert isinstance(made.contract.training.average, Ema)
+    assert made.contract.training.average.decay == pytest.approx(decay)
+    (choice,) = [c for c in made.choices if c.path == "training.average.decay"]
+    assert "steps" in choice.reason
+    written = planned(tmp_path, *network, "training.average.decay=0.7", data=data)
+    assert isinstance(written.contract.training.average, Ema)
+    assert written.contract.training.average.decay == 0.7
 
 
 def test_checkpoints_are_saved_at_validations(tmp_path: Path) -> None:

@@ -1,0 +1,22 @@
+"""What a plan takes for the mean of the weights where the contract says `auto`."""
+
+from __future__ import annotations
+
+from trainwright.contract.averaging import Average, Ema
+from trainwright.contract.training import Training
+from trainwright.planner.choosing import Choosing
+
+_MOST_STEPS, _FEWEST_STEPS = 1000, 2
+_SHARE = 10
+
+
+def choose_average(training: Training, steps: int, choosing: Choosing) -> Average:
+    """`training.average` for a run of at most `steps` optimizer steps before its own limit."""
+    average, most = training.average, training.stop.max_steps
+    if not isinstance(average, Ema):
+        return average
+    made = steps if most == "off" else min(most, steps)
+    back = min(_MOST_STEPS, max(_FEWEST_STEPS, made // _SHARE))
+    reason = f"the mean looks back over {back:,} of {made:,} steps"
+    chosen = {"decay": (round(1 - 1 / back, 6), reason)}
+    return choosing.take(average, "training.average", chosen)
