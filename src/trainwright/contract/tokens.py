@@ -41,7 +41,7 @@ class Padding(Section):
 class TokenData(Feeding):
     """One text, divided by position: the beginning trains, then the validation part, then the
     test part, so that no part lies inside another. Where documents are divided by a separator, no
-    document lies in two parts."""
+    document lies in two parts. With `sampling: {kind: mixture}` each source is divided so."""
 
     kind: Literal["tokens"]
 

@@ -285,7 +285,7 @@ def text_part(
 ) -> Part:
     """Another text as a part, for judging a fitted model on it. Where documents were packed or
     padded, and where it has sources, they end with the section's separator, or with the mark
-    U+001E.
+    U+001E. The last of the sources that were `found` has all documents that the others leave.
 
     Raises:
         DataMistake: it is one token long.
@@ -303,11 +303,9 @@ def text_part(
         )
     ends = np.cumsum([len(one) for one in encoded])
     sources, start = [], 0
-    for name, last in zip(
-        [one.name for one in found] or [""],
-        accumulate([one.documents for one in found] or [len(ends)]),
-        strict=True,
-    ):
+    names = [one.name for one in found] or [""]
+    lasts = [*accumulate(one.documents for one in found[:-1]), len(ends)]
+    for name, last in zip(names, lasts, strict=True):
         end = int(ends[last - 1])
         sources.append(TextSource(name, start, {"train": start, "validation": start, "test": end}))
         start = end

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from trainwright.contract.model import Gpt
+from trainwright.contract.sampling import Uniform
 from trainwright.contract.section import settled
 from trainwright.contract.tokens import TokenData
 from trainwright.core.units import show_bytes
@@ -112,7 +113,9 @@ def _padding(decided: Plan, prepared: Prepared) -> tuple[Finding, ...]:
     if pieces.lost:
         fix = "raise model.context, or write data.long_documents: split"
     elif padding > _MUCH_PADDING:
-        fix = "raise data.padding.buckets, lower its multiple, or write data.windows: packed"
+        fix = "lower data.padding.multiple, or write data.windows: packed"
+        if isinstance(data.sampling, Uniform):
+            fix = f"raise data.padding.buckets, {fix}"
     severity: Severity = "warning" if fix else "info"
     return (Finding("padding", severity, message, pieces.cut, fix=fix),)
 

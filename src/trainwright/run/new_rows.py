@@ -13,13 +13,13 @@ from trainwright.contract.document import Contract
 from trainwright.contract.images import ImageData
 from trainwright.contract.mistakes import problems_of_shape
 from trainwright.contract.overrides import set_values
-from trainwright.contract.sampling import Uniform
+from trainwright.contract.sampling import Mixture, Uniform
 from trainwright.contract.source_rules import separator_is_one_mark
 from trainwright.contract.sources import USUAL, Reading
 from trainwright.contract.tokens import TokenData
 from trainwright.contract.yaml_text import Written
 from trainwright.core.errors import ContractMistake, DataMistake, Place, Problem
-from trainwright.data.documents import END, find_documents
+from trainwright.data.documents import END, SourceSize, find_documents
 from trainwright.data.formats import known_format
 from trainwright.data.table import Part
 from trainwright.data.tokens import text_part
@@ -87,7 +87,7 @@ def _not_here(text: str, *, images: bool) -> Problem:
 
 def new_text(data: str, vocabulary: TextVocabulary, section: TokenData, reading: Reading) -> Part:
     """A text, a folder of texts, or the contract's column of a table as a part, for judging a model
-    on it.
+    on it. Where sources are mixed, one text is a source, too.
 
     Raises:
         DataMistake: it cannot be read, or is one token long.
@@ -95,8 +95,10 @@ def new_text(data: str, vocabulary: TextVocabulary, section: TokenData, reading:
     # A plain text has no columns, whatever the training texts came from.
     column = section.text if Path(data).is_dir() or known_format(data) else ""
     told = section.model_copy(update={"path": data, "text": column, "reading": reading})
-    if not (column or Path(data).is_dir()):
+    alone: tuple[SourceSize, ...] = ()
+    if isinstance(section.sampling, Mixture) and not (column or Path(data).is_dir()):
         told = told.model_copy(update={"sampling": Uniform()})
+        alone = (SourceSize(Path(data).name, 1),)
     try:
         documents = find_documents(told, Path())
         text = "".join(documents.blocks())
@@ -104,7 +106,7 @@ def new_text(data: str, vocabulary: TextVocabulary, section: TokenData, reading:
         raise DataMistake([_on_data(problem) for problem in mistake.problems]) from mistake
     if documents.several:
         told = told.model_copy(update={"separator": END})
-    return text_part(text, vocabulary, told, documents.sources)
+    return text_part(text, vocabulary, told, documents.sources or alone)
 
 
 def _on_data(problem: Problem) -> Problem:
