@@ -191,6 +191,23 @@ def test_a_spent_budget_halts_with_a_diagnosis(tmp_path: Path) -> None:
     assert_finite(tmp_path / "ckpt")
 
 
+@pytest.mark.parametrize(
+    ("bad", "went_to"),
+    [
+        ((3, 5), [3, 2]),  # the state of step 3 was put back, and led there again
+        ((3, 4, 5), [3, 2, 0]),
+        ((0, 1), [0, 0]),  # there is nothing older
+    ],
+)
+def test_a_rollback_that_is_due_again_soon_goes_back_further(
+    bad: tuple[int, ...], went_to: list[int], tmp_path: Path
+) -> None:
+    canary = poisoned(tmp_path, bad, non_finite="rollback", rollbacks=3)
+    assert canary.fit().kind == "finished"
+    assert [back.progress.step for back in of_kind(canary, RolledBack)] == went_to
+    assert_finite(tmp_path / "ckpt")
+
+
 def test_ignore_drops_the_update_and_goes_on(tmp_path: Path) -> None:
     canary = poisoned(tmp_path, (1, 2, 3, 4), non_finite="ignore")
     ended = canary.fit()

@@ -35,10 +35,11 @@ class Drop(NamedTuple):
 
 class RollBack(NamedTuple):
     """The last `steps` steps, this one included, are not to be trusted: a state from before them is
-    to be put back."""
+    to be put back; one from `further` steps before, if there is one."""
 
     why: str
     steps: int
+    further: int = 0
 
 
 class Halt(NamedTuple):
@@ -63,6 +64,7 @@ _KEEP = Keep()
 _SHOWN_ROWS = 12
 _OVERFLOWS_IN_A_ROW = 20
 _NO_UPDATE_IN_A_ROW = 100
+_SOON = 20
 
 RowsBetween = Callable[[int, int], Iterable[SupportsInt]]
 """The row numbers that two positions of the feed's cursor enclose."""
@@ -97,8 +99,10 @@ class HaltOnNonFinite:
 class PolicyGuard:
     """Does at each event what the contract says.
 
-    Its state is the spike watch, the steps dropped in a row, the rollbacks made, and outcomes that
-    were not read yet. A rollback does not rewind it: what is spent stays spent.
+    Its state is the spike watch, the steps dropped in a row, the rollbacks made, the good steps
+    since the last one, and outcomes that were not read yet. A rollback does not rewind it: what is
+    spent stays spent. One that is due again within twenty good steps goes back further: the state
+    that the last one put back leads there whatever rows come.
 
     Args:
         section: the policy of each event.
@@ -133,6 +137,7 @@ class PolicyGuard:
         self._in_a_row = 0
         self._overflows = 0
         self._rollbacks = 0
+        self._good = _SOON
 
     def judge(self, outcome: StepOutcome) -> Judgement:
         """What the policies make of the step; on a device of the whole window, at its last step."""
@@ -158,6 +163,7 @@ class PolicyGuard:
                 "in_a_row": self._in_a_row,
                 "overflows": self._overflows,
                 "rollbacks": self._rollbacks,
+                "good": self._good,
                 "unread": [_to_judge(outcome) for outcome in self._unread],
             }
         )
@@ -169,6 +175,7 @@ class PolicyGuard:
         self._in_a_row = int(values["in_a_row"])
         self._overflows = int(values["overflows"])
         self._rollbacks = int(values["rollbacks"])
+        self._good = int(values["good"])
         self._unread = [StepOutcome(**outcome) for outcome in values["unread"]]
 
     def _judge_window(self, unread: Sequence[StepOutcome]) -> Judgement:
@@ -192,6 +199,8 @@ class PolicyGuard:
             return self._judge_nonfinite(outcome, loss, norm, steps_ago)
         if self._in_a_row or self._overflows:
             self._in_a_row = self._overflows = 0
+        if self._good < _SOON:
+            self._good += 1
         if self._watches:
             spike = self._watch.look(loss, norm, outcome.learning_rate)
             if spike is not None:
@@ -245,11 +254,12 @@ class PolicyGuard:
                 f"{why}. The rollbacks ({self._rollbacks}) are spent: look at these rows, lower "
                 "training.optimizer.learning_rate, or clip with training.gradient_clipping"
             )
+        further = self._good + 1 if self._good < _SOON else 0
         self._rollbacks += 1
-        self._in_a_row = self._overflows = 0
+        self._in_a_row = self._overflows = self._good = 0
         self._watch.rearm()
         self._caution.begin()
-        return RollBack(why, steps)
+        return RollBack(why, steps, further)
 
 
 def _where(seen: StepOutcome, loss: float, norm: float) -> str:

@@ -103,7 +103,10 @@ def _roll_back(job: Job, saves: Saves, progress: Progress, back: RollBack) -> Pr
     Saved before it is told: a run that dies in between must not have lost the signals of steps that
     the newest checkpoint still holds.
     """
-    loaded = job.checkpoints.newest_valid(progress.step + 1 - back.steps)
+    before = progress.step + 1 - back.steps
+    loaded = job.checkpoints.newest_valid(before - back.further)
+    if isinstance(loaded, NoCheckpoint) and back.further:
+        loaded = job.checkpoints.newest_valid(before)
     if isinstance(loaded, NoCheckpoint):
         return StopReason("halted", f"{back.why}; there is no checkpoint from before it")
     for name, stateful in job.state.items():
