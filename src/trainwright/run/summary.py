@@ -34,7 +34,7 @@ def labelled(label: str, text: str) -> str:
 def describe_data(raw: Raw, prepared: Prepared) -> list[str]:
     """Rows, columns, target, split and what was left out."""
     facts = raw.facts
-    files = ", ".join(file.path for file in facts.files)
+    files = some([file.path for file in facts.files], _MOST_NAMES)
     lines = [
         labelled("data", f"{files} · {_content(facts.rows, prepared)}"),
         labelled("target", _target(prepared)),
