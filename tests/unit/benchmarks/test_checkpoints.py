@@ -20,7 +20,7 @@ def test_every_row_is_measured_and_every_figure_has_its_goal(
     rounds = checkpoints.Rounds(tmp_path, checkpoints.Training(1, rows=2))
     for step in range(2):
         rounds.once(step)
-    assert len(rounds.seconds) == 12
+    assert len(rounds.seconds) == 14
     assert all(len(taken) == 2 for taken in rounds.seconds.values())
     text = checkpoints.report(rounds.seconds, 2**20)
     assert "at most 1.3" in text
@@ -29,7 +29,12 @@ def test_every_row_is_measured_and_every_figure_has_its_goal(
 
 def test_a_missed_goal_is_shown() -> None:
     others = ("torch.save", "torch.save, forced to the disk", "ours, not forced to the disk")
-    steps = (checkpoints.STEP, checkpoints.SAVED_STEP)
+    steps = (
+        checkpoints.STEP,
+        checkpoints.SAVED_STEP,
+        checkpoints.PASSES,
+        checkpoints.SAVED_PASSES,
+    )
     seconds = {name: [1.0] for name in (*others, *steps, "load, verified")}
     slow = seconds | {"ours": [2.0], "ours, in the background: stall": [0.05]}
     text = checkpoints.report(slow, 2**30)
