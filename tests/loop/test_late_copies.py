@@ -28,7 +28,7 @@ from trainwright.checkpoint.evaluated import evaluated_state  # noqa: E402
 from trainwright.checkpoint.fence import Fence, TornSnapshot  # noqa: E402
 from trainwright.checkpoint.module import ModuleState  # noqa: E402
 from trainwright.checkpoint.optimizer import OptimizerState  # noqa: E402
-from trainwright.checkpoint.state import Stateful  # noqa: E402
+from trainwright.checkpoint.state import Snapshot, Stateful  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints, CheckpointStore  # noqa: E402
 from trainwright.core.flag import StopFlag  # noqa: E402
 from trainwright.data.feed import Feed, StepBatches  # noqa: E402
@@ -49,7 +49,8 @@ from trainwright.run.compose import compose  # noqa: E402
 from trainwright.run.context import RunContext  # noqa: E402
 from trainwright.run.ready import Request, make_ready  # noqa: E402
 from trainwright.run.stages import Stages, StreamScreen  # noqa: E402
-from trainwright.tracking.events import Saved, StepOutcome  # noqa: E402
+from trainwright.testing.checkpoints import MemoryCheckpoints  # noqa: E402
+from trainwright.tracking.events import Event, Saved, Saving, StepOutcome  # noqa: E402
 from trainwright.tracking.folder import RunFolder  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -238,6 +239,39 @@ def test_with_batch_norm_and_any_ending(
         found.append({f"{file.parent.name}/{file.name}": file.read_bytes() for file in files})
     assert len(found[0]) >= 2 * steps
     assert differences(*found) == []
+
+
+@pytest.mark.parametrize("change", [with_ema, with_swa])
+def test_a_mean_is_saved_as_the_model_that_is_evaluated(change: Change, tmp_path: Path) -> None:
+    """Where it lies ready it is not swapped in to be saved; where norms need statistics, it is."""
+    store = MemoryCheckpoints()
+    canary = start(tmp_path, store, SETTING)
+    canary.change(**change(canary))
+    evaluating = canary.job.validate
+    assert isinstance(evaluating, Evaluating)
+    mean, model = evaluating._weights, canary.job.state["model"]
+    expected: list[Snapshot] = []
+    ready: list[bool] = []
+
+    def look(event: Event) -> None:
+        if isinstance(event, Saving):
+            ready.append(mean.ready() != "computed")
+        if isinstance(event, Saved):
+            with mean.evaluated():
+                expected.append(model.snapshot())
+
+    canary.on_event.append(look)
+    canary.fit()
+    assert len(expected) == len(store.kept) > 8
+    assert set(ready) == ({True} if change is with_ema else {True, False})
+    for one, loaded in zip(expected, store.kept, strict=True):
+        found = loaded.parts["evaluated"]
+        assert found.packed_values == one.packed_values
+        assert differences(bits(found), bits(one)) == []
+
+
+def bits(snapshot: Snapshot) -> dict[str, object]:
+    return {name: tensor.numpy().tobytes() for name, tensor in snapshot.tensors.items()}
 
 
 def waiting(canary: Canary, fence: Fence) -> None:

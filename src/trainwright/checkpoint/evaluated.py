@@ -25,6 +25,9 @@ class EvaluatedState:
 
     def snapshot(self) -> Snapshot:
         """The whole model, with the evaluated weights."""
+        ready = self._weights.ready()
+        if ready != "computed":
+            return self._model.snapshot_with(ready)
         with self._weights.evaluated():
             return self._model.snapshot_at_once()
 

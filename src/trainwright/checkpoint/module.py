@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import final
 
 import torch
@@ -25,9 +26,15 @@ class ModuleState:
     def snapshot(self) -> Snapshot:
         """A copy of every tensor; `tied` names the first name of each repeated one. Forward passes
         change buffers, and no parameters."""
+        return self.snapshot_with({})
+
+    def snapshot_with(self, others: Mapping[str, Tensor]) -> Snapshot:
+        """The same with others in the place of the tensors of these names, which only an update
+        changes."""
         first, tied = _first_names(self._named())
-        updated = {name for name, tensor in first.items() if isinstance(tensor, nn.Parameter)}
-        return Snapshot(tensors=first, values={"tied": tied}, updated=updated)
+        parameters = {name for name, tensor in first.items() if isinstance(tensor, nn.Parameter)}
+        tensors = {name: others.get(name, tensor) for name, tensor in first.items()}
+        return Snapshot(tensors=tensors, values={"tied": tied}, updated={*parameters, *others})
 
     def snapshot_at_once(self) -> Snapshot:
         """The same for a caller that changes the parameters as soon as it has it."""

@@ -42,6 +42,10 @@ class ExponentialMean:
         """m in place of w."""
         return self._swapped()
 
+    def ready(self) -> Mapping[str, Tensor]:
+        """m."""
+        return self.mean
+
     @contextmanager
     def _swapped(self) -> Iterator[None]:
         trained = {name: one.clone() for name, one in self._live.items()}

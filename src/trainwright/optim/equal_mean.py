@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import final
+from typing import Literal, final
 
 import torch
 from torch import Tensor, nn
@@ -88,6 +88,12 @@ class EqualMean:
     def evaluated(self) -> AbstractContextManager[None]:
         """m in place of w; w itself before anything was taken."""
         return self._swapped() if self.count else nullcontext()
+
+    def ready(self) -> Mapping[str, Tensor] | Literal["computed"]:
+        """m, once its norms have their statistics; nothing before anything was taken."""
+        if self._is_stale:
+            return "computed"
+        return self.mean if self.count else {}
 
     @property
     def values(self) -> dict[str, int | bool]:

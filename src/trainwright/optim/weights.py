@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Protocol, final
+from typing import TYPE_CHECKING, Literal, Protocol, final
 
 import torch
+from torch import Tensor
 
 if TYPE_CHECKING:
     from pytorch_optimizer.optimizer.schedulefree import ScheduleFreeAdamW
@@ -20,6 +21,11 @@ class Weights(Protocol):
         trained again, the same bits. Nothing may be trained inside."""
         ...
 
+    def ready(self) -> Mapping[str, Tensor] | Literal["computed"]:
+        """What stands in the place of the model's tensors of these names, if it lies ready, in
+        tensors that only an update changes; not to be written to."""
+        ...
+
 
 @final
 class TrainedWeights:
@@ -28,6 +34,10 @@ class TrainedWeights:
     def evaluated(self) -> AbstractContextManager[None]:
         """Nothing changes."""
         return nullcontext()
+
+    def ready(self) -> Mapping[str, Tensor]:
+        """Nothing stands in the place of another."""
+        return {}
 
 
 @final
@@ -59,6 +69,10 @@ class ScheduleFreeWeights:
     def evaluated(self) -> AbstractContextManager[None]:
         """x in place of y."""
         return self._swapped()
+
+    def ready(self) -> Literal["computed"]:
+        """x is computed when it is asked for."""
+        return "computed"
 
 
 @final
