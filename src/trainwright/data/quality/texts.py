@@ -110,8 +110,6 @@ def line_breaks(data: Examined) -> list[Finding]:
 def mojibake(data: Examined) -> list[Finding]:
     """Texts that were decoded with the wrong encoding (`cafÃ©` for `café`; ftfy's heuristic), or
     that hold control or replacement characters, or such as show nothing."""
-    from ftfy.badness import is_bad
-
     found = []
     for look in data.looks:
         if look.name in data.left_out or look.kind not in ("text", "categorical"):
@@ -119,6 +117,9 @@ def mojibake(data: Examined) -> list[Finding]:
         strange = look.values.str.contains(rf"[^\x00-\x7f]|{CONTROL}").fill_null(False)
         if not strange.any():
             continue
+        # Imported here: plain ASCII needs none of it.
+        from ftfy.badness import is_bad
+
         candidates = look.values.filter(strange).unique(maintain_order=True)
         control = candidates.filter(candidates.str.contains(CONTROL))
         bad = {text for text in candidates.to_list() if is_bad(text)} | set(control.to_list())
