@@ -18,6 +18,7 @@ from trainwright.core.errors import Mistake
 from trainwright.data.audit.audited import Audited, findings_beside
 from trainwright.data.images import prepare_images, read_images
 from trainwright.data.kinds import prepare, read_data
+from trainwright.data.pictures.opening import holds_idx
 from trainwright.data.prepared import Prepared
 from trainwright.data.quality.collect import Effort, find_faults, find_image_faults
 from trainwright.data.quality.documents import document_faults, document_parts
@@ -65,6 +66,9 @@ def _proposed_images(place: Path, target: str) -> ImageData:
     written = read_yaml(propose_images(place, target, place.parent).encode(), "DATA").value
     assert isinstance(written, dict), "a contract is a mapping"
     section = ImageData.model_validate_json(json.dumps(written["data"]))
+    if holds_idx(place):
+        # An image of these files is as many bytes as any other, and can always be read.
+        return section
     drop = section.decoding.model_copy(update={"corrupt": "drop"})
     return section.model_copy(update={"decoding": drop})
 
