@@ -196,7 +196,10 @@ def _kind_of(values: pl.Series) -> LookKind:
 
 
 def _as_target(look: Look) -> Look:
-    """A target is never an identifier, nor a text."""
+    """A target is never an identifier. A text is one of classes where it comes again."""
+    present = look.values.drop_nulls()
+    if look.kind == "text" and present.n_unique() > len(present) / 2:
+        return replace(look, reason="")
     kind: LookKind = "categorical" if look.kind == "text" else look.kind
     return replace(look, kind=kind, reason="")
 
@@ -205,7 +208,7 @@ def _task(
     looks: Sequence[Look], target: str, written: Column
 ) -> Literal["classes", "numbers", "none"]:
     chosen = [look for look in looks if look.name == target]
-    if not chosen or chosen[0].kind in ("empty", "nested", "datetime"):
+    if not chosen or chosen[0].kind in ("empty", "nested", "datetime", "text"):
         return "none"
     if written.kind == "categorical" or chosen[0].kind != "numeric":
         return "classes"

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from trainwright.data.quality.collect import find_faults
 from trainwright.data.quality.examined import examine
 from trainwright.data.quality.forms import variant_spellings, wrong_type
 from trainwright.data.quality.placeholders import placeholders
@@ -104,3 +105,11 @@ def test_a_key_that_was_held_down_and_blanks_without_width() -> None:
     data = examine(pl.DataFrame({"text": texts}))
     assert [one.rows for one in repeated_text(data)] == [(5,)]
     assert [one.rows for one in mojibake(data)] == [(8,)]
+
+
+def test_a_target_of_texts_has_no_classes() -> None:
+    """Answers that a model learns to write are no classes of one row each."""
+    asked = [f"what is {row} and {row + 1}" for row in range(ROWS)]
+    answers = [f"it is the number {2 * row + 1} of course" for row in range(ROWS)]
+    found = find_faults(examine(pl.DataFrame({"asked": asked, "answer": answers}), "answer"), {})
+    assert not {"rare_class", "class_imbalance", "label_error"} & {one.kind for one in found}
