@@ -24,6 +24,9 @@ _BAND_BITS = 16
 _NEIGHBOURS = 20
 _SMALL = 16
 _FLAT = 4.0
+_MARGIN = 4.0
+"""Greys of 255 that a part must be darker by: else noise on an even ground makes bits."""
+
 _PAIRS = 50_000
 
 Words = npt.NDArray[np.uint64]
@@ -33,10 +36,11 @@ def near_images(raw: RawImages, data: Examined) -> list[Finding]:
     """Images that are nearly, and not exactly, an earlier one, and those of them whose like stands
     in the training part.
 
-    Each image has 64 bits: whether a pixel of it, at 8 x 9, is darker than its right neighbour (the
-    difference hash, Krawetz 2013, "Kind of like that"). Two of at most 3 different bits share one
-    of 4 bands of 16 bits; of those in one band an image is compared with the next 20. Images of one
-    grey have no bits that mean something and are left out, as are those below 9 x 9.
+    Each image has 64 bits: whether a pixel of it, at 8 x 9, is clearly darker than its right
+    neighbour (the difference hash, Krawetz 2013, "Kind of like that"). Two of at most 3 different
+    bits share one of 4 bands of 16 bits; of those in one band an image is compared with the next
+    20. Images of one grey have no bits that mean something and are left out, as are those below
+    9 x 9.
     """
     inputs = [raw.images[part] for part in PARTS if part in raw.images]
     if min(inputs[0].size[1:]) < 9:
@@ -76,9 +80,19 @@ def _pooled(images: ImageInputs) -> tuple[Floats, Words]:
         grey = block.sum(axis=1, dtype=np.uint32).astype(np.float32)
         small.append(_means(grey, *cells) / block.shape[1])
         parts = _means(grey, *coarse)
-        darker = (parts[:, :, :-1] < parts[:, :, 1:]).reshape(len(parts), 64)
+        margin = _MARGIN * block.shape[1]
+        darker = (parts[:, :, :-1] + margin < parts[:, :, 1:]).reshape(len(parts), 64)
         bits.append(np.packbits(darker, axis=1).view(np.uint64)[:, 0])
     return np.concatenate(small), np.concatenate(bits)
+
+
+def pooled_means(images: ImageInputs, side: int) -> Floats:
+    """The mean grey of each of `side` x `side` parts of every image, float32 [N, side, side] (of a
+    smaller image its pixels)."""
+    channels, tall, wide = images.size
+    rows, columns = _Cells.of(tall, min(side, tall)), _Cells.of(wide, min(side, wide))
+    greys = (block.sum(axis=1, dtype=np.uint32).astype(np.float32) for block in images.blocks())
+    return np.concatenate([_means(grey, rows, columns) / channels for grey in greys])
 
 
 class _Cells(NamedTuple):

@@ -13,6 +13,7 @@ from trainwright.data.quality import missing as absence
 from trainwright.data.quality.alike import near_images
 from trainwright.data.quality.examined import Examined
 from trainwright.data.quality.finding import Finding, worst_first
+from trainwright.data.quality.image_labels import image_label_errors
 from trainwright.data.quality.label_errors import label_errors
 from trainwright.data.quality.leaks import leaks
 from trainwright.data.quality.near import near_duplicates
@@ -164,5 +165,6 @@ def find_image_faults(
         classes.ordered_target,
     )
     of_images = [*blank_images(raw), *file_faults(raw)]
-    of_images += near_images(raw, data) if effort == "all" else []
+    if effort == "all":
+        of_images += [*near_images(raw, data), *image_label_errors(raw, data)]
     return worst_first([*of_images, *(one for check in checks for one in check(data))])

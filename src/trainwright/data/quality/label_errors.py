@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
 
@@ -54,7 +55,11 @@ class Unjudged:
 def label_errors(data: Examined) -> list[Finding]:
     """Likely label errors: of classes by confident learning on out-of-sample probabilities, of
     numbers by out-of-sample residuals."""
-    suspects = find_suspects(data)
+    return say_suspects(data, find_suspects(data))
+
+
+def say_suspects(data: Examined, suspects: Suspects | Unjudged) -> list[Finding]:
+    """What was found of the labels, as findings."""
     if isinstance(suspects, Unjudged):
         return [Finding("label_error", "info", str(suspects), columns=(data.target,))]
     if not len(suspects.rows):
@@ -99,9 +104,20 @@ def find_suspects(data: Examined) -> Suspects | Unjudged:
     are left alone. If more than 30 % of the rows would be wrong (of numbers 10 %, or if half of how
     they vary is left open), the models are, not the labels.
     """
-    nothing = Suspects(np.empty(0, dtype=np.int64), [], [])
     if data.task == "numbers":
         return _wrong_numbers(data)
+    return suspects_among(data, lambda rows: Known.of(data.take(rows)))
+
+
+def suspects_among(
+    data: Examined,
+    know: Callable[[Integers], Known],
+    least_right: float = 0.0,
+    unlikely: float = 1.0,
+) -> Suspects | Unjudged:
+    """Rows whose class is likely wrong and at most so likely, where models go by what `know` says
+    of the rows that are judged, and give at least so many of the labels."""
+    nothing = Suspects(np.empty(0, dtype=np.int64), [], [])
     if data.task != "classes" or len(data) < _FEWEST_ROWS:
         return nothing
     labels = data.labels
@@ -112,10 +128,14 @@ def find_suspects(data: Examined) -> Suspects | Unjudged:
     rows = labels.is_in(names).fill_null(False).arg_true().cast(pl.Int64).to_numpy()
     codes = list(range(len(names)))
     given = labels.gather(rows).replace_strict(names, codes, return_dtype=pl.Int64).to_numpy()
-    chances = class_chances(Known.of(data.take(rows)), given, len(names))
+    chances = class_chances(know(rows), given, len(names))
     if not len(chances):
         return nothing
-    wrong = np.flatnonzero(wrong_labels(given, chances))
+    right = float((chances.argmax(axis=1) == given).mean())
+    if right < least_right:
+        return Unjudged(f"give only {right:.0%} of them")
+    own = chances[np.arange(len(given)), given]
+    wrong = np.flatnonzero(wrong_labels(given, chances) & (own <= unlikely))
     if len(wrong) > _MOST_WRONG * len(data):
         return Unjudged.of(len(wrong) / len(data))
     likelier = chances[wrong].argmax(axis=1)

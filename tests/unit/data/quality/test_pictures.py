@@ -7,19 +7,21 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from made_data import make_images
 from made_pictures import encoded, picture, write_folder
 from trainwright.contract.images import ImageData
 from trainwright.contract.reading import read_contract
 from trainwright.data.images import prepare_images, read_images
 from trainwright.data.quality.alike import near_images
 from trainwright.data.quality.collect import find_image_faults
+from trainwright.data.quality.image_labels import image_label_errors
 from trainwright.data.quality.pictures import divided_images, examine_images
 from trainwright.data.raw_images import RawImages
 from trainwright.data.reading import DataFacts
 from trainwright.data.table import ImageInputs
 from trainwright.data.target_column import TargetFacts
 from trainwright.doctor.faults import prepared_faults
-from trainwright.run.quality import check_contract_data
+from trainwright.run.quality import check_contract_data, check_file
 
 IMAGES = ImageData(kind="images", path="x", validation=0.3)
 
@@ -100,3 +102,55 @@ def test_files_tell_what_is_wrong_with_them(tmp_path: Path) -> None:
     assert "cut.png" in told["corrupt_image"].message
     assert [names[row] for row in told["mislabelled_extension"].rows] == ["cat/wrong.png"]
     assert {names[row] for row in told["image_size"].rows} == {"cat/tiny.png", "cat/wide.png"}
+
+
+def blobs(count: int, shift: int, random: np.random.Generator) -> np.ndarray:
+    """Images of 16 x 16, uint8 [N, 1, 16, 16], with a bright square on the side of their class."""
+    images = random.normal(20, 8, (count, 1, 16, 16))
+    images[np.arange(count), :, 4:12, shift : shift + 6] += 120
+    return images.clip(0, 255).astype(np.uint8)
+
+
+def test_swapped_labels_of_images_are_found() -> None:
+    random = np.random.default_rng(0)
+    pixels = np.concatenate([blobs(150, 1, random), blobs(150, 9, random)])
+    labels = np.repeat([0, 1], 150)
+    facts = DataFacts(300, (), TargetFacts("classes", {}, 2, 0), (), frozenset(), {"train": 300})
+    images = {"train": ImageInputs.of(pixels)}
+    clean = RawImages(images, {"train": labels}, ("left", "right"), facts)
+    assert image_label_errors(clean, examine_images(clean)) == []
+    planted = [7, 31, 88, 170, 222, 290]
+    swapped = labels.copy()
+    swapped[planted] = 1 - swapped[planted]
+    raw = RawImages(images, {"train": swapped}, ("left", "right"), facts)
+    (found,) = image_label_errors(raw, examine_images(raw))
+    assert found.kind == "label_error"
+    assert set(found.rows) <= set(planted)
+    assert len(found.rows) >= 4
+    assert found in find_image_faults(raw, examine_images(raw))
+    noise = random.integers(0, 256, pixels.shape).astype(np.uint8)
+    blind = RawImages({"train": ImageInputs.of(noise)}, {"train": swapped}, raw.names, facts)
+    assert image_label_errors(blind, examine_images(blind)) == []
+
+
+def test_noise_on_an_even_ground_hides_no_copy() -> None:
+    random = np.random.default_rng(0)
+    pixels = np.zeros((80, 1, 28, 28))
+    for image in pixels:
+        for _ in range(3):
+            top, left = random.integers(2, 18, 2)
+            image[0, top : top + 8, left : left + 8] += random.integers(60, 85)
+    pixels[70:] = (pixels[:10] + random.normal(0, 3, (10, 1, 28, 28))).clip(0, 255)
+    images = {"train": ImageInputs.of(pixels.astype(np.uint8))}
+    facts = DataFacts(80, (), TargetFacts("classes", {}, 2, 0), (), frozenset(), {"train": 80})
+    raw = RawImages(images, {"train": np.arange(80) % 2}, ("a", "b"), facts)
+    (found,) = near_images(raw, examine_images(raw))
+    assert len(set(found.rows) & set(range(70, 80))) >= 9
+    assert set(found.rows) <= set(range(70, 80))
+
+
+def test_a_folder_of_idx_files_is_looked_at(tmp_path: Path) -> None:
+    """No file of them can be left out, which is asked for elsewhere."""
+    folder = make_images(tmp_path / "digits")
+    found = check_file(str(folder), "", "all", lambda _: None)
+    assert [one.kind for one in found if one.severity == "error"] == []
