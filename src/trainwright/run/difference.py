@@ -11,6 +11,7 @@ import polars as pl
 
 from trainwright.contract.data import TableData
 from trainwright.contract.free import differences
+from trainwright.contract.sources import USUAL, Reading
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import read_json
 from trainwright.data.columns import ColumnType, best_typed, type_column
@@ -31,7 +32,7 @@ def difference(a: str, b: str, runs: Path, key: str = "") -> Difference:
     """
     folders = {name: _runs(name, runs) for name in (a, b)}
     typing = [_Typing.of(folder) for found in folders.values() for folder in found]
-    known = typing[0] if typing else _Typing({}, "", Cleaning.of(TableData()), "")
+    known = typing[0] if typing else _Typing({}, "", Cleaning.of(TableData()), "", USUAL)
     if typing:
         key = key or known.key
     sides = [
@@ -51,12 +52,14 @@ def difference(a: str, b: str, runs: Path, key: str = "") -> Difference:
 @final
 @dataclass(frozen=True, slots=True)
 class _Typing:
-    """How a run's data was typed: its columns, target and cleaning, and the key of its rows."""
+    """How a run's data was read and typed: its columns, target and cleaning, and the key of its
+    rows."""
 
     columns: Mapping[str, ColumnType]
     target: str
     cleaning: Cleaning
     key: str
+    reading: Reading
 
     @classmethod
     def of(cls, folder: RunFolder) -> _Typing:
@@ -73,12 +76,13 @@ class _Typing:
         facts = read_json(folder.data / "manifest.json")["facts"]
         columns = [ColumnType.from_json(one) for one in facts["columns"]]
         key = read_snapshot(folder.data, folder.name).key
-        return cls({one.name: one for one in columns}, section.target, Cleaning.of(section), key)
+        by_name = {one.name: one for one in columns}
+        return cls(by_name, section.target, Cleaning.of(section), key, section.reading)
 
     def snapshot(self, file: Path, key: str) -> Snapshot:
         """A file, its columns typed as in the run as far as it had them."""
         absolute = file.absolute()
-        frame = read_source(absolute.name, absolute.parent, "DATA").frame
+        frame = read_source(absolute.name, absolute.parent, "DATA", self.reading).frame
         if key and key not in frame.columns:
             raise Mistake(
                 Problem(

@@ -47,6 +47,17 @@ def diff(*words: str) -> dict[str, Any]:
     return found
 
 
+def test_a_file_beside_a_run_is_read_as_the_run_read_its_own(project: Path) -> None:
+    text = Path("plain.csv").read_text().replace(",", ";").replace(".", ",")
+    Path("rows.csv").write_text(text)
+    reading = "data.reading={numbers: decimal_comma}"
+    ran = command("train", "small.yaml", "--run", "one", "--set", reading)
+    assert ran.code in (0, 3), ran.err
+    found = diff("one", "rows.csv")
+    assert found["row_changes"]["same"] == 300
+    assert all(column["distance"] == 0 for column in found["columns"])
+
+
 def test_two_runs_whose_file_was_written_over(project: Path) -> None:
     assert command("train", "small.yaml", "--run", "one").code in (0, 3)
     same = diff("one", "one")
