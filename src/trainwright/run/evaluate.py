@@ -21,7 +21,7 @@ from trainwright.data.groups import group_codes
 from trainwright.data.pixels import Pixels
 from trainwright.data.prepare import read_part
 from trainwright.data.reading import skipped_notes
-from trainwright.data.sources import read_source
+from trainwright.data.sources import SourceFile, read_source
 from trainwright.data.table import Part
 from trainwright.data.target import Classes
 from trainwright.data.values import to_labels
@@ -60,7 +60,7 @@ def evaluate_rows(folder: RunFolder, data: str | Path, overrides: Sequence[str] 
         )
     predictor = read_bundle(folder.bundle)
     contract = read_planned(folder)
-    part, notes = _read(str(data), predictor, contract, reading_of(contract, overrides))
+    part, notes = _read(str(data), predictor, folder, reading_of(contract, overrides))
     scored = Scored(
         part=part,
         target=predictor.target,
@@ -105,16 +105,16 @@ def read_planned(folder: RunFolder) -> Contract:
 
 
 def _read(
-    data: str, predictor: Predictor, contract: Contract, reading: Reading
+    data: str, predictor: Predictor, folder: RunFolder, reading: Reading
 ) -> tuple[Part, list[str]]:
     """The file as a part: rows of a table, images with the labels beside them, or a text; and what
     was left out of it."""
-    target = predictor.target
+    target, contract = predictor.target, read_planned(folder)
     match predictor.features:
         case Features() as features:
             source = read_source(data, Path(), "DATA", reading)
             part = _with_groups(read_part(source.frame, features, target), contract)
-            return part, skipped_notes(source)
+            return part, [*_known_files(source, folder, contract), *skipped_notes(source)]
         case Pixels() as pixels:
             assert isinstance(target, Classes)
             return labelled_images(Path(data), pixels, target, _fields_of(contract)), []
@@ -123,6 +123,22 @@ def _read(
             return new_text(data, vocabulary, contract.data, reading), []
         case _:
             assert_never(predictor.features)
+
+
+def _known_files(source: SourceFile, folder: RunFolder, contract: Contract) -> list[str]:
+    """What to say of files whose rows the model has seen: a score on them is too good."""
+    manifest = folder.data / "manifest.json"
+    if not (isinstance(contract.data, TableData) and manifest.is_file()):
+        return []
+    of_run = read_json(manifest)["facts"]["files"]
+    # Rows of the test file were kept from the model: of that one nothing is to be said.
+    seen = {one["sha256"] for one in of_run if one["path"] != contract.data.test_path}
+    return [
+        f"the rows of {file.path} are those that run {folder.name} was trained on: this is no "
+        f"score for new rows, that of its test rows is: trainwright evaluate {folder.name}"
+        for file in source.files
+        if file.sha256 in seen
+    ]
 
 
 def _fields_of(contract: Contract) -> ImageFields:

@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from command import PROCESS, command, tree, write_rows
+from command import CONTRACT, PROCESS, command, inside, tree, write_rows
 from frozen_result import assert_frozen
 
 pytestmark = pytest.mark.usefixtures("in_project")
@@ -84,6 +84,28 @@ def test_evaluate_judges_other_rows_and_writes_nothing(tmp_path: Path) -> None:
     assert result != json.loads(command("evaluate", "small-1", "--json").out)
     assert command("evaluate", "small-1", tmp_path / "later.csv").code == ran.code
     assert tree(Path()) == before
+
+
+def test_evaluate_says_that_the_model_has_seen_the_rows(tmp_path: Path) -> None:
+    (tmp_path / "again.csv").write_bytes(Path("rows.csv").read_bytes())
+    write_rows(tmp_path / "later.csv", seed=1)
+    for file, seen in (("again.csv", True), ("later.csv", False)):
+        ran = command("evaluate", "small-1", tmp_path / file, "--json")
+        warned = [text for text in json.loads(ran.out)["warnings"] if "was trained on" in text]
+        assert bool(warned) is seen
+
+
+def test_evaluate_says_nothing_of_the_test_file(tmp_path: Path) -> None:
+    with inside(tmp_path):
+        for seed, part in enumerate(("train", "test")):
+            write_rows(Path(f"{part}.csv"), seed=seed)
+        Path("small.yaml").write_text(CONTRACT)
+        paths = '{train_path: train.csv, test_path: test.csv, target: bought, positive: "yes"}'
+        trained = command("train", "small.yaml", "--run", "one", "--set", f"data={paths}")
+        assert trained.code in (0, 3), trained.err
+        for part, seen in (("train", True), ("test", False)):
+            ran = command("evaluate", "one", f"{part}.csv")
+            assert ("was trained on" in ran.out + ran.err) is seen
 
 
 def test_evaluate_needs_the_target(tmp_path: Path) -> None:
