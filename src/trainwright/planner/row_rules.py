@@ -8,6 +8,7 @@ from trainwright.contract.data import TableData, fold_count
 from trainwright.contract.document import Contract
 from trainwright.contract.model import Boosting, Linear
 from trainwright.core.errors import Problem
+from trainwright.data.quality.row_actions import BY_ROW
 from trainwright.data.reading import DataFacts
 
 _IN_MEMORY = "data.reading.rows_in: memory, on a machine that has as much"
@@ -44,8 +45,10 @@ def _needs(data: TableData, facts: DataFacts) -> Iterator[tuple[str, str, str]]:
     features = data.features
     if fold_count(data):
         yield "data.split.folds", "training once a fold", "remove folds"
-    if data.quality.asked():
-        yield "data.quality.actions", "acting on what the checks find", "remove actions"
+    for kind, action in data.quality.asked().items():
+        if action not in ("report", *BY_ROW.get(kind, ())):
+            path = f"data.quality.actions.{kind}"
+            yield path, f"to {action} what the check of {kind} finds", "report it"
     if features.history != "off":
         yield "data.features.history", "the past of a row", "compute it into columns beforehand"
     encoded: dict[str, str] = {"data.features.categorical": features.categorical}

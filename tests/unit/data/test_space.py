@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -12,6 +13,7 @@ import pytest
 
 from trainwright.contract.data import (
     EVERY_COLUMN,
+    Column,
     ColumnSplit,
     FileSplit,
     GroupSplit,
@@ -23,6 +25,7 @@ from trainwright.contract.data import (
     TimeSplit,
 )
 from trainwright.contract.features import Features, Scaling
+from trainwright.contract.quality import Quality
 from trainwright.contract.sampling import Balanced, Curriculum, Mixture, Sampling, Weighted
 from trainwright.contract.sources import Reading
 from trainwright.core.errors import DataMistake
@@ -94,6 +97,7 @@ def both(
     task: str = "classification",
     target: str = "y",
     test_path: str = "",
+    **said: Any,
 ) -> list[tuple[RawTable, Prepared]]:
     """The data prepared in memory, and in files."""
     made = []
@@ -106,6 +110,7 @@ def both(
             missing_target="drop",
             features=Features(numeric=numeric, impute="median"),
             reading=Reading(cache="cache", rows_in=rows_in),  # type: ignore[arg-type]
+            **said,
         )
         raw = read_table(section, folder)
         made.append((raw, prepare_table(raw, section, task, seed=3)))  # type: ignore[arg-type]
@@ -166,6 +171,36 @@ def test_files_of_parts_are_kept_apart_alike(tmp_path: Path) -> None:
     made = both(tmp_path, "a.parquet", split, test_path="test.parquet")
     assert_same(made)
     assert made[0][1].split.left_out > 500
+
+
+COLUMNS = {
+    "size": Column(range=(0.2, 3.0)),
+    "late": Column(range=(-1.5, 2.0), nullable=False),
+    "color": Column(allowed=("red", "green")),
+    "shop": Column(pattern="s[1-3].*"),
+    "id": Column(range=(0.0, 9e9), kind="numeric"),
+    "y": Column(allowed=("0", "1", "2")),
+}
+
+
+@pytest.mark.parametrize(
+    "actions",
+    [
+        {"missing": "drop", "out_of_range": "cap"},
+        {"out_of_range": "impute", "unexpected_value": "drop", "exact_duplicates": "report"},
+        {"out_of_range": "drop", "pattern_mismatch": "drop"},
+        {"forbidden_missing": "drop", "unexpected_value": "drop", "out_of_range": "cap"},
+    ],
+    ids=lambda actions: "-".join(actions),
+)
+def test_every_action_on_single_rows_is_the_same(actions: dict[str, str], tmp_path: Path) -> None:
+    table().write_parquet(tmp_path / "a.parquet")
+    quality = Quality(actions=actions)  # type: ignore[arg-type]
+    made = both(tmp_path, "a.parquet", SPLITS["stratified"], quality=quality, columns=COLUMNS)
+    assert_same(made)
+    (_, memory), (_, files) = made
+    assert memory.done == files.done
+    assert {one.kind for one in memory.done} == set(actions) - {"exact_duplicates"}
 
 
 @pytest.mark.parametrize(

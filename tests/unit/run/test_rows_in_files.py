@@ -57,7 +57,12 @@ def without_times(file: Path) -> Json:
     "words",
     [
         (),
-        ("data.split={kind: random, key: '*'}", "data.sampling={kind: mixture, column: city}"),
+        (
+            "data.split={kind: random, key: '*'}",
+            "data.sampling={kind: mixture, column: city}",
+            "data.columns.age={range: [20, 70]}",
+            "data.quality.actions={missing: drop, out_of_range: cap}",
+        ),
     ],
 )
 def test_weights_and_verdict_are_the_same(words: tuple[str, ...], project: Path) -> None:
@@ -101,7 +106,8 @@ def test_of_many_rows_the_checks_see_some_and_say_so(
         (["data.features.categorical=target"], "data.features.categorical"),
         (["data.columns.city={features: {categorical: target}}"], "city.features.categorical"),
         (["data.columns.city={kind: text}"], "data.columns.city.kind"),
-        (["data.quality.actions={exact_duplicates: drop}"], "data.quality.actions"),
+        (["data.quality.actions={exact_duplicates: drop}"], "actions.exact_duplicates"),
+        (["data.quality.actions={out_of_range: fail}"], "actions.out_of_range"),
     ],
 )
 def test_what_needs_all_rows_is_refused_with_a_fix(

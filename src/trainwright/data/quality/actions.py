@@ -22,6 +22,7 @@ from trainwright.data.quality.finding import Finding
 from trainwright.data.quality.keys import columns_of, key_columns
 from trainwright.data.quality.label_errors import Suspects, Unjudged, find_suspects
 from trainwright.data.quality.near import MOST_ROWS, near_groups
+from trainwright.data.space import slices_of
 from trainwright.data.table import Floats, Integers, PartName
 from trainwright.data.values import Cleaning
 from trainwright.data.wording import quoted, some
@@ -73,7 +74,7 @@ class _Work:
         stay = np.ones(len(self.kept), dtype=np.bool_)
         stay[rows] = False
         if not stay.any():
-            raise _nothing_left(kind, len(rows))
+            raise nothing_left(kind, len(rows))
         message = f"{len(rows):,} training rows left out ({kind})"
         self.note(kind, "drop", message, rows)
         self.frames["train"] = self.frames["train"].filter(pl.Series(stay))
@@ -167,7 +168,8 @@ def _check_rows(count: int) -> None:
         )
 
 
-def _nothing_left(kind: FindingKind, count: int) -> DataMistake:
+def nothing_left(kind: FindingKind, count: int) -> DataMistake:
+    """The mistake of a contract that drops every training row."""
     return DataMistake(
         Problem(
             "no training row would be left",
@@ -266,9 +268,7 @@ def _limit(work: _Work, kind: FindingKind, beyond: Literal["cap", "impute"]) -> 
         if not math.isfinite(low) and not math.isfinite(high):
             continue
         work.limits.append(limit)
-        verb = "capped" if beyond == "cap" else "taken for missing"
-        counts = _counts(work.frames, limit)
-        message = f"{look.name!r} {verb} {limit} in every row: {counts} ({kind})"
+        message = changed_by(work.frames, limit, kind)
         work.note(kind, beyond, message, rows, (look.name,))
 
 
@@ -284,11 +284,16 @@ def _ends(numbers: Floats, rows: Integers) -> tuple[float, float]:
     return low, high
 
 
-def _counts(frames: Mapping[PartName, pl.DataFrame], limit: Limit) -> str:
-    """How many values of each part the limit changes."""
+def changed_by(frames: Mapping[PartName, pl.DataFrame], limit: Limit, kind: FindingKind) -> str:
+    """What a limit changes, and in how many values of each part."""
+    verb = "capped" if limit.beyond == "cap" else "taken for missing"
     counts = []
     for part, frame in frames.items():
-        before = frame[limit.column].cast(pl.Float64)
-        after = limited(frame, [limit])[limit.column].cast(pl.Float64)
-        counts.append(f"{int((~before.eq_missing(after)).sum()):,} {part}")
-    return f"{', '.join(counts)} values"
+        changed = 0
+        for rows in slices_of(frame.select(limit.column)):
+            before = rows[limit.column].cast(pl.Float64)
+            after = limited(rows, [limit])[limit.column].cast(pl.Float64)
+            changed += int((~before.eq_missing(after)).sum())
+        counts.append(f"{changed:,} {part}")
+    values = f"{', '.join(counts)} values"
+    return f"{limit.column!r} {verb} {limit} in every row: {values} ({kind})"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Literal
+from typing import Literal, assert_never
 
 import polars as pl
 
@@ -115,36 +115,56 @@ def against_schema(data: Examined, columns: Mapping[str, Column]) -> list[Findin
     return found
 
 
-def _against(data: Examined, look: Look, column: Column) -> Iterator[Finding]:
-    path = f"data.columns.{look.name}"
+def broken_rows(look: Look, column: Column) -> dict[SchemaKind, pl.Series]:
+    """The rows that break what the contract says of their column, a Boolean column for each kind
+    that can be broken."""
+    found: dict[SchemaKind, pl.Series] = {}
     if column.range != "any" and look.kind == "numeric":
         low, high = column.range
-        outside = ((look.values < low) | (look.values > high)).fill_null(False)
-        if outside.any():
-            shown = _values(look.values, outside)
-            text = f"{look.name!r} is outside {low:g} to {high:g}: {shown}"
-            yield _broken(data, look, outside, "out_of_range", text, f"{path}.range")
+        found["out_of_range"] = ((look.values < low) | (look.values > high)).fill_null(False)
     if column.allowed:
-        words = look.values if look.kind == "categorical" else look.cells.cast(pl.String)
-        strange = (look.cells.is_not_null() & ~words.is_in(list(column.allowed))).fill_null(False)
-        if strange.any():
-            text = f"{look.name!r} has values that are not allowed: {_values(words, strange)}"
-            yield _broken(data, look, strange, "unexpected_value", text, f"{path}.allowed")
+        strange = look.cells.is_not_null() & ~_words(look).is_in(list(column.allowed))
+        found["unexpected_value"] = strange.fill_null(False)
     if column.pattern:
-        words = look.cells.cast(pl.String)
-        strange = (~words.str.contains(f"^(?:{column.pattern})$")).fill_null(False)
-        if strange.any():
-            text = f"{look.name!r} does not match {column.pattern!r}: {_values(words, strange)}"
-            yield _broken(data, look, strange, "pattern_mismatch", text, f"{path}.pattern")
+        matches = look.cells.cast(pl.String).str.contains(f"^(?:{column.pattern})$")
+        found["pattern_mismatch"] = (~matches).fill_null(False)
     if column.unique:
-        twice = look.cells.is_not_null() & ~look.cells.is_first_distinct()
-        if twice.any():
-            text = f"{look.name!r} repeats values: {_values(look.cells, twice)}"
-            yield _broken(data, look, twice, "not_unique", text, f"{path}.unique")
-    if not column.nullable and look.cells.null_count():
-        text = f"{look.name!r} may not be missing, and is in {look.cells.null_count():,} rows"
-        absent = look.cells.is_null()
-        yield _broken(data, look, absent, "forbidden_missing", text, f"{path}.nullable")
+        found["not_unique"] = look.cells.is_not_null() & ~look.cells.is_first_distinct()
+    if not column.nullable:
+        found["forbidden_missing"] = look.cells.is_null()
+    return found
+
+
+def _words(look: Look) -> pl.Series:
+    return look.values if look.kind == "categorical" else look.cells.cast(pl.String)
+
+
+def _against(data: Examined, look: Look, column: Column) -> Iterator[Finding]:
+    path, name = f"data.columns.{look.name}", repr(look.name)
+    for kind, rows in broken_rows(look, column).items():
+        if not rows.any():
+            continue
+        match kind:
+            case "out_of_range":
+                assert column.range != "any", "else no row can be outside"
+                low, high = column.range
+                text = f"{name} is outside {low:g} to {high:g}: {_values(look.values, rows)}"
+                yield _broken(data, look, rows, kind, text, f"{path}.range")
+            case "unexpected_value":
+                text = f"{name} has values that are not allowed: {_values(_words(look), rows)}"
+                yield _broken(data, look, rows, kind, text, f"{path}.allowed")
+            case "pattern_mismatch":
+                words = look.cells.cast(pl.String)
+                text = f"{name} does not match {column.pattern!r}: {_values(words, rows)}"
+                yield _broken(data, look, rows, kind, text, f"{path}.pattern")
+            case "not_unique":
+                text = f"{name} repeats values: {_values(look.cells, rows)}"
+                yield _broken(data, look, rows, kind, text, f"{path}.unique")
+            case "forbidden_missing":
+                text = f"{name} may not be missing, and is in {int(rows.sum()):,} rows"
+                yield _broken(data, look, rows, kind, text, f"{path}.nullable")
+            case _:
+                assert_never(kind)
 
 
 def _broken(
