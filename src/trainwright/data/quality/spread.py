@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from trainwright.data.quality.examined import Examined, Look
 from trainwright.data.quality.finding import Finding
@@ -22,8 +23,9 @@ _TREES = 100
 
 def outliers(data: Examined) -> list[Finding]:
     """Values more than 10 robust deviations from the median of their column: 1.4826 times the
-    median absolute deviation. Of a column that is positive and skewed, the logarithms are looked
-    at. More than 1 % of the rows are a tail, not outliers."""
+    median absolute deviation; and values beyond a gap that is as wide as all but 1 % at either end
+    lie apart. Of a column that is positive and skewed, the logarithms are looked at. More than 1 %
+    of the rows are a tail, not outliers."""
     found = []
     for look in data.of_kind("numeric"):
         rows, worst = far_out(look)
@@ -51,11 +53,29 @@ def far_out(look: Look) -> tuple[Integers, float]:
     values = look.numbers
     if look.reason or len(np.unique(values[np.isfinite(values)])) < _DISTINCT:
         return np.empty(0, dtype=np.int64), 0.0
-    z = robust_z(_straight(values))
-    rows = np.flatnonzero(np.nan_to_num(np.abs(z)) > ROBUST_Z)
+    straight = _straight(values)
+    z = robust_z(straight)
+    far = (np.nan_to_num(np.abs(z)) > ROBUST_Z) | _beyond_a_gap(straight)
+    rows = np.flatnonzero(far)
     if len(rows) > _MOST * len(values):
         return np.empty(0, dtype=np.int64), 0.0
     return rows, float(np.abs(z[rows]).max()) if len(rows) else 0.0
+
+
+def _beyond_a_gap(values: Floats) -> npt.NDArray[np.bool_]:
+    """Which values [N] are among the hundredth at either end, and beyond a gap there that is as
+    wide as the others lie apart."""
+    ordered = np.sort(values[np.isfinite(values)])
+    few = int(_MOST * len(ordered))
+    low, high = ordered[0], ordered[-1]
+    span = ordered[-1 - few] - ordered[few]
+    if few and span > 0:
+        wide = np.flatnonzero(np.diff(ordered) >= span)
+        before, after = wide[wide < few], wide[wide >= len(ordered) - 1 - few]
+        low = ordered[before[-1] + 1] if len(before) else low
+        high = ordered[after[0]] if len(after) else high
+    beyond: npt.NDArray[np.bool_] = (values < low) | (values > high)
+    return beyond
 
 
 def robust_z(values: Floats) -> Floats:

@@ -396,6 +396,17 @@ def test_outliers_and_tails() -> None:
     assert spread.outliers(made(tail=tail)) == []
 
 
+def test_values_beyond_a_wide_gap_are_outliers_and_tails_are_not() -> None:
+    """Eight deviations away, which is less than ten robust ones."""
+    finding = only(spread.outliers(with_values("height", {7: 245.0, 9: 80.0})))
+    assert finding.rows == (7, 9)
+    random = np.random.default_rng(0)
+    tails = {"normal": random.normal(size=ROWS), "long": random.exponential(5, ROWS) + 1}
+    assert spread.outliers(made(**tails)) == []
+    mostly_none = np.where(np.arange(ROWS) % 200, 0.0, random.uniform(1, 2, ROWS))
+    assert spread.outliers(made(gain=mostly_none)) == []
+
+
 def test_rows_unlike_all_others() -> None:
     columns = clean()
     for name in ("height", "weight", "age"):
