@@ -14,7 +14,7 @@ from trainwright.data.table import Floats, Part
 from trainwright.data.target import Classes, Target
 from trainwright.evaluation.answers import Answers, answers_of
 from trainwright.evaluation.curves import Curves, curves_from_json, curves_to_json, draw_curves
-from trainwright.evaluation.findings import Size, find_warnings
+from trainwright.evaluation.findings import Size, find_beaten, find_warnings
 from trainwright.evaluation.intervals import Draws, Interval
 from trainwright.evaluation.measuring import Line, Measured, count_units, gain_of, measure_lines
 from trainwright.evaluation.metrics import metrics_of
@@ -143,6 +143,12 @@ def evaluate(scored: Scored, metric: Metric, slices: Sequence[Slice], seed: int)
     baselines = {who: _of(who, by_line) for who in scored.baselines}
     size = Size(len(scored.part), count_units(scored.part.units))
     linear = _intervals(baselines.get("linear", {}))
+    gains = {
+        who: {name: gain_of(of_model[name], each[name], metric.confidence) for name in each}
+        for who, each in baselines.items()
+    }
+    beaten = find_beaten(metric.name, _intervals(of_model), linear, gains.get("linear", {}))
+    warnings = (*scored.notes, *find_warnings(size, of_model, linear, scored.shares), *beaten)
     return Evaluation(
         part=scored.part.name,
         rows=size.rows,
@@ -154,12 +160,9 @@ def evaluate(scored: Scored, metric: Metric, slices: Sequence[Slice], seed: int)
             for one, line, each in zip(found, of_slices, measured[len(lines) :], strict=True)
         ),
         baselines={who: _intervals(each) for who, each in baselines.items()},
-        gains={
-            who: {name: gain_of(of_model[name], each[name], metric.confidence) for name in each}
-            for who, each in baselines.items()
-        },
+        gains=gains,
         curves=draw_curves(answers[MODEL], scored.target),
-        warnings=(*scored.notes, *find_warnings(size, of_model, linear, scored.shares)),
+        warnings=warnings,
     )
 
 

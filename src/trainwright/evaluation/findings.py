@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from trainwright.contract.metric import METRICS
+from trainwright.core.units import show_number
 from trainwright.evaluation.intervals import Interval
 from trainwright.evaluation.measuring import Measured
 
@@ -61,6 +63,23 @@ def find_warnings(
             "of " + ", ".join(partly)
         )
     return tuple(found)
+
+
+def find_beaten(
+    metric: str,
+    own: Mapping[str, Interval],
+    linear: Mapping[str, Interval],
+    gains: Mapping[str, Interval],
+) -> tuple[str, ...]:
+    """A warning where the linear baseline is better than the model in the contract's metric, over
+    the whole interval of their difference (`gains`, model minus baseline)."""
+    gain = gains.get(metric)
+    if gain is None or not gain.given:
+        return ()
+    if gain.high >= 0 if METRICS[metric].direction == "max" else gain.low <= 0:
+        return ()
+    values = f"{show_number(linear[metric].value)} against {show_number(own[metric].value)}"
+    return (f"the linear baseline is better than the model: {metric} {values}",)
 
 
 def _leak(metric: str, value: float, shares: Mapping[str, float]) -> str:

@@ -155,6 +155,19 @@ def test_a_near_perfect_linear_baseline_names_the_column() -> None:
     assert not any("leakage" in warning for warning in honest)
 
 
+def test_a_linear_baseline_that_is_better_is_warned_of() -> None:
+    scored = CASES["two"]
+    truth = np.eye(2)[scored.part.target] * 0.5 + 0.25
+    beaten = replace(scored, baselines={**scored.baselines, "linear": truth})
+    warnings = evaluate(beaten, METRIC, (), seed=0).warnings
+    assert any("the linear baseline is better than the model" in text for text in warnings)
+    equal = replace(scored, baselines={**scored.baselines, "linear": scored.scores})
+    better = replace(scored, scores=truth)
+    for one in (equal, better):
+        warnings = evaluate(one, METRIC, (), seed=0).warnings
+        assert not any("the linear baseline is better" in text for text in warnings)
+
+
 def test_a_perfect_order_of_two_rows_is_no_leak() -> None:
     scored = scored_classes(2, count=2)
     two = replace(scored, part=replace(scored.part, target=np.array([0, 1])))
