@@ -456,6 +456,14 @@ def test_texts_of_low_quality(check: Callable[[Examined], list[Finding]], text: 
     assert only(check(examine(frame.with_columns(text=pl.Series(texts)), "label"))).rows == (11,)
 
 
+def test_comparisons_in_categories_are_no_markup() -> None:
+    bands = ["<1 h", ">= 2 h", "1 < h < 2"]
+    columns = {"far": bands * 20, "income": ["<=50K", ">50K"] * 30}
+    assert written.markup(examine(pl.DataFrame(columns), "income")) == []
+    columns["far"][7] = "R&amp;D <b>here</b>"
+    assert only(written.markup(examine(pl.DataFrame(columns), "income"))).rows == (7,)
+
+
 def test_a_copy_of_the_target_is_a_leak() -> None:
     finding = leaks(made(prize=[10 if won == "yes" else 0 for won in clean()["won"]]))[0]
     assert (finding.kind, finding.severity, finding.columns) == ("leak", "error", ("prize",))
