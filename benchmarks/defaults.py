@@ -30,13 +30,14 @@ from trainwright.contract.optimizer import AdamW
 from trainwright.contract.section import settled
 from trainwright.data.feed import Feed
 from trainwright.data.store import Batch
+from trainwright.engine.compiling import CompiledObjective
 from trainwright.engine.precision import build_precision
 from trainwright.engine.step import OptimizerStep
 from trainwright.model.build import build_network, lay_out
 from trainwright.model.counting import count_products
 from trainwright.model.shape import ImageShape, Shape, TokenShape
 from trainwright.objective.classes import CrossEntropyLoss
-from trainwright.objective.losses import Supervised
+from trainwright.objective.losses import Objective, Supervised
 from trainwright.optim.build import build_optimizer
 from trainwright.planner.choosing import Choice, Choosing
 from trainwright.planner.compute_choices import decide_compute, work_of
@@ -179,7 +180,10 @@ def our_loop(work: Workload, plan: Plan) -> Callable[[int], float]:
     optimizer = build_optimizer(training.optimizer, model, work.batch)
     device = torch.device("cpu")
     precision = build_precision(settled(training.mixed_precision), model, device)
-    step = OptimizerStep(model, Supervised(CrossEntropyLoss()), optimizer, precision=precision)
+    objective: Objective = Supervised(CrossEntropyLoss())
+    if training.compute.compile == "on":
+        objective = CompiledObjective(objective)
+    step = OptimizerStep(model, objective, optimizer, precision=precision)
     feed = _feed(work)
 
     def steps(count: int) -> float:
