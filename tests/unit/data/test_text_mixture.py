@@ -6,7 +6,6 @@ import json
 from contextlib import closing
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import polars as pl
@@ -14,78 +13,33 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainwright.contract.sampling import Mixture, Sampling, Uniform
+from mixed_texts import (
+    CONTEXT,
+    DOCUMENTS,
+    LETTERS,
+    WINDOWS,
+    Windows,
+    files,
+    inputs_of,
+    made,
+    source_of,
+    table,
+)
+from trainwright.contract.sampling import Mixture, Uniform
 from trainwright.contract.tokens import TokenData
 from trainwright.core.errors import DataMistake, Mistake
 from trainwright.data.documents import END
 from trainwright.data.drawing import mixture_draws
 from trainwright.data.packing import count_windows
 from trainwright.data.quality.documents import document_faults, document_parts
-from trainwright.data.table import Part, Sources, TokenInputs
+from trainwright.data.table import Sources, TokenInputs
 from trainwright.data.token_file import EncodedText, write_token_file
 from trainwright.data.tokens import RawTokens, prepare_tokens, read_tokens
 from trainwright.data.vocabulary import TextVocabulary
 from trainwright.data.windows import cut_windows
 from trainwright.model.frequencies import fit_frequencies
 
-Windows = Literal["across", "packed", "padded"]
-WINDOWS: tuple[Windows, ...] = ("across", "packed", "padded")
-LETTERS = {"books": "abc", "code": "(){}", "web": "xyz"}
-DOCUMENTS = {"books": 30, "code": 45, "web": 160}
-CONTEXT = 16
-EVEN = Mixture(kind="mixture", temperature=2.0)
 ways = pytest.mark.parametrize("windows", WINDOWS)
-
-
-def made(seed: int = 3) -> list[tuple[str, str]]:
-    """Documents of three sources in any order, each in letters of its own."""
-    draw = np.random.default_rng(seed)
-    names = draw.permutation([name for name, count in DOCUMENTS.items() for _ in range(count)])
-    return [
-        (str(name), "".join(draw.choice(list(LETTERS[name]), draw.integers(10, 60))))
-        for name in names
-    ]
-
-
-def table(folder: Path, windows: Windows = "across", sampling: Sampling = EVEN) -> TokenData:
-    lines = [json.dumps({"body": text, "corpus": name}) for name, text in made()]
-    (folder / "texts.jsonl").write_text("\n".join(lines))
-    if isinstance(sampling, Mixture):
-        sampling = sampling.model_copy(update={"column": "corpus"})
-    return TokenData(
-        kind="tokens",
-        path="texts.jsonl",
-        text="body",
-        windows=windows,
-        validation=0.15,
-        test=0.15,
-        sampling=sampling,
-    )
-
-
-def files(folder: Path) -> TokenData:
-    """The same documents as files; those of one source lie deeper, and one is a single file."""
-    place = folder / "texts"
-    for at, (name, text) in enumerate(made()):
-        file = place / name / ("deep" if name == "code" else "") / f"{at:03}.txt"
-        if name == "web":
-            file = place / "web.md"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with file.open("a") as stream:
-            stream.write(text)
-    return TokenData(
-        kind="tokens", path="texts", validation=0.15, test=0.15, sampling=Mixture(kind="mixture")
-    )
-
-
-def inputs_of(part: Part) -> TokenInputs:
-    assert isinstance(part.inputs, TokenInputs)
-    return part.inputs
-
-
-def source_of(text: str) -> set[str]:
-    """The sources whose letters a text holds."""
-    return {name for name, letters in LETTERS.items() if set(letters) & set(text)}
 
 
 def test_documents_come_source_after_source_and_in_their_order(tmp_path: Path) -> None:
