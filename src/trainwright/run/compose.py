@@ -130,7 +130,7 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
     shown = run.screen.progress(length.most_steps)
     tell = Observers([*run.observers, shown], run.screen.say).observe
     portions = Portions(training.guard.out_of_memory, tell)
-    scorer = NetworkScorer(section, network.shape, prepared.target, model, portions)
+    scorer, validation = _build_validation(section, network, plan, prepared, portions)
     where, backward = run.folder.checkpoints, longest_rollback(device)
     checkpoints = build_checkpoints(plan, where, validate_every, backward)
     saving = build_saving(plan, ToSave(checkpoints, ends.reserve, tell), run, validate_every)
@@ -140,8 +140,6 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
     measurable = Measurable(model, settled(training.mixed_precision), target_unit(prepared))
     watching = ((*stepping.gauges, *feed_gauges(contract)), stepping.probes)
     measured = build_measured(contract.tracking, measurable, run, tell, *watching)
-    of_rows = validation_loss(network.loss, model, prepared, portions)
-    validation = Validation(prepared, scorer, plan, of_rows)
     own_state: dict[str, Stateful] = {"random": RandomState(), "portions": portions, **ends.state}
     inventory = _inventory(plan, prepared, device)
     job = Job(
@@ -176,6 +174,15 @@ def _build(
     recompute(model, training.memory.activation_checkpointing)
     loss = build_loss(training.loss, class_rows(prepared), device)
     return _Learned(model, ModuleState(model), shape, loss, build_objective(contract, loss))
+
+
+def _build_validation(
+    section: Network, network: _Learned, plan: Plan, prepared: Prepared, portions: Portions
+) -> tuple[NetworkScorer, Validation]:
+    """What scores the model, and what judges it during the training."""
+    scorer = NetworkScorer(section, network.shape, prepared.target, network.model, portions)
+    of_rows = validation_loss(network.loss, network.model, prepared, portions)
+    return scorer, Validation(prepared, scorer, plan, of_rows)
 
 
 def _build_ends(contract: Contract) -> _Ends:
