@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from typing import get_origin
+from typing import get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from trainwright.contract.shape import Spot, choices, expected, known_paths, locate
+from trainwright.contract.shape import Shape, Spot, choices, expected, known_paths, locate, shape_of
 from trainwright.contract.yaml_text import Plain, join, show_value
 from trainwright.core.errors import Problem
 
@@ -140,7 +140,7 @@ def _wrong_kind(spot: Spot, wanted: str) -> tuple[str, str]:
             close = nearest(word, tuple(spot.shape.tags))
             key = _tag_key(spot)
             return "the value has the wrong type", f"write {{{key}: {close or '...'}}}"
-        case str() as word if any(get_origin(kind) is tuple for kind in types):
+        case str() as word if _is_item(spot.shape, word):
             return "the value has the wrong type", f"put it in brackets: [{found}]"
         case str() as word:
             known = choices(spot.shape)
@@ -163,6 +163,22 @@ def _wrong_kind(spot: Spot, wanted: str) -> tuple[str, str]:
             return "the value has the wrong type", "write off"
         case _:
             return "the value has the wrong type", f"write {wanted}"
+
+
+def _is_item(shape: Shape, word: str) -> bool:
+    """Whether the word would do as the only item of the list that is wanted."""
+    lists = (get_args(member.annotation) for member in shape.members if _is_list(member))
+    items = [shape_of(arguments[0]) for arguments in lists if arguments[-1] is Ellipsis]
+    kinds = {member.annotation for item in items for member in item.members}
+    return (
+        str in kinds
+        or (bool(kinds & {int, float}) and _reads_as_number(word))
+        or any(word in choices(item) for item in items)
+    )
+
+
+def _is_list(shape: Shape) -> bool:
+    return get_origin(shape.annotation) is tuple
 
 
 def _reads_as_number(word: str) -> bool:

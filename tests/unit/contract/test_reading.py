@@ -283,6 +283,7 @@ def test_one_wrong_value_in_data_is_one_problem(
         ("mlp", "model", "write {kind: mlp}"),
         ("[mlp]", "model", "write"),
         ("{kind: mlp, hidden: []}", "model.hidden", "at least one item"),
+        ("{kind: mlp, hidden: abc}", "model.hidden", "write a list of at least one item"),
         ("{kind: mlp, hidden: [0]}", "model.hidden.0", "at least 1"),
         ("{kind: mlp, num_leaves: 3}", "model.num_leaves", "remove"),
         ("{kind: mlp, learning_rate: 3}", "model.learning_rate", "training.optimizer.learning"),
