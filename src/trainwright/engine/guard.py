@@ -60,6 +60,10 @@ class Guard(Protocol):
         ...
 
 
+_REMEDY = (
+    "Look at these rows, lower training.optimizer.learning_rate, or clip with "
+    "training.gradient_clipping"
+)
 _KEEP = Keep()
 _SHOWN_ROWS = 12
 _OVERFLOWS_IN_A_ROW = 20
@@ -91,7 +95,7 @@ class HaltOnNonFinite:
         for seen in unread:
             loss, norm = read_number(seen.loss), read_number(seen.gradient_norm)
             if not (math.isfinite(loss) and math.isfinite(norm)):
-                return Halt(_where(seen, loss, norm))
+                return Halt(f"{_where(seen, loss, norm)}. {_REMEDY}")
         return _KEEP
 
 
@@ -223,7 +227,9 @@ class PolicyGuard:
         match self._section.non_finite:
             case "raise":
                 self._in_a_row = 0
-                return Halt(why)
+                return Halt(
+                    f"{why}. {_REMEDY}, or drop such steps: training.guard.non_finite: skip"
+                )
             case "rollback":
                 return self._roll_back(why, steps_ago)
             case "skip":
@@ -233,7 +239,7 @@ class PolicyGuard:
             case "ignore":
                 if self._in_a_row < _NO_UPDATE_IN_A_ROW:
                     return drop
-                return Halt(f"{why}; {self._in_a_row} steps in a row made no update")
+                return Halt(f"{why}; {self._in_a_row} steps in a row made no update. {_REMEDY}")
             case other:
                 assert_never(other)
 
@@ -244,16 +250,13 @@ class PolicyGuard:
             f"{spike.usual_norm:.4g}, up to sample {outcome.samples - 1} (epoch {outcome.epoch})"
         )
         if self._section.spike == "raise":
-            return Halt(why)
+            return Halt(f"{why}. {_REMEDY}, or go back by itself: training.guard.spike: rollback")
         return self._roll_back(why, spike.steps + steps_ago - 1)
 
     def _roll_back(self, why: str, steps: int) -> RollBack | Halt:
         """Within the budget; beyond it the run ends with what is known."""
         if self._rollbacks >= self._section.rollbacks:
-            return Halt(
-                f"{why}. The rollbacks ({self._rollbacks}) are spent: look at these rows, lower "
-                "training.optimizer.learning_rate, or clip with training.gradient_clipping"
-            )
+            return Halt(f"{why}. The rollbacks ({self._rollbacks}) are spent. {_REMEDY}")
         further = self._good + 1 if self._good < _SOON else 0
         self._rollbacks += 1
         self._in_a_row = self._overflows = self._good = 0
