@@ -94,7 +94,7 @@ def propose_images(data: Path, target: str, contract_folder: Path) -> str:
         "metric:",
         f"  name: {_metric(seen)}",
         "  # target: 0.9; left out: better than no model",
-        "slices: [{column: label, floor: 0.0}]  # raise the floor: no class may be worse than it",
+        "slices: [{column: label}]  # tells each class; {column: label, floor: 0.5} demands it",
         "seed: 0  # the same number gives the same split and the same model",
     ]
     return "\n".join(lines) + "\n"
