@@ -39,6 +39,12 @@ def show_count(count: float) -> str:
     raise AssertionError("every count of ten thousand and more has a unit")
 
 
+def many(count: int, one: str, several: str = "") -> str:
+    """`1, "row"` -> `1 row`; `1200, "row"` -> `1,200 rows`. `several` where it is not `one` with
+    an s."""
+    return f"{count:,} {one if count == 1 else several or f'{one}s'}"
+
+
 def show_number(value: float) -> str:
     """A metric's value in at most four significant decimals; large ones without."""
     if math.isnan(value):

@@ -8,7 +8,7 @@ from typing import assert_never
 from trainwright.contract.data import Data, TableData
 from trainwright.contract.model import Boosting, Gpt, Linear, Mlp, Pretrained, ResNet, TabularResNet
 from trainwright.contract.section import settled
-from trainwright.core.units import show_bytes, show_count
+from trainwright.core.units import many, show_bytes, show_count
 from trainwright.data.features import Features
 from trainwright.data.kinds import Raw
 from trainwright.data.pixels import Pixels
@@ -57,11 +57,12 @@ def _content(rows: int, prepared: Prepared) -> str:
         case Features(columns=columns):
             kinds = Counter(column.kind for column in columns)
             listed = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
-            return f"{rows:,} rows · {listed} columns"
+            columns_of = "column" if len(columns) == 1 else "columns"
+            return f"{many(rows, 'row')} · {listed} {columns_of}"
         case Pixels() as size:
-            return f"{rows:,} images of {size.channels} x {size.height} x {size.width}"
+            return f"{many(rows, 'image')} of {size.channels} x {size.height} x {size.width}"
         case TextVocabulary() as vocabulary:
-            return f"{rows:,} tokens of {vocabulary.size} different {vocabulary.kind}"
+            return f"{many(rows, 'token')} of {vocabulary.size} different {vocabulary.kind}"
         case _:
             assert_never(prepared.features)
 
@@ -86,16 +87,17 @@ def describe_plan(decided: Plan) -> str:
         parts.append(f"{show_count(estimate.parameters)} parameters")
     match model:
         case Boosting():
-            parts.append(f"at most {model.max_trees:,} trees of {model.num_leaves} leaves")
+            parts.append(f"at most {many(model.max_trees, 'tree')} of {model.num_leaves} leaves")
         case Linear():
             parts.append(f"penalty {model.penalty:g}")
         case Mlp() | TabularResNet() | ResNet() | Gpt():
             training = contract.training
             form = training.mixed_precision
             parts.append(
-                f"at most {training.num_epochs} epochs of {estimate.steps_per_epoch:,} steps, "
+                f"at most {many(settled(training.num_epochs), 'epoch')} of "
+                f"{many(estimate.steps_per_epoch, 'step')}, "
                 f"{_growing(estimate, settled(training.num_epochs))}"
-                f"{training.effective_batch_size} rows a step, "
+                f"{many(settled(training.effective_batch_size), 'row')} a step, "
                 f"{'number format to be measured' if form == 'auto' else form}"
             )
         case Pretrained():

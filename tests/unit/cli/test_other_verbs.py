@@ -50,6 +50,17 @@ def test_init_writes_a_contract_that_can_be_checked(fresh: Path) -> None:
     assert command("check", "made.yaml").code == 0
 
 
+def test_one_column_and_one_epoch_are_counted_as_one(fresh: Path) -> None:
+    Path("one.csv").write_text("x,y\n" + "".join(f"{n / 7},{n % 9 / 3}\n" for n in range(90)))
+    written = "data: {path: one.csv, target: y}\nmodel: {kind: mlp}\ntraining: {num_epochs: 1}\n"
+    Path("one.yaml").write_text(written)
+    ran = command("check", "one.yaml")
+    assert ran.code == 0
+    shown = ran.out + ran.err
+    assert "90 rows · 1 numeric column\n" in shown
+    assert "at most 1 epoch of " in shown
+
+
 def test_init_does_not_write_over_a_contract(fresh: Path) -> None:
     Path("contract.yaml").write_text("mine")
     ran = command("init", "rows.csv", "--target", "bought")
