@@ -19,9 +19,14 @@ import trainwright as tw
 from canary import Killed
 from contract_runs import bits, train
 from guide import GUIDE, blocks
+from trainwright.contract.section import settled
 from trainwright.core.errors import Mistake
+from trainwright.data.draws import GroupDraws
+from trainwright.data.order import Positions
+from trainwright.doctor.preflight import preflight
 from trainwright.run.evaluate import evaluate_rows
 from trainwright.run.feeding import build_feed
+from trainwright.run.length import length_of
 from trainwright.run.ready import Ready, Request, make_ready
 from trainwright.run.stages import Stages, StreamScreen
 from trainwright.tracking.folder import RunFolder
@@ -123,6 +128,42 @@ def test_a_limit_of_tokens_counts_those_that_are_drawn(contract: Path) -> None:
             limit = f"training.stop.max_tokens={tokens}"
             run = train(contract, f"{tokens}-tokens", padded, limit)
             assert run.ended.progress.step == steps
+
+
+def test_a_limit_that_no_epoch_reaches_is_looked_for_in_the_run_alone(
+    contract: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    far = ("data.windows=padded", "training.stop.max_tokens=1000000000000000")
+    ready = ready_for(contract, *far)
+    plan = ready.plan.contract
+    feed = build_feed(plan, ready.prepared, torch.device("cpu"))
+    epochs, at, seen = settled(plan.training.num_epochs), GroupDraws.at, []
+
+    def watched(draws: GroupDraws, epoch: int, start: int, stop: int) -> Positions:
+        assert epoch < epochs
+        seen.append(epoch)
+        return at(draws, epoch, start, stop)
+
+    monkeypatch.setattr(GroupDraws, "at", watched)
+    length = length_of(plan, feed)
+    assert seen == list(range(epochs))
+    assert length.most_steps == length.epoch_ends[-1]
+
+
+def test_the_padding_that_is_foretold_is_that_of_the_order_of_the_run(contract: Path) -> None:
+    rows = map(json.loads, (contract.parent / "texts.jsonl").read_text().splitlines())
+    longer = [row | {"body": row["body"] * (6 if row["corpus"] == "few" else 1)} for row in rows]
+    (contract.parent / "texts.jsonl").write_text("\n".join(map(json.dumps, longer)))
+    ready = ready_for(contract, "data.windows=padded", "model.context=100")
+    feed = build_feed(ready.plan.contract, ready.prepared, torch.device("cpu"))
+    epoch = [feed.next_step() for _ in range(feed.steps_per_epoch)]
+    places, targets = (sum(getattr(step, of) for step in epoch) for of in ("places", "targets"))
+    (found,) = (
+        one
+        for one in preflight(ready.plan, ready.prepared, (), (), contract.parent)
+        if one.kind == "padding"
+    )
+    assert f": {1 - targets / places:.1%} padding, 0 documents" in found.message
 
 
 @pytest.mark.parametrize("windows", ["across", "padded"])

@@ -8,15 +8,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from trainwright.contract.model import Gpt
-from trainwright.contract.sampling import Uniform
+from trainwright.contract.sampling import Mixture, Uniform
 from trainwright.contract.section import settled
 from trainwright.contract.tokens import TokenData
 from trainwright.core.units import show_bytes
 from trainwright.data.audit.audited import Audited, findings_beside
 from trainwright.data.buckets import BucketDraws
+from trainwright.data.drawing import mixture_draws
+from trainwright.data.draws import Draws
 from trainwright.data.packing import pack_inputs
 from trainwright.data.padding import Steps, measure_padding, padded_shapes
-from trainwright.data.pieces import cut_documents
+from trainwright.data.pieces import Pieces, cut_documents
 from trainwright.data.prepared import Prepared
 from trainwright.data.quality.finding import Finding, Severity, worst_first
 from trainwright.data.table import TokenInputs
@@ -94,21 +96,35 @@ def _padding(decided: Plan, prepared: Prepared) -> tuple[Finding, ...]:
     tokens, shapes = inputs.document_lengths(), padded_shapes(data, model)
     pieces = cut_documents(tokens, model.context, data.long_documents)
     steps = Steps(settled(training.effective_batch_size), settled(training.batch_size))
-    buckets = settled(data.padding.buckets)
-    padding, without = (
-        measure_padding(
-            pieces.lengths,
-            BucketDraws(pieces.lengths, count, steps.rows, contract.seed),
-            steps,
-            shapes,
+
+    def share(draws: Draws) -> float:
+        return measure_padding(pieces.lengths, draws, steps, shapes)
+
+    if isinstance(data.sampling, Mixture):
+        padding = share(_mixed(data.sampling, inputs, pieces, contract.seed))
+        what = f"{padding:.1%} padding"
+    else:
+        buckets = settled(data.padding.buckets)
+        padding, without = (
+            share(BucketDraws(pieces.lengths, count, steps.rows, contract.seed))
+            for count in (buckets, 1)
         )
-        for count in (buckets, 1)
+        what = f"{padding:.1%} padding with {buckets} buckets, {without:.1%} without"
+    found = (
+        f"{len(tokens):,} documents in batches of at most {steps.batch:,}: {what}, {pieces.cut:,} "
+        f"documents ({pieces.cut / len(tokens):.1%}) cut, {pieces.lost / tokens.sum():.1%} of the "
+        "tokens lost"
     )
-    message = (
-        f"{len(tokens):,} documents in batches of at most {steps.batch:,}: {padding:.1%} padding "
-        f"with {buckets} buckets, {without:.1%} without, {pieces.cut:,} documents "
-        f"({pieces.cut / len(tokens):.1%}) cut, {pieces.lost / tokens.sum():.1%} of the tokens lost"
-    )
+    return (_padding_found(found, padding, pieces, data),)
+
+
+def _mixed(sampling: Mixture, inputs: TokenInputs, pieces: Pieces, seed: int) -> Draws:
+    """The order of the documents of a mixture."""
+    codes = inputs.sources.of(inputs.document_starts()[pieces.documents])
+    return mixture_draws(sampling, inputs.sources.names, codes, seed)
+
+
+def _padding_found(message: str, padding: float, pieces: Pieces, data: TokenData) -> Finding:
     fix = ""
     if pieces.lost:
         fix = "raise model.context, or write data.long_documents: split"
@@ -117,7 +133,7 @@ def _padding(decided: Plan, prepared: Prepared) -> tuple[Finding, ...]:
         if isinstance(data.sampling, Uniform):
             fix = f"raise data.padding.buckets, {fix}"
     severity: Severity = "warning" if fix else "info"
-    return (Finding("padding", severity, message, pieces.cut, fix=fix),)
+    return Finding("padding", severity, message, pieces.cut, fix=fix)
 
 
 def _disk(decided: Plan, runs: Path) -> Finding:

@@ -62,20 +62,22 @@ def _rows_of_tokens(tokens: int, contract: Contract, feed: Feed) -> int:
         return -(-tokens // contract.model.context)
     lengths = feed.forming.lengths
     if isinstance(contract.data.sampling, Mixture):
-        return _walked(tokens, lengths, feed)
+        return _walked(tokens, lengths, feed, settled(contract.training.num_epochs))
     epochs, rest = divmod(tokens, int(lengths.sum()))
     reached = np.cumsum(lengths[feed.order.at(epochs, 0, feed.rows)])
     return epochs * feed.rows + (int(np.searchsorted(reached, rest)) + 1 if rest else 0)
 
 
-def _walked(tokens: int, lengths: Integers, feed: Feed) -> int:
-    """As above, where epochs differ in their tokens: one after the other."""
-    epoch = before = 0
-    while True:
+def _walked(tokens: int, lengths: Integers, feed: Feed, epochs: int) -> int:
+    """As above, where epochs differ in their tokens: one after the other; more samples than a run
+    of so many `epochs` has, where it predicts fewer tokens."""
+    before = 0
+    for epoch in range(epochs):
         reached = before + np.cumsum(lengths[feed.order.at(epoch, 0, feed.rows)])
         if reached[-1] >= tokens:
             return epoch * feed.rows + int(np.searchsorted(reached, tokens)) + 1
-        epoch, before = epoch + 1, int(reached[-1])
+        before = int(reached[-1])
+    return epochs * feed.rows + 1
 
 
 def ramped_source(contract: Contract, feed: Feed) -> Source:
