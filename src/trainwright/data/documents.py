@@ -11,6 +11,7 @@ from typing import NamedTuple, final
 import numpy as np
 import polars as pl
 
+from trainwright.contract.data import TableData
 from trainwright.contract.sampling import Mixture
 from trainwright.contract.tokens import TokenData
 from trainwright.core.errors import DataMistake, Place, Problem
@@ -23,7 +24,7 @@ from trainwright.data.local import check_file
 from trainwright.data.sources import FileVersion, SourceFile, read_source
 from trainwright.data.table import Integers
 from trainwright.data.unpacking import check_size
-from trainwright.data.values import to_labels
+from trainwright.data.values import Cleaning
 from trainwright.data.wording import nearest, quoted, some
 
 END = "\x1e"
@@ -73,14 +74,15 @@ def find_documents(section: TokenData, folder: Path) -> Documents:
 
 def document_rows(section: TokenData, source: SourceFile) -> tuple[Integers, list[SourceSize]]:
     """The rows of a table that are documents, in their order: as they lie, or, where sources are
-    mixed, those of one source after those of the other. And these sources."""
+    mixed, those of one source after those of the other. And these sources, which are named as the
+    cells of a table are read by default."""
     # What a reader makes of an empty field is its own affair: "" or null.
     written = source.frame[section.text].replace("", None).is_not_null()
     rows = written.arg_true().cast(pl.Int64).to_numpy()
     if not isinstance(section.sampling, Mixture):
         return rows, []
-    labels = to_labels(source.frame[section.sampling.column])[rows].replace("", None)
-    names, codes = source_codes(labels, "documents")
+    cells = Cleaning.of(TableData()).cells(source.frame[section.sampling.column])[rows]
+    names, codes = source_codes(cells, "documents")
     sizes = np.bincount(codes, minlength=len(names)).tolist()
     return rows[np.argsort(codes, kind="stable")], list(map(SourceSize, names, sizes))
 
@@ -148,6 +150,16 @@ def _of_column(section: TokenData, folder: Path) -> Documents:
     source = read_source(section.path, folder, reading=section.reading)
     _check_columns(section, source)
     rows, sources = document_rows(section, source)
+    if not len(rows):
+        raise DataMistake(
+            Problem(
+                "no row has a text",
+                path="data.text",
+                found=section.text,
+                fix="name another column",
+                place=source.place(),
+            )
+        )
     texts = source.frame[section.text]
     count = len(texts) - len(rows)
     notes = (f"{count} rows without a text left out",) if count else ()

@@ -103,6 +103,9 @@ def keep_tokens(
 
 
 def _order(section: TokenData) -> dict[str, Json]:
-    """What decides in which order the rows of a table come; nothing where they come as they lie."""
+    """What decides in which order the rows of a table come; nothing where they come as they lie,
+    as files always do."""
     sampling = section.sampling
-    return {"sources": sampling.column} if isinstance(sampling, Mixture) else {}
+    if not (section.text and isinstance(sampling, Mixture)):
+        return {}
+    return {"sources": sampling.column}

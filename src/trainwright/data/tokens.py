@@ -112,7 +112,7 @@ def prepare_tokens(raw: RawTokens, section: TokenData) -> Prepared:
         test=test,
         features=text.vocabulary,
         target=target,
-        split=_report(sources, len(text.documents)),
+        split=_report(sources, text),
         version=hash_value(
             {
                 "scheme": 1,
@@ -319,14 +319,18 @@ def _sizes(sources: Sequence[TextSource]) -> dict[str, int]:
     return {str(part): sum(one[part] for one in sizes) for part in PARTS}
 
 
-def _report(sources: Sequence[TextSource], documents: int) -> SplitReport:
+def _report(sources: Sequence[TextSource], text: EncodedText) -> SplitReport:
     what = "the text"
     if sources[0].name:
         names = some([repr(source.name) for source in sources])
         what = f"each of {len(sources)} sources ({names})"
     reason = f"the beginning of {what} trains and its end tests: no part lies inside another"
-    if documents > 1:
+    documents = len(text.documents)
+    whole = {*text.documents.tolist(), len(text.tokens)}
+    if documents > 1 and all(end in whole for one in sources for end in one.ends.values()):
         reason += f", and none of its {documents:,} documents in two"
+    elif documents > 1:
+        reason += "; a source of one document is divided inside it"
     return SplitReport(
         kind="position",
         reason=reason,

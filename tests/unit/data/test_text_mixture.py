@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from mixed_texts import (
     CONTEXT,
     DOCUMENTS,
+    EVEN,
     LETTERS,
     WINDOWS,
     Windows,
@@ -26,8 +27,10 @@ from mixed_texts import (
     table,
 )
 from trainwright.contract.sampling import Mixture, Uniform
+from trainwright.contract.sources import Reading
 from trainwright.contract.tokens import TokenData
 from trainwright.core.errors import DataMistake, Mistake
+from trainwright.data.cache import Cache
 from trainwright.data.documents import END
 from trainwright.data.drawing import mixture_draws
 from trainwright.data.packing import count_windows
@@ -355,6 +358,24 @@ def test_texts_of_two_columns_are_not_mistaken_in_the_cache(tmp_path: Path) -> N
     assert shown == [letters[::2] + letters[1::2], letters]
 
 
+def test_files_that_are_mixed_or_not_are_the_same_tokens_in_the_cache(tmp_path: Path) -> None:
+    mixed = TokenData(
+        kind="tokens",
+        path="texts",
+        vocabulary="bytes",
+        reading=Reading(cache="kept"),
+        sampling=Mixture(kind="mixture"),
+    )
+    for at in range(60):
+        file = tmp_path / "texts" / f"source-{at // 20}" / f"{at}.txt"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("one text " * 10)
+    plain = mixed.model_copy(update={"sampling": Uniform()})
+    one, other = (read_tokens(section, tmp_path).text.tokens for section in (mixed, plain))
+    assert (one == other).all()
+    assert len(Cache(tmp_path / "kept").entries()) == 1
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -376,9 +397,11 @@ def test_what_cannot_be_mixed(change: dict[str, object], said: str, tmp_path: Pa
 def test_a_document_without_a_source_and_a_source_of_one_document(tmp_path: Path) -> None:
     section = table(tmp_path)
     file = tmp_path / "texts.jsonl"
-    file.write_text(file.read_text() + '\n{"body": "abc", "corpus": ""}')
-    with pytest.raises(DataMistake, match="1 documents have no source"):
-        read_tokens(section, tmp_path)
+    whole = file.read_text()
+    for none in ("", " ", "NA", "null"):
+        file.write_text(whole + "\n" + json.dumps({"body": "abc", "corpus": none}))
+        with pytest.raises(DataMistake, match="1 documents have no source"):
+            read_tokens(section, tmp_path)
     packed = files(tmp_path).model_copy(update={"windows": "packed"})
     with pytest.raises(DataMistake, match=r"no documents of 'web.md' to pack"):
         read_tokens(packed, tmp_path)
@@ -386,6 +409,56 @@ def test_a_document_without_a_source_and_a_source_of_one_document(tmp_path: Path
     write_token_file(tmp_path / "t.tokens", EncodedText(vocabulary.encode("a" * 900), vocabulary))
     with pytest.raises(DataMistake, match="a token file, which says nothing of them"):
         read_tokens(section.model_copy(update={"path": "t.tokens", "text": ""}), tmp_path)
+
+
+def test_sources_are_named_as_the_cells_of_a_table_are_read(tmp_path: Path) -> None:
+    section = table(tmp_path)
+    names = [source.name for source in read_tokens(section, tmp_path).sources]
+    file = tmp_path / "texts.jsonl"
+    half = file.read_text().replace('"web"', '" web"', 80).replace('"code"', '"code "', 20)
+    file.write_text(half)
+    assert [source.name for source in read_tokens(section, tmp_path).sources] == names
+    codes = {name: float(at) for at, name in enumerate(LETTERS)}
+    rows = pl.DataFrame({"body": [text for _, text in made()]}).with_columns(
+        pl.Series("corpus", [codes[name] for name, _ in made()])
+    )
+    numbered = section.model_copy(update={"path": "texts.parquet"})
+    rows.write_parquet(tmp_path / "texts.parquet")
+    assert [one.name for one in read_tokens(numbered, tmp_path).sources] == ["0", "1", "2"]
+    rows.with_columns(
+        corpus=pl.when(pl.int_range(pl.len()) < 3).then(float("nan")).otherwise("corpus")
+    ).write_parquet(tmp_path / "texts.parquet")
+    with pytest.raises(DataMistake, match="3 documents have no source"):
+        read_tokens(numbered, tmp_path)
+
+
+@pytest.mark.parametrize("vocabulary", ["characters", "bytes", "bpe"])
+@pytest.mark.parametrize("mixed", [True, False])
+def test_a_column_without_any_text_is_named(vocabulary: str, mixed: bool, tmp_path: Path) -> None:
+    section = table(tmp_path, "across", EVEN if mixed else Uniform())
+    (tmp_path / "texts.jsonl").write_text('{"body": "", "corpus": "a"}\n' * 5)
+    told = section.model_copy(update={"vocabulary": vocabulary})
+    with pytest.raises(DataMistake, match="no row has a text") as caught:
+        read_tokens(told, tmp_path)
+    (problem,) = caught.value.problems
+    assert (problem.path, problem.found) == ("data.text", "body")
+
+
+def test_the_report_says_which_documents_are_divided(tmp_path: Path) -> None:
+    def reason(section: TokenData) -> str:
+        return prepare_tokens(read_tokens(section, tmp_path), section).split.reason
+
+    assert "none of its 235 documents in two" in reason(table(tmp_path))
+    inside = "; a source of one document is divided inside it"
+    assert reason(files(tmp_path)).endswith(inside)
+    (tmp_path / "two").mkdir()
+    for name in ("a", "b"):
+        (tmp_path / "two" / f"{name}.txt").write_text(name * 2000)
+    two = files(tmp_path).model_copy(update={"path": "two"})
+    assert reason(two).endswith(inside)
+    (tmp_path / "two" / "b.txt").unlink()
+    one = reason(two)
+    assert "document" not in one
 
 
 def test_a_source_shorter_than_two_windows_is_named(tmp_path: Path) -> None:
