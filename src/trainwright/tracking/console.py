@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 _PLAIN_SECONDS = 10.0
 _LIVE_SECONDS = 0.25
 _LOOKS_PER_SHOW = 5
-_NEWEST = 0.1
-"""What the newest interval counts in the mean from which the remaining time is told."""
 
 LABEL_WIDTH = 10
 """Letters before the text of a line that stays: its label and blanks."""
@@ -112,7 +110,9 @@ class ConsoleProgress:
     """Shows progress. A step costs a counter; the clock is read every few steps only.
 
     The loss is read from the device when a line is drawn, at most four times a second. A
-    validation is part of the next line, so that many epochs still fit one page.
+    validation is part of the next line, so that many epochs still fit one page. The remaining time
+    follows from the mean over all steps since the first one, which often compiles: whatever falls
+    between steps is shared among them. Steps that a rollback took back were made as well.
     """
 
     def __init__(
@@ -132,8 +132,8 @@ class ConsoleProgress:
         # The first line waits for a first interval, so that its rate is one.
         self._drawn_at = self._clock.monotonic_seconds()
         self._looked_at = self._drawn_at
-        self._drawn_step = -1
-        self._pace = 0.0
+        self._drawn_seen = 0
+        self._begun_at = self._drawn_at
         self._score = ""
         self._validated = ""
         self._best_step = 0
@@ -159,26 +159,24 @@ class ConsoleProgress:
             self._stride = max(1, self._stride // 2)
         self._looked_at = now
         self._next_look = self._seen + self._stride
-        step = event.progress.step
-        if self._drawn_step < 0:
-            self._drawn_step = step - 1
+        if self._seen == 1:
+            self._begun_at = now
         if now - self._drawn_at >= self._interval:
-            self._draw(event, (step - self._drawn_step) / (now - self._drawn_at))
-            self._drawn_at, self._drawn_step = now, step
+            self._draw(event, now)
+            self._drawn_at, self._drawn_seen = now, self._seen
 
-    def _draw(self, event: StepKept, rate: float) -> None:
+    def _draw(self, event: StepKept, now: float) -> None:
         step = event.progress.step
-        if rate > 0:
-            # Validations and saves fall into single intervals: their time is shared among many.
-            self._pace += (1 / rate - self._pace) * (_NEWEST if self._pace else 1)
+        rate = (self._seen - self._drawn_seen) / (now - self._drawn_at)
         parts = [
             f"step {step:,}/{self._total:,}",
             f"loss {show_number(read_number(event.outcome.loss))}",
             *([self._score] if self._score else []),
             f"{show_count(rate * event.outcome.rows)} rows/s",
         ]
-        if self._pace and self._total > step:
-            parts.append(f"{show_seconds((self._total - step) * self._pace)} left")
+        if self._seen > 1 and self._total > step:
+            pace = (now - self._begun_at) / (self._seen - 1)
+            parts.append(f"{show_seconds((self._total - step) * pace)} left")
         self._screen.draw(step, " · ".join(parts))
 
     def _say(self, label: str, text: str) -> None:
@@ -197,11 +195,9 @@ class ConsoleProgress:
                 self._say("resumed", f"at step {event.progress.step:,}, from {event.checkpoint}")
                 for rejected in event.rejected:
                     self._say("rejected", rejected)
-                self._drawn_step = -1
             case RolledBack():
                 steps = f"from step {event.from_step:,} to {event.progress.step:,}"
                 self._say("rollback", f"{steps}: {event.why}")
-                self._drawn_step = -1
             case StepDropped():
                 self._say("dropped", f"step {event.progress.step:,}: {event.why}")
             case Noted():
