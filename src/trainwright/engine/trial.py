@@ -69,9 +69,10 @@ class Trials:
     """Forward and backward pass of a model over one micro-batch, in several ways.
 
     The ways take turns, so that whatever else the machine does slows all of them alike, and the
-    least time of each counts. One that takes more than twice the least gets no further turn, and a
-    turn in which no least time falls by 2% is the last: another would change little, and a run
-    waits for it.
+    least time of each counts. The first pass of each is never measured: kernels are found and
+    memory is taken in it. One that takes more than twice the least gets no turn after the second.
+    A turn after the first in which no least time falls by 2% is the last: another would change
+    little, and a run waits for it.
     Weights and random numbers are left as they are found; running statistics of norms move, so the
     model should be one that is not trained.
     """
@@ -95,6 +96,10 @@ class Trials:
         """Measure each way, without its loss and norm."""
         tried = [Tried() for _ in ways]
         with self._leaving_all_as_found():
+            for way, one in zip(ways, tried, strict=True):
+                with _noting(one):
+                    way.prepare()
+                    self._pass(way)
             self._take_turns(ways, tried)
         return tried
 
@@ -116,7 +121,8 @@ class Trials:
                 break
             before = [one.seconds.used for one in tried]
             for way, one in zip(ways, tried, strict=True):
-                if one.failure or (turn and one.seconds.used > _HOPELESS * min(before)):
+                is_hopeless = turn >= FEWEST_TURNS and one.seconds.used > _HOPELESS * min(before)
+                if one.failure or is_hopeless:
                     continue
                 with _noting(one):
                     seconds = self._seconds(way)

@@ -140,6 +140,60 @@ def test_a_turn_that_lowers_nothing_is_the_last(
     assert math.isnan(found.loss)
 
 
+class OwnTime:
+    """A clock that only passes tell how late it is."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def process_time(self) -> float:
+        return self.now
+
+    def perf_counter(self) -> float:
+        return self.now
+
+
+def test_the_first_pass_of_a_way_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, passes = OwnTime(), {"one": 0, "other": 0}
+    monkeypatch.setattr("trainwright.engine.trial.time", clock)
+
+    def cold_at_first(name: str) -> Way:
+        def told(model: nn.Module, batch: tuple[torch.Tensor, ...]) -> LossSum:
+            passes[name] += 1
+            clock.now += 100.0 if passes[name] == 1 else 0.01
+            return squared(model, batch)
+
+        return way(told)
+
+    trials = Trials(network(), batch())
+    measure, measured = trials._seconds, []
+
+    def noted(way: Way) -> Seconds:
+        measured.append(measure(way))
+        return measured[-1]
+
+    monkeypatch.setattr(trials, "_seconds", noted)
+    one, other = trials.times([cold_at_first("one"), cold_at_first("other")])
+    assert [seconds.used for seconds in measured] == pytest.approx([0.01] * len(measured))
+    assert one.seconds.used == pytest.approx(other.seconds.used)
+
+
+def test_one_slow_turn_makes_no_way_hopeless(monkeypatch: pytest.MonkeyPatch) -> None:
+    trials, asked = Trials(network(), batch()), []
+    first, second, slow = way(), way(), way()
+    times = {id(first): iter((100.0, *[1.0] * TURNS)), id(second): iter([1.0] * TURNS)}
+
+    def told(way: Way) -> Seconds:
+        asked.append(way)
+        used = next(times[id(way)]) if id(way) in times else 100.0
+        return Seconds(used, used)
+
+    monkeypatch.setattr(trials, "_seconds", told)
+    found = [one.seconds.used for one in trials.times([first, second, slow])]
+    assert found == [1.0, 1.0, 100.0]
+    assert sum(one is slow for one in asked) == FEWEST_TURNS < sum(one is first for one in asked)
+
+
 def test_products_of_onednn_have_an_error_that_is_found() -> None:
     found = torch.get_float32_matmul_precision()
     error = product_error(nn.Sequential(nn.Linear(300, 200), nn.Linear(200, 10)))
