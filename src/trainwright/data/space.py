@@ -184,7 +184,7 @@ def positions(rows: int, chosen: Chosen, space: Space) -> Integers:
     return found
 
 
-def places_of(code: int, codes: Integers, space: Space) -> Integers:
+def places_of(code: int | bool, codes: Array, space: Space) -> Integers:
     """Where this code stands in `codes` [N], int64."""
     return positions(len(codes), lambda start, stop: codes[start:stop] == code, space)
 

@@ -121,7 +121,9 @@ def _check_once(places: KeyPlaces, written: WrittenSplit, space: Space) -> None:
 
     empty = positions(written.frame.height, missing, space)
     lines = np.union1d(places.alike(space), empty)
-    keys = pl.concat([written.keys(line, line + 1) for line in lines] or [written.keys(0, 0)])
+    if not len(lines):
+        return
+    keys = _text(written.frame[written.key or _ROW].gather(lines))
     twice = keys.filter(keys.is_duplicated() | keys.is_null())
     if len(twice):
         raise DataMistake(

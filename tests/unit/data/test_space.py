@@ -81,6 +81,8 @@ def table() -> pl.DataFrame:
             "color": [("red", "green", None, "blue")[v] for v in draw.integers(0, 4, ROWS)],
             "shop": [f"s{v}" for v in draw.integers(0, 40, ROWS)],
             "day": days.gather(draw.integers(0, len(days), ROWS)),
+            # Words in the file, and numbers in the rows that have `late`.
+            "tag": ["none" if i < 900 else str(i % 7) for i in range(ROWS)],
             "note": [f"{v:.9f} of many words here" for v in draw.normal(size=ROWS)],
             "y": [
                 None if i % 500 == 3 else int(v) for i, v in enumerate(draw.integers(0, 3, ROWS))
@@ -178,6 +180,7 @@ COLUMNS = {
     "late": Column(range=(-1.5, 2.0), nullable=False),
     "color": Column(allowed=("red", "green")),
     "shop": Column(pattern="s[1-3].*"),
+    "tag": Column(range=(0.0, 4.0)),
     "id": Column(range=(0.0, 9e9), kind="numeric"),
     "y": Column(allowed=("0", "1", "2")),
 }
@@ -187,6 +190,7 @@ COLUMNS = {
     "actions",
     [
         {"missing": "drop", "out_of_range": "cap"},
+        {"missing": "drop", "out_of_range": "drop"},
         {"out_of_range": "impute", "unexpected_value": "drop", "exact_duplicates": "report"},
         {"out_of_range": "drop", "pattern_mismatch": "drop"},
         {"forbidden_missing": "drop", "unexpected_value": "drop", "out_of_range": "cap"},

@@ -256,6 +256,9 @@ def _limit(work: _Work, kind: FindingKind, beyond: Literal["cap", "impute"]) -> 
     data = work.examined("train")
     found = find_kind(data, kind, work.section.columns)
     for look in data.of_kind("numeric"):
+        if not look.cells.dtype.is_numeric():
+            # Labels, which only happen to be numbers in these rows.
+            continue
         every = {row for one in found if look.name in one.columns for row in one.rows}
         rows = np.array(sorted(every), dtype=np.int64)
         written = work.section.columns.get(look.name, Column()).range

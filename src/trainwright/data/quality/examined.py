@@ -11,7 +11,7 @@ import polars as pl
 
 from trainwright.contract.data import Column
 from trainwright.data.cells import Cells
-from trainwright.data.columns import best_typed, infer_column
+from trainwright.data.columns import ColumnType, as_typed, best_typed, infer_column
 from trainwright.data.quality.finding import positions
 from trainwright.data.sources import FileVersion, SourceFile
 from trainwright.data.table import Floats, Integers
@@ -157,12 +157,23 @@ def together(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
     return pl.concat(frames, how="diagonal_relaxed") if len(frames) > 1 else frames[0]
 
 
-def _look(cells: pl.Series, written: Column) -> Look:
+def are_numbers(cells: Cells, written: Column) -> bool:
+    """Whether `examine` makes a numeric column of these cleaned cells, which need not be in memory
+    together."""
+    if written.kind == "text":
+        return False
+    return as_typed(_inferred(cells, written), cells).kind == "numeric"
+
+
+def _inferred(cells: Cells, written: Column) -> ColumnType:
     nowhere = SourceFile(pl.DataFrame(), FileVersion("", "", 0, 0), np.empty(0, dtype=np.int64))
+    return infer_column(cells, written, "", nowhere).type
+
+
+def _look(cells: pl.Series, written: Column) -> Look:
     if written.kind == "text":
         return Look(cells.name, "text", cells, to_labels(cells), _none(), "")
-    inferred = infer_column(Cells(cells), written, "", nowhere)
-    column = inferred.type
+    column = _inferred(Cells(cells), written)
     reason = column.reason if column.kind == "ignored" else ""
     if not len(cells) - cells.null_count():
         return Look(cells.name, "empty", cells, cells, _none(), "")

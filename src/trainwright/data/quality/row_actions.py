@@ -15,13 +15,14 @@ import polars as pl
 
 from trainwright.contract.data import Column, TableData
 from trainwright.contract.quality import Action, FindingKind
+from trainwright.data.cells import Cells
 from trainwright.data.done import Done
 from trainwright.data.limits import Limit
 from trainwright.data.quality.actions import Acted, changed_by, nothing_left
-from trainwright.data.quality.examined import Look, LookKind
+from trainwright.data.quality.examined import Look, LookKind, are_numbers
 from trainwright.data.quality.keys import columns_of, key_columns
 from trainwright.data.quality.ranges import broken_rows
-from trainwright.data.space import Space, gathered, positions, taken
+from trainwright.data.space import Space, bounds, gathered, places_of, taken
 from trainwright.data.table import Integers, PartName
 from trainwright.data.values import Cleaning, to_labels, to_numbers
 
@@ -54,7 +55,8 @@ def act_by_row(
     train, done, limits = frames["train"], list[Done](), list[Limit]()
     for kind, action in section.quality.asked().items():
         if action == "drop":
-            rows, stay = _divided(train, kind, section, space)
+            faulty = _faulty_rows(train, kind, section, space)
+            rows, stay = (places_of(has, faulty, space) for has in (True, False))
             if not len(rows):
                 continue
             if not len(stay):
@@ -68,7 +70,7 @@ def act_by_row(
             beyond: Literal["cap", "impute"] = "cap" if action == "cap" else "impute"
             for limit in _limits(train, section, beyond):
                 column = train.select(limit.column)
-                rows, _ = _divided(column, kind, section, space)
+                rows = places_of(True, _faulty_rows(column, kind, section, space), space)
                 message = changed_by({**frames, "train": train}, limit, kind)
                 count = len(rows) or 1
                 done.append(
@@ -82,10 +84,10 @@ def _listed(places: Integers, rows: Integers) -> tuple[int, ...]:
     return tuple(places[rows].tolist())
 
 
-def _divided(
+def _faulty_rows(
     frame: pl.DataFrame, kind: FindingKind, section: TableData, space: Space
-) -> tuple[Integers, Integers]:
-    """The rows that have a fault, and the others."""
+) -> npt.NDArray[np.bool_]:
+    """Whether each row has a fault, bool [N] in `space`."""
     columns = columns_of(section, frame)
     never = _left_out(section)
     names = [
@@ -93,29 +95,25 @@ def _divided(
         for name in frame.columns
         if (name not in never if kind == "missing" else name in columns)
     ]
-
-    def faulty(start: int, stop: int) -> npt.NDArray[np.bool_]:
-        found = np.zeros(stop - start, dtype=np.bool_)
+    # Asked of all rows at once: a slice may hold numbers alone where the column does not.
+    numbers = _numbers(frame, columns, space) if kind == "out_of_range" else frozenset()
+    faulty = space.array((frame.height,), np.bool_)
+    for start, stop in bounds(frame.height):
+        here = faulty[start:stop]
+        here[:] = False
         for name in names:
-            series = frame[name].slice(start, stop - start)
-            found |= _faulty(series, kind, columns.get(name, Column()))
-        return found
-
-    def sound(start: int, stop: int) -> npt.NDArray[np.bool_]:
-        return ~faulty(start, stop)
-
-    rows = positions(frame.height, faulty, space)
-    return rows, positions(frame.height, sound, space) if len(rows) else rows
+            cells = _AS_TYPED.cells(frame[name].slice(start, stop - start))
+            here |= _faulty(_look(cells, name in numbers), kind, columns.get(name, Column()))
+    return faulty
 
 
-def _faulty(series: pl.Series, kind: FindingKind, column: Column) -> npt.NDArray[np.bool_]:
-    cells = _AS_TYPED.cells(series)
+def _faulty(look: Look, kind: FindingKind, column: Column) -> npt.NDArray[np.bool_]:
     if kind == "missing":
-        return cells.is_null().to_numpy()
-    broken = broken_rows(_look(cells), column)
+        return look.cells.is_null().to_numpy()
+    broken = broken_rows(look, column)
     if kind in broken:
         return broken[kind].to_numpy()
-    return np.zeros(len(cells), dtype=np.bool_)
+    return np.zeros(len(look.cells), dtype=np.bool_)
 
 
 def _left_out(section: TableData) -> frozenset[str]:
@@ -123,13 +121,24 @@ def _left_out(section: TableData) -> frozenset[str]:
     return frozenset({*section.exclude, *key_columns(section), *ignored} - {section.target})
 
 
-def _look(cells: pl.Series) -> Look:
+def _numbers(frame: pl.DataFrame, columns: Mapping[str, Column], space: Space) -> frozenset[str]:
+    """The columns with a range that are numbers to the checks of rows in memory: also labels that
+    are, in these rows."""
+    return frozenset(
+        name
+        for name in frame.columns
+        if columns.get(name, Column()).range != "any"
+        and are_numbers(Cells(frame[name], _AS_TYPED.cells, space), columns[name])
+    )
+
+
+def _look(cells: pl.Series, is_number: bool) -> Look:
     kind: LookKind = "datetime"
     values = cells
-    if cells.dtype.is_numeric():
-        kind, values = "numeric", to_numbers(cells).series
     if cells.dtype == pl.String:
         kind, values = "categorical", to_labels(cells)
+    if is_number:
+        kind, values = "numeric", to_numbers(cells).series
     return Look(cells.name, kind, cells, values, np.empty(0, dtype=np.int64), "")
 
 
