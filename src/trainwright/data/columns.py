@@ -14,6 +14,7 @@ from trainwright.core.errors import Problem
 from trainwright.core.files import Json
 from trainwright.data.cells import Cells
 from trainwright.data.commas import how_written
+from trainwright.data.identifiers import identifying
 from trainwright.data.sources import SourceFile
 from trainwright.data.table import Integers
 from trainwright.data.values import (
@@ -202,7 +203,8 @@ def _not_a_feature(cells: Cells, column: ColumnType) -> str:
     if present < _FEWEST_TO_JUDGE:
         return ""
     if column.kind == "numeric":
-        return _counter(cells, column)
+        different = not column.missing and column.distinct == len(cells)
+        return identifying(cells, name_tokens(column.name)) if different else ""
     if column.kind != "categorical" or column.distinct <= MOSTLY_DISTINCT * present:
         return ""
     share = f"{column.distinct:,} different values in {present:,} rows"
@@ -222,25 +224,6 @@ def _typical_text(cells: Cells) -> tuple[float, float]:
         words += int(values.str.count_matches(r"\S+").to_numpy().sum())
         letters += int(values.str.len_chars().to_numpy().sum())
     return letters / cells.present, words / cells.present
-
-
-def _counter(cells: Cells, column: ColumnType) -> str:
-    if column.missing or column.distinct < len(cells):
-        return ""
-    counts = True
-    before = np.empty(0)
-    for one in cells.slices():
-        numbers = to_numbers(one).series.to_numpy()
-        if not (numbers == np.floor(numbers)).all():
-            return ""
-        steps = np.diff(np.concatenate([before, numbers]))
-        counts &= bool((steps == 1).all()) and (len(before) > 0 or numbers[0] in (0, 1))
-        before = numbers[-1:]
-    if counts:
-        return "identifier: it counts the rows"
-    if "id" in name_tokens(column.name):
-        return "identifier: a different whole number in every row, and its name says id"
-    return ""
 
 
 def _described(cells: Cells, kind: Kind, reason: str, form: str = "") -> ColumnType:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import polars as pl
 import pytest
@@ -53,6 +55,47 @@ def test_a_row_counter_is_an_identifier(start: int) -> None:
     column = infer("row", [str(i + start) for i in range(50)])
     assert column.kind == "ignored"
     assert column.reason.startswith("identifier")
+
+
+def shuffled(numbers: Sequence[int]) -> list[object]:
+    return [str(number) for number in np.random.default_rng(0).permutation(numbers)]
+
+
+IDS: dict[str, list[object]] = {
+    "a shuffled counter": shuffled(range(1, 101)),
+    "a counter from 5000": [str(5000 + i) for i in range(100)],
+    "a shuffled counter from 5000": shuffled(range(5000, 5100)),
+    "a third of the numbers": shuffled(range(7, 3000))[:1000],
+}
+AMOUNTS: dict[str, list[object]] = {
+    "cents": shuffled(range(99, 100_000))[:1000],
+    "sums": [str(i * (i + 3) // 2) for i in range(100)],
+    "hours that go on": [str(700_000 + i) for i in np.flatnonzero(np.arange(300) % 7)],
+    "few that differ": shuffled(range(60))[:25],
+    "years": shuffled(range(1900, 2000)),
+    "below zero": shuffled(range(-50, 50)),
+    "one comes twice": [*shuffled(range(99)), "7"],
+    "halves": [str(i / 2) for i in range(100)],
+}
+
+
+@pytest.mark.parametrize("case", IDS)
+def test_numbers_that_were_given_are_identifiers(case: str) -> None:
+    assert infer("x", IDS[case]).reason.startswith("identifier")
+    # A name that says what is measured speaks against it.
+    assert infer("elapsed_seconds", IDS[case]).kind == "numeric"
+
+
+@pytest.mark.parametrize("case", AMOUNTS)
+def test_numbers_that_say_something_stay(case: str) -> None:
+    assert infer("x", AMOUNTS[case]).kind == "numeric"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("user", "ignored"), ("userid", "ignored"), ("user_income", "numeric")]
+)
+def test_sparse_numbers_are_judged_by_their_name(name: str, kind: str) -> None:
+    assert infer(name, shuffled(range(10**6))[:100]).kind == kind
 
 
 def test_years_in_order_are_no_identifier() -> None:
