@@ -11,6 +11,7 @@ from typing import final
 import polars as pl
 
 from trainwright.data.columns import ColumnType, name_tokens
+from trainwright.data.lags import lags
 from trainwright.data.leakage import find_leaks, find_suspicions
 from trainwright.data.reading import RawTable
 from trainwright.data.wording import some
@@ -181,6 +182,9 @@ def _excluded(raw: RawTable, frame: pl.DataFrame, target: str, key: str) -> dict
         if column.kind == "ignored" and column.name != key
     }
     usable = [c for c in raw.columns if c.kind != "ignored" and c.name != key]
+    if any(column.name == key and column.kind == "datetime" for column in raw.columns):
+        known = lags(frame, [c.name for c in usable if c.kind == "numeric"], target, key)
+        usable = [column for column in usable if column.name not in known]
     for leak in find_leaks(frame, usable, frame[target]):
         for name in leak.columns:
             found.setdefault(name, f"gives the target away: {leak.message}")

@@ -215,6 +215,42 @@ def test_a_date_that_is_filled_later(tmp_path: Path) -> None:
     assert (late.verdict, late.number, late.columns) == ("leak", 1.0, ("paid",))
 
 
+def walk(days: int = 800) -> pl.DataFrame:
+    """A random walk, a day a row, with the walk of the day before and of the day after."""
+    random = np.random.default_rng(4)
+    price = pl.Series(np.cumsum(random.normal(0, 1, days)).round(4))
+    day = pl.Series([date(2020, 1, 1) + timedelta(days=one) for one in range(days)])
+    noise = random.normal(0, 1, days)
+    return pl.DataFrame({"day": day, "noise": noise, "before": price.shift(1), "price": price})
+
+
+def test_a_lag_of_the_target_is_no_leak_under_a_time_split(tmp_path: Path) -> None:
+    shuffled(walk()).write_csv(tmp_path / "a.csv")
+    (told,) = [
+        one
+        for one in audited(tmp_path / "a.csv", "price", TIME)
+        if one.test in ("tells the target", "function of the target") and one.verdict != "clean"
+    ]
+    assert (told.verdict, told.columns) == ("suspicious", ("before",))
+    assert "'before' is the target of 1 row earlier" in told.message
+
+
+@pytest.mark.parametrize("what", ["a copy", "another unit", "the day after", "times that repeat"])
+def test_what_is_no_lag_for_certain_is_still_a_leak(tmp_path: Path, what: str) -> None:
+    frame = walk()
+    values = {
+        "a copy": frame["price"],
+        "another unit": frame["price"] * 0.92 + 5,
+        "the day after": frame["price"].shift(-1),
+        "times that repeat": frame["before"],
+    }[what]
+    if what == "times that repeat":
+        frame = pl.concat([frame, frame.with_columns(pl.col("day"))[:1]])
+        values = pl.concat([values, values[:1]])
+    frame.drop("before").with_columns(a=values).write_csv(tmp_path / "a.csv")
+    assert worst(audited(tmp_path / "a.csv", "price", TIME))["tells the target"] == "leak"
+
+
 def test_rows_that_were_not_drawn_at_random_are_told_apart(tmp_path: Path) -> None:
     frame = honest()
     big = frame["size"] > frame["size"].quantile(0.8)

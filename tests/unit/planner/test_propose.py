@@ -35,6 +35,15 @@ def labels(rows: int, rarer: float) -> list[str]:
     return ["b" if i < rows * rarer else "a" for i in range(rows)]
 
 
+def test_the_target_of_the_day_before_stays_a_feature(tmp_path: Path) -> None:
+    walk = pl.Series(np.random.default_rng(4).normal(size=400).cumsum().round(4))
+    days = pl.date_range(pl.date(2020, 1, 1), pl.date(2021, 2, 3), eager=True)
+    columns = {"day": days, "before": walk.shift(1), "copy": walk * 2, "price": walk}
+    contract, _ = from_frame(tmp_path, pl.DataFrame(columns), "price")
+    assert contract.data.split == TimeSplit(kind="time", column="day")
+    assert contract.data.exclude == ("copy",)
+
+
 @pytest.mark.real_data
 def test_adult(tmp_path: Path) -> None:
     contract, text = proposed(tmp_path, real_data("adult") / "adult_train.csv", "income")

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, final
 
 import numpy as np
 import polars as pl
 
-from trainwright.contract.data import Split
+from trainwright.contract.data import Split, TimeSplit
 from trainwright.contract.quality import FindingKind
 from trainwright.core.files import Json
 from trainwright.data.columns import ColumnType
+from trainwright.data.lags import lags
 from trainwright.data.quality.finding import Finding, Severity, positions
 from trainwright.data.table import Integers
 
@@ -95,6 +96,19 @@ class Sides:
     def is_classes(self) -> bool:
         """Whether the target is a class."""
         return self.train[self.target].dtype == pl.String
+
+    @property
+    def without_lags(self) -> Sides:
+        """The same without the columns that hold the target of an earlier row."""
+        lagged = self.lags
+        return replace(self, columns=tuple(c for c in self.columns if c.name not in lagged))
+
+    @property
+    def lags(self) -> dict[str, int]:
+        """Under a time split, how many rows earlier the target stood that a column holds."""
+        if not isinstance(self.split, TimeSplit):
+            return {}
+        return lags(self.train, self.of_kind("numeric"), self.target, self.split.column)
 
     def held_out_rows(self, chosen: Integers) -> tuple[int, ...]:
         """Held-out rows as positions in the data."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from trainwright.core.units import many
 from trainwright.data.audit.audited import Audited, Sides, Test, evenly
 from trainwright.data.columns import ColumnType
 from trainwright.data.leakage import find_leaks, find_suspicions
@@ -16,10 +17,13 @@ _FIX = "list the column in data.exclude if it is not known when a prediction is 
 
 
 def tells_the_target(sides: Sides) -> list[Audited]:
-    """Features that alone, or in an exact sum, say what the target is."""
+    """Features that alone, or in an exact sum, say what the target is. Under a time split one that
+    holds the target of an earlier row is at most suspicious."""
+    lagged = _lagged(sides)
+    sides = sides.without_lags
     train = sides.train[evenly(sides.train.height, _MOST_ROWS)]
     target = train[sides.target]
-    found: list[Audited] = []
+    found = lagged
     for leak in find_leaks(train, sides.columns, target):
         found.append(_leak(leak.columns, leak.message, 1.0))
     known = {name for one in found for name in one.columns}
@@ -44,6 +48,7 @@ def tells_the_target(sides: Sides) -> list[Audited]:
 def function_of_the_target(sides: Sides) -> list[Audited]:
     """Features that were made of the target, also where they do not say it back: a band of it, its
     distance from the mean, its last digits."""
+    sides = sides.without_lags
     train = sides.train[evenly(sides.train.height, _MOST_ROWS)]
     target = train[sides.target]
     found: list[Audited] = []
@@ -60,6 +65,30 @@ def function_of_the_target(sides: Sides) -> list[Audited]:
         return found
     message = f"no feature was made of the target, which tells at most {max(most, 0.0):.1%} of one"
     return [Audited("function of the target", "clean", most, message)]
+
+
+def _lagged(sides: Sides) -> list[Audited]:
+    """Columns that hold the target of an earlier row, and so tell much of it."""
+    found = []
+    target = sides.train[sides.target]
+    for name, steps in sides.lags.items():
+        share = told_share(sides.train[name], target)
+        if share <= SUSPICIOUS:
+            continue
+        found.append(
+            Audited(
+                "tells the target",
+                "suspicious",
+                share,
+                f"{name!r} is the target of {many(steps, 'row')} earlier and tells {share:.2%} of "
+                "it: no leak where that one is known when a prediction is made",
+                "suspicious_feature",
+                1,
+                columns=(name,),
+                fix=f"{_FIX}; compare the model with repeating {name!r}",
+            )
+        )
+    return found
 
 
 def _leak(
