@@ -33,7 +33,7 @@ def write(path: Path, rows: int = 90, first: int = 0) -> None:
     numbers = np.arange(first, first + rows)
     pl.DataFrame(
         {
-            "x": (numbers * 37) % 101,
+            "x": (numbers * 37) % 101 * 11,
             "g": (numbers // 3) * 2,
             "t": numbers // 2,
             "y": np.where(numbers % 3 == 0, "yes", "no"),
