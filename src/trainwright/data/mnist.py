@@ -1,4 +1,5 @@
-"""The files of the MNIST family: images and labels of training and test in four IDX files."""
+"""The files of the MNIST family: images and labels of training and test in four IDX files, or those
+of training alone."""
 
 from __future__ import annotations
 
@@ -18,14 +19,16 @@ _PREFIXES: tuple[tuple[PartName, str], ...] = (("train", "train"), ("test", "t10
 
 
 def read_mnist(section: ImageData, folder: Path) -> RawImages:
-    """Read the four files of the folder that the section names.
+    """Read the four files of the folder that the section names. Without the two of the test, all
+    parts are cut from the training images.
 
     Raises:
         DataMistake: every problem of every file at once.
     """
     files: dict[tuple[PartName, str], IdxFile] = {}
     problems = list(_without_effect(section))
-    for part, prefix in _PREFIXES:
+    prefixes = _prefixes(folder / section.path)
+    for part, prefix in prefixes:
         for what, dimensions in (("images", 3), ("labels", 1)):
             written = _find(folder, section.path, f"{prefix}-{what}-idx{dimensions}-ubyte")
             try:
@@ -34,8 +37,8 @@ def read_mnist(section: ImageData, folder: Path) -> RawImages:
                 problems += mistake.problems
     if problems:
         raise DataMistake(problems)
-    images = {part: ImageInputs.of(files[part, "images"].values[:, None]) for part, _ in _PREFIXES}
-    labels = {part: files[part, "labels"].values.astype(np.int64) for part, _ in _PREFIXES}
+    images = {part: ImageInputs.of(files[part, "images"].values[:, None]) for part, _ in prefixes}
+    labels = {part: files[part, "labels"].values.astype(np.int64) for part, _ in prefixes}
     problems = _problems(section, files, labels)
     if problems:
         raise DataMistake(problems)
@@ -70,6 +73,15 @@ def read_labelled(file: Path) -> tuple[Bytes, Integers]:
     return images.values[:, None], labels.values.astype(np.int64)
 
 
+def _prefixes(folder: Path) -> tuple[tuple[PartName, str], ...]:
+    """The parts that have files here, by the beginning of their names."""
+    return tuple(
+        (part, prefix)
+        for part, prefix in _PREFIXES
+        if part == "train" or any(folder.glob(f"{prefix}-*-idx[13]-ubyte*"))
+    )
+
+
 def _find(folder: Path, path: str, name: str) -> str:
     """The file as it is there: plain, or with `.gz`."""
     plain = f"{path.rstrip('/')}/{name}"
@@ -83,7 +95,7 @@ def _problems(
 ) -> list[Problem]:
     lengths = [
         _lengths(files[part, "images"], files[part, "labels"])
-        for part, _ in _PREFIXES
+        for part in labels
         if len(files[part, "images"].values) != len(labels[part])
     ]
     absent = _absent(section, files, labels)
@@ -112,8 +124,10 @@ def _without_effect(section: ImageData) -> Iterator[Problem]:
 
 
 def _other_sizes(files: Mapping[tuple[PartName, str], IdxFile]) -> Iterator[Problem]:
-    sizes = {part: files[part, "images"].values.shape[1:] for part, _ in _PREFIXES}
-    if sizes["train"] != sizes["test"]:
+    sizes = {
+        part: file.values.shape[1:] for (part, what), file in files.items() if what == "images"
+    }
+    if sizes["train"] != sizes.get("test", sizes["train"]):
         yield Problem(
             "test images have another size than training images",
             path="data.path",

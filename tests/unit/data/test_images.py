@@ -100,6 +100,20 @@ def test_images_are_divided_and_standardised_by_the_training_images_alone(tmp_pa
     assert prepare(raw, section, "classification", seed=4).version != prepared.version
 
 
+def test_without_test_files_all_parts_are_cut_from_the_training_images(tmp_path: Path) -> None:
+    folder = make_images(tmp_path / "data", train=300, test=60)
+    (folder / "t10k-images-idx3-ubyte.gz").unlink()
+    section = ImageData(kind="images", path="data", validation=0.1, test=0.2)
+    # One of the two files of the test is still there: nothing says that it is not wanted.
+    with pytest.raises(DataMistake, match="t10k-images"):
+        read_images(section, tmp_path)
+    (folder / "t10k-labels-idx1-ubyte").unlink()
+    prepared = prepare_images(read_images(section, tmp_path), section, 0)
+    assert prepared.split.rows == {"train": 210, "validation": 30, "test": 60}
+    together = np.concatenate([prepared.train.rows, prepared.validation.rows, prepared.test.rows])
+    assert sorted(together) == list(range(300))
+
+
 def test_duplicates_of_training_images_are_counted(tmp_path: Path) -> None:
     folder = make_images(tmp_path / "data", train=60, test=60)
     for what in ("images-idx3-ubyte.gz", "labels-idx1-ubyte"):
