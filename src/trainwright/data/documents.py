@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
@@ -16,11 +17,13 @@ from trainwright.contract.sampling import Mixture
 from trainwright.contract.tokens import TokenData
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.hashing import hash_file
+from trainwright.core.units import many
 from trainwright.data.drawing import source_codes
 from trainwright.data.encodings import text_blocks
 from trainwright.data.folders import check_inside
 from trainwright.data.formats import check_content, is_aside
 from trainwright.data.local import check_file
+from trainwright.data.pictures.decoding import SUFFIXES as IMAGES
 from trainwright.data.sources import FileVersion, SourceFile, read_source
 from trainwright.data.table import Integers
 from trainwright.data.unpacking import check_size
@@ -120,15 +123,7 @@ def _of_folder(section: TokenData, folder: Path) -> Documents:
         and not is_aside(child.relative_to(place).as_posix())
     )
     if not names:
-        raise DataMistake(
-            Problem(
-                "the folder holds no texts",
-                path="data.path",
-                expected=f"files that end in {', '.join(_SUFFIXES)}",
-                fix="name a text, or a table of texts with its column in data.text",
-                place=Place(section.path),
-            )
-        )
+        raise DataMistake(_no_texts(place, section.path))
     check_inside(place, [place / name for name in names], section.path, "data.path")
     written = [f"{section.path.rstrip('/')}/{name}" for name in names]
     versions = tuple(_checked(folder / name, name, section) for name in written)
@@ -144,6 +139,29 @@ def _of_folder(section: TokenData, folder: Path) -> Documents:
 
     mixed = isinstance(section.sampling, Mixture)
     return Documents(versions, blocks, several=True, sources=sources if mixed else ())
+
+
+def _no_texts(place: Path, written: str) -> Problem:
+    """What is in a folder without texts, and what would make it data."""
+    suffixes = [child.suffix.lower() for child in place.rglob("*") if child.is_file()]
+    counts = Counter(suffixes).most_common()
+    shown = [f"{many(count, 'file')} {suffix or 'without an ending'}" for suffix, count in counts]
+    fix = "name a text, or a table of texts with its column in data.text"
+    message = "the folder holds no texts"
+    if any(suffix in IMAGES for suffix in suffixes):
+        message = "the folder holds no texts, but images, and none says which class they are of"
+        fix = (
+            "of images, put those of each class into a folder with its name (cat/1.png), or name "
+            "a table with a column of paths and a column of classes; kind: images reads both"
+        )
+    return Problem(
+        message,
+        path="data.path",
+        found=some(shown) or "no file",
+        expected=f"files that end in {', '.join(_SUFFIXES)}, or a folder of images for each class",
+        fix=fix,
+        place=Place(written),
+    )
 
 
 def _of_column(section: TokenData, folder: Path) -> Documents:

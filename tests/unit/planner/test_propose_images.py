@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from PIL import Image
 
 from trainwright.contract.reading import read_contract
+from trainwright.core.errors import DataMistake
 from trainwright.planner.first import propose_contract
 
 
@@ -19,3 +21,15 @@ def test_a_slice_without_a_demand_judges_nothing(tmp_path: Path) -> None:
     (tmp_path / "made.yaml").write_text(text)
     contract = read_contract(tmp_path / "made.yaml").contract
     assert [(one.column, one.floor) for one in contract.slices] == [("label", "none")]
+
+
+def test_images_without_class_folders_are_told_what_is_expected(tmp_path: Path) -> None:
+    (tmp_path / "animals").mkdir()
+    for number in range(3):
+        Image.new("L", (8, 8)).save(tmp_path / "animals" / f"{number}.png")
+    with pytest.raises(DataMistake) as caught:
+        propose_contract(str(tmp_path / "animals"), "", tmp_path)
+    (problem,) = caught.value.problems
+    assert problem.found == "3 files .png"
+    assert "a folder of images for each class" in problem.expected
+    assert "cat/1.png" in problem.fix
