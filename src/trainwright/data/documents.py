@@ -180,7 +180,7 @@ def _of_column(section: TokenData, folder: Path) -> Documents:
         )
     texts = source.frame[section.text]
     count = len(texts) - len(rows)
-    notes = (f"{count} rows without a text left out",) if count else ()
+    notes = (f"{many(count, 'row')} without a text left out",) if count else ()
 
     def blocks() -> Iterator[str]:
         for start in range(0, len(rows), _BLOCK_ROWS):

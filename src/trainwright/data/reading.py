@@ -25,6 +25,7 @@ from trainwright.contract.data import (
 from trainwright.core.errors import DataMistake, MissingExtra, Mistake, Problem
 from trainwright.core.extras import need_pyarrow
 from trainwright.core.files import Json
+from trainwright.core.units import many
 from trainwright.data.cache import scratch_folder
 from trainwright.data.categories import count_labels
 from trainwright.data.cells import Cells
@@ -321,7 +322,7 @@ def _raw(
         if left := frame.height - len(places[part]):
             kept[part] = space.frame(taken(frame, places[part]))
             dropped += left
-            notes.append(f"{left} rows of {sources[part].version.path} left out: no target")
+            notes.append(f"{many(left, 'row')} of {sources[part].version.path} left out: no target")
     notes += [note for source in sources.values() for note in skipped_notes(source)]
     notes += [f"{c.name} left out: {c.reason}" for c in columns if c.kind == "ignored"]
     series = kept["train"][target.name]

@@ -13,6 +13,7 @@ import polars as pl
 
 from trainwright.contract.data import FileSplit, Split
 from trainwright.core.errors import DataMistake, Place, Problem
+from trainwright.core.units import many
 from trainwright.data.groups import Groups
 from trainwright.data.key_places import NOWHERE, KeyPlaces
 from trainwright.data.ranks import filled
@@ -146,7 +147,7 @@ def _problems(
     if len(unnamed):
         problems.append(
             Problem(
-                f"the file of the split does not name {len(unnamed):,} rows of the data",
+                f"the file of the split does not name {many(len(unnamed), 'row')} of the data",
                 path="data.split.path",
                 found=quoted(str(one) for one in unnamed.head(5).to_list()),
                 expected="a line for every row",
@@ -161,7 +162,7 @@ def _problems(
     if count := sum(len(one) for one in strange):
         problems.append(
             Problem(
-                f"the file of the split names {count:,} rows that the data does not have",
+                f"the file of the split names {many(count, 'row')} that the data does not have",
                 path="data.split.path",
                 found=quoted(pl.concat(strange).head(5).to_list()),
                 expected="only rows of the data",

@@ -11,6 +11,7 @@ import polars as pl
 from trainwright.contract.data import Column, TableData
 from trainwright.core.errors import Problem
 from trainwright.core.files import Json
+from trainwright.core.units import many
 from trainwright.data.cells import Cells
 from trainwright.data.columns import MOSTLY, ColumnType, infinite_problems, value_problems
 from trainwright.data.sources import SourceFile
@@ -114,7 +115,7 @@ def typed_target(
             Problem(
                 "the target is missing in every row",
                 path=target.name,
-                found=f"no value in {len(rows)} rows",
+                found=f"no value in {many(len(rows), 'row')}",
                 expected="a value to learn in every row",
                 fix="name another column in data.target, or check data.missing_values",
                 place=source.place(),
@@ -182,7 +183,7 @@ def _unknown_class(
     return Problem(
         f"the {part} file has classes that the training file has not",
         path=target.name,
-        found=f"{quoted(labels)} in {len(positions)} rows",
+        found=f"{quoted(labels)} in {many(len(positions), 'row')}",
         expected=quoted(known, 10),
         fix=f"if they are other spellings, data.columns.{target.name}.values: {{{pairs}}}",
         place=source.place(int(positions[0])),

@@ -10,6 +10,7 @@ from typing import final
 
 import polars as pl
 
+from trainwright.core.units import many
 from trainwright.data.columns import ColumnType, name_tokens
 from trainwright.data.lags import lags
 from trainwright.data.leakage import find_leaks, find_suspicions
@@ -59,7 +60,7 @@ def propose(raw: RawTable, path: str, target: str, settings: Settings = USUAL) -
     excluded = _excluded(raw, frame, target, key)
     schema = settings.schema
     lines = [f"# yaml-language-server: $schema={schema}"] if schema else []
-    size = f"{raw.facts.rows:,} rows, {len(raw.columns) + 1} columns"
+    size = f"{many(raw.facts.rows, 'row')}, {many(len(raw.columns) + 1, 'column')}"
     about = f"proposed from {comment(path)}: {size}"
     lines += [
         f"# What a model for {comment(target)} must prove, {about}.",

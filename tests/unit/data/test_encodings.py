@@ -51,5 +51,5 @@ def test_an_empty_text_is_none_whatever_reads_the_file(quoted: bool, tmp_path: P
         section = TokenData(kind="tokens", path="rows.csv", text="text")
         found = find_documents(section, tmp_path)
         texts.append("".join(found.blocks()))
-        assert found.notes == ("1 rows without a text left out",)
+        assert found.notes == ("1 row without a text left out",)
     assert texts == [f"first{END}second{END}"] * 2

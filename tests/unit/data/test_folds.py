@@ -232,7 +232,7 @@ def test_a_file_says_the_parts(tmp_path: Path) -> None:
         (["id,part", "id0,train", "id0,test"], "name each row once: 2 lines"),
         (["id,part", "id0,train", ",test"], "name each row once: 1 lines"),
         (["id,part", *(f"id{i},train" for i in range(ROWS - 2))], "does not name 2 rows"),
-        (["id,part", *(f"id{i},train" for i in range(ROWS + 1))], "names 1 rows that the data"),
+        (["id,part", *(f"id{i},train" for i in range(ROWS + 1))], "names 1 row that the data"),
         (["id,part", *(f"id{i},tests" for i in range(ROWS))], "does not say a part"),
     ],
 )

@@ -190,7 +190,7 @@ def test_documents_follow_each_other_with_a_mark_between(
         assert decoded == "".join(mark if mark in known else "\ufffd" for mark in whole)
         # What only the later documents hold is not in a vocabulary that was fitted before it.
         assert set(known) == set(whole[: raw.sources[0].ends["train"]])
-    assert raw.notes == (("1 rows without a text left out",) if kind == "parquet" else ())
+    assert raw.notes == (("1 row without a text left out",) if kind == "parquet" else ())
 
 
 def test_a_text_gives_the_tokens_it_always_gave(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
+from trainwright.core.units import many
 from trainwright.data.counting import counted
 from trainwright.data.quality.examined import Examined, Look
 from trainwright.data.quality.finding import Finding, Severity
@@ -73,7 +74,7 @@ def _wrong(
     data: Examined, look: Look, bad: np.ndarray, what: str, severity: Severity = "warning"
 ) -> Finding:
     spellings = look.cells.gather(bad).cast(pl.String).unique(maintain_order=True).to_list()
-    text = f"{look.name!r}: {what} {quoted(spellings)} in {len(bad):,} rows"
+    text = f"{look.name!r}: {what} {quoted(spellings)} in {many(len(bad), 'row')}"
     return _finding(data, look, bad, text, severity)
 
 

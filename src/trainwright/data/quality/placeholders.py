@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import polars as pl
 
+from trainwright.core.units import many
 from trainwright.data.quality.examined import Examined, Look
 from trainwright.data.quality.finding import Finding, Severity
 from trainwright.data.table import Integers
@@ -60,7 +61,7 @@ def _words(data: Examined, look: Look) -> Iterator[Finding]:
         if not rows.any() or int(rows.sum()) > len(data) / 2:
             continue
         spellings = look.values.filter(rows).unique(maintain_order=True).to_list()
-        text = f"{look.name!r} is {quoted(spellings)} in {int(rows.sum()):,} rows"
+        text = f"{look.name!r} is {quoted(spellings)} in {many(int(rows.sum()), 'row')}"
         yield _finding(data, look, rows, f"{text}: it may stand for missing", severity)
 
 
@@ -86,7 +87,7 @@ def _dates(data: Examined, look: Look) -> Iterator[Finding]:
     odd = look.values.filter(rows).unique().sort()
     shown = quoted(str(moment)[:10] for moment in odd.to_list())
     ends = [str(end)[:10] for end in look.values.filter(~rows).drop_nulls().sort()[[0, -1]]]
-    text = f"{look.name!r} is {shown} in {int(rows.sum()):,} rows, far from the others "
+    text = f"{look.name!r} is {shown} in {many(int(rows.sum()), 'row')}, far from the others "
     yield _finding(data, look, rows, f"{text}({ends[0]} to {ends[1]})", "warning")
 
 

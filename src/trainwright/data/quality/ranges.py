@@ -8,6 +8,7 @@ from typing import Literal, assert_never
 import polars as pl
 
 from trainwright.contract.data import Column
+from trainwright.core.units import many
 from trainwright.data.counting import counted
 from trainwright.data.quality.examined import Examined, Look
 from trainwright.data.quality.finding import Finding
@@ -38,7 +39,7 @@ def unlikely_values(data: Examined) -> list[Finding]:
         negative = (values < 0).fill_null(False)
         count = int(negative.sum())
         if 0 < count <= _FEW * len(values):
-            text = f"{look.name!r} is negative in {count:,} rows, and never in the others"
+            text = f"{look.name!r} is negative in {many(count, 'row')}, and never in the others"
             found.append(_unlikely(data, look, negative, text))
         found += _sentinels(data, look)
     return found
@@ -161,7 +162,7 @@ def _against(data: Examined, look: Look, column: Column) -> Iterator[Finding]:
                 text = f"{name} repeats values: {_values(look.cells, rows)}"
                 yield _broken(data, look, rows, kind, text, f"{path}.unique")
             case "forbidden_missing":
-                text = f"{name} may not be missing, and is in {int(rows.sum()):,} rows"
+                text = f"{name} may not be missing, and is in {many(int(rows.sum()), 'row')}"
                 yield _broken(data, look, rows, kind, text, f"{path}.nullable")
             case _:
                 assert_never(kind)
@@ -180,6 +181,6 @@ def _values(values: pl.Series, rows: pl.Series) -> str:
     if chosen.dtype.is_numeric():
         numbers = chosen.to_numpy()
         ends = [f"{numbers.min():g}", f"{numbers.max():g}"]
-        return f"{len(chosen):,} values, {' to '.join(dict.fromkeys(ends))}"
+        return f"{many(len(chosen), 'value')}, {' to '.join(dict.fromkeys(ends))}"
     distinct = chosen.unique(maintain_order=True).to_list()
-    return f"{quoted(distinct)} in {len(chosen):,} rows"
+    return f"{quoted(distinct)} in {many(len(chosen), 'row')}"

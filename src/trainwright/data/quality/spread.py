@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from trainwright.core.units import many
 from trainwright.data.quality.examined import Examined, Look
 from trainwright.data.quality.finding import Finding
 from trainwright.data.table import Floats, Integers
@@ -37,8 +38,8 @@ def outliers(data: Examined) -> list[Finding]:
             Finding(
                 "outliers",
                 "warning",
-                f"{look.name!r} has {len(rows):,} values far from the others: {low:g} to {high:g}, "
-                f"median {middle:g}, up to {worst:.0f} robust deviations away",
+                f"{look.name!r} has {many(len(rows), 'value')} far from the others: {low:g} to "
+                f"{high:g}, median {middle:g}, up to {worst:.0f} robust deviations away",
                 len(rows),
                 data.places(rows),
                 (look.name,),

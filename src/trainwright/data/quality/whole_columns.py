@@ -7,6 +7,7 @@ from itertools import combinations
 import numpy as np
 import polars as pl
 
+from trainwright.core.units import many
 from trainwright.data.counting import counted
 from trainwright.data.quality.examined import Examined, Look
 from trainwright.data.quality.finding import Finding
@@ -189,7 +190,7 @@ def rare_category(data: Examined) -> list[Finding]:
             continue
         rare = few["value"].to_list()
         pairs = zip(rare, few["count"].to_list(), strict=True)
-        shown = some([f"{_short(value)!r} in {count} rows" for value, count in pairs])
+        shown = some([f"{_short(value)!r} in {many(count, 'row')}" for value, count in pairs])
         rows = look.values.is_in(rare).fill_null(False)
         found.append(
             Finding(
