@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from trainwright.data.quality.coincidence import MOSTLY, Agreement
+from trainwright.data.quality.coincidence import Agreement
 from trainwright.data.quality.examined import Examined, Look
 from trainwright.data.quality.finding import Finding
 from trainwright.data.table import Integers
@@ -50,7 +50,7 @@ def exact_duplicates(data: Examined) -> list[Finding]:
 def _by_chance(data: Examined, frame: pl.DataFrame) -> bool:
     """Whether equal rows are what rows of so few values have anyway."""
     texts = {look.name for look in data.looks if look.kind == "text"}
-    return Agreement.of(frame, frozenset({*texts, data.target})).by_chance() >= MOSTLY
+    return Agreement.of(frame, frozenset({*texts, data.target})).by_chance()
 
 
 def across_parts(

@@ -34,7 +34,7 @@ MOST_ROWS = 1_000_000
 """Near duplicates are not looked for in more rows."""
 
 _FEWEST_COLUMNS, _MOST_COLUMNS = 4, 100
-_LABEL = "\x00label"
+_TARGET = "\x00target"
 _SHINGLE = 5
 _PERMUTATIONS = 64
 _BAND = 4
@@ -52,8 +52,8 @@ def near_duplicates(data: Examined) -> list[Finding]:
     `near_words`). Elsewhere rows are near where every number is within 0.002 deviations of the
     other row's, and words are equal but for case, blanks and punctuation, dates and the target's
     class exactly; there must be three columns of fine numbers, else chance makes such pairs. And
-    they are where they agree in all columns but one, and not by chance. More than 1,000,000 rows
-    are not compared so, and it is said.
+    they are where they agree in all columns but one and in the target, and not by chance. More than
+    1,000,000 rows are not compared so, and it is said.
     """
     if len(data) > MOST_ROWS:
         text = f"near duplicates are not looked for: {len(data):,} rows, at most {MOST_ROWS:,} are"
@@ -179,7 +179,7 @@ def row_pairs(data: Examined, looks: list[Look], rows: Integers) -> Integers:
     others = [look for look in looks if look not in numeric]
     exact = [normalised(o.values) if o.values.dtype == pl.String else o.values for o in others]
     if data.task == "classes":
-        exact.append(data.labels.alias(_LABEL))
+        exact.append(data.labels.alias(_TARGET))
     frame = pl.DataFrame([series.alias(str(i)) for i, series in enumerate(exact)])
     blocks = first_of_each(frame) if frame.width else np.zeros(len(data), dtype=np.int64)
     points = [scaled(look.numbers) for look in numeric]
@@ -191,16 +191,19 @@ def row_pairs(data: Examined, looks: list[Look], rows: Integers) -> Integers:
 
 
 def _but_for_one(data: Examined, looks: list[Look], rows: Integers) -> Integers:
-    """Pairs [P, 2] among `rows` (as positions in it) that agree in all columns but one. Of few
-    columns the one that differs says as much as the others."""
+    """Pairs [P, 2] among `rows` (as positions in it) that agree in their target and in all
+    columns but one. Of few columns the one that differs says as much as the others."""
     if not _FEWEST_COLUMNS <= len(looks) <= _MOST_COLUMNS or len(rows) < 2:
         return np.empty((0, 2), dtype=np.int64)
     columns = [
         normalised(one.values) if one.values.dtype == pl.String else one.values for one in looks
     ]
     if data.task == "classes":
-        columns.append(data.labels.alias(_LABEL))
-    agreement = Agreement.of(pl.DataFrame(columns)[rows], frozenset({_LABEL}))
+        columns.append(data.labels.alias(_TARGET))
+    elif data.task == "numbers":
+        # What was measured again under another condition is no copy.
+        columns.append(data.of_name(data.target).values.alias(_TARGET))
+    agreement = Agreement.of(pl.DataFrame(columns)[rows], frozenset({_TARGET}))
     # What is as it was at another time did not change, and is no copy.
     return agreement.but_for_one(np.flatnonzero([one.kind != "datetime" for one in looks]))
 

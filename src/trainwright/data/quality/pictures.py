@@ -38,8 +38,12 @@ def examine_images(raw: RawImages) -> Examined:
         frames.append(pl.DataFrame({LABEL: names, _PIXELS: hashes}))
         parts.append(np.full(len(labels), code))
     data = examine(pl.concat(frames), LABEL)
-    # A hash is no identifier here: two of one value are one image.
-    looks = tuple(replace(look, reason="", kind="categorical") for look in data.looks)
+    # A hash is no identifier here: two of one value are one image. Nor is it a category, of which
+    # chance gives two images the same.
+    looks = tuple(
+        replace(look, reason="", kind="text" if look.name == _PIXELS else "categorical")
+        for look in data.looks
+    )
     return replace(data, looks=looks, task="classes", parts=np.concatenate(parts))
 
 

@@ -4,13 +4,15 @@ chance makes equal."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
 import pytest
 
+from trainwright.data.quality import coincidence
 from trainwright.data.quality.duplicates import conflicting_labels, exact_duplicates
-from trainwright.data.quality.examined import examine
+from trainwright.data.quality.examined import Examined, examine
 from trainwright.data.quality.near import near_duplicates
 
 ROWS, COPIES = 600, 40
@@ -118,3 +120,83 @@ def test_equal_texts_are_never_chance() -> None:
     frame = pl.DataFrame({"text": texts + texts[:COPIES], "y": ["a", "b"] * ((ROWS + COPIES) // 2)})
     (found,) = exact_duplicates(examine(frame, "y"))
     assert found.severity == "warning"
+
+
+@pytest.mark.parametrize("kind", ["numbers", "categories of their own"])
+def test_copies_of_one_column_are_a_fault(kind: str) -> None:
+    random = np.random.default_rng(0)
+    numbers = random.normal(size=2000)
+    numbers[100:140] = numbers[:40]
+    labels = random.choice(["a", "b"], 2000)
+    labels[100:140] = np.where(labels[:40] == "a", "b", "a")
+    values = numbers if kind == "numbers" else [f"k{number:.12f}" for number in numbers]
+    data = examine(pl.DataFrame({"one": values, "label": labels}), "label")
+    looks = tuple(replace(look, reason="") for look in data.looks)
+    (found,) = conflicting_labels(replace(data, looks=looks))
+    assert (found.severity, found.count) == ("warning", 80)
+
+
+def test_one_column_of_few_values_is_equal_by_chance() -> None:
+    random = np.random.default_rng(0)
+    frame = pl.DataFrame({name: random.choice(["a", "b", "c"], ROWS) for name in ("one", "y")})
+    for check in (exact_duplicates, conflicting_labels):
+        (found,) = check(examine(frame, "y"))
+        assert found.severity == "info"
+
+
+def copied_across(turned: int) -> Examined:
+    """A hundred test rows that equal training rows, but for so many turns of a rare flag."""
+    random = np.random.default_rng(0)
+    columns: dict[str, np.ndarray] = {f"x{at}": random.normal(size=2000) for at in range(6)}
+    columns["flag"] = (random.random(2000) < 0.01).astype(np.int64)
+    columns["y"] = random.choice(["a", "b"], 2000)
+    for values in columns.values():
+        values[1500:1600] = values[:100]
+    columns["flag"][1500 : 1500 + turned] = 1 - columns["flag"][:turned]
+    data = examine(pl.DataFrame(columns), "y")
+    return replace(data, parts=np.where(np.arange(2000) < 1500, 0, 2))
+
+
+def test_two_edited_copies_do_not_excuse_the_others() -> None:
+    found = exact_duplicates(copied_across(turned=2))
+    assert [(one.count, one.severity) for one in found] == [(98, "warning"), (98, "warning")]
+
+
+def test_measured_again_at_another_time_is_no_copy() -> None:
+    random = np.random.default_rng(0)
+    mixes = np.repeat(random.uniform(100, 500, (250, 6)).round(1), 4, axis=0)
+    frame = pl.DataFrame(mixes, schema=[f"part{at}" for at in range(6)]).with_columns(
+        age=np.tile([3, 7, 28, 90], 250), strength=random.normal(40, 9, 1000)
+    )
+    assert near_duplicates(examine(frame, "strength")) == []
+    # The same numbers without an answer of their own are.
+    (found,) = near_duplicates(examine(frame.drop("strength")))
+    assert found.count == 750
+
+
+def test_wide_rows_are_compared_in_passing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The work grows with the columns, not with their square or cube."""
+    sorted_rows = 0
+
+    def counting(keys: np.ndarray) -> float:
+        nonlocal sorted_rows
+        sorted_rows += len(keys)
+        return pairs(keys)
+
+    pairs = coincidence._pairs
+    monkeypatch.setattr(coincidence, "_pairs", counting)
+    random = np.random.default_rng(0)
+    for columns in (30, 60):
+        hashes = random.integers(0, 2**60, (500, columns)).astype(np.uint64)
+        hashes[250:300] = hashes[:50]
+        rows = coincidence.Agreement(hashes, (True,) * columns)
+        assert not rows.by_chance()
+        assert sorted_rows <= 500 * 50
+        sorted_rows = 0
+        for at in range(columns):
+            hashes[300 + at] = hashes[at]
+            hashes[300 + at, at] = 1
+        found = coincidence.Agreement(hashes, (True,) * columns).but_for_one(np.arange(columns))
+        assert len(found) >= columns
+        assert sorted_rows <= 500 * 23 * (columns + 1)
+        sorted_rows = 0

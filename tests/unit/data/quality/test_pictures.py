@@ -45,6 +45,8 @@ def test_faults_of_images_have_their_places_in_both_files() -> None:
     assert rows["blank_image"] == (5, 64)
     assert rows["exact_duplicates"] == (9,)
     assert rows["conflicting_labels"] == (3, 67)
+    (conflict,) = (one for one in found if one.kind == "conflicting_labels")
+    assert conflict.severity == "warning"
 
 
 def test_a_scaled_or_brighter_copy_is_found_on_both_sides_of_the_split() -> None:
