@@ -180,9 +180,12 @@ def test_each_source_has_its_own_loss(windows: str, contract: Path, tmp_path: Pa
     folder = RunFolder.open(run.folder)
     again = evaluate_rows(folder, tmp_path / "texts").evaluation
     assert {one.name for one in again.slices} == set(scores)
+    (seen,) = [text for text in again.warnings if "was trained on" in text]
+    assert "and 195 more" in seen
     (tmp_path / "new.txt").write_text("abbaab" * 60)
-    (new,) = evaluate_rows(folder, tmp_path / "new.txt").evaluation.slices
-    assert new.name == "source=new.txt"
+    other = evaluate_rows(folder, tmp_path / "new.txt").evaluation
+    assert [one.name for one in other.slices] == ["source=new.txt"]
+    assert not any("was trained on" in text for text in other.warnings)
 
 
 def test_what_the_guide_shows_trains(contract: Path) -> None:

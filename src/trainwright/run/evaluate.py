@@ -21,11 +21,12 @@ from trainwright.data.groups import group_codes
 from trainwright.data.pixels import Pixels
 from trainwright.data.prepare import read_part
 from trainwright.data.reading import skipped_notes
-from trainwright.data.sources import SourceFile, read_source
+from trainwright.data.sources import FileVersion, read_source
 from trainwright.data.table import Part
 from trainwright.data.target import Classes
 from trainwright.data.values import to_labels
 from trainwright.data.vocabulary import TextVocabulary
+from trainwright.data.wording import some
 from trainwright.evaluation.evaluate import Scored, evaluate
 from trainwright.evaluation.verdict import judge
 from trainwright.predictor.bundle import read_bundle
@@ -114,30 +115,33 @@ def _read(
         case Features() as features:
             source = read_source(data, Path(), "DATA", reading)
             part = _with_groups(read_part(source.frame, features, target), contract)
-            return part, [*_known_files(source, folder, contract), *skipped_notes(source)]
+            return part, [*_known_files(source.files, folder, contract), *skipped_notes(source)]
         case Pixels() as pixels:
             assert isinstance(target, Classes)
             return labelled_images(Path(data), pixels, target, _fields_of(contract)), []
         case TextVocabulary() as vocabulary:
             assert isinstance(contract.data, TokenData)
-            return new_text(data, vocabulary, contract.data, reading), []
+            part, files = new_text(data, vocabulary, contract.data, reading)
+            return part, _known_files(files, folder, contract)
         case _:
             assert_never(predictor.features)
 
 
-def _known_files(source: SourceFile, folder: RunFolder, contract: Contract) -> list[str]:
-    """What to say of files whose rows the model has seen: a score on them is too good."""
+def _known_files(files: Sequence[FileVersion], folder: RunFolder, contract: Contract) -> list[str]:
+    """What to say of files that the model has seen: a score on them is too good."""
     manifest = folder.data / "manifest.json"
-    if not (isinstance(contract.data, TableData) and manifest.is_file()):
+    if not manifest.is_file():
         return []
     of_run = read_json(manifest)["facts"]["files"]
     # Rows of the test file were kept from the model: of that one nothing is to be said.
-    seen = {one["sha256"] for one in of_run if one["path"] != contract.data.test_path}
+    kept = contract.data.test_path if isinstance(contract.data, TableData) else ""
+    seen = {one["sha256"] for one in of_run if one["path"] != kept}
+    known = [file.path for file in files if file.sha256 in seen]
+    if not known:
+        return []
     return [
-        f"the rows of {file.path} are those that run {folder.name} was trained on: this is no "
-        f"score for new rows, that of its test rows is: trainwright evaluate {folder.name}"
-        for file in source.files
-        if file.sha256 in seen
+        f"run {folder.name} was trained on {some(known)}: this is no score for new data, that of "
+        f"its test part is: trainwright evaluate {folder.name}"
     ]
 
 

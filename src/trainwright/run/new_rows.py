@@ -21,6 +21,7 @@ from trainwright.contract.yaml_text import Written
 from trainwright.core.errors import ContractMistake, DataMistake, Place, Problem
 from trainwright.data.documents import END, SourceSize, find_documents
 from trainwright.data.formats import known_format
+from trainwright.data.sources import FileVersion
 from trainwright.data.table import Part
 from trainwright.data.tokens import text_part
 from trainwright.data.vocabulary import TextVocabulary
@@ -85,9 +86,11 @@ def _not_here(text: str, *, images: bool) -> Problem:
     )
 
 
-def new_text(data: str, vocabulary: TextVocabulary, section: TokenData, reading: Reading) -> Part:
+def new_text(
+    data: str, vocabulary: TextVocabulary, section: TokenData, reading: Reading
+) -> tuple[Part, tuple[FileVersion, ...]]:
     """A text, a folder of texts, or the contract's column of a table as a part, for judging a model
-    on it. Where sources are mixed, one text is a source, too.
+    on it, and the files that it came from. Where sources are mixed, one text is a source, too.
 
     Raises:
         DataMistake: it cannot be read, or is one token long.
@@ -106,7 +109,7 @@ def new_text(data: str, vocabulary: TextVocabulary, section: TokenData, reading:
         raise DataMistake([_on_data(problem) for problem in mistake.problems]) from mistake
     if documents.several:
         told = told.model_copy(update={"separator": END})
-    return text_part(text, vocabulary, told, documents.sources or alone)
+    return text_part(text, vocabulary, told, documents.sources or alone), documents.files
 
 
 def _on_data(problem: Problem) -> Problem:

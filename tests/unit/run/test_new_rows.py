@@ -138,7 +138,7 @@ def test_a_text_is_read_in_its_encoding(tmp_path: Path) -> None:
     (tmp_path / "new.txt").write_bytes("größer\n".encode("utf-16"))
     section = TokenData(kind="tokens", path="old.txt", vocabulary="bytes")
     reading = Reading(encoding="utf-16")
-    part = new_text(str(tmp_path / "new.txt"), BYTES, section, reading)
+    part, _ = new_text(str(tmp_path / "new.txt"), BYTES, section, reading)
     assert part.target.sum() == len("größer\n".encode()) - 1
     with pytest.raises(DataMistake) as caught:
         new_text(str(tmp_path / "new.txt"), BYTES, section, USUAL)
@@ -157,14 +157,16 @@ def test_texts_of_a_column_are_judged_and_not_the_file_around_them(
     section = TokenData(
         kind="tokens", path="old.jsonl", text="text", vocabulary="bytes", windows=windows
     )
-    part = new_text(str(tmp_path / "new.jsonl"), BYTES, section, USUAL)
+    part, _ = new_text(str(tmp_path / "new.jsonl"), BYTES, section, USUAL)
     whole = sum(len(text) + len(END) for text in texts)
     assert part.target.sum() == whole - (1 if windows == "across" else len(texts))
     (tmp_path / "new.txt").write_text(END.join(texts) + END)
-    plain = new_text(str(tmp_path / "new.txt"), BYTES, section, USUAL)
+    plain, _ = new_text(str(tmp_path / "new.txt"), BYTES, section, USUAL)
     assert plain.target.sum() == part.target.sum()
     (tmp_path / "new").mkdir()
     for at, text in enumerate(texts):
         (tmp_path / "new" / f"{at}.txt").write_text(text)
-    folder = new_text(str(tmp_path / "new"), BYTES, section.model_copy(update={"text": ""}), USUAL)
+    folder, _ = new_text(
+        str(tmp_path / "new"), BYTES, section.model_copy(update={"text": ""}), USUAL
+    )
     assert folder.target.sum() == part.target.sum()
