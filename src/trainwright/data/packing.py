@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import accumulate
 from typing import final
 
 import numpy as np
 
-from trainwright.data.pieces import LongDocuments, cut_documents
+from trainwright.data.pieces import LongDocuments, Pieces, cut_documents
 from trainwright.data.table import Integers, TokenInputs
 
 
@@ -45,41 +45,24 @@ class Packing:
         return 1 - float(self.lengths.sum()) / places if places else 0.0
 
 
-def pack(lengths: Sequence[int] | Integers, context: int, long: LongDocuments) -> Packing:
-    """Pack documents of `lengths` tokens into windows of `context` inputs."""
-    pieces = cut_documents(lengths, context, long)
-    window = _windows_of(pieces.lengths, context)
-    order = np.argsort(window, kind="stable")
-    ends = np.cumsum(np.bincount(window)) if len(window) else np.empty(0, dtype=np.int64)
-    return Packing(
-        documents=pieces.documents[order],
-        offsets=pieces.offsets[order],
-        lengths=pieces.lengths[order],
-        ends=ends,
-        sources=np.zeros_like(ends),
-        context=context,
-        cut=pieces.cut,
-        lost=pieces.lost,
-    )
-
-
 def pack_sources(
     sources: Sequence[Sequence[int] | Integers], context: int, long: LongDocuments
 ) -> Packing:
-    """Pack the documents of each source into windows of their own. Documents are numbered over all
-    sources."""
-    packed = [pack(lengths, context, long) for lengths in sources]
+    """Pack the documents of each source, given by their tokens, into windows of their own of
+    `context` inputs. Documents are numbered over all sources."""
+    packed = [_pack(cut_documents(lengths, context, long), context) for lengths in sources]
+    pieces, ends = [one for one, _ in packed], [windows for _, windows in packed]
     documents = _before([len(lengths) for lengths in sources])
-    pieces = _before([len(one.lengths) for one in packed])
+    firsts = _before([len(one.lengths) for one in pieces])
     return Packing(
-        documents=np.concatenate([a.documents + n for a, n in zip(packed, documents, strict=True)]),
-        offsets=np.concatenate([one.offsets for one in packed]),
-        lengths=np.concatenate([one.lengths for one in packed]),
-        ends=np.concatenate([one.ends + n for one, n in zip(packed, pieces, strict=True)]),
-        sources=np.repeat(np.arange(len(packed)), [len(one.ends) for one in packed]),
+        documents=np.concatenate([a.documents + n for a, n in zip(pieces, documents, strict=True)]),
+        offsets=np.concatenate([one.offsets for one in pieces]),
+        lengths=np.concatenate([one.lengths for one in pieces]),
+        ends=np.concatenate([windows + n for windows, n in zip(ends, firsts, strict=True)]),
+        sources=np.repeat(np.arange(len(ends)), [len(windows) for windows in ends]),
         context=context,
-        cut=sum(one.cut for one in packed),
-        lost=sum(one.lost for one in packed),
+        cut=sum(one.cut for one in pieces),
+        lost=sum(one.lost for one in pieces),
     )
 
 
@@ -94,6 +77,19 @@ def pack_inputs(inputs: TokenInputs, context: int, long: LongDocuments) -> Packi
 def count_windows(sources: tuple[tuple[int, ...], ...], context: int, long: LongDocuments) -> int:
     """How many windows `pack_sources` fills."""
     return len(pack_sources(sources, context, long).ends)
+
+
+def _pack(pieces: Pieces, context: int) -> tuple[Pieces, Integers]:
+    """The pieces in the order of their windows, and where each window ends."""
+    window = _windows_of(pieces.lengths, context)
+    order = np.argsort(window, kind="stable")
+    ordered = replace(
+        pieces,
+        documents=pieces.documents[order],
+        offsets=pieces.offsets[order],
+        lengths=pieces.lengths[order],
+    )
+    return ordered, np.cumsum(np.bincount(window))
 
 
 def _before(counts: Sequence[int]) -> Sequence[int]:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from trainwright.core.errors import Mistake, Problem
 from trainwright.data.order import Positions
-from trainwright.data.table import TokenInputs
+from trainwright.data.table import Integers, TokenInputs
 
 Batch = tuple[Tensor, ...]
 """Aligned tensors of one micro-batch, first axis rows; the last one is the target by custom."""
@@ -36,6 +36,15 @@ class Store(Protocol):
 
     def take(self, epoch: int, rows: Positions) -> Batch:
         """The rows of an epoch, in the given order, on the device."""
+        ...
+
+
+class TextStore(Store, Protocol):
+    """Rows of a text, each of one of its sources."""
+
+    @property
+    def sources(self) -> Integers:
+        """The source of each row, int64 [N]."""
         ...
 
 

@@ -121,14 +121,18 @@ class TokenInputs:
     def __len__(self) -> int:
         return len(self.starts)
 
+    def owners(self) -> Integers:
+        """Of which of the `documents` each stretch is, int64 [N]."""
+        return _last_begun(self.documents, self.starts)
+
     def document_starts(self) -> Integers:
         """Where the documents begin that these stretches, in ascending order, predict tokens of."""
-        owners = _last_begun(self.documents, self.starts)
+        owners = self.owners()
         return self.documents[owners[_firsts(owners)]]
 
     def document_lengths(self) -> Integers:
         """The tokens of each of these documents."""
-        owners = _last_begun(self.documents, self.starts)
+        owners = self.owners()
         firsts = _firsts(owners)
         lengths: Integers = self._ends(firsts) - self.documents[owners[firsts]]
         return lengths

@@ -86,7 +86,6 @@ def read_tokens(section: TokenData, folder: Path) -> RawTokens:
         length = len(encoded.tokens)
         if len(files) == 1:
             files = (replace(files[0], rows=length),)
-    check_lengths(sources)
     check_documents(sources, encoded.documents, section)
     facts = DataFacts(
         rows=length,
@@ -176,6 +175,7 @@ def _encoded(
         TextSource(one.name, places[one.start], {part: places[e] for part, e in one.ends.items()})
         for one in sources
     )
+    check_lengths(in_tokens)
     documents = np.array([0, *(places[stop] for stop in stops[:-1].tolist())], dtype=np.int64)
     return EncodedText(np.concatenate(encoded), vocabulary, documents), in_tokens
 

@@ -45,7 +45,7 @@ def cut_windows(inputs: TokenInputs, context: int) -> Iterator[Windows]:
     document.
     """
     pieces: dict[tuple[int, int], list[tuple[int, int]]] = {}
-    begins = inputs.documents[np.searchsorted(inputs.documents, inputs.starts, side="right") - 1]
+    begins = inputs.documents[inputs.owners()]
     stretches = zip(inputs.starts, inputs.lengths, begins, strict=True)
     for stretch, (start, length, begin) in enumerate(stretches):
         for first in range(int(start), int(start + length), context):

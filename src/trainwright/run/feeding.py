@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import assert_never
 
@@ -27,7 +27,7 @@ from trainwright.data.padding import padded_shapes
 from trainwright.data.pixel_rows import build_pixels
 from trainwright.data.prepared import Prepared
 from trainwright.data.ramps import step_rows
-from trainwright.data.store import Batch, Store, TensorStore, WindowStore
+from trainwright.data.store import Batch, Store, TensorStore, TextStore, WindowStore
 from trainwright.data.table import ImageInputs, Integers, Part, TableInputs, TokenInputs
 from trainwright.data.target import Classes, Numbers, Target
 from trainwright.data.vocabulary import TextVocabulary
@@ -50,9 +50,8 @@ def build_feed(
 ) -> Feed:
     """The training part in the order of the contract's seed; `tell` learns of workers that died."""
     training, workers = contract.training, settled(contract.data.num_workers)
-    store = _store(contract, prepared, torch.device("cpu") if workers else device)
-    epochs = settled(training.num_epochs)
-    samples = epochs * store.rows
+    store, draws = _drawn(contract, prepared, torch.device("cpu") if workers else device)
+    samples = settled(training.num_epochs) * store.rows
     loader = (
         Workers(
             store,
@@ -71,7 +70,7 @@ def build_feed(
         settled(training.gradient_accumulation_steps),
         count_targets=_count(contract, prepared),
         ramp=step_rows(training.ramps.batch, settled(training.effective_batch_size), samples),
-        draws=_draws(contract, prepared, store, epochs),
+        draws=draws,
         forming=_forming(store),
     )
 
@@ -147,27 +146,30 @@ def _finished(target: Target, values: torch.Tensor) -> torch.Tensor:
     return values
 
 
-def _store(contract: Contract, prepared: Prepared, device: torch.device) -> Store:
+def _drawn(contract: Contract, prepared: Prepared, device: torch.device) -> tuple[Store, Draws]:
+    """The training rows, and the order of the samples of a run."""
     inputs = prepared.train.inputs
     match inputs:
         case TableInputs():
-            return part_store(prepared.train, prepared, device)
+            store = part_store(prepared.train, prepared, device)
         case ImageInputs():
             assert isinstance(contract.data, ImageData)
             labels = torch.tensor(prepared.train.target).to(device)
             pixels = build_pixels(inputs, device)
-            return ImageStore(pixels, labels, contract.data.augment, contract.seed)
+            store = ImageStore(pixels, labels, contract.data.augment, contract.seed)
         case TokenInputs():
             assert isinstance(contract.model, Gpt), "the rules refuse other models"
             assert isinstance(contract.data, TokenData)
-            return _text(contract.data, contract.model, inputs, (device, contract.seed))
+            text = _text(contract.data, contract.model, inputs, (device, contract.seed))
+            return text, _text_draws(contract, prepared, inputs.sources.names, text)
         case _:
             assert_never(inputs)
+    return store, _draws(contract, prepared, store)
 
 
 def _text(
     section: TokenData, model: Gpt, inputs: TokenInputs, run: tuple[torch.device, int]
-) -> Store:
+) -> TextStore:
     """The windows or documents of a text, for a device and a seed."""
     device, seed = run
     match section.windows:
@@ -182,18 +184,23 @@ def _text(
             assert_never(section.windows)
 
 
-def _draws(contract: Contract, prepared: Prepared, store: Store, epochs: int) -> Draws:
-    """The order of the samples of a run."""
-    sampling, inputs = contract.data.sampling, prepared.train.inputs
-    if isinstance(store, WindowStore | PackedStore | PaddedStore) and isinstance(sampling, Mixture):
-        assert isinstance(inputs, TokenInputs)
-        return mixture_draws(sampling, inputs.sources.names, store.sources, contract.seed)
+def _text_draws(
+    contract: Contract, prepared: Prepared, names: Sequence[str], store: TextStore
+) -> Draws:
+    """The order of the rows of a text, whose sources have `names`."""
+    if isinstance(contract.data.sampling, Mixture):
+        return mixture_draws(contract.data.sampling, names, store.sources, contract.seed)
     if isinstance(store, PaddedStore):
         assert isinstance(contract.data, TokenData)
         buckets = settled(contract.data.padding.buckets)
         if buckets > 1:
             group = settled(contract.training.effective_batch_size)
             return BucketDraws(store.lengths, buckets, group, contract.seed)
+    return _draws(contract, prepared, store)
+
+
+def _draws(contract: Contract, prepared: Prepared, store: Store) -> Draws:
+    epochs = settled(contract.training.num_epochs)
     return build_draws(contract.data, prepared, epochs, store.rows, contract.seed)
 
 

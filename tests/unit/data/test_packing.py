@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from trainwright.contract.tokens import TokenData
 from trainwright.core.errors import DataMistake
-from trainwright.data.packing import count_windows, pack
+from trainwright.data.packing import count_windows, pack_sources
 from trainwright.data.table import TokenInputs
 from trainwright.data.token_file import EncodedText, read_token_file, write_token_file
 from trainwright.data.tokens import document_part, prepare_tokens, read_tokens, text_part
@@ -27,7 +27,7 @@ BYTES = TextVocabulary("bytes")
 def test_every_token_but_the_first_of_each_document_is_predicted_once(
     lengths: list[int], context: int
 ) -> None:
-    packing = pack(lengths, context, "split")
+    packing = pack_sources([lengths], context, "split")
     seen = [
         (document, offset + place)
         for document, offset, size in zip(
@@ -50,7 +50,7 @@ def test_every_token_but_the_first_of_each_document_is_predicted_once(
 
 @given(LENGTHS, st.integers(1, 16))
 def test_what_is_cut_is_told(lengths: list[int], context: int) -> None:
-    packing = pack(lengths, context, "cut")
+    packing = pack_sources([lengths], context, "cut")
     assert packing.lost == sum(max(0, n - 1 - context) for n in lengths)
     assert packing.cut == sum(n - 1 > context for n in lengths)
     assert packing.offsets.sum() == 0

@@ -119,6 +119,14 @@ def test_the_subwords_of_a_mixture_stay_in_their_source(tmp_path: Path) -> None:
             assert text.endswith(END)
 
 
+def test_parts_are_long_enough_in_tokens(tmp_path: Path) -> None:
+    pytest.importorskip("tokenizers")
+    (tmp_path / "t.txt").write_text("one fish two fish " * 100)
+    section = TokenData(kind="tokens", path="t.txt", vocabulary="bpe", vocabulary_size=300)
+    with pytest.raises(DataMistake, match="too little text for the validation part"):
+        read_tokens(section, tmp_path)
+
+
 def store_of(section: TokenData, folder: Path, context: int = CONTEXT) -> tuple[RawTokens, object]:
     torch = pytest.importorskip("torch")
     from trainwright.data.packed_store import PackedStore
