@@ -10,13 +10,9 @@ import numpy as np
 import polars as pl
 
 from trainwright.data.space import IN_MEMORY, Space, bounds
-from trainwright.data.values import FIRST_DATES, formats_of, to_numbers
+from trainwright.data.values import FIRST_DATES, as_it_is, formats_of, to_numbers
 
 _MOST_HELD = 65_536
-
-
-def _as_they_are(series: pl.Series) -> pl.Series:
-    return series
 
 
 @final
@@ -27,12 +23,12 @@ class Cells:
     def __init__(
         self,
         raw: pl.Series,
-        clean: Callable[[pl.Series], pl.Series] = _as_they_are,
+        clean: Callable[[pl.Series], pl.Series] = as_it_is,
         space: Space = IN_MEMORY,
     ) -> None:
-        held = space is IN_MEMORY or clean is _as_they_are
+        held = space is IN_MEMORY or clean is as_it_is
         self._cells = clean(raw) if held else raw
-        self._clean = _as_they_are if held else clean
+        self._clean = as_it_is if held else clean
         self._space = space
         self.name = raw.name
         self.dtype = self._clean(self._cells.head(0)).dtype

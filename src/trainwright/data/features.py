@@ -218,22 +218,9 @@ def fit_features(
     A training row is encoded with the mean targets of the folds it is not in.
     """
     frame, columns = rows.frame, rows.columns
-    means: list[TargetMeans] = []
-    crossed: list[Floats] = []
-    vocabularies: list[Vocabulary] = []
-    for name in _names(columns, "categorical"):
-        own = _own(section, written, name)
-        vocabulary = fit_vocabulary(frame[name], own.rare_below, own.max_categories)
-        if own.categorical == "codes":
-            vocabularies.append(vocabulary)
-            continue
-        codes, size = vocabulary.encode(frame[name]), vocabulary.cardinality
-        target = rows.target()
-        known = fit_means(codes, target.values, size, own.smoothing)
-        means.append(TargetMeans(vocabulary, target.names, known))
-        crossed.append(cross_fitted(codes, target, size, own.smoothing))
+    categories = _fit_categories(rows, section, written)
     dates = fit_dates(frame, _names(columns, "datetime"), section.dates)
-    numbers = _number_rows(rows, _number_columns(columns, dates, rows.history), crossed)
+    numbers = _number_rows(rows, _number_columns(columns, dates, rows.history), categories.crossed)
     sections = [_own(section, written, name) for name in _names(columns, "numeric")]
     sections += [section] * (numbers.width - len(sections))
     features = Features(
@@ -241,18 +228,50 @@ def fit_features(
         cleaning=rows.cleaning,
         dates=dates,
         history=rows.history,
-        means=tuple(means),
+        means=categories.means,
         numbers=fit_numbers(
             numbers,
             [settled(own.numeric) for own in sections],
             [settled(own.impute) for own in sections],
             space,
         ),
-        vocabularies=tuple(vocabularies),
+        vocabularies=categories.vocabularies,
         texts=tuple(fit_terms(frame[name], section.text) for name in _names(columns, "text")),
         limits=rows.limits,
     )
-    return features, features.encode(frame, crossed, space)
+    return features, features.encode(frame, list(categories.crossed), space)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Categories:
+    """The fitted categorical columns: those that become codes, and those that become mean targets,
+    with the training rows' own means `crossed`, float64 [N, K] each, of the folds they are not
+    in."""
+
+    vocabularies: tuple[Vocabulary, ...]
+    means: tuple[TargetMeans, ...]
+    crossed: tuple[Floats, ...]
+
+
+def _fit_categories(
+    rows: TrainRows, section: FeaturesSection, written: Mapping[str, Column]
+) -> _Categories:
+    means: list[TargetMeans] = []
+    crossed: list[Floats] = []
+    vocabularies: list[Vocabulary] = []
+    for name in _names(rows.columns, "categorical"):
+        own = _own(section, written, name)
+        vocabulary = fit_vocabulary(rows.frame[name], own.rare_below, own.max_categories)
+        if own.categorical == "codes":
+            vocabularies.append(vocabulary)
+            continue
+        codes, size = vocabulary.encode(rows.frame[name]), vocabulary.cardinality
+        target = rows.target()
+        known = fit_means(codes, target.values, size, own.smoothing)
+        means.append(TargetMeans(vocabulary, target.names, known))
+        crossed.append(cross_fitted(codes, target, size, own.smoothing))
+    return _Categories(tuple(vocabularies), tuple(means), tuple(crossed))
 
 
 def _own(section: FeaturesSection, written: Mapping[str, Column], name: str) -> FeaturesSection:

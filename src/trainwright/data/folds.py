@@ -21,7 +21,7 @@ from trainwright.contract.data import (
     TimeSplit,
 )
 from trainwright.core.errors import DataMistake, Problem
-from trainwright.data.groups import classes_of_groups, group_codes
+from trainwright.data.groups import classes_of_groups, group_codes, members
 from trainwright.data.moments import distances, moments, stretches
 from trainwright.data.row_keys import random_keys, shares_of_keys
 from trainwright.data.shares import LEFT_OUT, PARTS, TEST, VALIDATION, Shares, unit_of
@@ -145,8 +145,7 @@ def _cut(frame: pl.DataFrame, target: str, split: Split, count: int, seed: int) 
             places = shares_of_keys(to_labels(frame[column]), seed, "folds")
             return (places * count).astype(np.int64)
         case GroupSplit(column=column):
-            codes = group_codes(frame[column])
-            _, member, sizes = np.unique(codes, return_inverse=True, return_counts=True)
+            member, sizes = members(frame[column])
             keys = random_keys(len(sizes), seed, "fold groups")
             return fill_bins(sizes, [frame.height / count] * count, keys)[member]
         case StratifiedGroupSplit(column=column):

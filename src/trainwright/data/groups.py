@@ -11,14 +11,9 @@ import polars as pl
 
 from trainwright.data.space import IN_MEMORY, Space, bounds, slices_of
 from trainwright.data.table import Floats, Integers
-from trainwright.data.values import to_labels
+from trainwright.data.values import as_it_is, to_labels
 
 Read = Callable[[pl.Series], pl.Series]
-
-
-def as_it_is(values: pl.Series) -> pl.Series:
-    """The values themselves."""
-    return values
 
 
 @final

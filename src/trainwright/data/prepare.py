@@ -47,7 +47,7 @@ from trainwright.data.space import (
 from trainwright.data.split_file import PART_COLUMN
 from trainwright.data.split_report import SplitReport, check_crossing, report_folds, report_split
 from trainwright.data.splits import divide
-from trainwright.data.table import Integers, Part, PartName
+from trainwright.data.table import Integers, Part, PartName, TableInputs
 from trainwright.data.target import Classes, Numbers, Target, encoded, fit_target
 from trainwright.data.target_means import train_target
 from trainwright.data.time_split import keep_apart_from_files
@@ -195,20 +195,7 @@ class _Table:
         """Encode the chosen rows. `apart` says that no row stands in two parts: else the test part
         is of rows that train too, and nothing is held against it."""
         rows = self._chosen(chosen, left_out, apart)
-        known = partial(
-            train_target,
-            rows.target,
-            rows.encoded["train"],
-            rows.units["train"],
-            self.section.features.folds,
-            self.seed,
-        )
-        train = TrainRows(
-            rows.frames["train"], rows.columns, self.raw.cleaning, known, self.history, rows.limits
-        )
-        features, train_inputs = fit_features(
-            train, self.section.features, self.section.columns, self.raw.space
-        )
+        features, train_inputs = self._fitted(rows)
         parts = {
             part: Part(
                 name=part,
@@ -235,6 +222,21 @@ class _Table:
             done=rows.done,
             space=self.raw.space,
         )
+
+    def _fitted(self, rows: _ChosenRows) -> tuple[Features, TableInputs]:
+        """Features of the training rows, and these encoded."""
+        known = partial(
+            train_target,
+            rows.target,
+            rows.encoded["train"],
+            rows.units["train"],
+            self.section.features.folds,
+            self.seed,
+        )
+        train = TrainRows(
+            rows.frames["train"], rows.columns, self.raw.cleaning, known, self.history, rows.limits
+        )
+        return fit_features(train, self.section.features, self.section.columns, self.raw.space)
 
     def _chosen(
         self, chosen: Mapping[PartName, Integers], left_out: int, apart: bool

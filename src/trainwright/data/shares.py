@@ -57,7 +57,7 @@ def check_filled(parts: Integers, split: Split, shares: Shares) -> None:
     """Raises:
     DataMistake: a part that must have rows has none.
     """
-    counts = np.bincount(parts, minlength=4)
+    counts = np.bincount(parts, minlength=LEFT_OUT + 1)
     empty = [PARTS[part] for part in shares.needed if counts[part] == 0]
     if not empty:
         return

@@ -49,6 +49,11 @@ FIRST_DATES, FIRST_VALUES = 20, 100
 """So many values show which way of writing a date is the closest."""
 
 
+def as_it_is(values: pl.Series) -> pl.Series:
+    """The values themselves."""
+    return values
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class Cleaning:

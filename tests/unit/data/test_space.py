@@ -29,10 +29,12 @@ from trainwright.contract.quality import Quality
 from trainwright.contract.sampling import Balanced, Curriculum, Mixture, Sampling, Weighted
 from trainwright.contract.sources import Reading
 from trainwright.core.errors import DataMistake
+from trainwright.core.hashing import hash_bytes
 from trainwright.data import space as space_module
 from trainwright.data.cells import Cells
 from trainwright.data.drawing import build_draws
 from trainwright.data.drawn_parts import draw_parts
+from trainwright.data.groups import group_codes
 from trainwright.data.key_places import NOWHERE, KeyPlaces
 from trainwright.data.prepare import prepare_table
 from trainwright.data.prepared import Prepared
@@ -165,6 +167,51 @@ def test_slices_change_no_split(name: str, tmp_path: Path, monkeypatch: pytest.M
     assert len(np.unique(found[0])) > 2
 
 
+@pytest.mark.parametrize(
+    "values",
+    [[0.0, -0.0, None, 2.5, float("nan")], ["b", None, "ä", "", "B"], [True, None, False]],
+    ids=["numbers", "words", "yes or no"],
+)
+def test_groups_are_numbered_by_their_rank(values: list[object], tmp_path: Path) -> None:
+    column = pl.Series("a", values * 500)
+    expected = column.rank("dense").fill_null(0).to_list()
+    for space in (IN_MEMORY, InFiles(tmp_path)):
+        assert group_codes(column, space).tolist() == expected
+
+
+FROZEN: dict[str, tuple[Split, str]] = {
+    "group": (
+        GroupSplit(kind="group", column="shop"),
+        "b258e858073c9599bd7015d9bffa201e50bf55888a17dc84a8c43e93f8ec5f31",
+    ),
+    "hashed group": (
+        GroupSplit(kind="group", column="shop", assign="hashed"),
+        "52539542340d59089a8e678a568ca523a605c90fc73d25f5c541ae2df76e8617",
+    ),
+    "stratified group": (
+        StratifiedGroupSplit(kind="stratified_group", column="shop"),
+        "311855ffa38d73dfc40eca2636309f3af136efd8b30c5aede286a58460ff9604",
+    ),
+    "time": (
+        TimeSplit(kind="time", column="when", gap=9.0, window=600.0),
+        "80e7fc5829a17648e66592f11bd8bcd2f69d79ef9b95b5b33c55976b45c715ca",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FROZEN)
+def test_a_split_of_earlier_versions_stays_as_it_was(name: str, tmp_path: Path) -> None:
+    split, frozen = FROZEN[name]
+    row = np.arange(3000)
+    shops = [None if shop == 7 else str(shop) for shop in (row * 7919 % 41).tolist()]
+    frame = pl.DataFrame(
+        {"shop": shops, "when": row * 48271 % 3000 / 3, "y": (row % 3).astype(str)}
+    )
+    for space in (IN_MEMORY, InFiles(tmp_path)):
+        parts = divide(frame, "y", split, Shares.of(split, frozenset()), 3, space)
+        assert hash_bytes(parts.tobytes()) == frozen
+
+
 def test_files_of_parts_are_kept_apart_alike(tmp_path: Path) -> None:
     frame = table().sort("day")
     frame.head(3000).write_parquet(tmp_path / "a.parquet")
@@ -205,6 +252,21 @@ def test_every_action_on_single_rows_is_the_same(actions: dict[str, str], tmp_pa
     (_, memory), (_, files) = made
     assert memory.done == files.done
     assert {one.kind for one in memory.done} == set(actions) - {"exact_duplicates"}
+
+
+def test_an_action_that_needs_other_rows_is_not_passed_over(tmp_path: Path) -> None:
+    table().write_parquet(tmp_path / "a.parquet")
+    section = TableData(
+        path="a.parquet",
+        target="y",
+        split=SPLITS["random"],
+        missing_target="drop",
+        quality=Quality(actions={"exact_duplicates": "drop"}),
+        reading=Reading(cache="cache", rows_in="files"),
+    )
+    raw = read_table(section, tmp_path)
+    with pytest.raises(AssertionError, match="the plan refuses"):
+        prepare_table(raw, section, "classification", seed=3)
 
 
 @pytest.mark.parametrize(
@@ -324,10 +386,10 @@ def test_dates_have_one_format_in_all_slices(tmp_path: Path) -> None:
     days = [datetime(2020, 1, 1) + timedelta(hours=at) for at in range(200)]
     pl.DataFrame({"when": days, "y": range(200)}).write_parquet(tmp_path / "a.parquet")
     # Only the last slice says which of the two numbers is the day.
-    late = [datetime(2021, 3, min(12, 1 + at // 5500)) for at in range(66_000)]
-    late += [datetime(2021, 3, 20)] * 4000
+    late = [datetime(2021, 3, min(12, 1 + at // 175)) for at in range(2100)]
+    late += [datetime(2021, 3, 20)] * 200
     written = [day.strftime("%m/%d/%Y") for day in late]
-    pl.DataFrame({"when": written, "y": range(70_000)}).write_csv(tmp_path / "b.csv")
+    pl.DataFrame({"when": written, "y": range(2300)}).write_csv(tmp_path / "b.csv")
     data = TableData.model_validate({"path": "a.parquet", "val_path": "b.csv", "target": "y"})
     read = read_table(data, tmp_path).frames["validation"]["when"]
     assert read.dt.month().unique().to_list() == [3]

@@ -54,6 +54,7 @@ def act_by_row(
     """
     train, done, limits = frames["train"], list[Done](), list[Limit]()
     for kind, action in section.quality.asked().items():
+        assert action in ("report", *BY_ROW.get(kind, ())), "the plan refuses every other action"
         if action == "drop":
             faulty = _faulty_rows(train, kind, section, space)
             rows, stay = (places_of(has, faulty, space) for has in (True, False))
