@@ -15,10 +15,11 @@ from canary import STEPS, Canary, Killed, Setting, everything, start  # noqa: E4
 from comparing import differences  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints, Loaded  # noqa: E402
 from trainwright.contract.guard import Guard  # noqa: E402
+from trainwright.core.progress import Progress  # noqa: E402
 from trainwright.data.feed import Feed, StepBatches  # noqa: E402
 from trainwright.engine.asked import OrAsked  # noqa: E402
 from trainwright.engine.caution import Caution  # noqa: E402
-from trainwright.engine.guard import PolicyGuard  # noqa: E402
+from trainwright.engine.guard import Drop, Keep, PolicyGuard, RollBack  # noqa: E402
 from trainwright.optim.schedule import cosine_with_warmup  # noqa: E402
 from trainwright.tracking.events import (  # noqa: E402
     Event,
@@ -28,6 +29,7 @@ from trainwright.tracking.events import (  # noqa: E402
     Saving,
     StepDropped,
     StepKept,
+    StepOutcome,
 )
 
 pytestmark = pytest.mark.torch
@@ -208,6 +210,30 @@ def test_a_rollback_that_is_due_again_soon_goes_back_further(
     assert canary.fit().kind == "finished"
     assert [back.progress.step for back in of_kind(canary, RolledBack)] == went_to
     assert_finite(tmp_path / "ckpt")
+
+
+def test_steps_dropped_in_the_same_window_make_it_go_no_less_far(tmp_path: Path) -> None:
+    """The state of step 100 is put back; a good step follows, and three bad ones in a row."""
+    old_enough: set[int] = set()
+    for window in (1, 4):
+        canary = start(tmp_path / str(window), Checkpoints(tmp_path / f"{window}-ckpt", 1))
+        guard = guarded(canary, window, non_finite="skip", non_finite_in_a_row=3).job.guard
+        progress = Progress(step=100)
+        for loss in (1.0, math.nan, math.nan, math.nan) * 2:
+            outcome = StepOutcome(loss, 0.05, 1.0, 0.0, 0.0, 0.0, 1, progress.samples + 1, 0)
+            match guard.judge(outcome):
+                case Keep():
+                    progress = progress.after(outcome)
+                case Drop() as drop:
+                    progress = progress.after(outcome)
+                    progress = progress._replace(step=progress.step - len(drop.steps))
+                case RollBack() as back:
+                    before = progress.step + 1 - back.steps
+                    old = before - back.further
+                    progress = progress.after_dropped(outcome)._replace(step=100)
+        assert back.further
+        old_enough.add(old)
+    assert old_enough == {99}
 
 
 def test_ignore_drops_the_update_and_goes_on(tmp_path: Path) -> None:

@@ -192,6 +192,9 @@ class PolicyGuard:
             judged = self._judge_one(seen, numbers[index], numbers[count + index], count - index)
             if isinstance(judged, Drop):
                 dropped.extend(judged.steps)
+            elif isinstance(judged, RollBack) and judged.further:
+                # Who puts a state back counts the dropped steps of this window as made.
+                return judged._replace(further=judged.further + len(dropped))
             elif not isinstance(judged, Keep):
                 return judged
         return Drop(tuple(dropped)) if dropped else _KEEP
