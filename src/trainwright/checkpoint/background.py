@@ -82,10 +82,10 @@ class BackgroundCheckpoints:
         self._kept.clear()
         return kept
 
-    def newest_valid(self, up_to: int | None = None) -> Loaded | NoCheckpoint:
+    def newest_valid(self, up_to: int | None = None, further: int = 0) -> Loaded | NoCheckpoint:
         """The newest one that verifies, once nothing is being written."""
         self._wait()
-        return self._store.newest_valid(up_to)
+        return self._store.newest_valid(up_to, further)
 
     def _wait(self) -> None:
         """Until nothing is being written; an error of that is raised here, once."""

@@ -9,7 +9,7 @@ from typing import final
 
 from trainwright.checkpoint.ledger import Line
 from trainwright.checkpoint.names import step_of
-from trainwright.checkpoint.retention import Entry, abandoned
+from trainwright.checkpoint.retention import Entry, with_abandoned
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,8 @@ class Catalog:
     damaged: tuple[str, ...]
     """What in the storage says nothing any more."""
     has_history: bool
+    commits: tuple[Entry, ...]
+    """All that the storage knows of at its opening, in order, also of what has gone since."""
 
     def left_by(self, step: int) -> tuple[Line, ...]:
         """What becomes true with a save of `step`: the run leaves the course of later ones."""
@@ -86,10 +88,3 @@ def in_order(live: Sequence[Candidate], left: Collection[str]) -> list[Candidate
         return (sequence < 0, name not in left, sequence, name)
 
     return sorted(live, key=rank, reverse=True)
-
-
-def with_abandoned(entries: Sequence[Entry]) -> dict[str, Entry]:
-    """By name; of two with the same name the later one."""
-    by_name = {entry.name: entry for entry in entries}
-    left = abandoned(by_name.values())
-    return {name: replace(entry, abandoned=name in left) for name, entry in by_name.items()}

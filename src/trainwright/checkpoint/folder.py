@@ -15,12 +15,12 @@ from trainwright.checkpoint.catalog import (
     entry_of,
     in_order,
     new_lineage,
-    with_abandoned,
 )
 from trainwright.checkpoint.ledger import Ledger, LedgerContent, Line
 from trainwright.checkpoint.manifest import Manifest, read_manifest
 from trainwright.checkpoint.names import POINTERS, is_checkpoint, step_of
 from trainwright.checkpoint.regular_file import read_file
+from trainwright.checkpoint.retention import Entry, with_abandoned
 from trainwright.checkpoint.spare import discard
 from trainwright.checkpoint.strict_json import Damaged
 from trainwright.core.files import sync_folder
@@ -66,6 +66,7 @@ def read_catalog(folder: Path, ledger: Ledger) -> Catalog:
         newest=max(live, key=lambda c: (c.name not in left, c.sequence)).name if live else "",
         damaged=content.damaged,
         has_history=has_history,
+        commits=_commits(content, entries),
     )
 
 
@@ -79,6 +80,16 @@ def _candidates(lines: Mapping[str, Line], manifests: _Manifests) -> list[Candid
         for name, line in lines.items()
         if name not in manifests and line.is_kept
     ]
+
+
+def _commits(content: LedgerContent, there: Mapping[str, Entry]) -> tuple[Entry, ...]:
+    """Without those that did not verify; a line may have been lost of what is there."""
+    damaged = {line.sequence for line in content.lines if line.kind == "quarantined"}
+    commits = {entry.sequence: replace(entry, abandoned=False) for entry in there.values()}
+    for line in content.lines:
+        if line.kind == "committed" and line.sequence not in damaged:
+            commits[line.sequence] = entry_of(line)
+    return tuple(commits[sequence] for sequence in sorted(commits))
 
 
 def _last_sequence(content: LedgerContent, manifests: _Manifests) -> int:

@@ -90,7 +90,7 @@ class MirroredCheckpoints:
             self._hear(kept)
         return all_kept
 
-    def newest_valid(self, up_to: int | None = None) -> Loaded | NoCheckpoint:
+    def newest_valid(self, up_to: int | None = None, further: int = 0) -> Loaded | NoCheckpoint:
         """The newest one that verifies here; if there is none, what is elsewhere is brought back.
 
         Raises:
@@ -103,13 +103,13 @@ class MirroredCheckpoints:
                 raise _taken(str(self._places.away))
             self._asked = True
         try:
-            found = self._store.newest_valid(up_to)
+            found = self._store.newest_valid(up_to, further)
         except NoValidCheckpoint:
             if not self._bring_back(up_to):
                 raise
-            return self._store.newest_valid(up_to)
+            return self._store.newest_valid(up_to, further)
         if isinstance(found, NoCheckpoint) and self._bring_back(up_to):
-            return self._store.newest_valid(up_to)
+            return self._store.newest_valid(up_to, further)
         return found
 
     def __enter__(self) -> Self:

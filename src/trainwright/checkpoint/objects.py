@@ -15,11 +15,11 @@ from trainwright.checkpoint.catalog import (
     entry_of,
     in_order,
     new_lineage,
-    with_abandoned,
 )
 from trainwright.checkpoint.ledger import Kind, Line
 from trainwright.checkpoint.manifest import MANIFEST, Bytes, read_manifest
 from trainwright.checkpoint.names import POINTERS
+from trainwright.checkpoint.retention import with_abandoned
 from trainwright.checkpoint.storage import Block, FileSet, Leaving
 from trainwright.checkpoint.strict_json import Damaged
 from trainwright.core.errors import MissingExtra, Mistake, Problem, StorageFailed
@@ -279,4 +279,5 @@ def _catalog(live: list[Candidate], *, has_history: bool) -> Catalog:
         newest=candidates[0].name if candidates else "",
         damaged=(),
         has_history=has_history,
+        commits=tuple(sorted(entries.values(), key=lambda entry: entry.sequence)),
     )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal, final
 
 from trainwright.checkpoint.score import NOT_SCORED, NotScored
@@ -108,6 +108,29 @@ def kept(history: Sequence[Entry], retention: Retention, pinned: Collection[str]
         best = ranked(so_far, retention.direction)[: retention.best]
         stay |= {entry.name for entry in best}
     return stay | (set(pinned) & {entry.name for entry in history})
+
+
+def with_commit(
+    by_rule: Mapping[str, Entry], commit: Entry, retention: Retention
+) -> dict[str, Entry]:
+    """What the rule alone keeps after one more commit, by name: see `kept`.
+
+    Begun with nothing and taken through all commits of a run in order, this is what a run would
+    have that was never stopped and where nothing is pinned. `kept` does not say so of what is left
+    of a history: what stays for another reason may come to be the best or the second newest when
+    the run goes back.
+    """
+    entries = with_abandoned([*by_rule.values(), commit])
+    planned = {n: entry for n, entry in entries.items() if retention.planned(entry.step)}
+    stay = kept(list(planned.values()), retention, ()) if planned else set()
+    return {name: entry for name, entry in planned.items() if name in stay}
+
+
+def with_abandoned(entries: Iterable[Entry]) -> dict[str, Entry]:
+    """By name; of two with the same name the later one."""
+    by_name = {entry.name: entry for entry in entries}
+    left = abandoned(by_name.values())
+    return {name: replace(entry, abandoned=name in left) for name, entry in by_name.items()}
 
 
 def _milestones(history: Sequence[Entry], retention: Retention) -> Iterable[Entry]:

@@ -11,14 +11,21 @@ from functools import partial
 from pathlib import Path
 from typing import Literal, Protocol, final
 
-from trainwright.checkpoint.catalog import Candidate, Catalog
+from trainwright.checkpoint.catalog import Candidate, Catalog, entry_of
 from trainwright.checkpoint.draft import Draft, files_of, stored_files
 from trainwright.checkpoint.ledger import Line
 from trainwright.checkpoint.local import LocalStorage
 from trainwright.checkpoint.manifest import read_manifest, read_parts
 from trainwright.checkpoint.memory import ReusedMemory
 from trainwright.checkpoint.names import name_of, step_of
-from trainwright.checkpoint.retention import Retention, at_any_step, kept, ranked
+from trainwright.checkpoint.retention import (
+    Entry,
+    Retention,
+    at_any_step,
+    kept,
+    ranked,
+    with_commit,
+)
 from trainwright.checkpoint.score import NOT_SCORED, NotScored
 from trainwright.checkpoint.state import Snapshot
 from trainwright.checkpoint.storage import CheckpointStorage, FileSet
@@ -120,8 +127,9 @@ class CheckpointStore(Protocol):
         After it nothing is copied any more: weights may be changed."""
         ...
 
-    def newest_valid(self, up_to: int | None = None) -> Loaded | NoCheckpoint:
-        """The newest one that verifies, of those up to a step; names newer ones that do not."""
+    def newest_valid(self, up_to: int | None = None, further: int = 0) -> Loaded | NoCheckpoint:
+        """The newest one that verifies, of those up to a step, better still of those `further`
+        steps before it; names newer ones that do not."""
         ...
 
 
@@ -156,6 +164,7 @@ class Checkpoints:
         self._retention = Retention(
             keep_top_k, keep_last, keep_every_n_steps, direction, planned, rollback_steps
         )
+        self._by_rule: dict[str, Entry] = {}
         self._pinned: set[str] = set()
         self._held: set[str] = set()
         self._memory = ReusedMemory()
@@ -244,19 +253,21 @@ class Checkpoints:
         """Nothing: a save has succeeded or failed when it returns."""
         return ()
 
-    def newest_valid(self, up_to: int | None = None) -> Loaded | NoCheckpoint:
+    def newest_valid(self, up_to: int | None = None, further: int = 0) -> Loaded | NoCheckpoint:
         """The newest checkpoint that verifies. Newer ones that do not are set aside, never deleted.
 
-        With `up_to`, for a rollback, only those of that step or before: none if all that are left
-        are later. Those that stay by rule come first, so that it does not hang on when the run was
-        stopped or what is pinned. What is loaded stays for as long as this object saves.
+        With `up_to`, for a rollback, only those of that step or before, first those that are
+        `further` steps older: none if all that are left are later. Others than those that the rule
+        alone has kept count only where none of them is old enough, so that it does not hang on when
+        the run was stopped or what is pinned. What is loaded stays for as long as this object
+        saves.
 
         Raises:
             NoValidCheckpoint: there were some and none verifies. StorageFailed: not readable.
         """
         catalog = self._catalog()
         rejected = list(catalog.damaged)
-        for candidate in self._to_try(catalog, up_to):
+        for candidate in self._to_try(catalog, up_to, further):
             try:
                 loaded = self._load(candidate, catalog.lineage)
             except Damaged as error:
@@ -306,23 +317,28 @@ class Checkpoints:
 
     def _catalog(self) -> Catalog:
         if not self._opened:
-            self._opened.append(self._storage.open())
+            catalog = self._storage.open()
+            for entry in catalog.commits:
+                self._by_rule = with_commit(self._by_rule, entry, self._retention)
+            self._opened.append(catalog)
         return self._opened[0]
 
-    def _to_try(self, catalog: Catalog, up_to: int | None) -> Sequence[Candidate]:
+    def _to_try(self, catalog: Catalog, up_to: int | None, further: int) -> Sequence[Candidate]:
         if up_to is None:
             return tuple(catalog.candidates)
-        retention = self._retention
-        by_rule = kept(list(catalog.entries.values()), retention, ())
-        steps = {candidate.name: step_of(candidate.name) for candidate in catalog.candidates}
-        there = [candidate for candidate in catalog.candidates if steps[candidate.name] <= up_to]
-        return sorted(
-            there, key=lambda one: one.name not in by_rule or not retention.planned(steps[one.name])
-        )
+
+        def rank(name: str) -> int:
+            if name not in self._by_rule:
+                return 2
+            return int(step_of(name) > up_to - further)
+
+        there = [one for one in catalog.candidates if step_of(one.name) <= up_to]
+        return sorted(there, key=lambda one: rank(one.name))
 
     def _commit(self, files: FileSet, catalog: Catalog, began: float) -> Saved:
         line = self._storage.commit(files)
         catalog.add(line, files.beside)
+        self._by_rule = with_commit(self._by_rule, entry_of(line), self._retention)
         removed, warnings = self._after_commit(catalog)
         seconds = time.monotonic() - began
         step = step_of(line.name)
@@ -344,6 +360,7 @@ class Checkpoints:
     def _set_aside(self, candidate: Candidate, why: str, catalog: Catalog) -> str:
         """Says what was wrong with a checkpoint and where it is now."""
         catalog.remove(candidate.name)
+        self._by_rule.pop(candidate.name, None)
         where = self._storage.set_aside(candidate)
         return f"{candidate.name}: {why}" + (f" (kept as {where})" if where else "")
 
@@ -356,6 +373,7 @@ class Checkpoints:
             stay = kept(history, self._retention, self._pinned | self._held | set(pinned))
             lines = (candidate.line for candidate in catalog.candidates)
             known = {line.name: line for line in lines if isinstance(line, Line)}
+            stay |= self._by_rule.keys()
             return [known[entry.name] for entry in history if entry.name not in stay]
 
         try:

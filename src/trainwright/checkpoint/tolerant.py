@@ -41,6 +41,6 @@ class TolerantCheckpoints:
         """What the store says."""
         return self._store.settled(wait=wait)
 
-    def newest_valid(self, up_to: int | None = None) -> Loaded | NoCheckpoint:
+    def newest_valid(self, up_to: int | None = None, further: int = 0) -> Loaded | NoCheckpoint:
         """What the store has; one that cannot be read is not tolerated."""
-        return self._store.newest_valid(up_to)
+        return self._store.newest_valid(up_to, further)

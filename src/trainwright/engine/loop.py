@@ -104,9 +104,7 @@ def _roll_back(job: Job, saves: Saves, progress: Progress, back: RollBack) -> Pr
     the newest checkpoint still holds.
     """
     before = progress.step + 1 - back.steps
-    loaded = job.checkpoints.newest_valid(before - back.further)
-    if isinstance(loaded, NoCheckpoint) and back.further:
-        loaded = job.checkpoints.newest_valid(before)
+    loaded = job.checkpoints.newest_valid(before, back.further)
     if isinstance(loaded, NoCheckpoint):
         return StopReason("halted", f"{back.why}; there is no checkpoint from before it")
     for name, stateful in job.state.items():

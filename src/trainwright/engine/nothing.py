@@ -53,6 +53,10 @@ class NoCheckpoints:
         """Nothing to prepare."""
         return nullcontext()
 
-    def newest_valid(self, up_to: int | None = None) -> Loaded | NoCheckpoint:  # noqa: ARG002
+    def newest_valid(
+        self,
+        up_to: int | None = None,  # noqa: ARG002
+        further: int = 0,  # noqa: ARG002
+    ) -> Loaded | NoCheckpoint:
         """Nothing was ever written."""
         return NoCheckpoint()

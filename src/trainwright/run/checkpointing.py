@@ -198,9 +198,9 @@ class TimedCheckpoints:
         """What the store says."""
         return self._store.settled(wait=wait)
 
-    def newest_valid(self, up_to: int | None = None) -> Loaded | NoCheckpoint:
+    def newest_valid(self, up_to: int | None = None, further: int = 0) -> Loaded | NoCheckpoint:
         """What the store has."""
-        return self._store.newest_valid(up_to)
+        return self._store.newest_valid(up_to, further)
 
 
 @final
@@ -242,9 +242,9 @@ class PacedCheckpoints:
             self._hear(kept)
         return all_kept
 
-    def newest_valid(self, up_to: int | None = None) -> Loaded | NoCheckpoint:
+    def newest_valid(self, up_to: int | None = None, further: int = 0) -> Loaded | NoCheckpoint:
         """What the store has."""
-        return self._store.newest_valid(up_to)
+        return self._store.newest_valid(up_to, further)
 
     def _hear(self, kept: Kept) -> None:
         if isinstance(kept, OnDisk):

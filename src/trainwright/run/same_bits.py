@@ -52,13 +52,13 @@ class SameBits:
         """What the store says."""
         return self._store.settled(wait=wait)
 
-    def newest_valid(self, up_to: int | None = None) -> Loaded | NoCheckpoint:
+    def newest_valid(self, up_to: int | None = None, further: int = 0) -> Loaded | NoCheckpoint:
         """What the store has.
 
         Raises:
             Mistake: another version of torch, number of threads, device or processor wrote it.
         """
-        found = self._store.newest_valid(up_to)
+        found = self._store.newest_valid(up_to, further)
         if isinstance(found, Loaded) and (why := why_not_exact(found.inventory, self._inventory)):
             raise Mistake(
                 Problem(

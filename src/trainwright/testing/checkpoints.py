@@ -43,10 +43,11 @@ class MemoryCheckpoints:
         """Nothing to prepare."""
         return nullcontext()
 
-    def newest_valid(self, up_to: int | None = None) -> Loaded | NoCheckpoint:
-        """The one that was kept last, of those up to a step."""
+    def newest_valid(self, up_to: int | None = None, further: int = 0) -> Loaded | NoCheckpoint:
+        """The one that was kept last, of those up to a step, or `further` steps before it."""
         fit = [loaded for loaded in self.kept if up_to is None or loaded.step <= up_to]
-        return fit[-1] if fit else NoCheckpoint()
+        old = [loaded for loaded in fit if up_to is not None and loaded.step <= up_to - further]
+        return (*fit, *old)[-1] if fit else NoCheckpoint()
 
 
 @final

@@ -150,6 +150,53 @@ def test_the_list_changes_nothing(tmp_path: Path) -> None:
     assert list_checkpoints(tmp_path / "nothing") == []
 
 
+def three_rollbacks(folder: Path, life: str) -> list[int]:
+    """Where they go: at step 401, and each next one after one good step. Scores only get better."""
+
+    def begin() -> Checkpoints:
+        return Checkpoints(folder, 1, rollback_steps=5)
+
+    checkpoints = begin()
+    for step in range(0, 500, 100):
+        checkpoints.save(step, parts_of(step), {}, -float(step))
+        if step == 100 and life == "pinned":
+            assert pin(folder, name_of(step))
+        if step == 100 and life.startswith("resumed"):
+            checkpoints = begin()
+            checkpoints.newest_valid()
+    if life == "resumed twice":
+        checkpoints = begin()
+        checkpoints.newest_valid()
+    assert (100 in steps_in(folder)) == (life != "unbroken")
+    went_to: list[int] = []
+    up_to, further = 401, 0
+    for _ in range(3):
+        back = checkpoints.newest_valid(up_to, further)
+        assert isinstance(back, Loaded)
+        checkpoints.save(back.step, parts_of(back.step), {}, back.score)
+        if life == "resumed between":
+            checkpoints = begin()
+            checkpoints.newest_valid()
+        went_to.append(back.step)
+        up_to, further = back.step + 1, 2
+    return went_to
+
+
+@pytest.mark.parametrize(
+    "life", ["unbroken", "pinned", "resumed", "resumed twice", "resumed between"]
+)
+def test_rollbacks_pass_over_what_an_unbroken_run_would_not_have(life: str, tmp_path: Path) -> None:
+    """Also the third, when what was left has made room among the newest."""
+    assert three_rollbacks(tmp_path, life) == [400, 300, 300]
+
+
+def test_a_rollback_takes_another_where_the_rule_has_kept_none(tmp_path: Path) -> None:
+    three_rollbacks(tmp_path, "pinned")
+    back = Checkpoints(tmp_path, 1).newest_valid(299)
+    assert isinstance(back, Loaded)
+    assert back.step == 100
+
+
 class History:
     """Random saves, rollbacks and crashes in a folder, beside what is known of them."""
 

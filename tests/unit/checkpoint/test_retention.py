@@ -13,7 +13,15 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from trainwright.checkpoint.retention import Entry, Retention, abandoned, kept, ranked
+from trainwright.checkpoint.retention import (
+    Entry,
+    Retention,
+    abandoned,
+    kept,
+    ranked,
+    with_abandoned,
+    with_commit,
+)
 from trainwright.checkpoint.score import NOT_SCORED, NotScored
 
 HISTORIES = 10_000
@@ -221,11 +229,36 @@ def test_the_first_of_each_stretch_stays_for_ever(every: int) -> None:
     assert 0 in steps  # the best
 
 
-def target(history: Sequence[Entry], retention: Retention, up_to: int) -> str:
-    """Where a rollback goes: see `Checkpoints.newest_valid`."""
-    stay = kept(history, retention, ())
-    fit = [e for e in history if e.step <= up_to and e.name in stay and retention.planned(e.step)]
-    return max(fit, key=lambda e: e.sequence).name
+@dataclass
+class Lived:
+    """A run with its disk, kept as `Checkpoints` does it."""
+
+    retention: Retention
+    disk: dict[str, Entry] = field(default_factory=dict)
+    by_rule: dict[str, Entry] = field(default_factory=dict)
+    pinned: set[str] = field(default_factory=set)
+    commits: int = 0
+
+    def save(self, step: int, score: float | NotScored = NOT_SCORED) -> None:
+        self.commits += 1
+        new = entry(self.commits, step, score)
+        self.by_rule = with_commit(self.by_rule, new, self.retention)
+        there = with_abandoned([*self.disk.values(), new])
+        stay = kept(list(there.values()), self.retention, self.pinned) | self.by_rule.keys()
+        self.disk = {name: one for name, one in there.items() if name in stay}
+
+    def target(self, up_to: int, further: int = 0) -> Entry:
+        """Where a rollback goes: see `Checkpoints.newest_valid`."""
+        fit = [e for e in self.disk.values() if e.step <= up_to and e.name in self.by_rule]
+        old = [e for e in fit if e.step <= up_to - further]
+        return max(old or fit, key=lambda e: (not e.abandoned, e.sequence))
+
+    def roll_back(self, up_to: int, further: int) -> int:
+        """What is put back is saved at once."""
+        found = self.target(up_to, further)
+        self.pinned.add(found.name)
+        self.save(found.step, found.score)
+        return found.step
 
 
 @pytest.mark.parametrize("every", [1, 3, 5, 12])
@@ -236,22 +269,53 @@ def test_a_rollback_goes_to_the_same_place_wherever_the_run_was_stopped(
     """The stopped run has saves that were asked for, and keeps what it was resumed from."""
     retention = Retention(1, planned=lambda s: s % every == 0, rollback_steps=rollback_steps)
     draw = random.Random(every)
-    whole: list[Entry] = []
-    cut: list[Entry] = []
-    pinned: set[str] = set()
+    whole, cut = Lived(retention), Lived(retention)
     for step in range(200):
         is_stopped = draw.random() < 0.1
-        for history, saves in ((whole, step % every == 0), (cut, step % every == 0 or is_stopped)):
-            if saves:
-                score = 1.0 + step if step % (4 * every) == 0 else NOT_SCORED
-                history.append(entry(step + 1, step, score))
-                stay = kept(history, retention, pinned if history is cut else ())
-                history[:] = [e for e in history if e.name in stay]
-        pinned = {cut[-1].name} if is_stopped else pinned
+        score = 1.0 + step if step % (4 * every) == 0 else NOT_SCORED
+        if step % every == 0:
+            whole.save(step, score)
+        if step % every == 0 or is_stopped:
+            cut.save(step, score)
+        if is_stopped:
+            cut.pinned = {f"step-{step}"}
         for back in range(1, rollback_steps + 1):
             up_to = max(0, step + 1 - back)
-            found = target(whole, retention, up_to)
-            assert found == target(cut, retention, up_to)
+            found = whole.target(up_to).step
+            assert found == cut.target(up_to).step
             oldest = step + 1 - rollback_steps - every - rollback_steps
-            assert int(found.removeprefix("step-")) > oldest, "not the best of long ago"
-    assert len(whole) <= 2 + 2 + 1 + rollback_steps // every
+            assert found > oldest, "not the best of long ago"
+    assert len(whole.disk) <= 2 + 2 + 1 + rollback_steps // every
+
+
+@pytest.mark.parametrize("every", [1, 4, 25])
+def test_so_do_the_rollbacks_after_it_though_older_ones_lie_there(every: int) -> None:
+    """Those that are due again soon, and later ones; a person has pinned some, too."""
+    went_further = 0
+    for seed in range(60):
+        draw = random.Random(seed)
+        retention = Retention(
+            draw.randint(1, 2), planned=lambda s: s % every == 0, rollback_steps=draw.choice([5, 9])
+        )
+        whole, cut = Lived(retention), Lived(retention)
+        step = 0
+        while step < 20 * every:
+            if step % every == 0:
+                score = draw.choice([NOT_SCORED, draw.random() - step])
+                whole.save(step, score)
+                cut.save(step, score)
+            if draw.random() < 1.0 / every:
+                if step % every:
+                    cut.save(step)
+                cut.pinned |= {draw.choice(list(cut.disk))}
+            rollbacks = draw.randint(1, 3) if draw.random() < 0.3 / every else 0
+            further = 0
+            for _ in range(rollbacks):
+                up_to = step
+                step = whole.roll_back(up_to, further)
+                assert step == cut.roll_back(up_to, further), f"seed {seed}"
+                went_further += step <= up_to - further < up_to
+                further = draw.randint(1, 4)
+                step += further - 1
+            step += 1
+    assert went_further > 5, "the histories hold what the test is about"
