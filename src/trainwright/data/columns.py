@@ -14,6 +14,7 @@ from trainwright.core.errors import Problem
 from trainwright.core.files import Json
 from trainwright.data.cells import Cells
 from trainwright.data.commas import how_written
+from trainwright.data.formats import known_format
 from trainwright.data.identifiers import identifying
 from trainwright.data.sources import SourceFile
 from trainwright.data.table import Integers
@@ -279,9 +280,8 @@ def _unreadable(cells: pl.Series, bad: Integers, kind: Kind, source: SourceFile)
         else f"add the spelling to data.missing_values, or set data.columns.{cells.name}.kind "
         "to categorical"
     )
-    way = how_written(pl.DataFrame({cells.name: spellings}))
-    if kind == "numeric" and way != "plain":
-        fix = f"data.reading.numbers: {way} reads numbers of CSV and TSV that are written so"
+    if kind == "numeric" and known_format(source.files[0].path) in ("csv", "tsv"):
+        fix = _numbers_fix(cells) or fix
     return Problem(
         f"some values of the column are not {what}",
         path=str(cells.name),
@@ -290,6 +290,20 @@ def _unreadable(cells: pl.Series, bad: Integers, kind: Kind, source: SourceFile)
         fix=fix,
         place=source.place(int(bad[0])),
     )
+
+
+def _numbers_fix(cells: pl.Series) -> str:
+    """What to write if the values are numbers with commas; empty if they are not."""
+    match how_written(cells):
+        case "decimal_comma" | "thousands_comma" as way:
+            return f"data.reading.numbers: {{{cells.name}: {way}}} reads numbers written so"
+        case "either":
+            return (
+                f"say whether 1,234 is 1.234, data.reading.numbers: {{{cells.name}: decimal_comma}}"
+                ", or 1234, thousands_comma"
+            )
+        case "points" | "plain":
+            return ""
 
 
 def _ambiguous(cells: Cells, forms: tuple[str, ...], source: SourceFile) -> Problem:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -14,106 +14,100 @@ from trainwright.data.wording import quoted
 
 Commas = Literal["decimal_comma", "thousands_comma"]
 
-# What may stand between thousands beside a comma: a point, an apostrophe, a blank of three kinds.
-_MARKS = "[.'\u2019 \u00a0\u202f]"
-_GROUPS = rf"[1-9]\d{{0,2}}({_MARKS}\d{{3}})+"
+Look = Commas | Literal["either", "points", "plain"]
+"""How a column looks. `either`: its commas may be of both kinds, as in `1,234`. `points`: it has no
+comma, and every point may stand between thousands, as in `1.234`."""
 
-DECIMAL_COMMA = rf"^\s*[+-]?(\d+|{_GROUPS})?,\d+\s*$"
-"""`1,5` and `1.234,5`; also `1,234`, of which nobody can tell which of the two it is."""
+# One and the same mark within a number: a point, an apostrophe, or a blank of three kinds.
+_MARKS = (r"\.", "'", "\u2019", " ", "\u00a0", "\u202f")
+_GROUPS = "[1-9][0-9]{0,2}(?:" + "|".join(f"(?:{mark}[0-9]{{3}})+" for mark in _MARKS) + ")"
 
-THOUSANDS = r"^\s*[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?\s*$"
-"""`1,234` and `1,234.5`."""
-
-_GROUPED = rf"^\s*[+-]?{_GROUPS}\s*$"
-_PLAIN = r"^\s*[+-]?\d+(\.\d*)?\s*$"
-_WITH_POINT = r"^\s*[+-]?\d*\.\d+([eE][+-]?\d+)?\s*$"
+_DECIMAL_COMMA = rf"^\s*[+-]?(?:{_GROUPS}(?:,[0-9]+)?|(?:[0-9]*,)?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*$"
+_THOUSANDS_COMMA = (
+    r"^\s*[+-]?(?:[1-9][0-9]{0,2}(?:,[0-9]{3})+(?:\.[0-9]*)?"
+    r"|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*$"
+)
+_LIKE_A_NUMBER = r"^[\s.,'\u2019+-]*\d[\d\s.,'\u2019eE+-]*$"
 _MOSTLY = 0.9
 _LOOKED_AT = 10_000
 _SHOWN = 3
 
 
-def how_written(frame: pl.DataFrame) -> Commas | Literal["plain"]:
-    """How columns of text write numbers, as far as commas tell it without a doubt."""
-    found = {_way_of(frame[name].drop_nulls().head(_LOOKED_AT)) for name in frame.columns}
-    if found >= {"decimal_comma", "thousands_comma"}:
-        return "plain"
-    return next((way for way in found if way != "plain"), "plain")
-
-
-def _way_of(cells: pl.Series) -> Commas | Literal["plain"]:
+def how_written(cells: pl.Series) -> Look:
+    """How a column of text looks that nobody has said anything about: what a person is asked or
+    told by. Nothing is read by it."""
     if cells.dtype != pl.String:
         return "plain"
-    cells = cells.filter(cells.str.contains(r"\S"))
-    thousands, decimal = cells.str.contains(THOUSANDS), cells.str.contains(DECIMAL_COMMA)
-    numbers = thousands | decimal | cells.str.contains(_PLAIN) | cells.str.contains(_GROUPED)
-    if not len(cells) or int(numbers.sum()) < _MOSTLY * len(cells):
+    if not _are_numbers(cells.drop_nulls().head(_LOOKED_AT)):
         return "plain"
-    if (decimal & ~thousands).any():
-        return "plain" if (thousands & ~decimal).any() else "decimal_comma"
-    return "thousands_comma" if thousands.any() else "plain"
+    numbers = cells.filter(cells.str.contains(_LIKE_A_NUMBER))
+    decimal = bool(numbers.str.contains(_DECIMAL_COMMA).all())
+    thousands = bool(numbers.str.contains(_THOUSANDS_COMMA).all())
+    if not numbers.str.contains(",", literal=True).any():
+        return "points" if decimal and numbers.str.contains(".", literal=True).any() else "plain"
+    if decimal and thousands:
+        return "either"
+    if decimal:
+        return "decimal_comma"
+    return "thousands_comma" if thousands else "plain"
 
 
-def rewrite_commas(rows: Path, way: Commas, parsed: Parsed, written: str) -> None:
-    """Rewrite the numbers in an Arrow file of strings as `1234.5`.
+def _are_numbers(cells: pl.Series) -> bool:
+    present = cells.filter(cells.str.contains(r"\S"))
+    like = int(present.str.contains(_LIKE_A_NUMBER).sum())
+    return like > 0 and like >= _MOSTLY * len(present)
 
-    `decimal_comma`: points, blanks and apostrophes between thousands go too, in columns in which
-    no number has a decimal point. Cells that hold anything else stay.
+
+def rewrite_commas(rows: Path, ways: Mapping[str, Commas], parsed: Parsed, written: str) -> None:
+    """Rewrite the numbers of some columns in an Arrow file of strings as `1234.5`.
+
+    What becomes of a cell depends on the cell and on `ways` alone, so that every file of a contract
+    is read alike. What does not look like a number stays, and so do other columns.
 
     Raises:
-        DataMistake: a column holds commas of both kinds.
+        DataMistake: a cell looks like a number and is not written as its column should be.
     """
     table = pl.scan_ipc(rows)
-    names = table.collect_schema().names()
-    counts = table.select(
-        *(_certain(name, way).sum().alias(f"certain {i}") for i, name in enumerate(names)),
-        *(_other(name, way).sum().alias(f"other {i}") for i, name in enumerate(names)),
+    names = [name for name in table.collect_schema().names() if name in ways]
+    if not names:
+        return
+    wrong = table.select(
+        _is_other(name, ways[name]).any().alias(str(i)) for i, name in enumerate(names)
     ).collect(engine="streaming")
-    other = [name for i, name in enumerate(names) if counts[f"other {i}"][0]]
-    both = [n for i, n in enumerate(names) if n in other and counts[f"certain {i}"][0]]
-    if both:
-        raise DataMistake([_mixed(table, name, way, parsed, written) for name in both])
+    if others := [name for i, name in enumerate(names) if wrong[str(i)][0]]:
+        raise DataMistake([_other(table, name, ways[name], parsed, written) for name in others])
     target = rows.with_name("commas.arrow")
-    _rewritten(table, [name for name in names if name not in other], way).sink_ipc(target)
+    table.with_columns(_rewritten(name, ways[name]) for name in names).sink_ipc(target)
     target.replace(rows)
 
 
-def _certain(name: str, way: Commas) -> pl.Expr:
-    """Whether a cell is written this way."""
-    return pl.col(name).str.contains(DECIMAL_COMMA if way == "decimal_comma" else THOUSANDS)
+def _is_number(name: str, way: Commas) -> pl.Expr:
+    form = _DECIMAL_COMMA if way == "decimal_comma" else _THOUSANDS_COMMA
+    return pl.col(name).str.contains(form)
 
 
-def _other(name: str, way: Commas) -> pl.Expr:
-    """Whether a cell can only be a number that is written in the other way."""
-    cell = pl.col(name)
+def _is_other(name: str, way: Commas) -> pl.Expr:
+    return pl.col(name).str.contains(_LIKE_A_NUMBER) & ~_is_number(name, way)
+
+
+def _rewritten(name: str, way: Commas) -> pl.Expr:
+    number = pl.col(name).str.strip_chars()
     if way == "decimal_comma":
-        return (cell.str.contains(_WITH_POINT) & ~cell.str.contains(_GROUPED)) | cell.str.contains(
-            r"\d,\d{3}\.\d"
-        )
-    return cell.str.contains(DECIMAL_COMMA) & ~cell.str.contains(THOUSANDS)
+        number = number.str.replace_all(f"[{''.join(_MARKS)}]", "")
+        number = number.str.replace(",", ".", literal=True)
+    else:
+        number = number.str.replace_all(",", "", literal=True)
+    return pl.when(_is_number(name, way)).then(number).otherwise(pl.col(name)).alias(name)
 
 
-def _rewritten(table: pl.LazyFrame, names: Sequence[str], way: Commas) -> pl.LazyFrame:
-    rewritten = []
-    for name in names:
-        cell, number = pl.col(name), pl.col(name).str.strip_chars()
-        is_number = _certain(name, way)
-        if way == "decimal_comma":
-            is_number |= cell.str.contains(_GROUPED)
-            number = number.str.replace_all(_MARKS, "").str.replace(",", ".", literal=True)
-        else:
-            number = number.str.replace_all(",", "", literal=True)
-        rewritten.append(pl.when(is_number).then(number).otherwise(cell).alias(name))
-    return table.with_columns(rewritten)
-
-
-def _mixed(table: pl.LazyFrame, name: str, way: Commas, parsed: Parsed, written: str) -> Problem:
+def _other(table: pl.LazyFrame, name: str, way: Commas, parsed: Parsed, written: str) -> Problem:
     numbered = table.select(name).with_row_index("")
-    wrong = numbered.filter(_other(name, way)).head(_SHOWN).collect(engine="streaming")
+    wrong = numbered.filter(_is_other(name, way)).head(_SHOWN).collect(engine="streaming")
     return Problem(
-        "the numbers of a column are written in two ways",
+        f"the column's numbers are not all written with a {way.replace('_', ' ')}",
         path=name,
         found=quoted(wrong[name].to_list()),
         expected="1.234,5" if way == "decimal_comma" else "1,234.5",
-        fix="write all of them alike, or correct data.reading.numbers",
+        fix=f"write all of them alike, or correct data.reading.numbers.{name}",
         place=Place(written, int(parsed.lines[wrong[""][0]])),
     )

@@ -180,7 +180,8 @@ def _how(kind: Format, compression: Compression, reading: Reading) -> list[str]:
         return how
     how += [reading.encoding, str(reading.bad_records)]
     if kind in ("csv", "tsv"):
-        how += [str(reading.header), reading.separator, reading.quotes, reading.numbers]
+        how += [str(reading.header), reading.separator, reading.quotes]
+        how += [part for pair in sorted(reading.numbers.items()) for part in pair]
     return how
 
 
@@ -194,7 +195,7 @@ def _parse(source: LocalFile, kind: Format, compression: Compression, target: Pa
         case "csv" | "tsv":
             text = plain_text(file, written, reading.encoding, target.with_name("text"))
             parsed = read_delimited(text, kind, written, reading, target)
-            if reading.numbers != "plain":
+            if reading.numbers:
                 rewrite_commas(target, reading.numbers, parsed, written)
             return parsed
         case "jsonl":

@@ -30,6 +30,7 @@ from trainwright.data.cache import scratch_folder
 from trainwright.data.categories import count_labels
 from trainwright.data.cells import Cells
 from trainwright.data.columns import ColumnType, infer_column
+from trainwright.data.formats import known_format
 from trainwright.data.frames import NO_FRAMES, Frame
 from trainwright.data.sources import FileVersion, SourceFile, read_query, read_source
 from trainwright.data.space import (
@@ -219,8 +220,10 @@ def name_problems(section: TableData, sources: Mapping[PartName, SourceFile]) ->
     wanted = [("data.target", section.target)]
     wanted += [(f"data.exclude.{i}", name) for i, name in enumerate(section.exclude)]
     wanted += [(f"data.columns.{name}", name) for name in section.columns]
+    wanted += [(f"data.reading.numbers.{name}", name) for name in section.reading.numbers]
     wanted += [(f"data.split.{field}", name) for field, name in split_columns(section.split)]
     problems = [_absent(path, name, names, source) for path, name in wanted if name not in names]
+    problems += _useless_numbers(section, source)
     unused = {*section.exclude}
     unused |= {name for name, column in section.columns.items() if column.kind == "ignored"}
     needed = [name for name in names if name not in unused]
@@ -238,6 +241,23 @@ def name_problems(section: TableData, sources: Mapping[PartName, SourceFile]) ->
                 )
             )
     return problems
+
+
+def _useless_numbers(section: TableData, source: SourceFile) -> list[Problem]:
+    """The problem of numbers that are to be rewritten where no file is rewritten."""
+    kinds = {known_format(file.path) for file in source.files}
+    if not section.reading.numbers or kinds & {"csv", "tsv"}:
+        return []
+    return [
+        Problem(
+            "only the numbers of CSV and TSV are rewritten",
+            path="data.reading.numbers",
+            found=source.version.path,
+            expected="a CSV or TSV",
+            fix="leave data.reading.numbers out, and write the numbers as 1234.5",
+            place=source.place(),
+        )
+    ]
 
 
 def _absent(path: str, name: str, names: list[str], source: SourceFile) -> Problem:

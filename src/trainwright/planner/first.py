@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from os.path import relpath
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from trainwright.contract.sources import Reading
 from trainwright.contract.tokens import TokenData
 from trainwright.core.errors import DataMistake, Mistake, Problem
 from trainwright.core.units import show_count
-from trainwright.data.commas import Commas, how_written
 from trainwright.data.folders import is_pattern
 from trainwright.data.formats import known_format
 from trainwright.data.reading import read_table
@@ -23,6 +21,7 @@ from trainwright.data.sources import holds_table, read_source
 from trainwright.data.stores import is_remote
 from trainwright.data.tokens import read_tokens
 from trainwright.data.wording import some
+from trainwright.planner.first_numbers import with_numbers
 from trainwright.planner.propose import Settings, comment, propose, scalar
 from trainwright.planner.propose_images import are_images, propose_images
 
@@ -30,10 +29,6 @@ _NONE_LEFT = "no column is left to learn from"
 _MONTH = r"^\d{4}-\d{2}$"
 _LOOKED_AT = 10_000
 _NO_TARGET = re.compile("the target is missing in .* of .* rows")
-_COMMAS: Mapping[Commas, str] = {
-    "decimal_comma": "1.234,5 is a number",
-    "thousands_comma": "1,234.5 is a number",
-}
 _NUMBERED = re.compile(r"column_[1-9][0-9]*")
 
 
@@ -95,7 +90,7 @@ def _no_target(found: str, folder: Path) -> Problem:
 
 
 def _for_table(folder: Path, found: str, written: str, target: str, schema: str) -> str:
-    reading, lines = _with_numbers(folder, found, *how_to_read(folder, found, target))
+    reading, lines = with_numbers(folder, found, *how_to_read(folder, found, target))
     section = TableData(path=found, target=target, reading=reading)
     try:
         raw = read_table(section, folder)
@@ -154,19 +149,6 @@ def how_to_read(folder: Path, found: str, target: str) -> tuple[Reading, tuple[s
         reading = reading.model_copy(update={"quotes": "none"})
         lines.append("    quotes: none  # a quote is part of the text: some do not end")
     return reading, ("  reading:", *lines) if lines else ()
-
-
-def _with_numbers(
-    folder: Path, found: str, reading: Reading, lines: tuple[str, ...]
-) -> tuple[Reading, tuple[str, ...]]:
-    """The same for text whose numbers are written with commas."""
-    if known_format(found) not in ("csv", "tsv"):
-        return reading, lines
-    way = how_written(read_source(found, folder, "DATA", reading).frame)
-    if way == "plain":
-        return reading, lines
-    line = f"    numbers: {way}  # {_COMMAS[way]}"
-    return reading.model_copy(update={"numbers": way}), (*(lines or ("  reading:",)), line)
 
 
 def _is_nested(folder: Path, found: str, reading: Reading, column: str = "") -> bool:

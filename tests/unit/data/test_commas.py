@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ruamel.yaml import YAML
 
 from trainwright.contract.data import Column, TableData
 from trainwright.contract.sources import Reading
@@ -15,8 +19,8 @@ from trainwright.data.reading import read_table
 from trainwright.data.sources import read_source
 from trainwright.planner.first import propose_contract
 
-DECIMAL = Reading(numbers="decimal_comma", cache="off")
-THOUSANDS = Reading(numbers="thousands_comma", cache="off")
+DECIMAL = Reading(numbers={"x": "decimal_comma"}, cache="off")
+THOUSANDS = Reading(numbers={"x": "thousands_comma"}, cache="off")
 
 
 def cells(folder: Path, column: list[str], reading: Reading) -> list[str | None]:
@@ -28,6 +32,7 @@ def test_a_decimal_comma_becomes_a_point(tmp_path: Path) -> None:
     written = ["1,5", "-0,25", " 3,0 ", "1.234,5", "1.234.567,89", "12", "1.200", ",5", "+7,1"]
     meant = ["1.5", "-0.25", "3.0", "1234.5", "1234567.89", "12", "1200", ".5", "+7.1"]
     assert cells(tmp_path, written, DECIMAL) == meant
+    assert cells(tmp_path, ["1,5E+03", "2e3"], DECIMAL) == ["1.5E+03", "2e3"]
 
 
 def test_blanks_and_apostrophes_between_thousands(tmp_path: Path) -> None:
@@ -36,75 +41,222 @@ def test_blanks_and_apostrophes_between_thousands(tmp_path: Path) -> None:
     assert cells(tmp_path, written, DECIMAL) == meant
 
 
-def test_what_is_no_number_stays(tmp_path: Path) -> None:
-    words = ["01.02.2023", "a,b", "12,", "1,2,3", "Bern 3,5", "0.123.456", "12 34,5", "n/a"]
+def test_what_does_not_look_like_a_number_stays(tmp_path: Path) -> None:
+    words = ["a,b", "Bern 3,5", "12 kg", "n/a", "-"]
     assert cells(tmp_path, words, DECIMAL) == words
-
-
-def test_a_column_of_decimal_points_stays(tmp_path: Path) -> None:
-    points = ["0.5", "1.125", "12.25"]
-    assert cells(tmp_path, points, DECIMAL) == points
-
-
-@pytest.mark.parametrize(
-    ("column", "reading", "wrong"),
-    [
-        (["1,5", "2.5", "3,5"], DECIMAL, "2.5"),
-        (["1,5", "1,234.5"], DECIMAL, "1,234.5"),
-        (["1,234", "12,5", "1,000"], THOUSANDS, "12,5"),
-    ],
-)
-def test_two_ways_in_a_column_are_refused(
-    tmp_path: Path, column: list[str], reading: Reading, wrong: str
-) -> None:
-    with pytest.raises(DataMistake) as caught:
-        cells(tmp_path, column, reading)
-    (problem,) = caught.value.problems
-    assert problem.path == "x"
-    assert problem.found == repr(wrong)
-    assert problem.place.line == column.index(wrong) + 2
+    assert cells(tmp_path, words, THOUSANDS) == words
 
 
 def test_commas_of_thousands_go(tmp_path: Path) -> None:
-    written = ["1,234", "-1,234,567.5", "950", "0.5", "1,5x", "x"]
-    meant = ["1234", "-1234567.5", "950", "0.5", "1,5x", "x"]
+    written = ["1,234", "-1,234,567.5", "950", "0.5", "1.234", "1,5x", "x"]
+    meant = ["1234", "-1234567.5", "950", "0.5", "1.234", "1,5x", "x"]
     assert cells(tmp_path, written, THOUSANDS) == meant
 
 
-def test_a_name_in_unicode_and_a_missing_cell(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("Größe in m².x;y\n1,5;a\n;b\n2,25;c\n")
-    frame = read_source("a.csv", tmp_path, reading=DECIMAL).frame
-    assert frame["Größe in m².x"].to_list() == ["1.5", None, "2.25"]
+@pytest.mark.parametrize("name", ["train.csv", "val.csv", "new.csv"])
+@pytest.mark.parametrize(
+    ("reading", "cell", "meant"),
+    [(DECIMAL, "1.234", "1234"), (DECIMAL, "1,234", "1.234"), (THOUSANDS, "1,234", "1234")],
+)
+@pytest.mark.parametrize("beside", [[], ["12"], ["2.500"], ["n/a"], [""], ["other.1"]])
+def test_a_cell_is_read_alike_whatever_stands_beside_it(
+    tmp_path: Path, name: str, reading: Reading, cell: str, meant: str, beside: list[str]
+) -> None:
+    (tmp_path / name).write_text("\n".join(["x;y", f"{cell};w", *(f"{b};w" for b in beside)]))
+    assert read_source(name, tmp_path, reading=reading).frame["x"][0] == meant
 
 
 @pytest.mark.parametrize(
-    ("column", "way"),
+    ("wrong", "reading"),
+    [
+        ("2.5", DECIMAL),
+        ("0.123", DECIMAL),
+        ("1.5e3", DECIMAL),
+        ("1,234.5", DECIMAL),
+        ("1,234,567", DECIMAL),
+        ("1.234 567", DECIMAL),
+        ("1.234'567,5", DECIMAL),
+        ("01.02.2023", DECIMAL),
+        ("12 34,5", DECIMAL),
+        ("12,5", THOUSANDS),
+        ("1.234,5", THOUSANDS),
+        ("1.234.567", THOUSANDS),
+    ],
+)
+@pytest.mark.parametrize("beside", ["1,234", "x", "7"])
+def test_a_number_written_in_another_way_is_refused_with_its_line(
+    tmp_path: Path, wrong: str, reading: Reading, beside: str
+) -> None:
+    with pytest.raises(DataMistake) as caught:
+        cells(tmp_path, [beside, wrong, beside], reading)
+    (problem,) = caught.value.problems
+    assert problem.path == "x"
+    assert problem.found == repr(wrong)
+    assert problem.place.line == 3
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text("0123456789.,' +-e\u00a0\u2019", min_size=1, max_size=9))
+def test_no_cell_keeps_a_point_that_the_contract_says_is_none(cell: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            (read,) = cells(Path(folder), [f"{cell}"], DECIMAL)
+        except DataMistake:
+            return
+    number = pl.Series([read]).str.strip_chars().cast(pl.Float64, strict=False)[0]
+    if number is None or cell.strip() == read:
+        assert number is None or not set(cell) & {".", ","}
+        return
+    whole, _, rest = cell.strip().partition(",")
+    bare = "".join(mark for mark in whole if mark in "0123456789+-e")
+    assert number == float(f"{bare}.{rest}" if rest else bare)
+
+
+@pytest.mark.parametrize("text", ["192.168.100.200", "100.200", "100 200", "1,5", "1.5"])
+def test_columns_that_are_not_named_stay(tmp_path: Path, text: str) -> None:
+    (tmp_path / "a.csv").write_text(f"x;other\n1,5;{text}\n")
+    frame = read_source("a.csv", tmp_path, reading=DECIMAL).frame
+    assert frame.row(0) == ("1.5", text)
+
+
+def test_parts_and_the_validation_file_are_read_alike(tmp_path: Path) -> None:
+    (tmp_path / "parts").mkdir()
+    for i, x in enumerate(["1,5", "1.234"]):
+        (tmp_path / "parts" / f"{i}.csv").write_text(f"x;y\n{x};a\n2,5;b\n")
+    (tmp_path / "val.csv").write_text("x;y\n1.234;a\n")
+    section = TableData(path="parts", val_path="val.csv", target="y", reading=DECIMAL)
+    frames = read_table(section, tmp_path).frames
+    assert frames["train"]["x"].to_list() == [1.5, 2.5, 1234, 2.5]
+    assert frames["validation"]["x"].to_list() == [1234]
+    (tmp_path / "val.csv").write_text("x;y\n1.5;a\n")
+    with pytest.raises(DataMistake):
+        read_table(section, tmp_path)
+
+
+def test_a_change_of_the_setting_reads_a_cached_file_anew(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x;y\n1,234;a\n")
+    read = []
+    for way in ({}, {"x": "decimal_comma"}, {"x": "thousands_comma"}, {"y": "thousands_comma"}):
+        reading = Reading.model_validate({"numbers": way, "cache": str(tmp_path / "cache")})
+        read.append(read_source("a.csv", tmp_path, reading=reading).frame["x"][0])
+    assert read == ["1,234", "1.234", "1234", "1,234"]
+
+
+def test_a_name_in_unicode_and_a_missing_cell(tmp_path: Path) -> None:
+    name = "Größe in m².x"
+    (tmp_path / "a.csv").write_text(f"{name};y\n1,5;a\n;b\n2,25;c\n")
+    reading = Reading(numbers={name: "decimal_comma"}, cache="off")
+    frame = read_source("a.csv", tmp_path, reading=reading).frame
+    assert frame[name].to_list() == ["1.5", None, "2.25"]
+
+
+def test_a_named_column_that_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("z;y\n1,5;a\n2,5;b\n")
+    with pytest.raises(DataMistake) as caught:
+        read_table(TableData(path="a.csv", target="y", reading=DECIMAL), tmp_path)
+    assert caught.value.problems[0].path == "data.reading.numbers.x"
+
+
+@pytest.mark.parametrize(
+    ("column", "look"),
     [
         (["1,5", "2,25", "3"], "decimal_comma"),
         (["1.234,5", "1.200"], "decimal_comma"),
+        (["0,234", "1,234", None], "decimal_comma"),
         (["1,234", "950", "12,500.5"], "thousands_comma"),
+        (["1,234,567", "1,234", "2,500"], "thousands_comma"),
+        (["1,234", "1.5"], "thousands_comma"),
+        (["1,234", "2,500", "950"], "either"),
+        (["1,234", "1.234"], "either"),
+        (["1.200", "950", "12.500"], "points"),
         (["1.5", "2.5"], "plain"),
+        (["1.234", "0.500"], "plain"),
         (["1,5", "1,234.5"], "plain"),
+        (["1,5", "2.5"], "plain"),
         (["a,b", "1,5", "c"], "plain"),
+        (["12", "7"], "plain"),
         ([" ", ""], "plain"),
     ],
 )
-def test_how_a_column_is_written(column: list[str], way: str) -> None:
-    assert how_written(pl.DataFrame({"x": column, "y": ["w"] * len(column)})) == way
+def test_how_a_column_looks(column: list[str | None], look: str) -> None:
+    assert how_written(pl.Series(column)) == look
+
+
+def german(folder: Path, name: str = "a.csv", **columns: list[str]) -> str:
+    (folder / name).parent.mkdir(exist_ok=True)
+    rows = [f"{i},{i * 7 % 100:02d};{'ja' if i % 3 else 'nein'}" for i in range(60)]
+    more = [
+        "".join(f";{column[i % len(column)]}" for column in columns.values()) for i in range(60)
+    ]
+    head = ";".join(["Umsatz", "Kauf", *columns])
+    text = "\n".join([head, *(row + rest for row, rest in zip(rows, more, strict=True))])
+    (folder / name).write_text(text)
+    return propose_contract(str(folder / name), "Kauf", folder)
+
+
+def numbers_of(text: str) -> dict[str, str]:
+    written: dict[str, str] = YAML(typ="safe").load(text)["data"].get("reading", {}).get("numbers")
+    return written
 
 
 def test_init_reads_decimal_commas_as_numbers(tmp_path: Path) -> None:
-    rows = [f"{i},{i * 7 % 100:02d};{'ja' if i % 3 else 'nein'}" for i in range(60)]
-    (tmp_path / "a.csv").write_text("\n".join(["Umsatz;Kauf", *rows]))
-    text = propose_contract(str(tmp_path / "a.csv"), "Kauf", tmp_path)
-    assert "numbers: decimal_comma" in text
+    text = german(tmp_path)
+    assert numbers_of(text) == {"Umsatz": "decimal_comma"}
     assert "exclude" not in text
     assert "positive: ja" in text
 
 
-def test_numbers_with_commas_in_a_numeric_column_name_the_setting(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("x;y\n1,5;a\n2,5;b\n3,5;a\n")
+def test_init_says_which_columns_are_in_doubt(tmp_path: Path) -> None:
+    text = german(tmp_path, a=["1,234", "2,500"], b=["1.200", "950"], c=["1.5", "2.25"])
+    assert numbers_of(text) == dict.fromkeys(["Umsatz", "a", "b"], "decimal_comma")
+    assert "a: decimal_comma  # in doubt" in text
+    assert "b: decimal_comma  # in doubt" in text
+
+
+def test_init_guesses_nothing_where_nothing_tells(tmp_path: Path) -> None:
+    rows = [f"{1 + i % 9},{234 + i};{1 + i % 8}.{120 + i};{'ab'[i % 2]}" for i in range(60)]
+    (tmp_path / "a.csv").write_text("\n".join(["x;z;y", *rows]))
+    text = propose_contract(str(tmp_path / "a.csv"), "y", tmp_path)
+    assert "numbers:" not in text
+    assert "# x: words" in text
+    assert "# z" not in text
+
+
+def test_init_takes_no_side_where_the_columns_disagree(tmp_path: Path) -> None:
+    text = german(tmp_path, a=["1,234.5", "2,500"], b=["1,234", "2,500"])
+    assert numbers_of(text) == {"Umsatz": "decimal_comma", "a": "thousands_comma"}
+    assert "# b: words" in text
+
+
+def test_init_looks_into_a_folder_of_parts(tmp_path: Path) -> None:
+    german(tmp_path, "parts/one.csv")
+    text = propose_contract(str(tmp_path / "parts"), "Kauf", tmp_path)
+    assert numbers_of(text) == {"Umsatz": "decimal_comma"}
+
+
+def fix_for(folder: Path, name: str, text: str) -> str:
+    (folder / name).write_text(text)
     columns = {"x": Column(kind="numeric")}
     with pytest.raises(DataMistake) as caught:
-        read_table(TableData(path="a.csv", target="y", columns=columns), tmp_path)
-    assert "data.reading.numbers: decimal_comma" in caught.value.problems[0].fix
+        read_table(TableData(path=name, target="y", columns=columns), folder)
+    return caught.value.problems[0].fix
+
+
+def test_numbers_with_commas_in_a_numeric_column_name_the_setting(tmp_path: Path) -> None:
+    fix = fix_for(tmp_path, "a.csv", "x;y\n1,5;a\n2,5;b\n3,5;a\n")
+    assert "data.reading.numbers: {x: decimal_comma}" in fix
+    fix = fix_for(tmp_path, "b.csv", "x;y\n1,234;a\n2,500;b\n3;a\n")
+    assert "decimal_comma" in fix
+    assert "thousands_comma" in fix
+
+
+def test_the_setting_is_not_named_where_it_does_nothing(tmp_path: Path) -> None:
+    rows = ['{"x": "1,5", "y": "a"}', '{"x": "2,5", "y": "b"}']
+    assert "reading.numbers" not in fix_for(tmp_path, "a.jsonl", "\n".join(rows))
+
+
+def test_the_setting_is_refused_where_it_does_nothing(tmp_path: Path) -> None:
+    pl.DataFrame({"x": ["1,5", "2,5"], "y": ["a", "b"]}).write_parquet(tmp_path / "a.parquet")
+    with pytest.raises(DataMistake) as caught:
+        read_table(TableData(path="a.parquet", target="y", reading=DECIMAL), tmp_path)
+    assert caught.value.problems[0].path == "data.reading.numbers"

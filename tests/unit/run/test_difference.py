@@ -50,7 +50,9 @@ def diff(*words: str) -> dict[str, Any]:
 def test_a_file_beside_a_run_is_read_as_the_run_read_its_own(project: Path) -> None:
     text = Path("plain.csv").read_text().replace(",", ";").replace(".", ",")
     Path("rows.csv").write_text(text)
-    reading = "data.reading={numbers: decimal_comma}"
+    columns = [name for name, dtype in pl.read_csv("plain.csv").schema.items() if dtype.is_float()]
+    numbers = ", ".join(f"{name}: decimal_comma" for name in columns)
+    reading = f"data.reading={{numbers: {{{numbers}}}}}"
     ran = command("train", "small.yaml", "--run", "one", "--set", reading)
     assert ran.code in (0, 3), ran.err
     found = diff("one", "rows.csv")

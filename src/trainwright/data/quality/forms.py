@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from trainwright.core.units import many
+from trainwright.data.commas import how_written
 from trainwright.data.counting import counted
 from trainwright.data.quality.examined import Examined, Look
 from trainwright.data.quality.finding import Finding, Severity
@@ -65,7 +66,9 @@ def _commas(data: Examined, look: Look, present: int) -> Iterator[Finding]:
         if count >= _MOSTLY * present:
             rows = comma.arg_true().cast(pl.Int64).to_numpy()
             text = f"{look.name!r} holds numbers with {what}, which are read as words"
-            fix = f"data.reading.numbers: {way} reads those of CSV and TSV as numbers"
+            if how_written(look.cells) == "either":
+                way = "decimal_comma or thousands_comma, whichever 1,234 is"
+            fix = f"data.reading.numbers.{look.name}: {way} (of CSV and TSV)"
             yield replace(_finding(data, look, rows, text), fix=fix)
             return
 
