@@ -28,7 +28,6 @@ from trainwright.planner.propose_images import are_images, propose_images
 _NONE_LEFT = "no column is left to learn from"
 _MONTH = r"^\d{4}-\d{2}$"
 _LOOKED_AT = 10_000
-_NO_TARGET = re.compile("the target is missing in .* of .* rows")
 _NUMBERED = re.compile(r"column_[1-9][0-9]*")
 
 
@@ -91,22 +90,18 @@ def _no_target(found: str, folder: Path) -> Problem:
 
 def _for_table(folder: Path, found: str, written: str, target: str, schema: str) -> str:
     reading, lines = with_numbers(folder, found, *how_to_read(folder, found, target))
-    section = TableData(path=found, target=target, reading=reading)
+    section = TableData(path=found, target=target, reading=reading, missing_target="drop")
     try:
         raw = read_table(section, folder)
     except DataMistake as mistake:
-        messages = [problem.message for problem in mistake.problems]
-        update: dict[str, object] = {}
-        if lacking := [text for text in messages if _NO_TARGET.match(text)]:
-            update["missing_target"] = "drop"
-            lines += (f"  missing_target: drop  # {lacking[0]}: they are left out",)
         columns = _only_columns(read_source(found, folder, "DATA", reading).frame, target)
-        if columns and any(_NONE_LEFT in text for text in messages):
-            update["columns"] = columns
-            lines += ("  columns:", *(_column_line(name, each) for name, each in columns.items()))
-        if not update:
+        if not columns or not any(_NONE_LEFT in each.message for each in mistake.problems):
             raise
-        raw = read_table(section.model_copy(update=update), folder)
+        lines += ("  columns:", *(_column_line(name, each) for name, each in columns.items()))
+        raw = read_table(section.model_copy(update={"columns": columns}), folder)
+    if dropped := raw.facts.target.missing:
+        what = f"the target is missing in {dropped} of {raw.facts.rows + dropped} rows"
+        lines += (f"  missing_target: drop  # {what}: they are left out",)
     return propose(raw, written, target, Settings(schema, lines))
 
 
