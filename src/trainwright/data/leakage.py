@@ -14,16 +14,16 @@ import polars as pl
 from trainwright.data.columns import ColumnType
 from trainwright.data.counting import counted
 from trainwright.data.table import Floats
-from trainwright.data.telling import told_classes
+from trainwright.data.telling import told_share
 from trainwright.data.wording import quoted
 
 ALONE = 0.999
 TOGETHER = 0.9999
 SUSPICIOUS = 0.9
 STANDS_OUT, COMES_NEAR = 0.98, 0.9
-"""A ROC AUC beyond the first, while no other column is beyond the second, is that of the target
-with noise. Honest measurements that tell so much have others beside them that tell nearly as much:
-the petals of an iris, the sizes of a tumour."""
+"""A ROC AUC beyond the first, while no other column is beyond the second, may be that of the target
+with noise. Most honest measurements that tell so much have others beside them that tell nearly as
+much: the petals of an iris, the sizes of a tumour. One good sensor among poor ones has not."""
 
 _FEWEST_ROWS = 50
 _ROWS_PER_VALUE = 5
@@ -46,10 +46,11 @@ class Leak:
 @final
 @dataclass(frozen=True, slots=True)
 class Suspicion:
-    """A column that follows a numeric target so closely that a person should look."""
+    """Columns that tell so much of the target that a person should look: they may be honest.
+    `number` is the correlation, the ROC AUC or the share that `message` says."""
 
-    column: str
-    correlation: float
+    columns: tuple[str, ...]
+    number: float
     message: str
 
 
@@ -58,21 +59,15 @@ def find_leaks(
 ) -> tuple[Leak, ...]:
     """Columns of typed rows that determine the target: String labels, or numbers.
 
-    For classes, a column with one class per value or missing in one class only, a rank AUC above
-    0.999, or above 0.98 where no other column comes near, and two columns of few values with one
-    class per pair; for numbers, a correlation (of values or of ranks) beyond 0.999, a linear
-    combination of values or of logarithms with R2 above 0.9999, or the product or ratio of two
-    columns. Fewer than 50 rows show nothing.
+    For classes, a column with one class per value or missing in one class only, or a rank AUC above
+    0.999; for numbers, a correlation (of values or of ranks) beyond 0.999, a linear combination of
+    values or of logarithms with R2 above 0.9999, or the product or ratio of two columns. Fewer than
+    50 rows show nothing.
     """
     if frame.height < _FEWEST_ROWS:
         return ()
     if target.dtype == pl.String:
-        alone = [leak for column in columns for leak in _class_leak(frame, column, target)]
-        known = {leak.columns[0] for leak in alone}
-        rest_of = [column for column in columns if column.name not in known]
-        if target.n_unique() == 2:
-            alone += _stands_out(frame, rest_of, target)
-        return (*alone, *_class_pairs(frame, rest_of, target))
+        return tuple(leak for column in columns for leak in _class_leak(frame, column, target))
     numeric = [column.name for column in columns if column.kind == "numeric"]
     alone = [leak for name in numeric for leak in _number_leak(frame, name, target)]
     known = {leak.columns[0] for leak in alone}
@@ -88,9 +83,17 @@ def find_leaks(
 def find_suspicions(
     frame: pl.DataFrame, columns: Sequence[ColumnType], target: pl.Series
 ) -> tuple[Suspicion, ...]:
-    """Numeric columns whose correlation with a numeric target is beyond 0.9."""
-    if target.dtype == pl.String or frame.height < _FEWEST_ROWS:
+    """Columns of typed rows that are no leaks, as a caller knows, and tell very much of the target.
+
+    For numbers, numeric columns with a correlation beyond 0.9; for two classes, a column with a
+    rank AUC above 0.98 where no other comes near; for classes, two columns of few values with one
+    class per pair, which may be a rule that holds.
+    """
+    if frame.height < _FEWEST_ROWS:
         return ()
+    if target.dtype == pl.String:
+        alone = _stands_out(frame, columns, target) if target.n_unique() == 2 else ()
+        return (*alone, *_class_pairs(frame, columns, target))
     found = []
     for column in columns:
         if column.kind != "numeric":
@@ -98,7 +101,7 @@ def find_suspicions(
         correlation = _correlation(frame[column.name], target)
         if abs(correlation) > SUSPICIOUS:
             message = f"{column.name!r} has a correlation of {correlation:.3f} with the target"
-            found.append(Suspicion(column.name, correlation, message))
+            found.append(Suspicion((column.name,), correlation, message))
     return tuple(found)
 
 
@@ -122,7 +125,7 @@ def _class_leak(frame: pl.DataFrame, column: ColumnType, target: pl.Series) -> t
 
 def _stands_out(
     frame: pl.DataFrame, columns: Sequence[ColumnType], target: pl.Series
-) -> tuple[Leak, ...]:
+) -> tuple[Suspicion, ...]:
     """The one column whose AUC no other comes near; of words the share of the classes that they
     tell is looked at."""
     tells = {}
@@ -130,19 +133,19 @@ def _stands_out(
         if column.kind == "numeric":
             tells[column.name] = _either_auc(frame[column.name], target)
         elif column.kind == "categorical":
-            tells[column.name] = _explained(frame[column.name], target)
+            tells[column.name] = told_share(frame[column.name], target)
     if len(tells) <= _FEWEST_BESIDE:
         return ()
     (name, auc), (_, next_best), *_ = sorted(tells.items(), key=lambda pair: -pair[1])
     if auc <= STANDS_OUT or next_best > COMES_NEAR or frame[name].dtype == pl.String:
         return ()
     text = f"{name!r} alone has a ROC AUC of {auc:.4f}, and no other column is beyond "
-    return (Leak((name,), f"{text}{next_best:.2f}"),)
+    return (Suspicion((name,), auc, f"{text}{next_best:.2f}"),)
 
 
 def _class_pairs(
     frame: pl.DataFrame, columns: Sequence[ColumnType], target: pl.Series
-) -> tuple[Leak, ...]:
+) -> tuple[Suspicion, ...]:
     """The first pair of columns with few values that together tell the class of every row."""
     others = len(target) - int(counted(target)["count"][0])
     codes = {
@@ -156,9 +159,9 @@ def _class_pairs(
         pairs = codes[one] * (_MOST_FOR_PAIRS + 2) + codes[other]
         if pairs.n_unique() * _ROWS_PER_VALUE > len(pairs):
             continue
-        if (share := told_classes(pairs, target)) > ALONE:
+        if (share := _explained(pairs, target)) > ALONE:
             text = f"{one!r} and {other!r} together tell the class of {share:.2%} of the rows that"
-            return (Leak((one, other), f"{text} the commonest class gets wrong"),)
+            return (Suspicion((one, other), share, f"{text} the commonest class gets wrong"),)
     return ()
 
 
@@ -199,7 +202,7 @@ def _number_leak(frame: pl.DataFrame, name: str, target: pl.Series) -> tuple[Lea
     linear = abs(_correlation(values, target))
     if linear > ALONE:
         return (Leak((name,), f"{name!r} has a correlation of {linear:.5f} with the target"),)
-    ranked = abs(_correlation(values.rank("average"), target.rank("average")))
+    ranked = abs(_rank_correlation(values, target))
     if ranked > ALONE:
         return (Leak((name,), f"{name!r} has a rank correlation of {ranked:.5f} with the target"),)
     return ()
@@ -215,6 +218,12 @@ def _correlation(values: pl.Series, target: pl.Series) -> float:
     x, y = x - x.mean(), y - y.mean()
     scale = float(np.sqrt((x @ x) * (y @ y)))
     return float(x @ y) / scale if scale > 0 else 0.0
+
+
+def _rank_correlation(values: pl.Series, target: pl.Series) -> float:
+    """Spearman's correlation over the rows that have both."""
+    both = pl.DataFrame({"values": values, "target": target}).drop_nulls()
+    return _correlation(both["values"].rank("average"), both["target"].rank("average"))
 
 
 def _powers(frame: pl.DataFrame, names: list[str], target: pl.Series) -> tuple[Leak, ...]:
@@ -239,7 +248,8 @@ def _pairs(frame: pl.DataFrame, names: list[str], target: pl.Series) -> tuple[Le
             (f"{other!r} over {one!r}", second / first.replace(0.0, None)),
         ):
             related = abs(_correlation(values, target))
-            if related > ALONE:
+            # One row that lies far away makes a correlation of products, and none of their ranks.
+            if related > ALONE and abs(_rank_correlation(values, target)) > ALONE:
                 text += f" has a correlation of {related:.5f} with the target"
                 return (Leak((one, other), text),)
     return ()

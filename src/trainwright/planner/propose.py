@@ -15,6 +15,7 @@ from trainwright.data.columns import ColumnType, name_tokens
 from trainwright.data.lags import lags
 from trainwright.data.leakage import find_leaks, find_suspicions
 from trainwright.data.reading import RawTable
+from trainwright.data.space import spread_rows
 from trainwright.data.wording import some
 
 GROUP_NAMES = frozenset(
@@ -27,6 +28,7 @@ _ROWS_PER_GROUP = 5
 _FEWEST_GROUPS = 10
 _BALANCED = 0.2
 _MOST_SLICES = 10
+_MOST_ROWS = 50_000
 _PLAIN = re.compile(r"(\.\./)*[A-Za-z_][A-Za-z0-9_./-]*")
 _RESERVED = frozenset({"yes", "no", "true", "false", "on", "off", "null", "y", "n"})
 
@@ -186,13 +188,16 @@ def _excluded(raw: RawTable, frame: pl.DataFrame, target: str, key: str) -> dict
     if any(column.name == key and column.kind == "datetime" for column in raw.columns):
         known = lags(frame, [c.name for c in usable if c.kind == "numeric"], target, key)
         usable = [column for column in usable if column.name not in known]
-    for leak in find_leaks(frame, usable, frame[target]):
+    rows = frame[spread_rows(frame.height, _MOST_ROWS)]
+    for leak in find_leaks(rows, usable, rows[target]):
         for name in leak.columns:
             found.setdefault(name, f"gives the target away: {leak.message}")
-    for suspicion in find_suspicions(frame, usable, frame[target]):
-        if name_tokens(suspicion.column) & name_tokens(target):
-            reason = f"another form of the target: correlation {suspicion.correlation:.3f}"
-            found.setdefault(suspicion.column, reason)
+    honest = [column for column in usable if column.name not in found]
+    for suspicion in find_suspicions(rows, honest, rows[target]):
+        # Two columns that tell the class together may be a rule that holds.
+        name, *others = suspicion.columns
+        if not others and name_tokens(name) & name_tokens(target):
+            found[name] = f"another form of the target: {suspicion.message}"
     order = [column.name for column in raw.columns]
     return dict(sorted(found.items(), key=lambda pair: order.index(pair[0])))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,10 @@ from real_data import real_data
 from trainwright.contract.data import GroupSplit, StratifiedSplit, TableData, TimeSplit
 from trainwright.contract.document import Contract
 from trainwright.contract.reading import read_contract
+from trainwright.data.columns import ColumnType
+from trainwright.data.leakage import find_leaks
 from trainwright.data.reading import read_table
+from trainwright.planner import propose as proposing
 from trainwright.planner.first import propose_contract
 from trainwright.planner.propose import Settings, propose
 
@@ -88,7 +92,7 @@ def test_parkinsons(tmp_path: Path) -> None:
     contract, text = proposed(tmp_path, path, "total_UPDRS")
     assert contract.data.split == GroupSplit(kind="group", column="subject#")
     assert contract.data.exclude == ("motor_UPDRS",)
-    assert "correlation 0.947" in text
+    assert "correlation of 0.947" in text
 
 
 @pytest.mark.real_data
@@ -201,3 +205,31 @@ def test_a_schema_is_named_on_the_first_line(tmp_path: Path) -> None:
     text = propose(raw, "rows.csv", "y", Settings("schema.json"))
     assert text.startswith("# yaml-language-server: $schema=schema.json\n")
     assert "$schema" not in propose(raw, "rows.csv", "y")
+
+
+def test_what_may_be_honest_stays_a_feature(tmp_path: Path) -> None:
+    """A rule of two categories, and one good sensor among poor ones."""
+    random = np.random.default_rng(0)
+    one, other = random.integers(0, 2, (2, 400))
+    said = np.where(one == other, "yes", "no")
+    rule = pl.DataFrame({"one": one, "other": other, "x": random.normal(size=400), "y": said})
+    assert from_frame(tmp_path, rule, "y")[0].data.exclude == ()
+    noise = {name: random.normal(size=400) for name in ("humidity", "wind")}
+    sensor = {"temp": 3.3 * (said == "yes") + random.normal(size=400), **noise, "y": said}
+    assert from_frame(tmp_path, pl.DataFrame(sensor), "y")[0].data.exclude == ()
+
+
+def test_leaks_of_very_many_rows_are_looked_for_in_some(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heights = []
+
+    def heard(frame: pl.DataFrame, columns: Sequence[ColumnType], target: pl.Series) -> object:
+        heights.append(frame.height)
+        return find_leaks(frame, columns, target)
+
+    monkeypatch.setattr(proposing, "find_leaks", heard)
+    numbers = np.random.default_rng(0).normal(size=60_000)
+    frame = pl.DataFrame({"copy": numbers, "y": numbers})
+    assert from_frame(tmp_path, frame, "y")[0].data.exclude == ("copy",)
+    assert heights == [50_000]

@@ -104,13 +104,14 @@ def _suspicions(
     shares: dict[str, float],
     known: set[str],
 ) -> list[Audited]:
+    honest = [column for column in columns if column.name not in known]
     said = {
-        one.column: (abs(one.correlation), one.message)
-        for one in find_suspicions(train, columns, target)
+        one.columns: (abs(one.number), one.message)
+        for one in find_suspicions(train, honest, target)
     }
     for name, share in shares.items():
-        if share > SUSPICIOUS and name not in said:
-            said[name] = (share, f"{name!r} alone tells {share:.2%} of the target")
+        if share > SUSPICIOUS and name not in known and (name,) not in said:
+            said[name,] = (share, f"{name!r} alone tells {share:.2%} of the target")
     return [
         Audited(
             "tells the target",
@@ -118,10 +119,9 @@ def _suspicions(
             number,
             message,
             "suspicious_feature",
-            1,
-            columns=(name,),
+            len(names),
+            columns=names,
             fix=_FIX,
         )
-        for name, (number, message) in said.items()
-        if name not in known
+        for names, (number, message) in said.items()
     ]

@@ -10,6 +10,7 @@ from trainwright.data.columns import ColumnType, Kind
 from trainwright.data.leakage import find_leaks, find_suspicions
 from trainwright.data.quality.examined import Examined, Look
 from trainwright.data.quality.finding import Finding
+from trainwright.data.space import spread_rows
 from trainwright.data.telling import LEAK, MADE_OF, SUSPICIOUS, made_share, told_share
 
 _MOST_ROWS = 50_000
@@ -18,21 +19,21 @@ _FIX = "list the column in data.exclude if it is not known when a prediction is 
 
 def leaks(data: Examined) -> list[Finding]:
     """Columns that determine the target or were made of it, and columns that follow it suspiciously
-    closely. Of more than 50,000 rows evenly spread ones are looked at."""
+    closely. Of more than 50,000 rows with a target evenly spread ones are looked at."""
     if data.task == "none":
         return []
     looks = [look for look in data.telling if look.kind in ("numeric", "categorical", "datetime")]
     target = data.labels if data.task == "classes" else data.of_name(data.target).values
-    rows = target.is_not_null().arg_true().gather_every(max(1, -(-len(data) // _MOST_ROWS)))
+    rows = target.is_not_null().arg_true()
+    rows = rows.gather(spread_rows(len(rows), _MOST_ROWS))
     frame = pl.DataFrame([look.values.gather(rows) for look in looks])
     target = target.gather(rows)
     columns = [ColumnType(look.name, _kind(look), "", 0, 0, "") for look in looks]
     found = [_leak(leak.columns, leak.message) for leak in find_leaks(frame, columns, target)]
     alone = {finding.columns for finding in found}
+    honest = [column for column in columns if (column.name,) not in alone]
     suspicions = [
-        _suspicion((each.column,), each.message)
-        for each in find_suspicions(frame, columns, target)
-        if (each.column,) not in alone
+        _suspicion(each.columns, each.message) for each in find_suspicions(frame, honest, target)
     ]
     said = {name for finding in (*found, *suspicions) for name in finding.columns}
     shares = _shares(frame, [column for column in columns if column.kind != "datetime"], target)
@@ -66,4 +67,6 @@ def _leak(columns: tuple[str, ...], message: str) -> Finding:
 
 
 def _suspicion(columns: tuple[str, ...], message: str) -> Finding:
-    return Finding("suspicious_feature", "warning", message, 1, columns=columns, fix=_FIX)
+    return Finding(
+        "suspicious_feature", "warning", message, len(columns), columns=columns, fix=_FIX
+    )

@@ -35,7 +35,6 @@ def answers() -> tuple[np.ndarray, np.ndarray]:
 
 
 CLASSES: dict[str, Made] = {
-    "noisy": lambda y, r: (y == "yes") + r.normal(0, 0.32, ROWS),
     "mistyped now and then": lambda y, r: np.where(r.random(ROWS) < 0.01, "no", y),
     "small where it is yes": lambda y, r: np.where(
         y == "yes", r.normal(0, 0.3, ROWS), r.choice([-5, 5], ROWS) + r.normal(0, 0.3, ROWS)
@@ -91,7 +90,7 @@ def test_two_columns_that_tell_the_class_only_together() -> None:
     said, _ = answers()
     one = np.random.default_rng(5).random(ROWS) < 0.5
     other = np.where(one ^ (said == "yes"), "p", "q")
-    assert found_with(said, one=one, other=other) == [("leak", ("one", "other"))]
+    assert found_with(said, one=one, other=other) == [("suspicious_feature", ("one", "other"))]
     assert found_with(said, other=other) == []
 
 
@@ -101,6 +100,23 @@ def test_a_telling_measurement_beside_others_like_it_is_no_leak() -> None:
     said, _ = answers()
     petals = {name: (said == "yes") + random.normal(0, 0.32, ROWS) for name in ("long", "wide")}
     assert [kind for kind, _ in found_with(said, **petals)] in ([], ["suspicious_feature"] * 2)
+
+
+def test_one_good_sensor_among_poor_ones_is_worth_a_look() -> None:
+    said, _ = answers()
+    sensor = 3.2 * (said == "yes") + np.random.default_rng(7).normal(size=ROWS)
+    assert found_with(said, sensor=sensor) == [("suspicious_feature", ("sensor",))]
+
+
+def test_a_leak_of_few_rows_that_have_a_target() -> None:
+    """Only these are looked at, so that only these are thinned."""
+    random = np.random.default_rng(8)
+    target = np.full(200_000, np.nan)
+    known = random.choice(len(target), 190, replace=False)
+    target[known] = random.normal(size=190)
+    frame = pl.DataFrame({"x": np.nan_to_num(target), "y": target}, nan_to_null=True)
+    (found,) = leaks(examine(frame, "y"))
+    assert (found.kind, found.columns) == ("leak", ("x",))
 
 
 def test_a_leak_is_said_once() -> None:
