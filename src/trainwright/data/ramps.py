@@ -89,8 +89,12 @@ def steps_at_epoch_ends(stages: Stages, rows: int, epochs: int) -> tuple[int, ..
 def steps_up_to(stages: Stages, rows: int, samples: int) -> int:
     """Optimizer steps after which `samples` are consumed, the last one perhaps more."""
     whole, rest = divmod(samples, rows)
-    made = steps_at_epoch_ends(stages, rows, whole)
-    return (made[-1] if made else 0) + _steps_within(stages, whole * rows, whole * rows + rest)
+    # Behind the last stage all epochs are alike: no limit is so large that it is counted up to.
+    growing = min(whole, -(-stages.starts[-1] // rows))
+    made = steps_at_epoch_ends(stages, rows, growing)
+    alike = (whole - growing) * -(-rows // stages.values[-1])
+    within = _steps_within(stages, whole * rows, whole * rows + rest)
+    return (made[-1] if made else 0) + alike + within
 
 
 def _steps_within(stages: Stages, start: int, stop: int) -> int:

@@ -11,12 +11,11 @@ _SHARE = 10
 
 
 def choose_average(training: Training, steps: int, choosing: Choosing) -> Average:
-    """`training.average` for a run of at most `steps` optimizer steps before its own limit."""
-    average, most = training.average, training.stop.max_steps
+    """`training.average` for a run of at most `steps` optimizer steps."""
+    average = training.average
     if not isinstance(average, Ema):
         return average
-    made = steps if most == "off" else min(most, steps)
-    back = min(_MOST_STEPS, max(_FEWEST_STEPS, made // _SHARE))
-    reason = f"the mean looks back over {back:,} of {made:,} steps"
+    back = min(_MOST_STEPS, max(_FEWEST_STEPS, steps // _SHARE))
+    reason = f"the mean looks back over {back:,} of {steps:,} steps"
     chosen = {"decay": (round(1 - 1 / back, 6), reason)}
     return choosing.take(average, "training.average", chosen)

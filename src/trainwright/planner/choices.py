@@ -20,7 +20,7 @@ from trainwright.planner.averaging_choices import choose_average
 from trainwright.planner.checkpoint_choices import checkpoint_choices
 from trainwright.planner.choosing import Choice, Choosing, Chosen
 from trainwright.planner.device import DeviceFacts
-from trainwright.planner.estimate import steps_per_epoch, train_rows_of
+from trainwright.planner.estimate import most_steps, steps_per_epoch, train_rows_of
 from trainwright.planner.optimizer_choices import learning_rates
 from trainwright.planner.padding_choices import decide_padding
 from trainwright.planner.resume_choices import resume_choices
@@ -180,7 +180,7 @@ def _training(contract: Contract, facts: DataFacts, choosing: Choosing) -> Train
         "training",
         {"num_epochs": (epochs, f"about {epochs * in_epoch:,} steps of {in_epoch:,} an epoch")},
     )
-    steps = settled(training.num_epochs) * in_epoch
+    steps = most_steps(contract.model_copy(update={"training": training}), rows)
     optimizer = choosing.take(
         training.optimizer, "training.optimizer", learning_rates(training.optimizer)
     )

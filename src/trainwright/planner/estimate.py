@@ -23,7 +23,7 @@ from trainwright.core.files import Json
 from trainwright.data.images import split_of
 from trainwright.data.packing import count_windows
 from trainwright.data.pieces import cut_documents
-from trainwright.data.ramps import step_rows, steps_at_epoch_ends
+from trainwright.data.ramps import Stages, step_rows, steps_at_epoch_ends, steps_up_to
 from trainwright.data.reading import DataFacts
 from trainwright.data.shares import Shares
 from trainwright.data.splits import rows_of_class
@@ -123,10 +123,28 @@ def steps_per_epoch(train_rows: int, effective_batch_size: int) -> int:
 
 def epoch_ends(contract: Contract, train_rows: int) -> tuple[int, ...]:
     """Optimizer steps made at the end of each epoch, ramps counted in."""
-    training, epochs = contract.training, settled(contract.training.num_epochs)
-    full = settled(training.effective_batch_size)
-    ramp = step_rows(training.ramps.batch, full, train_rows * epochs)
-    return steps_at_epoch_ends(ramp, train_rows, epochs)
+    epochs = settled(contract.training.num_epochs)
+    return steps_at_epoch_ends(_step_rows(contract, train_rows), train_rows, epochs)
+
+
+def most_steps(contract: Contract, train_rows: int) -> int:
+    """Optimizer steps that the epochs and the limits of a run leave, ramps counted in; of padded
+    documents, as if each filled its window."""
+    stop = contract.training.stop
+    samples = settled(contract.training.num_epochs) * train_rows
+    if stop.max_samples != "off":
+        samples = min(samples, stop.max_samples)
+    if stop.max_tokens != "off":
+        assert isinstance(contract.model, Gpt), "the rules refuse it for other data"
+        samples = min(samples, math.ceil(stop.max_tokens / contract.model.context))
+    steps = steps_up_to(_step_rows(contract, train_rows), train_rows, samples)
+    return steps if stop.max_steps == "off" else min(stop.max_steps, steps)
+
+
+def _step_rows(contract: Contract, train_rows: int) -> Stages:
+    training = contract.training
+    samples = train_rows * settled(training.num_epochs)
+    return step_rows(training.ramps.batch, settled(training.effective_batch_size), samples)
 
 
 def estimate_run(contract: Contract, facts: DataFacts) -> Estimate:

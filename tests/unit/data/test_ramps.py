@@ -63,6 +63,13 @@ def test_steps_are_counted_as_they_are_walked(
         assert steps_up_to(stages, rows, samples) == wanted
 
 
+def test_a_limit_of_any_size_is_counted_at_once() -> None:
+    stages = step_rows(BatchRamp(start=1, samples=1000), 30, 10**6)
+    in_ten = steps_at_epoch_ends(stages, 100, 10)[-1]
+    assert steps_up_to(stages, 100, 10**15 + 31) == in_ten + (10**13 - 10) * 4 + 2
+    assert steps_up_to(Stages.flat(30), 100, 10**15) == 4 * 10**13
+
+
 @settings(deadline=None, max_examples=40)
 @given(RAMPS, st.integers(13, 40), ROWS, EPOCHS, st.integers(1, 9), st.integers(0, 400))
 def test_the_feed_takes_the_steps_that_were_counted(

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from trainwright.contract.model import Mlp, TabularResNet
+from trainwright.contract.reading import read_contract
 from trainwright.model.counting import count_parameters
 from trainwright.model.shape import TableShape
 from trainwright.planner.device import DeviceFacts, read_device
-from trainwright.planner.estimate import Estimate
+from trainwright.planner.estimate import Estimate, most_steps
 
 SHAPES = (
     TableShape(numeric=5, cardinalities=(4, 12), outputs=2),
@@ -58,3 +61,25 @@ def test_without_a_network_the_device_is_the_cpu() -> None:
     device = read_device(for_network=False)
     assert device == DeviceFacts(cores=device.cores, threads=device.cores)
     assert device.cores >= 1
+
+
+@pytest.mark.parametrize(
+    ("limits", "steps"),
+    [
+        ([], 1000),
+        (["max_tokens=50000"], 50),  # 500 windows of 100 tokens
+        (["max_tokens=50000", "max_samples=205"], 21),
+        (["max_tokens=50000", "max_steps=20"], 20),
+        (["max_tokens=1000000000000000000"], 1000),
+    ],
+)
+def test_limits_of_samples_and_tokens_leave_fewer_steps(
+    tmp_path: Path, limits: list[str], steps: int
+) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text(
+        "data: {kind: tokens, path: a.txt}\nmodel: {kind: gpt, context: 100}\n"
+        "training: {effective_batch_size: 10, num_epochs: 100}\n"
+    )
+    contract = read_contract(path, [f"training.stop.{limit}" for limit in limits]).contract
+    assert most_steps(contract, 100) == steps

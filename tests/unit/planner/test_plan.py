@@ -167,6 +167,8 @@ def test_epochs_aim_at_4000_steps(tmp_path: Path, rows: int, epochs: int) -> Non
         (["training.num_epochs=5", "training.stop.max_steps=100"], 0.9),
         (["training.num_epochs=5", "training.stop.max_steps=3"], 0.5),
         (["training.num_epochs=1000"], 0.999),
+        (["training.num_epochs=1000", "training.stop.max_samples=14000"], 0.95),
+        (["training.num_epochs=1", "training.ramps.batch={start: 1, ratio: 1.0}"], 0.994949),
     ],
 )
 def test_a_mean_of_weights_forgets_the_first_ones(
