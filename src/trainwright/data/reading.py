@@ -353,7 +353,7 @@ def _raw(
         columns=columns,
         target=TargetFacts(target.kind, counts, distinct, dropped),
         files=(
-            *(file for source in sources.values() for file in source.files),
+            *(replace(file, part=part) for part, one in sources.items() for file in one.files),
             *written.files,
         ),
         given=frozenset(part for part in kept if part != "train"),

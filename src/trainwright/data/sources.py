@@ -31,7 +31,7 @@ from trainwright.data.saved import SavedDataset, is_saved
 from trainwright.data.source_part import Source, SourcePart
 from trainwright.data.sql import SqlQuery
 from trainwright.data.stores import is_remote
-from trainwright.data.table import Integers
+from trainwright.data.table import Integers, PartName
 from trainwright.data.wording import some
 
 
@@ -41,7 +41,7 @@ class FileVersion:
     """One input as it was read. `path` is as written in the contract; `skipped` are the lines of
     records that could not be read and were left out. `sha256` is of the content; `file_sha256` is
     of the bytes of the file at `path`, so that the file can be held against it later, and empty
-    where no single file is the input."""
+    where no single file is the input. `part` is what its rows are before they are split."""
 
     path: str
     sha256: str
@@ -49,6 +49,7 @@ class FileVersion:
     rows: int
     skipped: tuple[int, ...] = ()
     file_sha256: str = ""
+    part: PartName = "train"
 
     def to_json(self) -> Json:
         """The fields by name."""
@@ -57,6 +58,7 @@ class FileVersion:
             "sha256": self.sha256,
             "size_bytes": self.size_bytes,
             "rows": self.rows,
+            "part": self.part,
         } | ({"skipped_lines": list(self.skipped)} if self.skipped else {})
 
 

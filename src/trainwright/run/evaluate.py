@@ -61,7 +61,8 @@ def evaluate_rows(folder: RunFolder, data: str | Path, overrides: Sequence[str] 
         )
     predictor = read_bundle(folder.bundle)
     contract = read_planned(folder)
-    part, notes = _read(str(data), predictor, folder, reading_of(contract, overrides))
+    reading = reading_of(contract, overrides)
+    part, notes = _read(str(data), predictor, folder, contract, reading)
     scored = Scored(
         part=part,
         target=predictor.target,
@@ -106,36 +107,35 @@ def read_planned(folder: RunFolder) -> Contract:
 
 
 def _read(
-    data: str, predictor: Predictor, folder: RunFolder, reading: Reading
+    data: str, predictor: Predictor, folder: RunFolder, contract: Contract, reading: Reading
 ) -> tuple[Part, list[str]]:
     """The file as a part: rows of a table, images with the labels beside them, or a text; and what
     was left out of it."""
-    target, contract = predictor.target, read_planned(folder)
+    target = predictor.target
     match predictor.features:
         case Features() as features:
             source = read_source(data, Path(), "DATA", reading)
             part = _with_groups(read_part(source.frame, features, target), contract)
-            return part, [*_known_files(source.files, folder, contract), *skipped_notes(source)]
+            return part, [*_known_files(source.files, folder), *skipped_notes(source)]
         case Pixels() as pixels:
             assert isinstance(target, Classes)
             return labelled_images(Path(data), pixels, target, _fields_of(contract)), []
         case TextVocabulary() as vocabulary:
             assert isinstance(contract.data, TokenData)
             part, files = new_text(data, vocabulary, contract.data, reading)
-            return part, _known_files(files, folder, contract)
+            return part, _known_files(files, folder)
         case _:
             assert_never(predictor.features)
 
 
-def _known_files(files: Sequence[FileVersion], folder: RunFolder, contract: Contract) -> list[str]:
+def _known_files(files: Sequence[FileVersion], folder: RunFolder) -> list[str]:
     """What to say of files that the model has seen: a score on them is too good."""
     manifest = folder.data / "manifest.json"
     if not manifest.is_file():
         return []
     of_run = read_json(manifest)["facts"]["files"]
-    # Rows of the test file were kept from the model: of that one nothing is to be said.
-    kept = contract.data.test_path if isinstance(contract.data, TableData) else ""
-    seen = {one["sha256"] for one in of_run if one["path"] != kept}
+    # Rows of files for validation and test were kept from the weights: nothing is said of them.
+    seen = {one["sha256"] for one in of_run if one.get("part", "train") == "train"}
     known = [file.path for file in files if file.sha256 in seen]
     if not known:
         return []

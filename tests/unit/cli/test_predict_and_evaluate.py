@@ -95,17 +95,28 @@ def test_evaluate_says_that_the_model_has_seen_the_rows(tmp_path: Path) -> None:
         assert bool(warned) is seen
 
 
-def test_evaluate_says_nothing_of_the_test_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "paths",
+    [
+        "train_path: train/a.csv, val_path: val/a.csv, test_path: test/a.csv",
+        "train_path: train, val_path: val, test_path: test",
+        "train_path: train/*.csv, val_path: val/*.csv, test_path: test/*.csv",
+    ],
+)
+def test_evaluate_says_nothing_of_files_that_were_kept_from_the_weights(
+    tmp_path: Path, paths: str
+) -> None:
     with inside(tmp_path):
-        for seed, part in enumerate(("train", "test")):
-            write_rows(Path(f"{part}.csv"), seed=seed)
+        for seed, file in enumerate(("train/a", "train/b", "val/a", "test/a", "test/b")):
+            Path(file).parent.mkdir(exist_ok=True)
+            write_rows(Path(f"{file}.csv"), seed=seed)
         Path("small.yaml").write_text(CONTRACT)
-        paths = '{train_path: train.csv, test_path: test.csv, target: bought, positive: "yes"}'
-        trained = command("train", "small.yaml", "--run", "one", "--set", f"data={paths}")
+        data = f'{{{paths}, target: bought, positive: "yes"}}'
+        trained = command("train", "small.yaml", "--run", "one", "--set", f"data={data}")
         assert trained.code in (0, 3), trained.err
-        for part, seen in (("train", True), ("test", False)):
-            ran = command("evaluate", "one", f"{part}.csv")
-            assert ("was trained on" in ran.out + ran.err) is seen
+        for file, seen in (("train/a.csv", True), ("val/a.csv", False), ("test/a.csv", False)):
+            ran = command("evaluate", "one", file)
+            assert ("was trained on" in ran.out + ran.err) is seen, file
 
 
 def test_evaluate_needs_the_target(tmp_path: Path) -> None:
