@@ -82,14 +82,18 @@ def _repeats(words: list[str]) -> bool:
 
 
 def markup(data: Examined) -> list[Finding]:
-    """Texts and categories with HTML tags or entities in them. A comparison, as in `<=50K`, is
-    none."""
+    """Texts and categories with HTML tags or entities in them. Of features also categories with a
+    character that begins or ends a tag, as in `<1H OCEAN`: a page that shows them as they are loses
+    them."""
     found = []
     for look in data.looks:
         if look.name in data.left_out or look.kind not in ("text", "categorical"):
             continue
         rows = look.values.str.contains(MARKUP).fill_null(False)
         found += _texts(data, look, rows, "markup", "info", "hold HTML tags or entities")
+        if look.kind == "categorical" and look.name != data.target and not rows.any():
+            special = look.values.str.contains("[<>]").fill_null(False)
+            found += _texts(data, look, special, "markup", "info", "hold < or >")
     return found
 
 

@@ -456,10 +456,10 @@ def test_texts_of_low_quality(check: Callable[[Examined], list[Finding]], text: 
     assert only(check(examine(frame.with_columns(text=pl.Series(texts)), "label"))).rows == (11,)
 
 
-def test_comparisons_in_categories_are_no_markup() -> None:
-    bands = ["<1 h", ">= 2 h", "1 < h < 2"]
-    columns = {"far": bands * 20, "income": ["<=50K", ">50K"] * 30}
-    assert written.markup(examine(pl.DataFrame(columns), "income")) == []
+def test_comparisons_in_labels_are_no_markup() -> None:
+    columns = {"far": ["<1 h", "2 h", "3 h"] * 20, "income": ["<=50K", ">50K"] * 30}
+    found = only(written.markup(examine(pl.DataFrame(columns), "income")))
+    assert (found.columns, len(found.rows)) == (("far",), 20)
     columns["far"][7] = "R&amp;D <b>here</b>"
     assert only(written.markup(examine(pl.DataFrame(columns), "income"))).rows == (7,)
 
