@@ -122,7 +122,9 @@ class _Begun(NamedTuple):
 
 
 def _look(tensor: Tensor) -> _Seen:
-    numbers = torch.take(tensor, _places(tensor.numel())) if tensor.numel() else tensor.reshape(0)
+    # torch takes no single numbers out of 8-bit floats.
+    whole = tensor.view(torch.uint8) if tensor.element_size() == 1 else tensor
+    numbers = torch.take(whole, _places(whole.numel())) if whole.numel() else whole.reshape(0)
     return _Seen(tensor._version, numbers.view(torch.uint8))
 
 

@@ -142,8 +142,8 @@ class Checkpoints:
         keep_top_k: how many of the best stay.
         direction: whether a lower or a higher score is better.
         keep_last: how many of the newest stay; two are always kept.
-        keep_every_n_steps: the first checkpoint at or after each multiple of so many steps stays
-            for ever.
+        keep_every_n_steps: the first checkpoint that is planned at or after each multiple of so
+            many steps stays for ever.
         planned: whether the run saves at a step by itself; see `Retention`.
         rollback_steps: the most steps that a rollback takes back.
     """

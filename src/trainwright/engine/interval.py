@@ -150,7 +150,7 @@ class ByClock:
         self._since = self._clock.monotonic_seconds()
         self._seconds = self._spacing.seconds
 
-    def wrote(self, seconds: float, held_seconds: float = 0.0) -> None:
+    def wrote(self, seconds: float, held_seconds: float) -> None:
         """A save was being written for so long, and the training waited so long for its copies."""
         self._spacing.wrote(seconds)
         self._spacing.held(held_seconds)
