@@ -214,16 +214,20 @@ def units_as_text(data: Examined) -> list[Finding]:
 
 def variant_spellings(data: Examined) -> list[Finding]:
     """Words that differ only in case, blanks, a hyphen, a full stop at the end, accents, or letters
-    that look alike: one category in several spellings. The rows are those of the rarer
-    spellings."""
+    that look alike: one category in several spellings. The rows are those of the rarer spellings.
+    An error in the target, unless accents alone differ, as they do between two words too."""
     found = []
     for look in _kept(data):
         values = look.values
         if look.kind != "categorical" or values.n_unique() > _MOST_SPELLINGS:
             continue
         spellings = counted(values.drop_nulls())
-        spellings = spellings.with_columns(folded(spellings["value"]).alias("folded"))
-        spellings = spellings.with_columns(first=pl.col("value").first().over("folded"))
+        words, first = spellings["value"], pl.col("value").first()
+        spellings = spellings.with_columns(
+            folded(words, "dropped").alias("plain"), folded(words, "kept").alias("accented")
+        ).with_columns(
+            first.over("plain").alias("first"), first.over("accented").alias("first_accented")
+        )
         rarer = spellings.filter(pl.col("value") != pl.col("first"))
         if not rarer.height:
             continue
@@ -232,11 +236,11 @@ def variant_spellings(data: Examined) -> list[Finding]:
             for one, other in zip(rarer["value"], rarer["first"], strict=True)
         ]
         rows = values.is_in(rarer["value"].implode()).fill_null(False)
-        is_target = look.name == data.target
+        sure = look.name == data.target and (rarer["value"] != rarer["first_accented"]).any()
         found.append(
             Finding(
                 "variant_spellings",
-                "error" if is_target else "warning",
+                "error" if sure else "warning",
                 f"{look.name!r} has one value in several spellings: {some(shown, 3)}",
                 int(rows.sum()),
                 data.places(rows),

@@ -20,6 +20,9 @@ _SURE = frozenset(
 )
 """Words that are no value of anything."""
 
+_SIGNS = frozenset({"-", "--", "---", "..", "..."})
+"""Words of these that are values beside others: minus beside plus, one dash and two."""
+
 _PERHAPS = frozenset({"unknown", "none", "unspecified", "not specified", "other/unknown", "blank"})
 """Words that may be a category of their own."""
 
@@ -53,9 +56,10 @@ def placeholders(data: Examined) -> list[Finding]:
 def _words(data: Examined, look: Look) -> Iterator[Finding]:
     plain = look.values.str.to_lowercase().str.strip_chars("()[]<> ")
     whole = look.values.str.to_lowercase().str.strip_chars()
+    signs = _of_signs(look.values)
     ways: tuple[tuple[frozenset[str], Severity], ...] = ((_SURE, "warning"), (_PERHAPS, "info"))
     for words, severity in ways:
-        known = pl.Series(sorted(words)).implode()
+        known = pl.Series(sorted(words - _SIGNS if signs else words)).implode()
         rows = (plain.is_in(known) | whole.is_in(known)).fill_null(False)
         # A column of little else says what it means.
         if not rows.any() or int(rows.sum()) > len(data) / 2:
@@ -63,6 +67,13 @@ def _words(data: Examined, look: Look) -> Iterator[Finding]:
         spellings = look.values.filter(rows).unique(maintain_order=True).to_list()
         text = f"{look.name!r} is {quoted(spellings)} in {many(int(rows.sum()), 'row')}"
         yield _finding(data, look, rows, f"{text}: it may stand for missing", severity)
+
+
+def _of_signs(values: pl.Series) -> bool:
+    """Whether a column writes plus, or no value of it with a letter or a digit."""
+    different = values.drop_nulls().unique()
+    pluses = different.str.contains(r"^\s*\++\s*$")
+    return bool(pluses.any()) or not different.str.contains(r"[\p{L}\p{N}]").any()
 
 
 def _dates(data: Examined, look: Look) -> Iterator[Finding]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from string import ascii_lowercase
+from typing import Literal
 
 import polars as pl
 
@@ -16,15 +17,21 @@ _LOOKALIKES = str.maketrans(
     # Letters of Cyrillic and Greek that look like Latin ones (Unicode TS 39, confusables).
     dict(zip("асеһіјкмоорԛѕтухԝνοαρτυχικ", "acehijkmoopqstyxwvoaptuxik", strict=True))
 )
+_USUAL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
+"""Full-width forms (U+FF01 to U+FF5E) as the letters of ASCII that they are."""
 
 
-def folded(values: pl.Series) -> pl.Series:
+def folded(values: pl.Series, accents: Literal["kept", "dropped"]) -> pl.Series:
     """Words without what spellings of one word differ in: case, blanks, hyphens, a full stop at the
-    end, accents, forms of one letter in Unicode, characters that show nothing, and letters of
-    another script that look like Latin ones among Latin ones. What holds no letter stays as it is,
-    and so does a sign before a digit."""
+    end, full-width and composed letters of Unicode, characters that show nothing, letters of
+    another script that look like Latin ones among Latin ones, and, if they are `dropped`, accents,
+    in which words of some languages differ too. What holds no letter stays as it is, and so does a
+    sign before a digit."""
     plain = values.str.replace_all(INVISIBLE, "")
-    plain = plain.map_elements(_without_accents, return_dtype=pl.String).str.to_lowercase()
+    plain = plain.map_elements(_composed, return_dtype=pl.String)
+    if accents == "dropped":
+        plain = plain.map_elements(_without_accents, return_dtype=pl.String)
+    plain = plain.str.to_lowercase()
     plain = plain.map_elements(_in_one_script, return_dtype=pl.String)
     plain = plain.str.strip_chars().str.replace(r"[.,;:!]+$", "")
     plain = plain.str.replace_all(r"(\s|^)-(\d)", "${1}\x00${2}")
@@ -32,13 +39,19 @@ def folded(values: pl.Series) -> pl.Series:
     return plain.zip_with(plain.str.contains(r"\p{L}"), values)
 
 
+def _composed(word: str) -> str:
+    """A word of composed letters of the usual width. What stands above the line stays there: a
+    square metre is no m2."""
+    return word if word.isascii() else unicodedata.normalize("NFC", word).translate(_USUAL_WIDTH)
+
+
 def _without_accents(word: str) -> str:
     """A word whose Latin letters have no accents. The marks of other scripts make other letters."""
     if word.isascii():
         return word
     plain: list[str] = []
-    for letter in unicodedata.normalize("NFKC", word):
-        parts = unicodedata.normalize("NFKD", letter)
+    for letter in word:
+        parts = unicodedata.normalize("NFD", letter)
         first, marks = parts[0], parts[1:]
         latin = first.lower() in _ALPHABET and all(unicodedata.combining(mark) for mark in marks)
         plain.append(first if latin else letter)

@@ -17,6 +17,7 @@ _LONG = 500
 _MOST_REPEATED, _MOST_REPEATED_THREES = 0.3, 0.5
 _FEWEST_WORDS = 10
 _FEWEST_LETTERS_HAMMERED, _MOST_LETTERS_HAMMERED = 20, 3
+_LETTERS_BEGUN = 200
 _LETTERS_FOR_A_LANGUAGE = 40
 _LETTERS_READ = 300
 _COMMON_LANGUAGE = 0.6
@@ -71,9 +72,18 @@ def repeated_text(data: Examined) -> list[Finding]:
 
 def _hammered(texts: pl.Series) -> pl.Series:
     """Texts of 20 letters and more of which hardly any are different: a key that was held down."""
-    letters = texts.str.to_lowercase().str.extract_all(r"[\p{L}\p{N}]")
+    # A list of all letters takes many times the memory of its text: only those whose beginning may
+    # be of such a text are counted whole.
+    begun = _letters(texts.str.head(_LETTERS_BEGUN)).list.n_unique() <= _MOST_LETTERS_HAMMERED
+    rows = begun.fill_null(False).arg_true()
+    letters = _letters(texts.gather(rows))
     long = letters.list.len() >= _FEWEST_LETTERS_HAMMERED
-    return (long & (letters.list.n_unique() <= _MOST_LETTERS_HAMMERED)).fill_null(False)
+    hammered = rows.filter(long & (letters.list.n_unique() <= _MOST_LETTERS_HAMMERED))
+    return pl.Series(np.isin(np.arange(len(texts)), hammered.to_numpy()))
+
+
+def _letters(texts: pl.Series) -> pl.Series:
+    return texts.str.to_lowercase().str.extract_all(r"[\p{L}\p{N}]")
 
 
 def _repeats(words: list[str]) -> bool:

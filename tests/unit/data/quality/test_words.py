@@ -45,7 +45,7 @@ def test_one_word_in_another_spelling(word: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [["band -1", "band 1"], ["か", "が"], ["Мир", "Mip"], ["-1", "1"]]
+    "words", [["band -1", "band 1"], ["か", "が"], ["Мир", "Mip"], ["-1", "1"], ["m²", "m2"]]
 )
 def test_other_words_are_no_spellings(words: list[str]) -> None:
     frame = pl.DataFrame({"word": words * 100 + ["else"], "x": range(201)})
@@ -61,6 +61,22 @@ def test_words_that_stand_for_missing(word: str, severity: str) -> None:
     assert placeholders(examine(places())) == []
     (found,) = placeholders(examine(places(row3=word, row9=word)))
     assert (found.kind, found.severity, found.rows) == ("unlikely_values", severity, (3, 9))
+
+
+@pytest.mark.parametrize("signs", [["+", "-"], ["-", "--", "---"]])
+def test_signs_are_values_beside_signs(signs: list[str]) -> None:
+    assert (
+        placeholders(examine(pl.DataFrame({"sign": signs * 40, "x": range(40 * len(signs))}))) == []
+    )
+
+
+def test_accents_are_a_mistake_for_sure_only_beside_others() -> None:
+    """Two words may differ in an accent."""
+    numbers = np.random.default_rng(0).normal(size=201)
+    for other, severity in (("ano", "warning"), ("AÑO", "error")):
+        frame = pl.DataFrame({"x": numbers, "y": ["año", other] * 100 + ["mes"]})
+        (found,) = variant_spellings(examine(frame, "y"))
+        assert (found.severity, found.count) == (severity, 100)
 
 
 def days(**at: str) -> pl.DataFrame:
@@ -101,6 +117,7 @@ def test_a_key_that_was_held_down_and_blanks_without_width() -> None:
     texts = [f"the bank sent my card number {row} to me today" for row in range(ROWS)]
     assert repeated_text(examine(pl.DataFrame({"text": texts}))) == []
     assert mojibake(examine(pl.DataFrame({"text": texts}))) == []
+    texts[3] = "a" * 250 + texts[3]
     texts[5], texts[8] = "a" * 60, "the bank\u200b sent my card to me today"
     data = examine(pl.DataFrame({"text": texts}))
     assert [one.rows for one in repeated_text(data)] == [(5,)]
