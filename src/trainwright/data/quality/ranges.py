@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Literal, assert_never
+from dataclasses import dataclass
+from typing import Literal, assert_never, final
 
 import polars as pl
 
 from trainwright.contract.data import Column
+from trainwright.contract.quality import FindingKind
 from trainwright.core.units import many
 from trainwright.data.counting import counted
 from trainwright.data.quality.examined import Examined, Look
@@ -116,24 +118,50 @@ def against_schema(data: Examined, columns: Mapping[str, Column]) -> list[Findin
     return found
 
 
-def broken_rows(look: Look, column: Column) -> dict[SchemaKind, pl.Series]:
-    """The rows that break what the contract says of their column, a Boolean column for each kind
-    that can be broken."""
-    found: dict[SchemaKind, pl.Series] = {}
-    if column.range != "any" and look.kind == "numeric":
-        low, high = column.range
-        found["out_of_range"] = ((look.values < low) | (look.values > high)).fill_null(False)
-    if column.allowed:
-        strange = look.cells.is_not_null() & ~_words(look).is_in(list(column.allowed))
-        found["unexpected_value"] = strange.fill_null(False)
-    if column.pattern:
-        matches = look.cells.cast(pl.String).str.contains(f"^(?:{column.pattern})$")
-        found["pattern_mismatch"] = (~matches).fill_null(False)
-    if column.unique:
-        found["not_unique"] = look.cells.is_not_null() & ~look.cells.is_first_distinct()
-    if not column.nullable:
-        found["forbidden_missing"] = look.cells.is_null()
-    return found
+def broken_rows(look: Look, column: Column) -> BrokenRows:
+    """The rows that break what the contract says of their column."""
+    asked: dict[SchemaKind, bool] = {
+        "out_of_range": column.range != "any" and look.kind == "numeric",
+        "unexpected_value": bool(column.allowed),
+        "pattern_mismatch": bool(column.pattern),
+        "not_unique": column.unique,
+        "forbidden_missing": not column.nullable,
+    }
+    return BrokenRows(look, column, tuple(kind for kind, can_be in asked.items() if can_be))
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class BrokenRows:
+    """For each kind that can be broken a Boolean column of the rows that break it, which is made
+    when it is asked for."""
+
+    look: Look
+    column: Column
+    kinds: tuple[SchemaKind, ...]
+
+    def __contains__(self, kind: FindingKind) -> bool:
+        return kind in self.kinds
+
+    def __getitem__(self, kind: FindingKind) -> pl.Series:
+        look, column = self.look, self.column
+        match kind:
+            case "out_of_range":
+                assert column.range != "any", "else no row can be outside"
+                low, high = column.range
+                return ((look.values < low) | (look.values > high)).fill_null(False)
+            case "unexpected_value":
+                strange = look.cells.is_not_null() & ~_words(look).is_in(list(column.allowed))
+                return strange.fill_null(False)
+            case "pattern_mismatch":
+                matches = look.cells.cast(pl.String).str.contains(f"^(?:{column.pattern})$")
+                return (~matches).fill_null(False)
+            case "not_unique":
+                return look.cells.is_not_null() & ~look.cells.is_first_distinct()
+            case "forbidden_missing":
+                return look.cells.is_null()
+            case _:
+                raise KeyError(kind)
 
 
 def _words(look: Look) -> pl.Series:
@@ -142,7 +170,9 @@ def _words(look: Look) -> pl.Series:
 
 def _against(data: Examined, look: Look, column: Column) -> Iterator[Finding]:
     path, name = f"data.columns.{look.name}", repr(look.name)
-    for kind, rows in broken_rows(look, column).items():
+    broken = broken_rows(look, column)
+    for kind in broken.kinds:
+        rows = broken[kind]
         if not rows.any():
             continue
         match kind:

@@ -467,3 +467,13 @@ def test_comparisons_in_labels_are_no_markup() -> None:
 def test_a_copy_of_the_target_is_a_leak() -> None:
     finding = leaks(made(prize=[10 if won == "yes" else 0 for won in clean()["won"]]))[0]
     assert (finding.kind, finding.severity, finding.columns) == ("leak", "error", ("prize",))
+
+
+def test_rows_are_looked_at_for_the_rule_that_is_asked_for() -> None:
+    column = Column.model_construct(range=(0.0, 1.0), pattern="(?=no pattern of this engine)")
+    (look,) = examine(pl.DataFrame({"x": np.arange(30) / 20})).looks
+    broken = ranges.broken_rows(look, column)
+    assert broken.kinds == ("out_of_range", "pattern_mismatch")
+    assert int(broken["out_of_range"].sum()) == 9
+    with pytest.raises(pl.exceptions.ComputeError):
+        _ = broken["pattern_mismatch"]
