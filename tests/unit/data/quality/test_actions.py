@@ -243,7 +243,7 @@ def test_what_is_to_fail_fails_wherever_it_stands(part: PartName) -> None:
     frames[part] = frames[part].with_columns(
         a=pl.when(pl.int_range(pl.len()) == 3).then(99.0).otherwise(pl.col("a"))
     )
-    with pytest.raises(DataMistake, match=r"'a' is outside -9 to 9: 1 values"):
+    with pytest.raises(DataMistake, match=r"'a' is outside -9 to 9: 1 value,"):
         done(frames, {"out_of_range": "fail"}, a=Column(range=(-9.0, 9.0)))
 
 
