@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -174,11 +174,15 @@ def _check_same(folder: RunFolder, ready: Ready) -> list[Noted]:
     What cannot change a bit may differ. Returns what is to be noted of changes.
     """
     before = read_started(folder)
-    notes = _check_contract(folder, ready, before)
+    changed = list(differences(before["contract"], ready.plan.to_json()["contract"]))
     files = _changed_files(folder, ready)
     if not files and before["data"] == ready.prepared.version:
-        return notes
+        return _check_contract(folder, ready, changed)
     what = ", ".join(files) or "the installed libraries prepare it otherwise"
+    # Other data may lead to other decisions: they are no change that anybody wrote.
+    decided = {choice.path for choice in ready.plan.choices}
+    written = [change for change in changed if change[0] not in decided]
+    _check_contract(folder, ready, written)
     if ready.plan.contract.resume.data_changed == "refuse":
         raise DataChanged(
             f"the data of run {folder.name} has changed since it was started: {what}. Put the "
@@ -186,13 +190,14 @@ def _check_same(folder: RunFolder, ready: Ready) -> list[Noted]:
             "--set resume.data_changed=record"
         )
     return [
-        *notes,
+        *_check_contract(folder, ready, changed),
         Noted("data_changed", f"the data has changed since the run was started: {what}"),
     ]
 
 
-def _check_contract(folder: RunFolder, ready: Ready, before: Json) -> list[Noted]:
-    changed = list(differences(before["contract"], ready.plan.to_json()["contract"]))
+def _check_contract(
+    folder: RunFolder, ready: Ready, changed: Sequence[tuple[str, Json, Json]]
+) -> list[Noted]:
     refused = [(path, old, new) for path, old, new in changed if not is_free(path)]
     if refused:
         raise ContractMistake(

@@ -279,3 +279,14 @@ def trained_again() -> str:
 def weights_of_trees(run: str) -> str:
     (model,) = Path("runs", run, "bundle").glob("*.txt")
     return hash_file(model)
+
+
+def test_other_rows_are_told_before_what_was_decided_by_them(tmp_path: Path) -> None:
+    network = with_layers("[16, 8]") + "training: {num_epochs: 4, average: {kind: ema}}\n"
+    for _ in project_in(tmp_path, network):
+        trained()
+        unended(Path("runs/one"))
+        write_rows(Path("rows.csv"), rows=360)
+        assert command("train", "small.yaml", "--run", "one", "--resume").code == 11
+        again = ("train", "small.yaml", "--run", "one", "--resume", "--set")
+        assert command(*again, "training.average.decay=0.5").code == 2
