@@ -186,8 +186,10 @@ def split_columns(split: Split) -> tuple[tuple[str, str], ...]:
             | ColumnSplit(column=name)
         ):
             return (("column", name),)
-        case RandomSplit(key=name) | FileSplit(key=name):
+        case RandomSplit(key=name):
             return () if name in ("", EVERY_COLUMN) else (("key", name),)
+        case FileSplit(key=name):
+            return (("key", name),) if name else ()
         case AutoSplit() | StratifiedSplit():
             return ()
         case _:

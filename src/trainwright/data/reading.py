@@ -134,8 +134,7 @@ def read_table(
     if problems:
         raise DataMistake(problems)
     written = read_split_file(section.split, folder)
-    keys = next((one for one in cells["train"] if one.name == written.key), cells["train"][0])
-    frames["train"] = with_parts(frames["train"], keys.between, written, space)
+    frames["train"] = with_parts(frames["train"], cells["train"], written, space)
     raw = _raw(sources, frames, (columns, target, cleaning), written, space)
     return replace(raw, facts=replace(raw.facts, placing=placing))
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import final
 
@@ -14,6 +14,7 @@ import polars as pl
 from trainwright.contract.data import FileSplit, Split
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.units import many
+from trainwright.data.cells import Cells
 from trainwright.data.groups import Groups
 from trainwright.data.key_places import NOWHERE, KeyPlaces
 from trainwright.data.ranks import filled
@@ -27,6 +28,7 @@ PART_COLUMN = "\uffffpart"
 number, so no file has a column of this name."""
 
 _PART, _ROW = "part", "row"
+_MOST_TOLD = 5
 
 
 @final
@@ -74,12 +76,12 @@ def read_split_file(split: Split, folder: Path) -> WrittenSplit:
 
 def with_parts(
     frame: pl.DataFrame,
-    cells: Callable[[int, int], pl.Series],
+    cells: Sequence[Cells],
     written: WrittenSplit,
     space: Space,
 ) -> pl.DataFrame:
-    """`frame` with what the file says of each of its rows, in `PART_COLUMN`. `cells` gives the
-    cleaned keys of a slice of the rows, where the split has a key.
+    """`frame` with what the file says of each of its rows, in `PART_COLUMN`. `cells` are
+    its columns, cleaned: the keys are among them where the split has a key.
 
     Raises:
         DataMistake: rows that the file does not name or names twice, and keys that no row has.
@@ -93,23 +95,45 @@ def with_parts(
     parts = groups.codes(written.frame[_PART], space)
     names = pl.concat([pl.Series([None], dtype=pl.String), groups.names])
     named = filled(space.array((lines,), np.bool_), False)
-    unnamed: list[pl.Series] = []
+    keys_of, unnamed = _keys_of(cells, written), _Wrong()
 
     def found() -> Iterator[pl.DataFrame]:
         for start, stop in bounds(frame.height):
-            keys = to_labels(cells(start, stop)) if written.key else _places(start, stop)
+            keys = keys_of(start, stop)
             at = places.find(keys)
             absent = at == NOWHERE
-            unnamed.append(keys.filter(pl.Series(absent)))
+            unnamed.add(keys.filter(pl.Series(absent)))
             named[at[~absent]] = True
             codes = np.where(absent, 0, parts[np.maximum(at, 0)])
             yield names.gather(codes).alias(PART_COLUMN).to_frame()
 
     column = space.frame(found())[PART_COLUMN]
-    problems = _problems(pl.concat(unnamed), named, written)
+    problems = _problems(unnamed, named, written)
     if problems:
         raise DataMistake(problems)
     return frame.with_columns(column)
+
+
+@final
+@dataclass(slots=True)
+class _Wrong:
+    """Keys that are wrong: how many, and the first of them."""
+
+    count: int = 0
+    first: list[str] = field(default_factory=list)
+
+    def add(self, keys: pl.Series) -> None:
+        """Count these too."""
+        self.count += len(keys)
+        self.first += [str(one) for one in keys.head(_MOST_TOLD - len(self.first)).to_list()]
+
+
+def _keys_of(cells: Sequence[Cells], written: WrittenSplit) -> Callable[[int, int], pl.Series]:
+    """What gives the keys of a slice of the rows, as text."""
+    if not written.key:
+        return _places
+    keys = next(one for one in cells if one.name == written.key)
+    return lambda start, stop: to_labels(keys.between(start, stop))
 
 
 def _places(start: int, stop: int) -> pl.Series:
@@ -140,31 +164,31 @@ def _check_once(places: KeyPlaces, written: WrittenSplit, space: Space) -> None:
 
 
 def _problems(
-    unnamed: pl.Series, named: npt.NDArray[np.bool_], written: WrittenSplit
+    unnamed: _Wrong, named: npt.NDArray[np.bool_], written: WrittenSplit
 ) -> list[Problem]:
     place = Place(written.files[0].path)
     problems: list[Problem] = []
-    if len(unnamed):
+    if unnamed.count:
         problems.append(
             Problem(
-                f"the file of the split does not name {many(len(unnamed), 'row')} of the data",
+                f"the file of the split does not name {many(unnamed.count, 'row')} of the data",
                 path="data.split.path",
-                found=quoted(str(one) for one in unnamed.head(5).to_list()),
+                found=quoted(unnamed.first),
                 expected="a line for every row",
                 fix="add the lines",
                 place=place,
             )
         )
-    strange = [
-        written.keys(start, stop).filter(pl.Series(~named[start:stop]))
-        for start, stop in bounds(len(named))
-    ]
-    if count := sum(len(one) for one in strange):
+    strange = _Wrong()
+    for start, stop in bounds(len(named)):
+        strange.add(written.keys(start, stop).filter(pl.Series(~named[start:stop])))
+    if strange.count:
         problems.append(
             Problem(
-                f"the file of the split names {many(count, 'row')} that the data does not have",
+                f"the file of the split names {many(strange.count, 'row')} that the data does not "
+                "have",
                 path="data.split.path",
-                found=quoted(pl.concat(strange).head(5).to_list()),
+                found=quoted(strange.first),
                 expected="only rows of the data",
                 fix="remove the lines, or look whether the data is the one that was divided",
                 place=place,

@@ -24,6 +24,7 @@ from trainwright.contract.data import (
 )
 from trainwright.contract.quality import Quality
 from trainwright.core.errors import DataMistake
+from trainwright.data import space
 from trainwright.data.folds import NEVER, Folds, cut_folds
 from trainwright.data.moments import stretches
 from trainwright.data.prepare import prepare_fold, prepare_table
@@ -243,6 +244,32 @@ def test_what_is_wrong_with_a_split_file(tmp_path: Path, lines: list[str], messa
     with pytest.raises(DataMistake, match=message) as caught:
         prepare_table(read_table(data, tmp_path), data, "classification", 0)
     assert caught.value.problems[0].path == "data.split.path"
+
+
+def test_of_many_wrong_keys_the_first_five_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(space, "SLICE_ROWS", 3)
+    FRAME.write_csv(tmp_path / "a.csv")
+    names = [f"{'id' if row < ROWS - 20 else 'no'}{row}" for row in range(ROWS)]
+    parts = pl.DataFrame({"id": names, "part": ["train"] * ROWS})
+    parts.write_csv(tmp_path / "s.csv")
+    with pytest.raises(DataMistake) as caught:
+        read_table(section(FileSplit(kind="file", path="s.csv", key="id")), tmp_path)
+    absent, strange = caught.value.problems
+    assert "20 rows" in absent.message
+    assert absent.found == ", ".join(repr(f"id{row}") for row in range(ROWS - 20, ROWS - 15))
+    assert "20 rows" in strange.message
+    assert strange.found == ", ".join(repr(f"no{row}") for row in range(ROWS - 20, ROWS - 15))
+
+
+def test_a_key_that_no_column_has_is_refused(tmp_path: Path) -> None:
+    FRAME.write_csv(tmp_path / "a.csv")
+    FRAME.select(pl.col("id").alias("*"), part=pl.lit("train")).write_csv(tmp_path / "s.csv")
+    data = section(FileSplit(kind="file", path="s.csv", key="*"))
+    with pytest.raises(DataMistake) as caught:
+        read_table(data, tmp_path)
+    assert caught.value.problems[0].path == "data.split.key"
 
 
 def test_folds_are_prepared_each_on_its_own_training_rows(tmp_path: Path) -> None:
