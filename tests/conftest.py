@@ -10,6 +10,8 @@ from collections.abc import Callable
 import pytest
 from hypothesis import settings
 
+from trainwright.core.faultpoints import arm
+
 # One thread a worker: results are the same bits on every machine, and two workers share two cores.
 os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["MPLBACKEND"] = "Agg"
@@ -26,6 +28,11 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Write into the results which rows of the fault matrix a test stands for."""
     rows = {row for mark in item.iter_markers("row") for row in mark.args}
     item.user_properties.extend(("row", row) for row in sorted(rows))
+
+
+def pytest_runtest_teardown() -> None:
+    """A fault waits for its point no longer than the test that armed it runs."""
+    arm("")
 
 
 @pytest.fixture

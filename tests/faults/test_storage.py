@@ -58,12 +58,6 @@ CONTINUE: dict[str, Build] = {
 }
 
 
-@pytest.fixture(autouse=True)
-def no_fault_is_left() -> Iterator[None]:
-    yield
-    arm("")
-
-
 def begin(folder: Path, build: Build, process: int = 0) -> Canary:
     return start(folder, build(Checkpoints(folder / "ckpt", 2)), SETTING, process)
 

@@ -159,12 +159,10 @@ def test_a_full_disk_leaves_the_older_checkpoint_and_the_next_save_succeeds(tmp_
     store.settled(wait=True)
     state.advance()
     arm("ckpt.write:1:enospc")
-    try:
-        begin(store, state)
-        with pytest.raises(StorageFailed, match="No space left"):
-            store.settled(wait=True)
-    finally:
-        arm("")
+    begin(store, state)
+    with pytest.raises(StorageFailed, match="No space left"):
+        store.settled(wait=True)
+    arm("")
     found = store.newest_valid()
     assert isinstance(found, Loaded)
     assert found.step == 0

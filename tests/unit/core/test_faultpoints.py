@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args
 
@@ -24,12 +23,6 @@ from trainwright.core.faultpoints import (
 )
 
 SOURCE = Path(__file__).resolve().parents[3] / "src" / "trainwright"
-
-
-@pytest.fixture(autouse=True)
-def nothing_stays_armed() -> Iterator[None]:
-    yield
-    arm("")
 
 
 def test_nothing_waits_unless_it_is_switched_on() -> None:

@@ -23,7 +23,6 @@ pytestmark = pytest.mark.torch
 @pytest.fixture
 def project(tmp_path: Path) -> Iterator[Path]:
     yield from project_in(tmp_path, NETWORK)
-    arm("")
 
 
 def address(project: Path) -> str:
