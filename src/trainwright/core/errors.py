@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 EXIT_DONE = 0
 EXIT_VERDICT_NOT_MET = 3
@@ -43,13 +43,16 @@ class Place:
 
 NOWHERE = Place("")
 
+ProblemKind = Literal["", "no_feature", "broken_quotes", "nested_values"]
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
     """One thing that is wrong, said so that it can be mended without reading the source.
 
     `path` is the contract path (`training.batch_size`) or the column; `found` and `expected` may be
-    empty where they would only repeat `message`.
+    empty where they would only repeat `message`. `kind` names a problem that callers can do
+    something about; no one decides by the wording.
     """
 
     message: str
@@ -58,6 +61,7 @@ class Problem:
     expected: str = ""
     fix: str = ""
     place: Place = NOWHERE
+    kind: ProblemKind = ""
 
     def __str__(self) -> str:
         head = ": ".join(part for part in (str(self.place), self.path, self.message) if part)
@@ -89,6 +93,10 @@ class Mistake(TrainwrightError):
         assert listed, "a mistake names at least one problem"
         self.problems: Sequence[Problem] = listed
         super().__init__("\n".join(str(problem) for problem in listed))
+
+    def is_about(self, kind: ProblemKind) -> bool:
+        """Whether one of the problems is of this kind."""
+        return any(problem.kind == kind for problem in self.problems)
 
 
 class ContractMistake(Mistake):

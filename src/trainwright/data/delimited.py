@@ -200,6 +200,7 @@ def _quote_problem(line: int, detail: str, written: str) -> Problem:
         fix="mend the quotes of the row that starts on this line, or set data.reading.quotes to "
         "none if quotes are part of the text",
         place=Place(written, line),
+        kind="broken_quotes",
     )
 
 

@@ -94,15 +94,17 @@ def _load(line: str) -> Json:
 
 def _problem(error: ValueError, line: str, place: Place) -> Problem:
     not_json = isinstance(error, json.JSONDecodeError)
+    nested = isinstance(error, _Nested)
     return Problem(
         f"the line is not JSON: {error}" if not_json else str(error),
         found=line.strip()[:80],
         expected='one flat object a line, for example {"age": 39, "sex": "Male"}',
         fix="set data.reading.nested to text, or to chat for lists of turns"
-        if isinstance(error, _Nested)
+        if nested
         else "repair the line, write one object on each line, or let some be left out: "
         "data.reading.bad_records",
         place=place,
+        kind="nested_values" if nested else "",
     )
 
 

@@ -294,6 +294,7 @@ def _infer_columns(
                 expected="at least one feature",
                 fix="set the kind of a column in data.columns",
                 place=source.place(),
+                kind="no_feature",
             )
         )
     return tuple(columns), problems

@@ -25,7 +25,6 @@ from trainwright.planner.first_numbers import with_numbers
 from trainwright.planner.propose import Settings, comment, propose, scalar
 from trainwright.planner.propose_images import are_images, propose_images
 
-_NONE_LEFT = "no column is left to learn from"
 _MONTH = r"^\d{4}-\d{2}$"
 _LOOKED_AT = 10_000
 _NUMBERED = re.compile(r"column_[1-9][0-9]*")
@@ -95,7 +94,7 @@ def _for_table(folder: Path, found: str, written: str, target: str, schema: str)
         raw = read_table(section, folder)
     except DataMistake as mistake:
         columns = _only_columns(read_source(found, folder, "DATA", reading).frame, target)
-        if not columns or not any(_NONE_LEFT in each.message for each in mistake.problems):
+        if not columns or not mistake.is_about("no_feature"):
             raise
         lines += ("  columns:", *(_column_line(name, each) for name, each in columns.items()))
         raw = read_table(section.model_copy(update={"columns": columns}), folder)
@@ -139,7 +138,7 @@ def how_to_read(folder: Path, found: str, target: str) -> tuple[Reading, tuple[s
     try:
         read_source(found, folder, "DATA", reading)
     except Mistake as mistake:
-        if not any("quoted field" in problem.message for problem in mistake.problems):
+        if not mistake.is_about("broken_quotes"):
             raise
         reading = reading.model_copy(update={"quotes": "none"})
         lines.append("    quotes: none  # a quote is part of the text: some do not end")
@@ -151,7 +150,7 @@ def _is_nested(folder: Path, found: str, reading: Reading, column: str = "") -> 
     try:
         frame = read_source(found, folder, "DATA", reading).frame
     except Mistake as mistake:
-        return any("nested in" in problem.message for problem in mistake.problems)
+        return mistake.is_about("nested_values")
     return column in frame.columns and frame.schema[column].is_nested()
 
 

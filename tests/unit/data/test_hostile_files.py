@@ -159,6 +159,7 @@ def test_a_quote_that_never_ends_takes_no_whole_file(folder: Path) -> None:
     (folder / "a.csv").write_text('a,y\n"' + "x,no\n" * 4_000_000)
     problem = refused(folder, "a.csv")
     assert problem.message == "a quoted field does not end"
+    assert problem.kind == "broken_quotes"
     assert problem.place.line == 2
     assert "quotes to none" in problem.fix
 

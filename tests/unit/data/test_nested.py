@@ -60,6 +60,7 @@ def test_a_line_of_json_holds_none_unless_that_is_asked_for(tmp_path: Path) -> N
         read_source(write(tmp_path, ".jsonl"), tmp_path)
     problem = caught.value.problems[0]
     assert problem.message == "values are nested in turns, about"
+    assert problem.kind == "nested_values"
     assert "data.reading.nested" in problem.fix
 
 

@@ -246,6 +246,7 @@ def test_float_and_text_labels_are_the_same_classes(tmp_path: Path) -> None:
 def test_nothing_left_to_learn_from(tmp_path: Path) -> None:
     (problem,) = problems(tmp_path, rows("a,y", "5,n", "5,y"))
     assert "no column is left" in problem.message
+    assert problem.kind == "no_feature"
     assert "constant" in problem.found
 
 
