@@ -3,6 +3,7 @@ each one's direction and task; `evaluation` computes them."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Annotated, Literal
@@ -17,36 +18,41 @@ TaskKind = Literal["classification", "regression", "generation"]
 
 @dataclass(frozen=True, slots=True)
 class MetricFact:
-    """What the contract must know of a metric. `classes` is "two" for those that need a positive
-    class and "any" for those that work for any number."""
+    """What the contract must know of a metric: the least and the largest value it can take, among
+    others. `classes` is "two" for those that need a positive class and "any" for those that work
+    for any number."""
 
     direction: Direction
     task: TaskKind
+    bounds: tuple[float, float]
     classes: Literal["two", "any"] = "any"
+
+
+_SHARE, _SIZE = (0.0, 1.0), (0.0, math.inf)
 
 
 METRICS = MappingProxyType(
     {
-        "accuracy": MetricFact("max", "classification"),
-        "balanced_accuracy": MetricFact("max", "classification"),
-        "f1": MetricFact("max", "classification", "two"),
-        "f1_macro": MetricFact("max", "classification"),
-        "f1_weighted": MetricFact("max", "classification"),
-        "precision": MetricFact("max", "classification", "two"),
-        "recall": MetricFact("max", "classification", "two"),
-        "precision_at_recall": MetricFact("max", "classification", "two"),
-        "roc_auc": MetricFact("max", "classification"),
-        "average_precision": MetricFact("max", "classification"),
-        "log_loss": MetricFact("min", "classification"),
-        "brier": MetricFact("min", "classification"),
-        "calibration_error": MetricFact("min", "classification"),
-        "mae": MetricFact("min", "regression"),
-        "rmse": MetricFact("min", "regression"),
-        "r2": MetricFact("max", "regression"),
-        "mape": MetricFact("min", "regression"),
-        "pinball": MetricFact("min", "regression"),
-        "nats_per_token": MetricFact("min", "generation"),
-        "perplexity": MetricFact("min", "generation"),
+        "accuracy": MetricFact("max", "classification", _SHARE),
+        "balanced_accuracy": MetricFact("max", "classification", _SHARE),
+        "f1": MetricFact("max", "classification", _SHARE, "two"),
+        "f1_macro": MetricFact("max", "classification", _SHARE),
+        "f1_weighted": MetricFact("max", "classification", _SHARE),
+        "precision": MetricFact("max", "classification", _SHARE, "two"),
+        "recall": MetricFact("max", "classification", _SHARE, "two"),
+        "precision_at_recall": MetricFact("max", "classification", _SHARE, "two"),
+        "roc_auc": MetricFact("max", "classification", _SHARE),
+        "average_precision": MetricFact("max", "classification", _SHARE),
+        "log_loss": MetricFact("min", "classification", _SIZE),
+        "brier": MetricFact("min", "classification", (0.0, 2.0)),
+        "calibration_error": MetricFact("min", "classification", _SHARE),
+        "mae": MetricFact("min", "regression", _SIZE),
+        "rmse": MetricFact("min", "regression", _SIZE),
+        "r2": MetricFact("max", "regression", (-math.inf, 1.0)),
+        "mape": MetricFact("min", "regression", _SIZE),
+        "pinball": MetricFact("min", "regression", _SIZE),
+        "nats_per_token": MetricFact("min", "generation", _SIZE),
+        "perplexity": MetricFact("min", "generation", (1.0, math.inf)),
     }
 )
 

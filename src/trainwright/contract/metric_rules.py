@@ -11,19 +11,6 @@ from trainwright.contract.mistakes import nearest
 from trainwright.contract.training import EarlyStopping
 from trainwright.core.errors import Problem
 
-_UNBOUNDED = {
-    "log_loss": (0.0, math.inf),
-    "r2": (-math.inf, 1.0),
-    "perplexity": (1.0, math.inf),
-}
-
-
-def bounds_of(metric: str) -> tuple[float, float]:
-    """The least and the largest value that a known metric can take."""
-    if metric in _UNBOUNDED:
-        return _UNBOUNDED[metric]
-    return (0.0, 1.0) if METRICS[metric].task == "classification" else (0.0, math.inf)
-
 
 def check_metric(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
     """`metric.name` is a metric of the task."""
@@ -128,7 +115,7 @@ def metric_problems(name: str, path: str, task: str, prefix: str = "") -> Iterat
 
 def value_problems(metric: str, value: float, path: str) -> Iterator[Problem]:
     """`value` is one that the known `metric` can take."""
-    least, most = bounds_of(metric)
+    least, most = METRICS[metric].bounds
     if not least <= value <= most:
         ends = [f"of at least {least:g}"] if least > -math.inf else []
         ends += [f"of at most {most:g}"] if most < math.inf else []

@@ -9,7 +9,7 @@ from typing import final
 
 import numpy as np
 
-from trainwright.contract.metric import Metric
+from trainwright.contract.metric import METRICS, Metric
 from trainwright.core.files import Json
 from trainwright.data.table import Integers
 from trainwright.data.target import Classes
@@ -86,6 +86,14 @@ def corrected_interval(
     return Interval(mean, mean - reach, mean + reach)
 
 
+def within(interval: Interval, bounds: tuple[float, float]) -> Interval:
+    """An interval without what the metric can never be: the t interval knows of no bounds."""
+    if not interval.given:
+        return interval
+    least, most = bounds
+    return Interval(interval.value, max(least, interval.low), min(most, interval.high))
+
+
 def _measured(scored: Scored, rows: Integers, metric: Metric) -> dict[str, float]:
     positive = scored.target.positive if isinstance(scored.target, Classes) else 0
     answers = answers_of(scored.part.target[rows], scored.scores[rows], positive)
@@ -95,4 +103,5 @@ def _measured(scored: Scored, rows: Integers, metric: Metric) -> dict[str, float
 def _mean(folds: Sequence[Fold], name: str, confidence: float) -> Interval:
     trained = float(np.mean([one.train_rows for one in folds]))
     tested = float(np.mean([one.test_rows for one in folds]))
-    return corrected_interval([one.metrics[name] for one in folds], trained, tested, confidence)
+    scores = [one.metrics[name] for one in folds]
+    return within(corrected_interval(scores, trained, tested, confidence), METRICS[name].bounds)

@@ -5,8 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from trainwright.contract.metric import METRICS
-from trainwright.contract.metric_rules import bounds_of
 from trainwright.contract.reading import read_contract
 from trainwright.core.errors import ContractMistake, Problem
 
@@ -147,6 +145,8 @@ def test_training_has_no_effect_without_a_network(tmp_path: Path, kind: str) -> 
         ("{name: rmse, target: 50000}", "auto", [], ""),
         ("{name: rmse, target: -1}", "auto", ["metric.target"], ""),
         ("{name: log_loss, target: 2.5}", "auto", [], ""),
+        ("{name: brier, target: 1.5}", "auto", [], ""),
+        ("{name: brier, target: 2.5}", "auto", ["metric.target"], ""),
     ],
 )
 def test_rules_of_the_metric(
@@ -155,12 +155,6 @@ def test_rules_of_the_metric(
     seen = problems(tmp_path, metric=metric, task=task)
     assert [problem.path for problem in seen] == found
     assert all(fix in problem.fix for problem in seen)
-
-
-def test_every_metric_has_bounds() -> None:
-    for name in METRICS:
-        least, most = bounds_of(name)
-        assert least < most
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from command import CONTRACT, command, project_in, with_layers
 from folded_runs import check_goes_on
 from trainwright.core.errors import Interrupted
 from trainwright.core.files import read_json
-from trainwright.evaluation.folds import corrected_interval
 from trainwright.planner.plan import Plan
 from trainwright.predictor.bundle import read_bundle
 from trainwright.run import folds
@@ -131,16 +130,6 @@ def test_the_time_of_an_end_is_watched_in_the_folds_too(project: Path) -> None:
     assert ran.err.index("fold      1 of 3") < told < ran.err.index("fold      2 of 3")
     assert ran.err.count("an end in order may take") == 1
     assert Path("runs/one/events.jsonl").read_text().count('"kind": "grace"') == 1
-
-
-def test_the_interval_of_a_mean_over_folds() -> None:
-    # By hand: variance 0.01, factor 1/4 + 1/3, t of 3 degrees of freedom at 95 %.
-    values = [0.8, 0.9, 1.0, 0.9]
-    spread = np.sqrt((1 / 4 + 1 / 3) * np.var(values, ddof=1))
-    interval = corrected_interval(values, 300, 100, 0.95)
-    assert interval.value == pytest.approx(0.9)
-    assert interval.high - 0.9 == pytest.approx(3.182446 * spread)
-    assert not corrected_interval([0.5, np.nan], 2, 1, 0.95).given
 
 
 def test_the_scores_are_written_as_plain_json(project: Path) -> None:
