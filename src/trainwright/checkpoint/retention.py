@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, final
 
 from trainwright.checkpoint.score import NOT_SCORED, NotScored
 from trainwright.contract.metric import Direction
 
-_FEWEST_NEWEST = 2
+FEWEST_NEWEST = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Retention:
     """
 
     best: int = 3
-    newest: int = _FEWEST_NEWEST
+    newest: int = FEWEST_NEWEST
     every_n_steps: int | Literal["off"] = "off"
     direction: Direction = "min"
     planned: Callable[[int], bool] = at_any_step
@@ -70,15 +70,19 @@ def ranked(history: Sequence[Entry], direction: Direction) -> list[Entry]:
     A score that is not a finite number is no score, and what was abandoned is no candidate: neither
     ever ranks.
     """
-    sign = 1.0 if direction == "min" else -1.0
-    scored = [
-        (sign * entry.score, entry.sequence, entry)
-        for entry in history
-        if not entry.abandoned
-        and not isinstance(entry.score, NotScored)
-        and math.isfinite(entry.score)
-    ]
-    return [entry for _, _, entry in sorted(scored, key=lambda item: item[:2])]
+    scored = [entry for entry in history if has_score(entry) and not entry.abandoned]
+    return sorted(scored, key=lambda entry: rank(entry, direction))
+
+
+def has_score(entry: Entry) -> bool:
+    """Whether its score is a finite number."""
+    return not isinstance(entry.score, NotScored) and math.isfinite(entry.score)
+
+
+def rank(entry: Entry, direction: Direction) -> tuple[float, int, int]:
+    """Of one that has a score: the better, the smaller."""
+    assert not isinstance(entry.score, NotScored)
+    return (entry.score if direction == "min" else -entry.score, entry.sequence, entry.step)
 
 
 def newest_first(history: Iterable[Entry]) -> list[Entry]:
@@ -98,7 +102,7 @@ def kept(history: Sequence[Entry], retention: Retention, pinned: Collection[str]
     """
     assert retention.best > 0, "at least the best one stays"
     any_best = ranked(history, retention.direction)
-    wanted = max(_FEWEST_NEWEST, retention.newest, 0 if any_best else retention.best)
+    wanted = max(FEWEST_NEWEST, retention.newest, 0 if any_best else retention.best)
     planned = [entry for entry in history if retention.planned(entry.step)]
     newest = newest_first(planned)[:wanted]
     others = (*newest_first(history)[:1], *_milestones(planned, retention))
@@ -108,22 +112,6 @@ def kept(history: Sequence[Entry], retention: Retention, pinned: Collection[str]
         best = ranked(so_far, retention.direction)[: retention.best]
         stay |= {entry.name for entry in best}
     return stay | (set(pinned) & {entry.name for entry in history})
-
-
-def with_commit(
-    by_rule: Mapping[str, Entry], commit: Entry, retention: Retention
-) -> dict[str, Entry]:
-    """What the rule alone keeps after one more commit, by name: see `kept`.
-
-    Begun with nothing and taken through all commits of a run in order, this is what a run would
-    have that was never stopped and where nothing is pinned. `kept` does not say so of what is left
-    of a history: what stays for another reason may come to be the best or the second newest when
-    the run goes back.
-    """
-    entries = with_abandoned([*by_rule.values(), commit])
-    planned = {n: entry for n, entry in entries.items() if retention.planned(entry.step)}
-    stay = kept(list(planned.values()), retention, ()) if planned else set()
-    return {name: entry for name, entry in planned.items() if name in stay}
 
 
 def with_abandoned(entries: Iterable[Entry]) -> dict[str, Entry]:

@@ -13,19 +13,13 @@ from typing import Literal, Protocol, final
 
 from trainwright.checkpoint.catalog import Candidate, Catalog, entry_of
 from trainwright.checkpoint.draft import Draft, files_of, stored_files
+from trainwright.checkpoint.kept_by_rule import KeptByRule
 from trainwright.checkpoint.ledger import Line
 from trainwright.checkpoint.local import LocalStorage
 from trainwright.checkpoint.manifest import read_manifest, read_parts
 from trainwright.checkpoint.memory import ReusedMemory
 from trainwright.checkpoint.names import name_of, step_of
-from trainwright.checkpoint.retention import (
-    Entry,
-    Retention,
-    at_any_step,
-    kept,
-    ranked,
-    with_commit,
-)
+from trainwright.checkpoint.retention import Retention, at_any_step, kept, ranked
 from trainwright.checkpoint.score import NOT_SCORED, NotScored
 from trainwright.checkpoint.state import Snapshot
 from trainwright.checkpoint.storage import CheckpointStorage, FileSet
@@ -164,7 +158,7 @@ class Checkpoints:
         self._retention = Retention(
             keep_top_k, keep_last, keep_every_n_steps, direction, planned, rollback_steps
         )
-        self._by_rule: dict[str, Entry] = {}
+        self._by_rule = KeptByRule(self._retention)
         self._pinned: set[str] = set()
         self._held: set[str] = set()
         self._memory = ReusedMemory()
@@ -319,7 +313,7 @@ class Checkpoints:
         if not self._opened:
             catalog = self._storage.open()
             for entry in catalog.commits:
-                self._by_rule = with_commit(self._by_rule, entry, self._retention)
+                self._by_rule.take(entry)
             self._opened.append(catalog)
         return self._opened[0]
 
@@ -328,7 +322,7 @@ class Checkpoints:
             return tuple(catalog.candidates)
 
         def rank(name: str) -> int:
-            if name not in self._by_rule:
+            if name not in self._by_rule.names:
                 return 2
             return int(step_of(name) > up_to - further)
 
@@ -338,7 +332,7 @@ class Checkpoints:
     def _commit(self, files: FileSet, catalog: Catalog, began: float) -> Saved:
         line = self._storage.commit(files)
         catalog.add(line, files.beside)
-        self._by_rule = with_commit(self._by_rule, entry_of(line), self._retention)
+        self._by_rule.take(entry_of(line))
         removed, warnings = self._after_commit(catalog)
         seconds = time.monotonic() - began
         step = step_of(line.name)
@@ -360,7 +354,7 @@ class Checkpoints:
     def _set_aside(self, candidate: Candidate, why: str, catalog: Catalog) -> str:
         """Says what was wrong with a checkpoint and where it is now."""
         catalog.remove(candidate.name)
-        self._by_rule.pop(candidate.name, None)
+        self._by_rule.remove(candidate.name)
         where = self._storage.set_aside(candidate)
         return f"{candidate.name}: {why}" + (f" (kept as {where})" if where else "")
 
@@ -373,7 +367,7 @@ class Checkpoints:
             stay = kept(history, self._retention, self._pinned | self._held | set(pinned))
             lines = (candidate.line for candidate in catalog.candidates)
             known = {line.name: line for line in lines if isinstance(line, Line)}
-            stay |= self._by_rule.keys()
+            stay |= self._by_rule.names
             return [known[entry.name] for entry in history if entry.name not in stay]
 
         try:

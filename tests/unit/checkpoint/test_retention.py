@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from trainwright.checkpoint.kept_by_rule import KeptByRule
 from trainwright.checkpoint.retention import (
     Entry,
     Retention,
@@ -20,7 +21,6 @@ from trainwright.checkpoint.retention import (
     kept,
     ranked,
     with_abandoned,
-    with_commit,
 )
 from trainwright.checkpoint.score import NOT_SCORED, NotScored
 
@@ -235,21 +235,24 @@ class Lived:
 
     retention: Retention
     disk: dict[str, Entry] = field(default_factory=dict)
-    by_rule: dict[str, Entry] = field(default_factory=dict)
+    by_rule: KeptByRule = field(init=False)
     pinned: set[str] = field(default_factory=set)
     commits: int = 0
+
+    def __post_init__(self) -> None:
+        self.by_rule = KeptByRule(self.retention)
 
     def save(self, step: int, score: float | NotScored = NOT_SCORED) -> None:
         self.commits += 1
         new = entry(self.commits, step, score)
-        self.by_rule = with_commit(self.by_rule, new, self.retention)
+        self.by_rule.take(new)
         there = with_abandoned([*self.disk.values(), new])
-        stay = kept(list(there.values()), self.retention, self.pinned) | self.by_rule.keys()
+        stay = kept(list(there.values()), self.retention, self.pinned) | self.by_rule.names
         self.disk = {name: one for name, one in there.items() if name in stay}
 
     def target(self, up_to: int, further: int = 0) -> Entry:
         """Where a rollback goes: see `Checkpoints.newest_valid`."""
-        fit = [e for e in self.disk.values() if e.step <= up_to and e.name in self.by_rule]
+        fit = [e for e in self.disk.values() if e.step <= up_to and e.name in self.by_rule.names]
         old = [e for e in fit if e.step <= up_to - further]
         return max(old or fit, key=lambda e: (not e.abandoned, e.sequence))
 
