@@ -283,15 +283,15 @@ def text_part(
     section: TokenData,
     found: Sequence[SourceSize] = (),
 ) -> Part:
-    """Another text as a part, for judging a fitted model on it. Where documents were packed or
-    padded, and where it has sources, they end with the section's separator, or with the mark
-    U+001E. The last of the sources that were `found` has all documents that the others leave.
+    """Another text as a part, for judging a fitted model on it. Its documents end with the
+    section's separator; without one, where they were packed or padded or it has sources, with the
+    mark U+001E. The last of the sources that were `found` has all documents that the others leave.
 
     Raises:
         DataMistake: it is one token long.
     """
     apart = section.windows != "across"
-    stops = _document_stops(text, (section.separator or END) if apart or found else "")
+    stops = _document_stops(text, section.separator or (END if apart or found else ""))
     starts = [0, *stops[:-1].tolist()]
     encoded = vocabulary.encode_each(
         [text[a:b] for a, b in zip(starts, stops.tolist(), strict=True)]
@@ -326,8 +326,8 @@ def _report(sources: Sequence[TextSource], text: EncodedText) -> SplitReport:
         what = f"each of {len(sources)} sources ({names})"
     reason = f"the beginning of {what} trains and its end tests: no part lies inside another"
     documents = len(text.documents)
-    whole = {*text.documents.tolist(), len(text.tokens)}
-    if documents > 1 and all(end in whole for one in sources for end in one.ends.values()):
+    ends = [end for one in sources for end in one.ends.values()]
+    if documents > 1 and np.isin(ends, np.append(text.documents, len(text.tokens))).all():
         reason += f", and none of its {documents:,} documents in two"
     elif documents > 1:
         reason += "; a source of one document is divided inside it"

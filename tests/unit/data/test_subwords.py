@@ -15,7 +15,8 @@ from trainwright.contract.tokens import TokenData  # noqa: E402
 from trainwright.core.errors import DataMistake  # noqa: E402
 from trainwright.data.prepared import Prepared, encoding_from_json  # noqa: E402
 from trainwright.data.subwords import train_pieces  # noqa: E402
-from trainwright.data.tokens import prepare_tokens, read_tokens  # noqa: E402
+from trainwright.data.table import TokenInputs  # noqa: E402
+from trainwright.data.tokens import prepare_tokens, read_tokens, text_part  # noqa: E402
 from trainwright.data.vocabulary import TextVocabulary  # noqa: E402
 
 STRANGE = "Größe, 東京 and 🎉\n\n\tbar\x00 anna anna bobcarla"
@@ -76,6 +77,18 @@ def _parts(text: str) -> list[str]:
     share = round(len(text) * 0.05)
     ends = [0, len(text) - 2 * share, len(text) - share, len(text)]
     return [text[a:b] for a, b in pairwise(ends)]
+
+
+def test_a_text_that_is_judged_has_the_tokens_it_was_trained_on(tmp_path: Path) -> None:
+    text = "--".join(f"((one fish {at}, two fish" for at in range(200))
+    (tmp_path / "t.txt").write_text(text)
+    section = TokenData(
+        kind="tokens", path="t.txt", vocabulary="bpe", vocabulary_size=300, separator="--"
+    )
+    raw = read_tokens(section, tmp_path)
+    judged = text_part(text, raw.text.vocabulary, section).inputs
+    assert isinstance(judged, TokenInputs)
+    assert judged.tokens.tolist() == raw.text.tokens.tolist()
 
 
 @pytest.mark.parametrize(
