@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import final
@@ -94,21 +94,8 @@ def read_log(place: Path, written: str, path: str) -> DeltaLog:
         DataMistake: as `DeltaTable.parts`.
     """
     version, logs = _newest(place, written)
-    files: dict[str, Json] = {}
-    protocol: Json = {}
-    about: Json = {}
     try:
-        for log in logs:
-            actions = list(_actions(log, written))
-            # The actions of one version have no order: a file may be removed and added anew.
-            for action in actions:
-                if (removed := action.get("remove")) is not None:
-                    files.pop(str(removed["path"]), None)
-            for action in actions:
-                if (added := action.get("add")) is not None:
-                    files[str(added["path"])] = added
-                protocol = action.get("protocol") or protocol
-                about = action.get("metaData") or about
+        files, protocol, about = _replayed(logs, written)
         refused = _refused(protocol, about, list(files.values()))
         found = {
             unquote(name): _mapping(added.get("partitionValues")) for name, added in files.items()
@@ -130,6 +117,25 @@ def read_log(place: Path, written: str, path: str) -> DeltaLog:
             )
         )
     return DeltaLog(version, found)
+
+
+def _replayed(logs: Iterable[Path], written: str) -> tuple[dict[str, Json], Json, Json]:
+    """What is left of all actions: the files by name, the protocol and the metadata."""
+    files: dict[str, Json] = {}
+    protocol: Json = {}
+    about: Json = {}
+    for log in logs:
+        actions = list(_actions(log, written))
+        # The actions of one version have no order: a file may be removed and added anew.
+        for action in actions:
+            if (removed := action.get("remove")) is not None:
+                files.pop(str(removed["path"]), None)
+        for action in actions:
+            if (added := action.get("add")) is not None:
+                files[str(added["path"])] = added
+            protocol = action.get("protocol") or protocol
+            about = action.get("metaData") or about
+    return files, protocol, about
 
 
 def _newest(place: Path, written: str) -> tuple[int, list[Path]]:

@@ -74,17 +74,21 @@ def read_pieces(file: Path, written: str) -> str:
             )
         ) from error
     if size > MOST_TOKENS:
-        raise DataMistake(
-            Problem(
-                "the tokenizer has too many tokens",
-                path="data.tokenizer",
-                found=f"{size:,}",
-                expected=f"at most {MOST_TOKENS:,}, which 16 bits tell apart",
-                fix="use a smaller one, or vocabulary: bpe",
-                place=Place(written),
-            )
-        )
+        raise _too_many(size, written)
     return text
+
+
+def _too_many(size: int, written: str) -> DataMistake:
+    return DataMistake(
+        Problem(
+            "the tokenizer has too many tokens",
+            path="data.tokenizer",
+            found=f"{size:,}",
+            expected=f"at most {MOST_TOKENS:,}, which 16 bits tell apart",
+            fix="use a smaller one, or vocabulary: bpe",
+            place=Place(written),
+        )
+    )
 
 
 def check_pieces(text: str) -> None:
