@@ -97,11 +97,11 @@ def test_samplings_differ_from_each_other(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("sampling", "message"),
     [
-        ("{kind: weighted, column: source}", "no number as a weight"),
+        ("{kind: weighted, column: source}", "training rows without a number as a weight"),
         ("{kind: weighted, column: a}", "from 0 on"),
         ("{kind: weighted, column: weigth}", "no column 'weigth'"),
         ("{kind: mixture, column: source, weights: {north: 1.0}}", "not those of the sources"),
-        ("{kind: curriculum, column: label}", "no number as a difficulty"),
+        ("{kind: curriculum, column: label}", "without a number as a difficulty"),
     ],
 )
 def test_a_column_that_does_not_hold_it_is_told_at_once(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -85,7 +85,7 @@ def document_rows(section: TokenData, source: SourceFile) -> tuple[Integers, lis
     if not isinstance(section.sampling, Mixture):
         return rows, []
     cells = Cleaning.of(TableData()).cells(source.frame[section.sampling.column])[rows]
-    names, codes = source_codes(cells, "documents")
+    names, codes = source_codes(cells, "document")
     sizes = np.bincount(codes, minlength=len(names)).tolist()
     return rows[np.argsort(codes, kind="stable")], list(map(SourceSize, names, sizes))
 
@@ -115,15 +115,11 @@ def _of_file(section: TokenData, folder: Path) -> Documents:
 
 def _of_folder(section: TokenData, folder: Path) -> Documents:
     place = folder / section.path
-    names = sorted(
-        child.relative_to(place).as_posix()
-        for child in place.rglob("*")
-        if child.suffix.lower() in _SUFFIXES
-        and child.is_file()
-        and not is_aside(child.relative_to(place).as_posix())
-    )
+    there = [child.relative_to(place) for child in place.rglob("*") if child.is_file()]
+    inside = [name for name in there if not is_aside(name.as_posix())]
+    names = sorted(name.as_posix() for name in inside if name.suffix.lower() in _SUFFIXES)
     if not names:
-        raise DataMistake(_no_texts(place, section.path))
+        raise DataMistake(_no_texts(inside, len(there) - len(inside), section.path))
     check_inside(place, [place / name for name in names], section.path, "data.path")
     written = [f"{section.path.rstrip('/')}/{name}" for name in names]
     versions = tuple(_checked(folder / name, name, section) for name in written)
@@ -141,11 +137,14 @@ def _of_folder(section: TokenData, folder: Path) -> Documents:
     return Documents(versions, blocks, several=True, sources=sources if mixed else ())
 
 
-def _no_texts(place: Path, written: str) -> Problem:
-    """What is in a folder without texts, and what would make it data."""
-    suffixes = [child.suffix.lower() for child in place.rglob("*") if child.is_file()]
+def _no_texts(inside: Sequence[Path], aside: int, written: str) -> Problem:
+    """What is in a folder without texts, and what would make it data; `aside` files are passed
+    over."""
+    suffixes = [name.suffix.lower() for name in inside]
     counts = Counter(suffixes).most_common()
     shown = [f"{many(count, 'file')} {suffix or 'without an ending'}" for suffix, count in counts]
+    if aside:
+        shown.append(f"{many(aside, 'file')} passed over: _ or . begins a name or its folder's")
     fix = "name a text, or a table of texts with its column in data.text"
     message = "the folder holds no texts"
     if any(suffix in IMAGES for suffix in suffixes):
@@ -206,7 +205,9 @@ def _check_columns(section: TokenData, source: SourceFile) -> None:
             expected=f"one of: {some(names, 12)}" if names else "a column of text",
             fix=f"did you mean {near!r}?"
             if (near := nearest(name, names))
-            else f"name one of {quoted(names)}",
+            else f"name one of {quoted(names)}"
+            if names
+            else "name a table with such a column",
             place=source.place(),
         )
         for path, name, kind, names in wanted

@@ -12,6 +12,7 @@ import polars as pl
 from trainwright.contract.data import Data
 from trainwright.contract.sampling import Balanced, Curriculum, Mixture, Uniform, Weighted
 from trainwright.core.errors import DataMistake, Problem
+from trainwright.core.units import many
 from trainwright.data.draws import CurriculumDraws, Draws, GroupDraws, Pace, WeightedDraws
 from trainwright.data.groups import Groups
 from trainwright.data.order import Order
@@ -42,7 +43,7 @@ def build_draws(section: Data, prepared: Prepared, epochs: int, rows: int, seed:
             return WeightedDraws(weights, seed, space)
         case Mixture():
             column = train.frame[sampling.column]
-            names, codes = source_codes(column, "training rows", space)
+            names, codes = source_codes(column, "training row", space)
             return mixture_draws(sampling, names, codes, seed, space)
         case Curriculum():
             difficulty = _numbers(train.frame, sampling.column, "a difficulty", space)
@@ -61,14 +62,14 @@ def source_codes(
     """The names of all sources, in ascending order, and the code of each row's.
 
     Raises:
-        DataMistake: rows, which are called `what`, that name none.
+        DataMistake: rows, each of which is called `what`, that name none.
     """
     sources = Groups.of([column], to_labels)
     codes = sources.codes(column, space)
     if missing := int(np.bincount(codes, minlength=1)[0]):
         raise DataMistake(
             Problem(
-                f"{missing} {what} have no source",
+                f"{many(missing, what)} without a source",
                 path=f"{_PATH}.column",
                 found=f"missing values of {column.name}",
                 fix="fill the column, or leave these rows out",
@@ -128,7 +129,7 @@ def _numbers(frame: pl.DataFrame, column: str, what: str, space: Space) -> Float
     if wrong.size:
         raise DataMistake(
             Problem(
-                f"{wrong.size} training rows have no number as {what}",
+                f"{many(wrong.size, 'training row')} without a number as {what}",
                 path=f"{_PATH}.column",
                 found=f"{series[int(wrong[0])]!r} in {column}",
                 expected="a number in every row",

@@ -10,6 +10,7 @@ import polars as pl
 
 from trainwright.contract.images import ImageData
 from trainwright.core.errors import DataMistake, Problem
+from trainwright.core.units import many
 from trainwright.data.cache import open_cache
 from trainwright.data.pictures.decoding import Rule
 from trainwright.data.pictures.kept import Kept, keep_images
@@ -118,7 +119,7 @@ def _check_present(labels: Mapping[PartName, Integers], names: tuple[str, ...]) 
 
 def _notes(kept: Mapping[PartName, Kept]) -> list[str]:
     return [
-        f"{one.dropped:,} of the images of {one.version.path} cannot be read and are left out "
+        f"{many(one.dropped, 'unreadable image')} of {one.version.path} left out "
         f"({quoted(list(one.dropped_names))})"
         for one in kept.values()
         if one.dropped

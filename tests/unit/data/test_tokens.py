@@ -215,6 +215,16 @@ def test_what_documents_refuse(tmp_path: Path) -> None:
         with pytest.raises(DataMistake) as caught:
             read_tokens(section.model_copy(update=update), tmp_path)
         assert said in str(caught.value)
+    (tmp_path / "empty" / "_old").mkdir()
+    (tmp_path / "empty" / "_old" / "a.txt").write_text("a text")
+    pl.DataFrame({"body": [1, 2]}).write_parquet(tmp_path / "numbers.parquet")
+    for update, said in (
+        ({"path": "empty", "text": ""}, "found: 1 file passed over: _ or . begins a name"),
+        ({"path": "numbers.parquet"}, "fix: name a table with such a column"),
+    ):
+        with pytest.raises(DataMistake) as caught:
+            read_tokens(section.model_copy(update=update), tmp_path)
+        assert said in str(caught.value)
     (tmp_path / "texts.jsonl").write_text(json.dumps({"body": "a\x1eb" * 400}))
     with pytest.raises(DataMistake, match="mark that stands between"):
         read_tokens(section, tmp_path)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from trainwright.core.units import many
 from trainwright.data.quality.duplicates import across_parts, first_of_group
 from trainwright.data.quality.examined import Examined
 from trainwright.data.quality.finding import Finding
@@ -60,7 +61,7 @@ def near_images(raw: RawImages, data: Examined) -> list[Finding]:
     finding = Finding(
         "near_duplicates",
         "warning",
-        f"{len(copies):,} images are nearly an earlier image",
+        f"{many(len(copies), 'near copy', 'near copies')} of an earlier image",
         len(copies),
         data.places(copies),
         fix="look at them: one scene on both sides of the split makes the score too good; "

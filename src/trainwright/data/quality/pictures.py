@@ -11,6 +11,7 @@ import numpy.typing as npt
 import polars as pl
 
 from trainwright.contract.quality import FindingKind
+from trainwright.core.units import many
 from trainwright.data.images import LABEL
 from trainwright.data.pictures.decoding import SUFFIXES
 from trainwright.data.prepared import Prepared
@@ -53,7 +54,7 @@ def blank_images(raw: RawImages) -> list[Finding]:
     found = np.flatnonzero(rows)
     if not len(found):
         return []
-    text = f"{len(found):,} images are blank"
+    text = many(len(found), "blank image")
     fix = "leave them out of the files"
     return [Finding("blank_image", "warning", text, len(found), tuple(found.tolist()), fix=fix)]
 
@@ -64,7 +65,7 @@ def file_faults(raw: RawImages) -> list[Finding]:
     found: list[Finding] = []
     if count := sum(one.count for one in raw.left_out.values()):
         names = [name for one in raw.left_out.values() for name in one.names]
-        text = f"{count:,} images cannot be read and are left out: {quoted(names)}"
+        text = f"{many(count, 'unreadable image')} left out: {quoted(names)}"
         fix = "copy the files again, or remove them"
         found.append(Finding("corrupt_image", "warning", text, count, fix=fix))
     if not raw.records:
