@@ -15,7 +15,8 @@ from lightgbm.callback import CallbackEnv, EarlyStopException
 
 from trainwright.contract.model import Boosting
 from trainwright.core.files import Json, read_json, write_json, write_text
-from trainwright.data.table import Floats, Inputs, columns_of
+from trainwright.data.space import SLICE_ROWS, bounds
+from trainwright.data.table import Floats, Inputs, TableInputs, columns_of
 
 _CURVE_EVERY = 10
 _CURVE_SHARE = 0.2
@@ -90,12 +91,16 @@ class Boosted:
         """Class probabilities [N, C], or values [N, 1]."""
         if not len(inputs):
             return np.zeros((0, self.outputs))
-        raw = np.asarray(
-            self.booster.predict(matrix_of(inputs), num_threads=available_threads()), np.float64
+        columns = columns_of(inputs)
+        raw = np.concatenate(
+            [self._predict(_matrix(columns, slice(*ends))) for ends in bounds(len(columns))]
         )
         if self.outputs == 1:
             return raw[:, None]
         return np.stack([1 - raw, raw], axis=1) if self.outputs == 2 else raw
+
+    def _predict(self, matrix: npt.NDArray[np.float32]) -> Floats:
+        return np.asarray(self.booster.predict(matrix, num_threads=available_threads()), np.float64)
 
     def write(self, folder: Path) -> None:
         """Write `model.txt`, in LightGBM's own text format, and `boosting.json`."""
@@ -124,8 +129,30 @@ def available_threads() -> int:
 
 def matrix_of(inputs: Inputs) -> npt.NDArray[np.float32]:
     """Numeric columns, then category codes: float32 [N, F + G]; codes below 2**24 stay exact."""
-    columns = columns_of(inputs)
-    return np.concatenate([columns.numeric, columns.categories.astype(np.float32)], axis=1)
+    return _matrix(columns_of(inputs), slice(None))
+
+
+def _matrix(columns: TableInputs, rows: int | slice) -> npt.NDArray[np.float32]:
+    numbers, codes = columns.numeric[rows], columns.categories[rows]
+    return np.concatenate([numbers, codes.astype(np.float32)], axis=-1)
+
+
+@final
+class _RowsInFiles(lightgbm.Sequence):
+    """`matrix_of` a slice at a time, float64, which LightGBM's samples must be. It draws the rows
+    that its bins come from, and fills them, as it does with a matrix: the trees are the same."""
+
+    batch_size = SLICE_ROWS
+
+    def __init__(self, columns: TableInputs) -> None:
+        self._columns = columns
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def __getitem__(self, rows: int | slice | list[int]) -> Floats:
+        assert not isinstance(rows, list), "only subsets of a data set ask for a list"
+        return _matrix(self._columns, rows).astype(np.float64)
 
 
 def boosting_parameters(job: BoostingJob) -> dict[str, Any]:
@@ -142,6 +169,8 @@ def boosting_parameters(job: BoostingJob) -> dict[str, Any]:
         "bagging_freq": 1 if section.bagging_fraction < 1 else 0,
         "lambda_l2": section.lambda_l2,
         "seed": job.seed % 2**31,
+        # LightGBM derives it from the seed for a matrix, but not for rows in files.
+        "data_random_seed": job.seed % 2**31,
         "deterministic": True,
         # Left open, LightGBM times both ways and takes the faster: another run, other sums.
         "force_row_wise": True,
@@ -197,7 +226,7 @@ def _dataset(rows: Rows, reference: lightgbm.Dataset | None = None) -> lightgbm.
     numbers = columns.numeric.shape[1]
     width = numbers + columns.categories.shape[1]
     return lightgbm.Dataset(
-        matrix_of(columns),
+        _RowsInFiles(columns) if columns.in_files else matrix_of(columns),
         label=rows.target,
         reference=reference,
         categorical_feature=list(range(numbers, width)),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from trainwright.contract.data import TableData, fold_count
 from trainwright.contract.document import Contract
-from trainwright.contract.model import Boosting, Linear
+from trainwright.contract.model import Linear
 from trainwright.core.errors import Problem
 from trainwright.data.quality.row_actions import BY_ROW
 from trainwright.data.reading import DataFacts
@@ -20,14 +20,13 @@ def problems_with_rows(contract: Contract, facts: DataFacts) -> Iterator[Problem
     if not isinstance(data, TableData) or data.reading.rows_in != "files":
         return
     why = facts.placing.reason
-    if isinstance(contract.model, Boosting | Linear):
+    if isinstance(contract.model, Linear):
         yield Problem(
-            f"a model of kind {contract.model.kind} needs all rows in memory, and they lie in "
-            "files",
+            "a linear model needs all rows in memory, and they lie in files",
             path="model.kind",
-            found=f"{contract.model.kind}; {why}",
-            expected="a network, which is trained on a batch at a time",
-            fix=f"model: {{kind: mlp}} or tabular_resnet, or {_IN_MEMORY}",
+            found=f"linear; {why}",
+            expected="a network or boosting, which read them a slice at a time",
+            fix=f"model: {{kind: boosting}}, mlp or tabular_resnet, or {_IN_MEMORY}",
         )
     yield from (
         Problem(

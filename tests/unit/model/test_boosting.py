@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -91,3 +93,23 @@ def test_what_the_library_cannot_watch_is_watched_by_the_loss(
     watch: str, outputs: int, expected: str
 ) -> None:
     assert watched_metric(watch, outputs) == expected
+
+
+MORE_THAN_ARE_SAMPLED = 250_000
+"""LightGBM takes its bins from 200,000 rows."""
+
+
+@pytest.mark.parametrize("count", [300, MORE_THAN_ARE_SAMPLED])
+def test_the_trees_of_rows_in_files_are_those_of_rows_in_memory(count: int) -> None:
+    train, validation = _rows(count), _rows(500, seed=1)
+    section = Boosting(kind="boosting", max_trees=2)
+
+    def grown(in_files: bool) -> tuple[str, bytes]:
+        lying = [
+            replace(rows, inputs=replace(rows.inputs, in_files=in_files))
+            for rows in (train, validation)
+        ]
+        boosted = fit_boosting(BoostingJob(section, *lying, outputs=2, seed=3, threads=1))
+        return boosted.booster.model_to_string(), boosted.score(train.inputs).tobytes()
+
+    assert grown(in_files=True) == grown(in_files=False)
