@@ -11,6 +11,7 @@ from typing import Literal, final
 
 from trainwright.contract.data import TableData
 from trainwright.contract.free import differences, is_free
+from trainwright.contract.yaml_text import show_value
 from trainwright.core.errors import (
     ContractMistake,
     DataChanged,
@@ -200,24 +201,27 @@ def _check_contract(
 ) -> list[Noted]:
     refused = [(path, old, new) for path, old, new in changed if not is_free(path)]
     if refused:
-        raise ContractMistake(
-            [
-                Problem(
-                    f"run {folder.name} was started with another contract",
-                    path=path,
-                    found=str(new),
-                    expected=str(old),
-                    fix="put the value back, or start a new run without --resume",
-                    place=ready.document.source.place_of(path),
-                )
-                for path, old, new in refused
-            ]
-        )
+        raise ContractMistake([_refused(folder, ready, *change) for change in refused])
     # How it goes on is said where it goes on, and how batches come is measured at each start.
     free = [change for change in changed if not change[0].startswith(("resume.", "data."))]
     listed = ", ".join(f"{path} {old} -> {new}" for path, old, new in free)
     text = f"the contract has changed since the run was started: {listed}"
     return [Noted("contract_changed", text)] if free else []
+
+
+def _refused(folder: RunFolder, ready: Ready, path: str, old: Json, new: Json) -> Problem:
+    another, fix = "contract", "put the value back"
+    if path in {choice.path for choice in ready.plan.choices}:
+        another = "value where the contract says auto"
+        fix = f"write --set {shlex.quote(f'{path}={show_value(old)}')} as well"
+    return Problem(
+        f"run {folder.name} was started with another {another}",
+        path=path,
+        found=str(new),
+        expected=str(old),
+        fix=f"{fix}, or start a new run without --resume",
+        place=ready.document.source.place_of(path),
+    )
 
 
 def read_started(folder: RunFolder) -> Json:

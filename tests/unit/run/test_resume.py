@@ -281,12 +281,23 @@ def weights_of_trees(run: str) -> str:
     return hash_file(model)
 
 
-def test_other_rows_are_told_before_what_was_decided_by_them(tmp_path: Path) -> None:
+def test_a_run_goes_on_with_other_rows_and_what_was_decided_by_the_first_ones(
+    tmp_path: Path,
+) -> None:
     network = with_layers("[16, 8]") + "training: {num_epochs: 4, average: {kind: ema}}\n"
     for _ in project_in(tmp_path, network):
         trained()
+        decay = read_json(Path("runs/one/plan.json"))["contract"]["training"]["average"]["decay"]
         unended(Path("runs/one"))
         write_rows(Path("rows.csv"), rows=360)
-        assert command("train", "small.yaml", "--run", "one", "--resume").code == 11
-        again = ("train", "small.yaml", "--run", "one", "--resume", "--set")
-        assert command(*again, "training.average.decay=0.5").code == 2
+        again = ["train", "small.yaml", "--run", "one", "--resume"]
+        assert command(*again).code == 11
+        assert command(*again, "--set", "training.average.decay=0.5").code == 2
+        again += ["--set", "resume.data_changed=record"]
+        refused = command(*again)
+        assert refused.code == 2
+        assert "another value where the contract says auto" in refused.err
+        for way in re.findall(r"fix: write --set (\S+) as well", refused.err):
+            again += ["--set", way]
+        assert f"training.average.decay={decay}" in again
+        assert command(*again).code in (0, 3)
