@@ -14,7 +14,7 @@ from trainwright.data.table import Floats, Part
 from trainwright.data.target import Classes, Target
 from trainwright.evaluation.answers import Answers, answers_of
 from trainwright.evaluation.curves import Curves, curves_from_json, curves_to_json, draw_curves
-from trainwright.evaluation.findings import Size, find_beaten, find_warnings
+from trainwright.evaluation.findings import LinearBaseline, Size, find_warnings
 from trainwright.evaluation.intervals import Draws, Interval
 from trainwright.evaluation.measuring import Line, Measured, count_units, gain_of, measure_lines
 from trainwright.evaluation.metrics import metrics_of
@@ -142,13 +142,13 @@ def evaluate(scored: Scored, metric: Metric, slices: Sequence[Slice], seed: int)
     of_model = _of(MODEL, by_line)
     baselines = {who: _of(who, by_line) for who in scored.baselines}
     size = Size(len(scored.part), count_units(scored.part.units))
-    linear = _intervals(baselines.get("linear", {}))
     gains = {
         who: {name: gain_of(of_model[name], each[name], metric.confidence) for name in each}
         for who, each in baselines.items()
     }
-    beaten = find_beaten(metric.name, _intervals(of_model), linear, gains.get("linear", {}))
-    warnings = (*scored.notes, *find_warnings(size, of_model, linear, scored.shares), *beaten)
+    linear = LinearBaseline(
+        _intervals(baselines.get("linear", {})), gains.get("linear", {}), scored.shares
+    )
     return Evaluation(
         part=scored.part.name,
         rows=size.rows,
@@ -162,7 +162,7 @@ def evaluate(scored: Scored, metric: Metric, slices: Sequence[Slice], seed: int)
         baselines={who: _intervals(each) for who, each in baselines.items()},
         gains=gains,
         curves=draw_curves(answers[MODEL], scored.target),
-        warnings=warnings,
+        warnings=(*scored.notes, *find_warnings(metric.name, size, of_model, linear)),
     )
 
 

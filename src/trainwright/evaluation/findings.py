@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from trainwright.contract.metric import METRICS
-from trainwright.core.units import show_number
+from trainwright.contract.metric import METRICS, Direction
+from trainwright.core.units import many, show_number
 from trainwright.evaluation.intervals import Interval
 from trainwright.evaluation.measuring import Measured
 
@@ -15,7 +15,7 @@ NEAR_PERFECT = 0.995
 
 _FEW_ROWS = 100
 _FEW_UNITS = 30
-_JUDGED = ("roc_auc", "r2")
+_SUSPECTED = ("roc_auc", "r2")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,29 +26,36 @@ class Size:
     units: int
 
 
+@dataclass(frozen=True, slots=True)
+class LinearBaseline:
+    """The linear baseline: its metrics, those of the model minus them (paired), and how much of it
+    each column carries (empty: unknown). All are empty where none was fitted."""
+
+    metrics: Mapping[str, Interval]
+    gains: Mapping[str, Interval]
+    shares: Mapping[str, float]
+
+
 def find_warnings(
-    size: Size,
-    metrics: Mapping[str, Measured],
-    linear: Mapping[str, Interval],
-    shares: Mapping[str, float],
+    judged: str, size: Size, metrics: Mapping[str, Measured], linear: LinearBaseline
 ) -> tuple[str, ...]:
     """Warnings in plain English, the gravest first.
 
-    `metrics` are the model's, `linear` those of the linear baseline (empty: none was fitted), of
-    which a score without an interval says nothing: two rows are often in the right order;
-    `shares` is how much of that baseline each column carries (empty: unknown).
+    `judged` is the contract's metric, `metrics` are the model's. A score of the linear baseline
+    without an interval says nothing: two rows are often in the right order.
     """
     found = [
-        _leak(name, linear[name].value, shares)
-        for name in _JUDGED
-        if name in linear and linear[name].given and linear[name].value >= NEAR_PERFECT
+        _leak(name, one.value, linear.shares)
+        for name in _SUSPECTED
+        if (one := linear.metrics.get(name)) and one.given and one.value >= NEAR_PERFECT
     ]
     if size.rows < _FEW_ROWS:
-        found.append(f"only {size.rows} rows were judged: the intervals are wide")
+        judged = "1 row was" if size.rows == 1 else f"{size.rows} rows were"
+        found.append(f"only {judged} judged: the intervals are wide")
     if size.units < min(size.rows, _FEW_UNITS):
         found.append(
-            f"the {size.rows:,} rows are only {size.units} independent units (groups or stretches "
-            "of time): the intervals rest on those"
+            f"the {size.rows:,} rows are only {many(size.units, 'independent unit')} (groups or "
+            "stretches of time): the intervals rest on those"
         )
     without = [name for name, one in metrics.items() if not one.interval.given]
     if without:
@@ -62,24 +69,16 @@ def find_warnings(
             f"up to {most:.1%} of the resamples lacked a class and were left out of the intervals "
             "of " + ", ".join(partly)
         )
+    if judged in linear.gains and _is_worse(linear.gains[judged], METRICS[judged].direction):
+        own, other = metrics[judged].interval.value, linear.metrics[judged].value
+        values = f"{show_number(other)} against {show_number(own)}"
+        found.append(f"the linear baseline is better than the model: {judged} {values}")
     return tuple(found)
 
 
-def find_beaten(
-    metric: str,
-    own: Mapping[str, Interval],
-    linear: Mapping[str, Interval],
-    gains: Mapping[str, Interval],
-) -> tuple[str, ...]:
-    """A warning where the linear baseline is better than the model in the contract's metric, over
-    the whole interval of their difference (`gains`, model minus baseline)."""
-    gain = gains.get(metric)
-    if gain is None or not gain.given:
-        return ()
-    if gain.high >= 0 if METRICS[metric].direction == "max" else gain.low <= 0:
-        return ()
-    values = f"{show_number(linear[metric].value)} against {show_number(own[metric].value)}"
-    return (f"the linear baseline is better than the model: {metric} {values}",)
+def _is_worse(gain: Interval, direction: Direction) -> bool:
+    """Whether the model is worse over the whole interval."""
+    return gain.given and (gain.high < 0 if direction == "max" else gain.low > 0)
 
 
 def _leak(metric: str, value: float, shares: Mapping[str, float]) -> str:
