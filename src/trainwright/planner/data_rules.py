@@ -23,9 +23,10 @@ from trainwright.contract.sampling_rules import check_balanced
 from trainwright.contract.section import settled
 from trainwright.contract.training import EarlyStopping
 from trainwright.core.errors import Problem
+from trainwright.core.units import many
 from trainwright.data.reading import DataFacts
 from trainwright.optim.taking import taking_of
-from trainwright.planner.estimate import epoch_ends, train_rows_of
+from trainwright.planner.estimate import epoch_ends, scheduled_steps, train_rows_of
 
 _MOST_NAMED = 12
 
@@ -187,17 +188,17 @@ def _ramps(contract: Contract, facts: DataFacts) -> Iterator[Problem]:
 
 
 def _warmup(contract: Contract, facts: DataFacts) -> Iterator[Problem]:
-    """The learning rate reaches its peak within the run."""
+    """The learning rate reaches its peak within its schedule."""
     if isinstance(contract.model, Boosting | Linear | Pretrained):
         return
-    steps = epoch_ends(contract, train_rows_of(contract, facts))[-1]
+    steps = scheduled_steps(contract, train_rows_of(contract, facts))
     warmup = contract.training.scheduler.warmup_steps
     if warmup > steps:
         yield Problem(
             "the warmup is longer than the run",
             path="training.scheduler.warmup_steps",
             found=f"{warmup:,}",
-            expected=f"at most {steps:,}, the steps of all epochs",
+            expected=f"at most {steps:,}, the steps of the schedule",
             fix=f"change it to {max(1, steps // 20)}",
         )
 
@@ -207,15 +208,17 @@ def _mean(contract: Contract, facts: DataFacts) -> Iterator[Problem]:
     average = contract.training.average
     if isinstance(contract.model, Boosting | Linear | Pretrained) or not isinstance(average, Swa):
         return
-    ends = epoch_ends(contract, train_rows_of(contract, facts))
-    taken = len(taking_of(average, ends, ends[-1]).steps)
+    rows = train_rows_of(contract, facts)
+    ends, steps = epoch_ends(contract, rows), scheduled_steps(contract, rows)
+    taken = len(taking_of(average, ends, steps).steps)
     if taken < 2:
         yield Problem(
             "there is nothing to take a mean of",
             path="training.average.every_n_steps",
-            found=f"weights taken {taken} times in {ends[-1]:,} steps of {len(ends):,} epochs",
+            found=f"weights taken {many(taken, 'time')} in {many(steps, 'step')} of "
+            f"{many(len(ends), 'epoch')}",
             expected="at least 2 times behind the start",
-            fix=f"write every_n_steps: {max(1, ends[-1] // 50)}, or an earlier start",
+            fix=f"write every_n_steps: {max(1, steps // 50)}, or an earlier start",
         )
 
 

@@ -141,6 +141,13 @@ def most_steps(contract: Contract, train_rows: int) -> int:
     return steps if stop.max_steps == "off" else min(stop.max_steps, steps)
 
 
+def scheduled_steps(contract: Contract, train_rows: int) -> int:
+    """Optimizer steps that the learning-rate schedule spans."""
+    if contract.training.stop.schedule_spans == "limits":
+        return most_steps(contract, train_rows)
+    return epoch_ends(contract, train_rows)[-1]
+
+
 def _step_rows(contract: Contract, train_rows: int) -> Stages:
     training = contract.training
     samples = train_rows * settled(training.num_epochs)

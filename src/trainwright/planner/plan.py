@@ -27,7 +27,7 @@ from trainwright.planner.compute_choices import (
 from trainwright.planner.data_rules import problems_with_data
 from trainwright.planner.device import DeviceFacts
 from trainwright.planner.device_rules import problems_with_device
-from trainwright.planner.estimate import Estimate, estimate_run
+from trainwright.planner.estimate import Estimate, estimate_run, most_steps
 from trainwright.planner.memory import MemoryEstimate, estimate_memory, fit_micro_batch
 from trainwright.planner.memory_rules import problems_with_memory
 from trainwright.planner.row_rules import problems_with_rows
@@ -68,8 +68,7 @@ class Plan:
     @property
     def steps(self) -> int:
         """Most optimizer steps of a network's run."""
-        most = self.contract.training.stop.max_steps
-        return self.estimate.steps if most == "off" else min(most, self.estimate.steps)
+        return most_steps(self.contract, self.estimate.train_rows)
 
     def with_shape(self, shape: Shape, device: DeviceFacts) -> Plan:
         """The plan once the data is encoded: the size of a network is known then, and what follows

@@ -158,14 +158,51 @@ def test_a_mean_has_two_to_take(tmp_path: Path, average: str, right: bool) -> No
         plan(read_contract(written), facts(20_000), DeviceFacts())
     (problem,) = mistake.value.problems
     assert problem.path == "training.average.every_n_steps"
-    assert "weights taken 1 times in 550 steps of 10 epochs" in problem.found
+    assert "weights taken 1 time in 550 steps of 10 epochs" in problem.found
 
 
-@pytest.mark.parametrize(("steps", "right"), [(550, True), (551, False)])
-def test_a_warmup_ends_within_the_run(tmp_path: Path, steps: int, right: bool) -> None:
+@pytest.mark.parametrize(
+    ("stop", "right"),
+    [
+        ("max_steps: 110", True),
+        ("max_steps: 110, schedule_spans: limits", True),
+        ("max_steps: 80, schedule_spans: limits", False),
+        ("max_samples: 20224, schedule_spans: limits", False),
+    ],
+)
+def test_a_mean_has_two_to_take_within_the_limits(tmp_path: Path, stop: str, right: bool) -> None:
+    """Epochs of 55 steps, 2 or fewer of them within the schedule."""
+    written = tmp_path / "c.yaml"
+    average = "{kind: swa, start_ratio: 0.0}"
+    training = f"training: {{num_epochs: 10, stop: {{{stop}}}, average: {average}}}\n"
+    written.write_text("data: {path: rows.csv, target: y}\nmodel: {kind: mlp}\n" + training)
+    if right:
+        plan(read_contract(written), facts(20_000), DeviceFacts())
+        return
+    with pytest.raises(ContractMistake) as mistake:
+        plan(read_contract(written), facts(20_000), DeviceFacts())
+    (problem,) = mistake.value.problems
+    assert "weights taken 1 time in 80 steps of 10 epochs" in problem.found
+
+
+@pytest.mark.parametrize(
+    ("steps", "stop", "right"),
+    [
+        (550, "", True),
+        (551, "", False),
+        (100, "max_steps: 99", True),
+        (100, "max_steps: 99, schedule_spans: limits", False),
+        (100, "max_samples: 25344, schedule_spans: limits", True),
+        (101, "max_samples: 25344, schedule_spans: limits", False),
+    ],
+)
+def test_a_warmup_ends_within_the_schedule(
+    tmp_path: Path, steps: int, stop: str, right: bool
+) -> None:
     """Ten epochs of 55 steps."""
     written = tmp_path / "c.yaml"
-    training = f"training: {{num_epochs: 10, scheduler: {{warmup_steps: {steps}}}}}\n"
+    warmup = f"scheduler: {{warmup_steps: {steps}}}"
+    training = f"training: {{num_epochs: 10, {warmup}, stop: {{{stop}}}}}\n"
     written.write_text("data: {path: rows.csv, target: y}\nmodel: {kind: mlp}\n" + training)
     if right:
         plan(read_contract(written), facts(20_000), DeviceFacts())

@@ -186,6 +186,16 @@ def test_a_mean_of_weights_forgets_the_first_ones(
     assert written.contract.training.average.decay == 0.7
 
 
+@pytest.mark.parametrize(
+    ("limit", "steps"),
+    [("max_steps=7", 7), ("max_samples=320", 10), ("max_samples=32000000", 4000)],
+)
+def test_every_limit_makes_a_plan_shorter(tmp_path: Path, limit: str, steps: int) -> None:
+    sizes = ("training.effective_batch_size=32", "training.num_epochs=10")
+    made = planned(tmp_path, *sizes, f"training.stop.{limit}", data=facts(18_286))
+    assert made.steps == steps
+
+
 def test_checkpoints_are_saved_at_validations(tmp_path: Path) -> None:
     made = planned(tmp_path, "training.validate_every_n_epochs=3")
     every = made.contract.training.checkpointing.save_every_n_steps
