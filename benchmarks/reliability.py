@@ -23,6 +23,7 @@ from xml.etree import ElementTree
 from matrix import GOALS, INTRODUCTION, ROWS
 from trainwright.core.faultpoints import FAULT_POINTS
 from trainwright.core.hashing import hash_value
+from trainwright.core.units import many
 
 ROOT = Path(__file__).resolve().parents[1]
 _ALL_PASSED, _SOME_FAILED = 0, 1
@@ -57,8 +58,8 @@ class Row:
     @property
     def figure(self) -> str:
         """The counts in words."""
-        counted = [f"{name.replace('_', ' ')} {count:,.4g}" for name, count in self.counts.items()]
-        return " · ".join([*counted, f"{self.passed} tests"])
+        counted = [f"{name.replace('_', ' ')} {count:,.0f}" for name, count in self.counts.items()]
+        return " · ".join([*counted, many(self.passed, "test")])
 
     def to_json(self) -> object:
         """Everything, for the hash on the page."""
