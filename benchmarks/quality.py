@@ -15,6 +15,7 @@ import argparse
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -27,8 +28,15 @@ from trainwright.data.quality import forms
 from trainwright.data.quality.collect import find_kind
 from trainwright.data.quality.examined import Examined, examine
 
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
 _MOST_LABELS = 10_000
 """Rows of a set in which labels are swapped: fitting by hand takes long on more."""
+
+
+Ways: TypeAlias = "dict[str, tuple[BaseEstimator, np.ndarray]]"
+"""Models by their names, with their inputs."""
 
 
 @dataclass(frozen=True)
@@ -86,44 +94,54 @@ def measure(fault: Fault, seed: int) -> tuple[Score, pl.DataFrame, set]:
     return score(set(where), found), frame, set(where)
 
 
-def by_hand(frame: pl.DataFrame, target: str, text: str) -> Iterator[tuple[str, set[int]]]:
-    """Rows that cleanlab names, given probabilities of each model that a person would take."""
-    from cleanlab.filter import find_label_issues
+def models_of_texts(texts: pl.Series) -> Ways:
+    """Words and their weights."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+
+    model = make_pipeline(TfidfVectorizer(), LogisticRegression(max_iter=200))
+    return {"logistic regression": (model, texts.to_numpy().astype(str))}
+
+
+def models_of_columns(frame: pl.DataFrame) -> Ways:
+    """Numbers and categories, for a line and for trees."""
     from sklearn.compose import make_column_transformer
     from sklearn.ensemble import HistGradientBoostingClassifier
-    from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.impute import SimpleImputer
     from sklearn.linear_model import LogisticRegression
-    from sklearn.model_selection import cross_val_predict
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 
+    cells = frame.select(pl.all().str.strip_chars().replace({"": None, "?": None}))
+    cells = cells.select([c for c in cells if c.n_unique() < frame.height])
+    typed = cells.select([c.cast(pl.Float64, strict=False).alias(c.name)
+                          if c.cast(pl.Float64, strict=False).null_count() == c.null_count()
+                          else c.fill_null("none") for c in cells])  # fmt: skip
+    number = [i for i, c in enumerate(typed) if c.dtype == pl.Float64]
+    word = [i for i, c in enumerate(typed) if c.dtype != pl.Float64]
+    rows = typed.to_numpy().astype(object)
+    rows[:, number] = rows[:, number].astype(float)
+    line = make_column_transformer(
+        (make_pipeline(SimpleImputer(), StandardScaler()), number),
+        (OneHotEncoder(handle_unknown="ignore"), word),
+    )
+    codes = OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1)
+    trees = make_column_transformer((codes, word), remainder="passthrough")
+    boosting = HistGradientBoostingClassifier(random_state=0)
+    return {
+        "logistic regression": (make_pipeline(line, LogisticRegression(max_iter=500)), rows),
+        "gradient boosting": (make_pipeline(trees, boosting), rows),
+    }
+
+
+def by_hand(frame: pl.DataFrame, target: str, text: str) -> Iterator[tuple[str, set[int]]]:
+    """Rows that cleanlab names, given probabilities of each model that a person would take."""
+    from cleanlab.filter import find_label_issues
+    from sklearn.model_selection import cross_val_predict
+
     labels = np.unique(frame[target].to_numpy().astype(str), return_inverse=True)[1]
-    if text:
-        model = make_pipeline(TfidfVectorizer(), LogisticRegression(max_iter=200))
-        ways = {"logistic regression": (model, frame[text].to_numpy().astype(str))}
-    else:
-        cells = frame.drop(target).select(pl.all().str.strip_chars().replace({"": None, "?": None}))
-        cells = cells.select([c for c in cells if c.n_unique() < frame.height])
-        typed = cells.select([c.cast(pl.Float64, strict=False).alias(c.name)
-                              if c.cast(pl.Float64, strict=False).null_count() == c.null_count()
-                              else c.fill_null("none") for c in cells])  # fmt: skip
-        number = [i for i, c in enumerate(typed) if c.dtype == pl.Float64]
-        word = [i for i, c in enumerate(typed) if c.dtype != pl.Float64]
-        rows = typed.to_numpy().astype(object)
-        rows[:, number] = rows[:, number].astype(float)
-        line = make_column_transformer(
-            (make_pipeline(SimpleImputer(), StandardScaler()), number),
-            (OneHotEncoder(handle_unknown="ignore"), word),
-        )
-        codes = OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1)
-        trees = make_column_transformer((codes, word), remainder="passthrough")
-        ways = {
-            "logistic regression": (make_pipeline(line, LogisticRegression(max_iter=500)), rows),
-            "gradient boosting": (
-                make_pipeline(trees, HistGradientBoostingClassifier(random_state=0)), rows
-            ),
-        }  # fmt: skip
+    ways = models_of_texts(frame[text]) if text else models_of_columns(frame.drop(target))
     for name, (model, inputs) in ways.items():
         chances = cross_val_predict(model, inputs, labels, cv=5, method="predict_proba")
         yield name, set(np.flatnonzero(find_label_issues(labels, chances, n_jobs=1)).tolist())

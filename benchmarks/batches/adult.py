@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -16,6 +17,9 @@ from trainwright.contract.reading import read_contract
 from trainwright.data.kinds import prepare, read_data
 from trainwright.planner.device import read_device
 from trainwright.planner.plan import plan
+
+if TYPE_CHECKING:
+    from sklearn.compose import ColumnTransformer
 
 CONTRACT = Path(__file__).resolve().parents[2] / "examples" / "income" / "contract.yaml"
 NETWORK = ("model.kind=tabular_resnet", "data.reading.cache=off")
@@ -35,13 +39,32 @@ def by_us() -> Callable[[], object]:
     return go
 
 
-def by_hand() -> Callable[[], object]:
-    """polars and scikit-learn."""
-    from sklearn.compose import ColumnTransformer
+def encoding(frame: pl.DataFrame) -> ColumnTransformer:
+    """What makes numbers of the columns, not fitted yet."""
+    from sklearn.compose import make_column_transformer
     from sklearn.impute import SimpleImputer
-    from sklearn.model_selection import train_test_split
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import OrdinalEncoder, QuantileTransformer
+
+    numbers = make_pipeline(
+        SimpleImputer(strategy="median", add_indicator=True),
+        QuantileTransformer(output_distribution="normal"),
+    )
+    words = OrdinalEncoder(
+        handle_unknown="use_encoded_value",
+        unknown_value=-1,
+        encoded_missing_value=-2,
+        min_frequency=5,
+    )
+    return make_column_transformer(
+        (numbers, [name for name in frame.columns if frame[name].dtype.is_numeric()]),
+        (words, [name for name in frame.columns if frame[name].dtype == pl.String]),
+    )
+
+
+def by_hand() -> Callable[[], object]:
+    """polars and scikit-learn."""
+    from sklearn.model_selection import train_test_split
 
     folder = CONTRACT.parent
 
@@ -57,30 +80,7 @@ def by_hand() -> Callable[[], object]:
             for frame in (train, test)
         )
         train, held = train_test_split(train, test_size=0.15, stratify=train["income"])
-        numbers = [name for name in train.columns if train[name].dtype.is_numeric()]
-        words = [name for name in train.columns if train[name].dtype == pl.String]
-        features = ColumnTransformer(
-            [
-                (
-                    "numbers",
-                    make_pipeline(
-                        SimpleImputer(strategy="median", add_indicator=True),
-                        QuantileTransformer(output_distribution="normal"),
-                    ),
-                    numbers,
-                ),
-                (
-                    "words",
-                    OrdinalEncoder(
-                        handle_unknown="use_encoded_value",
-                        unknown_value=-1,
-                        encoded_missing_value=-2,
-                        min_frequency=5,
-                    ),
-                    words,
-                ),
-            ]
-        )
+        features = encoding(train)
         return features.fit_transform(train), features.transform(held), features.transform(test)
 
     return go

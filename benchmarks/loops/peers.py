@@ -180,19 +180,9 @@ def skorch(work: str, setting: Setting, gate: Gate) -> None:
         def forward(self, outputs: Tensor, target: Tensor) -> Tensor:
             return made.mean_loss(outputs, target)
 
-    class Spread(nn.Module):
-        """It hands several inputs over as one."""
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.model = model
-
-        def forward(self, inputs: list[Tensor]) -> Tensor:
-            return self.model(*inputs)
-
     batches = _Pairs(loader(made, gate))
     net = NeuralNet(
-        Spread(),
+        _Spread(model),
         criterion=Loss,
         optimizer=lambda *_arguments, **_options: optimizer,
         iterator_train=lambda *_arguments, **_options: batches,
@@ -209,6 +199,17 @@ def skorch(work: str, setting: Setting, gate: Gate) -> None:
         ],
     )
     net.fit(made.tensors[0], made.tensors[-1])
+
+
+class _Spread(nn.Module):
+    """A model that is handed its inputs as one list."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self._model = model
+
+    def forward(self, inputs: list[Tensor]) -> Tensor:
+        return self._model(*inputs)
 
 
 class _Pairs:

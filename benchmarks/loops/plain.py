@@ -112,28 +112,28 @@ def plain_loader(work: str, setting: Setting, gate: Gate) -> None:
         optimizer.zero_grad(set_to_none=True)
 
 
+def stacked_batches(made: Made, *, shuffle: bool) -> Iterator[tuple[Tensor, Tensor]]:
+    """Without end, each of rows stacked one by one."""
+    inputs, targets = (tensor.cpu().numpy() for tensor in made.tensors)
+    draw = np.random.default_rng(0)
+    for first in itertools.count(step=made.batch):
+        rows = draw.integers(len(inputs), size=made.batch)
+        if not shuffle:
+            rows = np.arange(first, first + made.batch)
+        x = torch.stack([torch.from_numpy(inputs[row].astype(np.int64)) for row in rows])
+        y = torch.stack([torch.from_numpy(targets[row].astype(np.int64)) for row in rows])
+        yield x.to(DEVICE), y.to(DEVICE)
+
+
 def nano(work: str, setting: Setting, gate: Gate) -> None:
     """In the manner of nanoGPT's train.py: rows stacked one by one from a numpy array, a scaler
     that is off, clipping, and the loss read every tenth step."""
     made = make(work, setting, True)
     model, optimizer = made.start(gate)
-    inputs, targets = (tensor.cpu().numpy() for tensor in made.tensors)
+    batches = stacked_batches(made, shuffle=setting.shuffle)
     scaler = torch.amp.GradScaler(DEVICE, enabled=False)
-    draw = np.random.default_rng(0)
-    fetched = 0
-
-    def get_batch() -> tuple[Tensor, Tensor]:
-        nonlocal fetched
-        rows = draw.integers(len(inputs), size=made.batch)
-        if not setting.shuffle:
-            rows = np.arange(fetched, fetched + made.batch)
-        fetched += made.batch
-        x = torch.stack([torch.from_numpy(inputs[row].astype(np.int64)) for row in rows])
-        y = torch.stack([torch.from_numpy(targets[row].astype(np.int64)) for row in rows])
-        return x.to(DEVICE), y.to(DEVICE)
-
     gate.passed(setting.accumulate)
-    x, y = get_batch()
+    x, y = next(batches)
     began = time.time()
     for step in itertools.count():
         if step:
@@ -144,7 +144,7 @@ def nano(work: str, setting: Setting, gate: Gate) -> None:
         for _ in range(setting.accumulate):
             with setting.forward():
                 loss = made.mean_loss(model(x), y) / setting.accumulate
-            x, y = get_batch()
+            x, y = next(batches)
             scaler.scale(loss).backward()
         scaler.unscale_(optimizer)
         torch.nn.utils.clip_grad_norm_(model.parameters(), setting.clipping)
