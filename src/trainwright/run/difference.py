@@ -20,6 +20,7 @@ from trainwright.data.snapshot import Snapshot, read_snapshot, take_snapshot
 from trainwright.data.sources import read_source
 from trainwright.data.values import Cleaning, to_labels, to_numbers
 from trainwright.run.evaluate import find_run, read_planned
+from trainwright.run.new_rows import reading_of
 from trainwright.tracking.folder import RunFolder
 
 
@@ -64,7 +65,8 @@ class _Typing:
     @classmethod
     def of(cls, folder: RunFolder) -> _Typing:
         """Of a run on a table."""
-        section = read_planned(folder).data
+        contract = read_planned(folder)
+        section = contract.data
         if not isinstance(section, TableData):
             raise Mistake(
                 Problem(
@@ -77,7 +79,8 @@ class _Typing:
         columns = [ColumnType.from_json(one) for one in facts["columns"]]
         key = read_snapshot(folder.data, folder.name).key
         by_name = {one.name: one for one in columns}
-        return cls(by_name, section.target, Cleaning.of(section), key, section.reading)
+        reading = reading_of(contract, ())
+        return cls(by_name, section.target, Cleaning.of(section), key, reading)
 
     def snapshot(self, file: Path, key: str) -> Snapshot:
         """A file, its columns typed as in the run as far as it had them."""

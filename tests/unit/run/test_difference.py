@@ -52,10 +52,14 @@ def test_a_file_beside_a_run_is_read_as_the_run_read_its_own(project: Path) -> N
     Path("rows.csv").write_text(text)
     columns = [name for name, dtype in pl.read_csv("plain.csv").schema.items() if dtype.is_float()]
     numbers = ", ".join(f"{name}: decimal_comma" for name in columns)
-    reading = f"data.reading={{numbers: {{{numbers}}}}}"
+    reading = f"data.reading={{numbers: {{{numbers}}}, cache: kept}}"
     ran = command("train", "small.yaml", "--run", "one", "--set", reading)
     assert ran.code in (0, 3), ran.err
-    found = diff("one", "rows.csv")
+    elsewhere = Path("elsewhere")
+    elsewhere.mkdir()
+    Path("rows.csv").rename(elsewhere / "rows.csv")
+    found = diff("one", "elsewhere/rows.csv")
+    assert [each.name for each in elsewhere.iterdir()] == ["rows.csv"]
     assert found["row_changes"]["same"] == 300
     assert all(column["distance"] == 0 for column in found["columns"])
 
