@@ -15,9 +15,10 @@ from trainwright.contract.data import (
     TimeSplit,
 )
 from trainwright.core.loading import loading
-from trainwright.data.audit.audited import Audited, Sides, evenly
+from trainwright.data.audit.audited import Audited, Sides
 from trainwright.data.counting import counted
 from trainwright.data.leakage import rank_auc
+from trainwright.data.space import spread_rows
 from trainwright.data.table import Floats, Integers
 
 APART, APART_GIVEN = 0.6, 0.75
@@ -79,7 +80,9 @@ def different_rows(sides: Sides) -> list[Audited]:
 
 def _matrix(sides: Sides) -> tuple[Floats, list[str], Integers]:
     """Features and target of both sides, float64 [n, F], and the side of each row (1 held out)."""
-    parts = [frame[evenly(frame.height, _MOST_ROWS)] for frame in (sides.train, sides.held_out)]
+    parts = [
+        frame[spread_rows(frame.height, _MOST_ROWS)] for frame in (sides.train, sides.held_out)
+    ]
     sources = np.repeat([0, 1], [part.height for part in parts])
     known = sides.split.column if isinstance(sides.split, TimeSplit) else ""
     names = [column.name for column in sides.columns if column.name != known] + [sides.target]

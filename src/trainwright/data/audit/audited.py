@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, final
 
-import numpy as np
 import polars as pl
 
 from trainwright.contract.data import Split, TimeSplit
@@ -117,11 +116,6 @@ class Sides:
     def of_kind(self, *kinds: str) -> tuple[str, ...]:
         """The names of the features of these kinds."""
         return tuple(column.name for column in self.columns if column.kind in kinds)
-
-
-def evenly(rows: int, most: int) -> Integers:
-    """At most `most` of so many rows, in even distances."""
-    return np.unique(np.linspace(0, rows - 1, min(rows, most)).round().astype(np.int64))
 
 
 def findings_beside(audited: Iterable[Audited], faults: Iterable[Finding]) -> tuple[Finding, ...]:

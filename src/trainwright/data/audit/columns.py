@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import polars as pl
 
 from trainwright.core.units import many
-from trainwright.data.audit.audited import Audited, Sides, Test, evenly
+from trainwright.data.audit.audited import Audited, Sides, Test
 from trainwright.data.columns import ColumnType
 from trainwright.data.leakage import find_leaks, find_suspicions
+from trainwright.data.space import spread_rows
 from trainwright.data.telling import LEAK, MADE_OF, SUSPICIOUS, made_share, told_share
 
 _MOST_ROWS = 50_000
@@ -21,7 +22,7 @@ def tells_the_target(sides: Sides) -> list[Audited]:
     holds the target of an earlier row is at most suspicious."""
     lagged = _lagged(sides)
     sides = sides.without_lags
-    train = sides.train[evenly(sides.train.height, _MOST_ROWS)]
+    train = sides.train[spread_rows(sides.train.height, _MOST_ROWS)]
     target = train[sides.target]
     found = lagged
     for leak in find_leaks(train, sides.columns, target):
@@ -49,7 +50,7 @@ def function_of_the_target(sides: Sides) -> list[Audited]:
     """Features that were made of the target, also where they do not say it back: a band of it, its
     distance from the mean, its last digits."""
     sides = sides.without_lags
-    train = sides.train[evenly(sides.train.height, _MOST_ROWS)]
+    train = sides.train[spread_rows(sides.train.height, _MOST_ROWS)]
     target = train[sides.target]
     found: list[Audited] = []
     most = 0.0

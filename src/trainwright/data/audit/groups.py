@@ -6,9 +6,10 @@ import numpy as np
 import polars as pl
 
 from trainwright.contract.data import GroupSplit, StratifiedGroupSplit, TimeSplit, split_columns
-from trainwright.data.audit.audited import Audited, Sides, Verdict, evenly
+from trainwright.data.audit.audited import Audited, Sides, Verdict
 from trainwright.data.columns import name_tokens
 from trainwright.data.counting import counted
+from trainwright.data.space import spread_rows
 from trainwright.data.telling import as_numbers, mean_of_all
 from trainwright.data.values import to_labels
 
@@ -87,7 +88,7 @@ def _looked_at(sides: Sides, name: str) -> list[Audited]:
     share, count = _crossing(sides, name)
     if share < _CROSSING:
         return []
-    rows = evenly(sides.train.height, _MOST_ROWS)
+    rows = spread_rows(sides.train.height, _MOST_ROWS)
     named = bool(name_tokens(name) & GROUP_NAMES)
     groups, told = _told(sides.train[rows], sides, name, named)
     looks_like_one = groups >= _FEWEST_UNNAMED and TELLS <= told <= _GIVES_AWAY

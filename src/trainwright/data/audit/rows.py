@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from trainwright.data.audit.audited import Audited, Sides, Verdict, evenly
+from trainwright.data.audit.audited import Audited, Sides, Verdict
 from trainwright.data.quality.near import FEWEST_NUMBERS, FINE, TOLERANCE, scaled
+from trainwright.data.space import spread_rows
 from trainwright.data.table import Floats, Integers
 
 LEAK, SUSPICIOUS = 0.01, 0.003
@@ -66,8 +67,8 @@ def near_rows(sides: Sides) -> list[Audited]:
         return [Audited("near rows", "clean", 0.0, message, "near_duplicates")]
     others = [column.name for column in sides.columns if column.name not in fine]
     others += [sides.target] if sides.is_classes else []
-    train = sides.train[evenly(sides.train.height, _MOST_TRAIN)]
-    asked = evenly(sides.held_out.height, _MOST_HELD_OUT)
+    train = sides.train[spread_rows(sides.train.height, _MOST_TRAIN)]
+    asked = spread_rows(sides.held_out.height, _MOST_HELD_OUT)
     found = asked[_but_for_rounding(train, sides.held_out[asked], fine, others)]
     share = len(found) / max(1, len(asked))
     message = (
