@@ -8,13 +8,15 @@ from typing import final
 from trainwright.contract.quality import Action, FindingKind
 from trainwright.core.files import Json
 
-_MOST_ROWS = 100_000
+MOST_LISTED = 100_000
+"""More rows than this are not listed; `count` still counts them all."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What one action changed: `rows` are 0-based positions in the training file."""
+    """What one action changed: `rows` are 0-based positions in the training file, of the first
+    `MOST_LISTED` that it changed."""
 
     kind: FindingKind
     action: Action
@@ -30,6 +32,6 @@ class Done:
             "action": self.action,
             "message": self.message,
             "count": self.count,
-            "rows": list(self.rows[:_MOST_ROWS]),
+            "rows": list(self.rows),
             "columns": list(self.columns),
         }

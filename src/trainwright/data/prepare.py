@@ -31,11 +31,9 @@ from trainwright.data.limits import Limit
 from trainwright.data.moments import moments, time_units
 from trainwright.data.prepared import Prepared
 from trainwright.data.quality.actions import act
-from trainwright.data.quality.row_actions import act_by_row
 from trainwright.data.reading import RawTable
 from trainwright.data.shares import PARTS, TRAIN, VALIDATION, Shares, left_out_of
 from trainwright.data.space import (
-    IN_MEMORY,
     Space,
     bounds,
     counted,
@@ -251,11 +249,7 @@ class _Table:
             for part in PARTS
         }
         seen = {part: frame for part, frame in frames.items() if apart or part != "test"}
-        acted = (
-            act(seen, places["train"], section)
-            if space is IN_MEMORY
-            else act_by_row(seen, places["train"], section, space)
-        )
+        acted = act(seen, places["train"], section, space)
         frames["train"], places["train"] = acted.train, acted.places
         report = self.report(frames, left_out)
         if apart:

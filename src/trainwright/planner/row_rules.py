@@ -8,7 +8,7 @@ from trainwright.contract.data import TableData, fold_count
 from trainwright.contract.document import Contract
 from trainwright.contract.model import Linear
 from trainwright.core.errors import Problem
-from trainwright.data.quality.row_actions import BY_ROW
+from trainwright.data.quality.row_faults import is_by_row
 from trainwright.data.reading import DataFacts
 
 _IN_MEMORY = "data.reading.rows_in: memory, on a machine that has as much"
@@ -45,7 +45,7 @@ def _needs(data: TableData, facts: DataFacts) -> Iterator[tuple[str, str, str]]:
     if fold_count(data):
         yield "data.split.folds", "training once a fold", "remove folds"
     for kind, action in data.quality.asked().items():
-        if action not in ("report", *BY_ROW.get(kind, ())):
+        if not is_by_row(kind, action):
             path = f"data.quality.actions.{kind}"
             yield path, f"to {action} what the check of {kind} finds", "report it"
     if features.history != "off":

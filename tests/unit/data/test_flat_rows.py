@@ -20,7 +20,7 @@ from trainwright.data import space as space_module
 from trainwright.data.drawing import build_draws
 from trainwright.data.groups import label_codes
 from trainwright.data.moments import moments, time_units
-from trainwright.data.quality.row_actions import act_by_row
+from trainwright.data.quality.actions import act
 from trainwright.data.shares import Shares
 from trainwright.data.sources import FileVersion
 from trainwright.data.space import InFiles, bounds, counted
@@ -61,7 +61,7 @@ def run(rows):
         actions = {"pattern_mismatch": "drop", "out_of_range": "drop"}
         section = TableData.model_validate(
             {"path": "a", "target": "y", "columns": columns, "quality": {"actions": actions}})
-        acted = act_by_row({"train": frame}, counted(rows, space), section, space)
+        acted = act({"train": frame}, counted(rows, space), section, space)
         assert 0 < rows - len(acted.places) < 100
         return np.full(3, len(acted.places))
     if kind == "sampling":

@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 from typing import Literal, final
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
-from trainwright.contract.data import Column, TableData
+from trainwright.contract.data import TableData
 from trainwright.contract.quality import Action, FindingKind
 from trainwright.core.errors import DataMistake, Problem
-from trainwright.data.done import Done
+from trainwright.core.units import many
+from trainwright.data.done import MOST_LISTED, Done
 from trainwright.data.limits import Limit, limited
 from trainwright.data.quality.collect import find_kind
 from trainwright.data.quality.duplicates import compared, first_of_each, frame_of
@@ -22,13 +24,16 @@ from trainwright.data.quality.finding import Finding
 from trainwright.data.quality.keys import columns_of, key_columns
 from trainwright.data.quality.label_errors import Suspects, Unjudged, find_suspects
 from trainwright.data.quality.near import MOST_ROWS, near_groups
-from trainwright.data.space import slices_of
+from trainwright.data.quality.row_faults import BY_ROW, faulty_rows, is_by_row, written_limits
+from trainwright.data.space import IN_MEMORY, Space, gathered, places_of, slices_of, taken
 from trainwright.data.table import Floats, Integers, PartName
 from trainwright.data.values import Cleaning
 from trainwright.data.wording import quoted, some
 
 _COLUMN_KINDS = frozenset({"leak", "suspicious_feature", "identifier"})
 _NO_ROWS = np.empty(0, dtype=np.int64)
+
+Flags = npt.NDArray[np.bool_]
 
 
 @final
@@ -47,15 +52,24 @@ class Acted:
 @final
 @dataclass(slots=True)
 class _Work:
-    """The parts as they are so far, and what was done to them."""
+    """The parts as they are so far, and what was done to them: `places` are those of the training
+    rows in their file, `space` is where they lie."""
 
     frames: dict[PartName, pl.DataFrame]
     section: TableData
-    positions: Integers
-    kept: Integers
+    places: Integers
+    space: Space
     columns: set[str] = field(default_factory=set)
     limits: list[Limit] = field(default_factory=list)
     done: list[Done] = field(default_factory=list)
+
+    @property
+    def left_out(self) -> frozenset[str]:
+        """The columns that are kept from the model."""
+        section = self.section
+        ignored = [name for name, column in section.columns.items() if column.kind == "ignored"]
+        never = {*section.exclude, *key_columns(section), *ignored, *self.columns}
+        return frozenset(never - {section.target})
 
     def examined(self, *parts: PartName) -> Examined:
         """The rows of these parts, one part after the other."""
@@ -64,21 +78,20 @@ class _Work:
             self.section.target,
             columns_of(self.section, self.frames["train"]),
             Cleaning((), {}),
-            (*self.section.exclude, *key_columns(self.section), *sorted(self.columns)),
+            self.left_out,
         )
 
-    def drop(self, kind: FindingKind, rows: Integers) -> None:
-        """Leave training rows out."""
+    def drop(self, kind: FindingKind, faulty: Flags) -> None:
+        """Leave the training rows out of which `faulty` [N] says it."""
+        rows, stay = (places_of(has, faulty, self.space) for has in (True, False))
         if not len(rows):
             return
-        stay = np.ones(len(self.kept), dtype=np.bool_)
-        stay[rows] = False
-        if not stay.any():
-            raise nothing_left(kind, len(rows))
-        message = f"{len(rows):,} training rows left out ({kind})"
+        if not len(stay):
+            raise _nothing_left(kind, len(rows))
+        message = f"{many(len(rows), 'training row')} left out ({kind})"
         self.note(kind, "drop", message, rows)
-        self.frames["train"] = self.frames["train"].filter(pl.Series(stay))
-        self.kept = self.kept[stay]
+        self.frames["train"] = self.space.frame(taken(self.frames["train"], stay))
+        self.places = gathered(self.places, stay, self.space)
 
     def note(
         self,
@@ -89,12 +102,18 @@ class _Work:
         columns: tuple[str, ...] = (),
     ) -> None:
         """Count what was done."""
-        places = tuple(self.positions[self.kept[rows]].tolist())
+        places = tuple(self.places[rows[:MOST_LISTED]].tolist())
         self.done.append(Done(kind, action, message, len(rows) or len(columns), places, columns))
 
 
-def act(frames: Mapping[PartName, pl.DataFrame], positions: Integers, section: TableData) -> Acted:
-    """Do to the typed training rows what the contract asks; `positions` are theirs in their file.
+def act(
+    frames: Mapping[PartName, pl.DataFrame],
+    places: Integers,
+    section: TableData,
+    space: Space = IN_MEMORY,
+) -> Acted:
+    """Do to the typed training rows what the contract asks; `places` are theirs in their file. The
+    plan refuses what is not `is_by_row` where they lie in files.
 
     Columns go first, then labels are changed, then rows go, then ends of numbers are found: each
     looks at the training rows as those before it left them. Of duplicates, training rows that equal
@@ -107,10 +126,13 @@ def act(frames: Mapping[PartName, pl.DataFrame], positions: Integers, section: T
     """
     wanted = section.quality.asked()
     if not wanted:
-        return Acted(frames["train"], positions)
+        return Acted(frames["train"], places)
+    assert space is IN_MEMORY or all(map(is_by_row, wanted, wanted.values())), (
+        "the plan refuses every other action"
+    )
     if wanted.get("near_duplicates", "report") != "report":
         _check_rows(sum(frame.height for frame in frames.values()))
-    work = _Work(dict(frames), section, positions, np.arange(frames["train"].height))
+    work = _Work(dict(frames), section, places, space)
     _fail(work, [kind for kind, action in wanted.items() if action == "fail"])
     for kind in [kind for kind, action in wanted.items() if action == "drop"]:
         if kind in _COLUMN_KINDS:
@@ -125,7 +147,7 @@ def act(frames: Mapping[PartName, pl.DataFrame], positions: Integers, section: T
             _limit(work, kind, "cap" if action == "cap" else "impute")
     return Acted(
         work.frames["train"],
-        positions[work.kept],
+        work.places,
         frozenset(work.columns),
         tuple(work.limits),
         tuple(work.done),
@@ -168,13 +190,12 @@ def _check_rows(count: int) -> None:
         )
 
 
-def nothing_left(kind: FindingKind, count: int) -> DataMistake:
-    """The mistake of a contract that drops every training row."""
+def _nothing_left(kind: FindingKind, count: int) -> DataMistake:
     return DataMistake(
         Problem(
             "no training row would be left",
             path=f"data.quality.actions.{kind}",
-            found=f"drop, with {count:,} rows to drop",
+            found=f"drop, with {many(count, 'row')} to drop",
             fix="look at the rows with trainwright data check, or choose report",
         )
     )
@@ -221,15 +242,20 @@ def _suspects(work: _Work, action: Action) -> Suspects:
     return found
 
 
-def _faulty(work: _Work, kind: FindingKind) -> Integers:
-    """The training rows that have a fault."""
+def _faulty(work: _Work, kind: FindingKind) -> Flags:
+    """Whether each training row has a fault, bool [N]."""
+    train = work.frames["train"]
+    if kind in BY_ROW:
+        return faulty_rows(train, kind, work.section, work.left_out, work.space)
+    faulty = np.zeros(train.height, dtype=np.bool_)
     if kind in ("exact_duplicates", "near_duplicates"):
-        return _copies(work, kind)
-    if kind == "label_error":
-        return _suspects(work, "drop").rows
-    data = work.examined("train")
-    rows = {row for one in find_kind(data, kind, work.section.columns) for row in one.rows}
-    return np.array(sorted(rows), dtype=np.int64)
+        faulty[_copies(work, kind)] = True
+    elif kind == "label_error":
+        faulty[_suspects(work, "drop").rows] = True
+    else:
+        for one in find_kind(work.examined("train"), kind, work.section.columns):
+            faulty[list(one.rows)] = True
+    return faulty
 
 
 def _copies(work: _Work, kind: FindingKind) -> Integers:
@@ -253,6 +279,13 @@ def _copies(work: _Work, kind: FindingKind) -> Integers:
 
 def _limit(work: _Work, kind: FindingKind, beyond: Literal["cap", "impute"]) -> None:
     """Find the ends of each column that has the fault, in training rows."""
+    if kind in BY_ROW:
+        train = work.frames["train"]
+        for limit in written_limits(train, work.section, work.left_out, beyond):
+            column = train.select(limit.column)
+            faulty = faulty_rows(column, kind, work.section, work.left_out, work.space)
+            _end(work, kind, limit, places_of(True, faulty, work.space))
+        return
     data = work.examined("train")
     found = find_kind(data, kind, work.section.columns)
     for look in data.of_kind("numeric"):
@@ -261,18 +294,15 @@ def _limit(work: _Work, kind: FindingKind, beyond: Literal["cap", "impute"]) -> 
             continue
         every = {row for one in found if look.name in one.columns for row in one.rows}
         rows = np.array(sorted(every), dtype=np.int64)
-        written = work.section.columns.get(look.name, Column()).range
-        if kind == "out_of_range" and written != "any":
-            # The contract's own ends hold for rows to come, even where training has none beyond.
-            low, high = written
-        else:
-            low, high = _ends(look.numbers, rows)
-        limit = Limit(look.name, low, high, beyond)
-        if not math.isfinite(low) and not math.isfinite(high):
-            continue
-        work.limits.append(limit)
-        message = changed_by(work.frames, limit, kind)
-        work.note(kind, beyond, message, rows, (look.name,))
+        _end(work, kind, Limit(look.name, *_ends(look.numbers, rows), beyond), rows)
+
+
+def _end(work: _Work, kind: FindingKind, limit: Limit, rows: Integers) -> None:
+    if not math.isfinite(limit.low) and not math.isfinite(limit.high):
+        return
+    work.limits.append(limit)
+    message = _changed_by(work.frames, limit, kind)
+    work.note(kind, limit.beyond, message, rows, (limit.column,))
 
 
 def _ends(numbers: Floats, rows: Integers) -> tuple[float, float]:
@@ -287,7 +317,7 @@ def _ends(numbers: Floats, rows: Integers) -> tuple[float, float]:
     return low, high
 
 
-def changed_by(frames: Mapping[PartName, pl.DataFrame], limit: Limit, kind: FindingKind) -> str:
+def _changed_by(frames: Mapping[PartName, pl.DataFrame], limit: Limit, kind: FindingKind) -> str:
     """What a limit changes, and in how many values of each part."""
     verb = "capped" if limit.beyond == "cap" else "taken for missing"
     counts = []

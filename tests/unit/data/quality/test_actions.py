@@ -15,13 +15,17 @@ from trainwright.contract.data import Column, Features, StratifiedSplit, TableDa
 from trainwright.contract.quality import Action, FindingKind, Quality
 from trainwright.core.errors import DataMistake
 from trainwright.core.files import to_json
+from trainwright.data import space
 from trainwright.data.limits import Limit, limited
 from trainwright.data.prepare import prepare_fold, prepare_table
 from trainwright.data.quality import actions, near
 from trainwright.data.quality.actions import Acted, act
+from trainwright.data.quality.collect import find_kind
 from trainwright.data.quality.examined import examine
+from trainwright.data.quality.row_faults import BY_ROW, faulty_rows
 from trainwright.data.reading import read_table
 from trainwright.data.table import PartName
+from trainwright.data.values import Cleaning
 
 ROWS = 400
 
@@ -285,3 +289,64 @@ def test_a_row_that_equals_one_held_out_row_and_is_nearly_another_leaves(order: 
     frames["validation"] = pl.concat([copy, other])[order]
     acted = done(frames, {"near_duplicates": "drop"})
     assert (ROWS - 1) * 2 not in acted.places.tolist()
+
+
+ASKED = {
+    "a": Column(range=(-1.0, 1.0), nullable=False),
+    "b": Column(range=(-1.0, 1.0), nullable=False, kind="ignored"),
+    "word": Column(allowed=("Bern", "12"), pattern="[A-Z].*"),
+    "number": Column(range=(2.0, 7.0), allowed=("2", "3.0")),
+    "text": Column(pattern=".*[13579] .*"),
+}
+
+
+@pytest.mark.parametrize("kind", BY_ROW)
+def test_the_faults_of_single_rows_are_those_that_the_checks_find(
+    kind: FindingKind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(space, "SLICE_ROWS", 70)
+    random = np.random.default_rng(4)
+    frame = made(ROWS, 0).with_columns(
+        pl.Series("word", random.choice(["Bern", "bern", "Ulm", "12"], ROWS)),
+        pl.Series("number", random.integers(0, 9, ROWS).astype(str)),
+        pl.Series("text", [f"{at} is one of many words" for at in range(ROWS)]),
+    )
+    some = pl.int_range(pl.len()) % 11 == 3
+    frame = frame.with_columns(
+        pl.when(~some).then(pl.col(name)) for name in ("a", "b", "word", "number", "text")
+    )
+    data = examine(frame, "label", ASKED, Cleaning((), {}))
+    expected = {row for one in find_kind(data, kind, ASKED) for row in one.rows}
+    section = TableData(path="x.csv", columns=ASKED, target="label")
+    for where in (space.IN_MEMORY, space.InFiles(tmp_path)):
+        faulty = faulty_rows(frame, kind, section, frozenset({"b"}), where)
+        assert np.flatnonzero(faulty).tolist() == sorted(expected)
+    assert 0 < len(expected) < ROWS
+
+
+def test_only_the_first_of_very_many_rows_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(actions, "MOST_LISTED", 5)
+    frames = parts(made(ROWS, 0))
+    acted = done(frames, {"out_of_range": "drop"}, a=Column(range=(-1.0, 1.0)))
+    (one,) = acted.done
+    gone = np.flatnonzero(frames["train"]["a"].abs().to_numpy() > 1) * 2
+    assert one.rows == tuple(gone[:5].tolist())
+    assert one.count == len(gone) > 5
+
+
+def test_a_leak_that_went_has_no_missing_values_and_no_ends() -> None:
+    """What an action took out is no feature for those behind it."""
+    frames = {
+        part: frame.with_columns(
+            prize=pl.when(pl.int_range(pl.len()) != 3)
+            .then(pl.col("label") == "yes")
+            .cast(pl.Float64)
+        )
+        for part, frame in parts(made(ROWS, 0)).items()
+    }
+    prize = Column(range=(0.0, 0.5))
+    wanted: dict[FindingKind, Action] = {"leak": "drop", "missing": "drop", "out_of_range": "cap"}
+    acted = done(frames, wanted, prize=prize)
+    assert acted.columns == {"prize"}
+    assert [one.kind for one in acted.done] == ["leak"]
+    assert acted.limits == ()
