@@ -27,21 +27,26 @@ def draw_parts(
     `codes` gives the class of each row, a slice at a time, `sizes` the rows of each class, `wanted`
     those for validation and test. Keys are of 64 bits: of rows with one key both stay in training.
     """
-    keys = [space.array((size,), np.uint64) for size in sizes]
-    filled = [0] * len(sizes)
-    for drawn, classes in zip(key_slices(sum(sizes), seed, "split"), codes(), strict=True):
-        for code in np.unique(classes):
-            here = drawn[classes == code]
-            keys[code][filled[code] : filled[code] + len(here)] = here
-            filled[code] += len(here)
-    for one in keys:
+    rows = sum(sizes)
+    # The keys of one class behind those of the other: however many there are, one array.
+    keys = space.array((rows,), np.uint64)
+    ends = np.cumsum(sizes)
+    free = ends - sizes
+    for drawn, classes in zip(key_slices(rows, seed, "split"), codes(), strict=True):
+        order = np.argsort(classes, kind="stable")
+        counts = np.bincount(classes, minlength=len(sizes))
+        among = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
+        keys[np.repeat(free, counts) + among] = drawn[order]
+        free += counts
+    own = [keys[end - size : end] for size, end in zip(sizes, ends, strict=True)]
+    for one in own:
         one.sort()
-    pairs = list(zip(keys, wanted, strict=True))
+    pairs = list(zip(own, wanted, strict=True))
     first = np.array([_key_at(one, validation) for one, (validation, _) in pairs])
     second = np.array([_key_at(one, validation + test) for one, (validation, test) in pairs])
-    parts: Integers = space.array((sum(sizes),), np.int64)
+    parts: Integers = space.array((rows,), np.int64)
     start = 0
-    for drawn, classes in zip(key_slices(sum(sizes), seed, "split"), codes(), strict=True):
+    for drawn, classes in zip(key_slices(rows, seed, "split"), codes(), strict=True):
         beyond = np.where(drawn < second[classes], 2, 0)
         parts[start : start + len(drawn)] = np.where(drawn < first[classes], 1, beyond)
         start += len(drawn)
