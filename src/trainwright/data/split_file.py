@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
@@ -20,15 +20,15 @@ from trainwright.data.key_places import NOWHERE, KeyPlaces
 from trainwright.data.ranks import filled
 from trainwright.data.sources import FileVersion, read_source
 from trainwright.data.space import Space, bounds, positions
-from trainwright.data.values import to_labels
-from trainwright.data.wording import quoted, some
+from trainwright.data.values import Cleaning, to_labels
+from trainwright.data.wording import Wrong, quoted, some
 
 PART_COLUMN = "\uffffpart"
 """The column of the training frame that holds what the file says. Unicode has no character of this
 number, so no file has a column of this name."""
 
 _PART, _ROW = "part", "row"
-_MOST_TOLD = 5
+_SECONDS, _DAY = r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\.0+$", r"^(\d{4}-\d\d-\d\d) 00:00:00$"
 
 
 @final
@@ -43,7 +43,7 @@ class WrittenSplit:
 
     def keys(self, start: int, stop: int) -> pl.Series:
         """The keys of these lines as text."""
-        return _text(self.frame[self.key or _ROW].slice(start, stop - start))
+        return _written(self.frame[self.key or _ROW].slice(start, stop - start))
 
 
 NOT_WRITTEN = WrittenSplit("", pl.DataFrame(), ())
@@ -91,11 +91,11 @@ def with_parts(
     lines = written.frame.height
     places = KeyPlaces.of(written.keys, lines, space)
     _check_once(places, written, space)
-    groups = Groups.of([written.frame[_PART]], _text)
+    groups = Groups.of([written.frame[_PART]], _written)
     parts = groups.codes(written.frame[_PART], space)
     names = pl.concat([pl.Series([None], dtype=pl.String), groups.names])
     named = filled(space.array((lines,), np.bool_), False)
-    keys_of, unnamed = _keys_of(cells, written), _Wrong()
+    keys_of, unnamed = _keys_of(cells, written), Wrong()
 
     def found() -> Iterator[pl.DataFrame]:
         for start, stop in bounds(frame.height):
@@ -104,7 +104,8 @@ def with_parts(
             absent = at == NOWHERE
             unnamed.add(keys.filter(pl.Series(absent)))
             named[at[~absent]] = True
-            codes = np.where(absent, 0, parts[np.maximum(at, 0)])
+            codes = np.zeros(len(at), dtype=np.int64)
+            codes[~absent] = parts[at[~absent]]
             yield names.gather(codes).alias(PART_COLUMN).to_frame()
 
     column = space.frame(found())[PART_COLUMN]
@@ -114,30 +115,16 @@ def with_parts(
     return frame.with_columns(column)
 
 
-@final
-@dataclass(slots=True)
-class _Wrong:
-    """Keys that are wrong: how many, and the first of them."""
-
-    count: int = 0
-    first: list[str] = field(default_factory=list)
-
-    def add(self, keys: pl.Series) -> None:
-        """Count these too."""
-        self.count += len(keys)
-        self.first += [str(one) for one in keys.head(_MOST_TOLD - len(self.first)).to_list()]
-
-
 def _keys_of(cells: Sequence[Cells], written: WrittenSplit) -> Callable[[int, int], pl.Series]:
     """What gives the keys of a slice of the rows, as text."""
     if not written.key:
         return _places
     keys = next(one for one in cells if one.name == written.key)
-    return lambda start, stop: to_labels(keys.between(start, stop))
+    return lambda start, stop: _text(keys.between(start, stop))
 
 
 def _places(start: int, stop: int) -> pl.Series:
-    return pl.Series(range(start, stop), dtype=pl.Int64).cast(pl.String)
+    return pl.int_range(start, stop, eager=True).cast(pl.String)
 
 
 def _check_once(places: KeyPlaces, written: WrittenSplit, space: Space) -> None:
@@ -148,14 +135,15 @@ def _check_once(places: KeyPlaces, written: WrittenSplit, space: Space) -> None:
     lines = np.union1d(places.alike(space), empty)
     if not len(lines):
         return
-    keys = _text(written.frame[written.key or _ROW].gather(lines))
-    twice = keys.filter(keys.is_duplicated() | keys.is_null())
-    if len(twice):
+    keys = _written(written.frame[written.key or _ROW].gather(lines))
+    twice = Wrong()
+    twice.add(keys.filter(keys.is_duplicated() | keys.is_null()))
+    if twice.count:
         raise DataMistake(
             Problem(
-                f"the file of the split does not name each row once: {len(twice)} lines",
+                f"the file of the split does not name each row once: {many(twice.count, 'line')}",
                 path="data.split.path",
-                found=quoted(str(one) for one in twice.unique(maintain_order=True).to_list()),
+                found=str(twice),
                 expected="each key on one line",
                 fix="remove the lines that are too many",
                 place=Place(written.files[0].path),
@@ -163,9 +151,7 @@ def _check_once(places: KeyPlaces, written: WrittenSplit, space: Space) -> None:
         )
 
 
-def _problems(
-    unnamed: _Wrong, named: npt.NDArray[np.bool_], written: WrittenSplit
-) -> list[Problem]:
+def _problems(unnamed: Wrong, named: npt.NDArray[np.bool_], written: WrittenSplit) -> list[Problem]:
     place = Place(written.files[0].path)
     problems: list[Problem] = []
     if unnamed.count:
@@ -173,13 +159,13 @@ def _problems(
             Problem(
                 f"the file of the split does not name {many(unnamed.count, 'row')} of the data",
                 path="data.split.path",
-                found=quoted(unnamed.first),
+                found=str(unnamed),
                 expected="a line for every row",
                 fix="add the lines",
                 place=place,
             )
         )
-    strange = _Wrong()
+    strange = Wrong()
     for start, stop in bounds(len(named)):
         strange.add(written.keys(start, stop).filter(pl.Series(~named[start:stop])))
     if strange.count:
@@ -188,7 +174,7 @@ def _problems(
                 f"the file of the split names {many(strange.count, 'row')} that the data does not "
                 "have",
                 path="data.split.path",
-                found=quoted(strange.first),
+                found=str(strange),
                 expected="only rows of the data",
                 fix="remove the lines, or look whether the data is the one that was divided",
                 place=place,
@@ -197,6 +183,12 @@ def _problems(
     return problems
 
 
-def _text(series: pl.Series) -> pl.Series:
-    text = to_labels(series).str.strip_chars()
-    return text.set(text == "", None)
+def _written(series: pl.Series) -> pl.Series:
+    """What stands in the file, cleaned as the data is, as text."""
+    return _text(Cleaning((), {}).cells(series))
+
+
+def _text(cells: pl.Series) -> pl.Series:
+    """Cleaned cells as text: a time without what is 0 in it, as files of each kind write another
+    part of that."""
+    return to_labels(cells).str.replace(_SECONDS, "${1}").str.replace(_DAY, "${1}")

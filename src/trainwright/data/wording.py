@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import final
+
+import polars as pl
+
+_MOST_TOLD = 5
 
 
 def nearest(name: str, options: Iterable[str]) -> str:
@@ -23,3 +29,25 @@ def some(items: Sequence[object], most: int = 5, total: int = 0) -> str:
 def quoted(names: Iterable[object], most: int = 5) -> str:
     """Names in quotes, the first few of them."""
     return some([repr(str(name)) for name in names], most)
+
+
+@final
+@dataclass(slots=True)
+class Wrong:
+    """Values that are wrong: how many, and the first different ones, however many there are."""
+
+    count: int = 0
+    first: list[str] = field(default_factory=list)
+
+    def add(self, values: pl.Series) -> None:
+        """Count these too."""
+        self.count += len(values)
+        if len(self.first) <= _MOST_TOLD:
+            names = values.cast(pl.String).fill_null("missing").unique(maintain_order=True)
+            new = names.filter(~names.is_in(self.first))
+            self.first += new.head(_MOST_TOLD + 1 - len(self.first)).to_list()
+
+    def __str__(self) -> str:
+        """The first of them in quotes, and whether there are others."""
+        others = " and others" if len(self.first) > _MOST_TOLD else ""
+        return quoted(self.first[:_MOST_TOLD]) + others

@@ -1,4 +1,4 @@
-"""Folds, gaps, keys and split files: every row where it belongs, and nothing moves without need."""
+"""Folds, gaps and keys: every row where it belongs, and nothing moves without need."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from trainwright.contract.data import (
     ColumnSplit,
     Features,
-    FileSplit,
     GroupSplit,
     RandomSplit,
     Split,
@@ -24,7 +23,6 @@ from trainwright.contract.data import (
 )
 from trainwright.contract.quality import Quality
 from trainwright.core.errors import DataMistake
-from trainwright.data import space
 from trainwright.data.folds import NEVER, Folds, cut_folds
 from trainwright.data.moments import stretches
 from trainwright.data.prepare import prepare_fold, prepare_table
@@ -206,70 +204,6 @@ DECIDED = Features(numeric="none", impute="median")
 
 def section(split: Split, target: str = "y") -> TableData:
     return TableData(path="a.csv", target=target, split=split, features=DECIDED)
-
-
-def test_a_file_says_the_parts(tmp_path: Path) -> None:
-    FRAME.write_csv(tmp_path / "a.csv")
-    wanted = ["train", "validation", "test", "train"] * 150
-    written = pl.DataFrame({"id": FRAME["id"], "part": wanted})
-    written.sample(fraction=1.0, shuffle=True, seed=0).write_csv(tmp_path / "s.csv")
-    data = section(FileSplit(kind="file", path="s.csv", key="id"))
-    raw = read_table(data, tmp_path)
-    assert [file.path for file in raw.facts.files] == ["a.csv", "s.csv"]
-    prepared = prepare_table(raw, data, "classification", 0)
-    assert prepared.test.rows.tolist() == list(range(2, ROWS, 4))
-    assert "id" not in [column.name for column in prepared.table.columns]
-    assert "\uffffpart" not in prepared.train.frame.columns
-    written.select(pl.int_range(ROWS).alias("row"), "part").write_csv(tmp_path / "s.csv")
-    data = section(FileSplit(kind="file", path="s.csv"))
-    again = prepare_table(read_table(data, tmp_path), data, "classification", 0)
-    assert again.validation.rows.tolist() == list(range(1, ROWS, 4))
-
-
-@pytest.mark.parametrize(
-    ("lines", "message"),
-    [
-        (["id,side", "id0,train"], "lacks columns"),
-        (["id,part", "id0,train", "id0,test"], "name each row once: 2 lines"),
-        (["id,part", "id0,train", ",test"], "name each row once: 1 lines"),
-        (["id,part", *(f"id{i},train" for i in range(ROWS - 2))], "does not name 2 rows"),
-        (["id,part", *(f"id{i},train" for i in range(ROWS + 1))], "names 1 row that the data"),
-        (["id,part", *(f"id{i},tests" for i in range(ROWS))], "does not say a part"),
-    ],
-)
-def test_what_is_wrong_with_a_split_file(tmp_path: Path, lines: list[str], message: str) -> None:
-    FRAME.write_csv(tmp_path / "a.csv")
-    (tmp_path / "s.csv").write_text("\n".join(lines) + "\n")
-    data = section(FileSplit(kind="file", path="s.csv", key="id"))
-    with pytest.raises(DataMistake, match=message) as caught:
-        prepare_table(read_table(data, tmp_path), data, "classification", 0)
-    assert caught.value.problems[0].path == "data.split.path"
-
-
-def test_of_many_wrong_keys_the_first_five_are_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(space, "SLICE_ROWS", 3)
-    FRAME.write_csv(tmp_path / "a.csv")
-    names = [f"{'id' if row < ROWS - 20 else 'no'}{row}" for row in range(ROWS)]
-    parts = pl.DataFrame({"id": names, "part": ["train"] * ROWS})
-    parts.write_csv(tmp_path / "s.csv")
-    with pytest.raises(DataMistake) as caught:
-        read_table(section(FileSplit(kind="file", path="s.csv", key="id")), tmp_path)
-    absent, strange = caught.value.problems
-    assert "20 rows" in absent.message
-    assert absent.found == ", ".join(repr(f"id{row}") for row in range(ROWS - 20, ROWS - 15))
-    assert "20 rows" in strange.message
-    assert strange.found == ", ".join(repr(f"no{row}") for row in range(ROWS - 20, ROWS - 15))
-
-
-def test_a_key_that_no_column_has_is_refused(tmp_path: Path) -> None:
-    FRAME.write_csv(tmp_path / "a.csv")
-    FRAME.select(pl.col("id").alias("*"), part=pl.lit("train")).write_csv(tmp_path / "s.csv")
-    data = section(FileSplit(kind="file", path="s.csv", key="*"))
-    with pytest.raises(DataMistake) as caught:
-        read_table(data, tmp_path)
-    assert caught.value.problems[0].path == "data.split.key"
 
 
 def test_folds_are_prepared_each_on_its_own_training_rows(tmp_path: Path) -> None:
