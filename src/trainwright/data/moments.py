@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 
 from trainwright.core.errors import DataMistake, Problem
+from trainwright.core.units import many
 from trainwright.data.ranks import dense_ranks, ranked
 from trainwright.data.space import IN_MEMORY, Space, bounds, slices_of
 from trainwright.data.table import Floats, Integers
@@ -93,10 +94,10 @@ def times(frame: pl.DataFrame, column: str) -> pl.Series:
             )
         )
     if series.null_count():
-        rows = series.is_null().arg_true().to_list()
+        rows = series.is_null().arg_true()
         raise DataMistake(
             Problem(
-                f"{len(rows)} rows have no time",
+                f"{many(len(rows), 'row has', 'rows have')} no time",
                 path="data.split.column",
                 found=f"{column!r} is missing in row {rows[0] + 1}",
                 expected="a time in every row",

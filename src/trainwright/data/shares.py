@@ -9,6 +9,7 @@ import numpy as np
 
 from trainwright.contract.data import ColumnSplit, FileSplit, Split, TimeSplit
 from trainwright.core.errors import DataMistake, Problem
+from trainwright.core.units import many
 from trainwright.data.table import Integers, PartName
 
 TRAIN, VALIDATION, TEST, LEFT_OUT = range(4)
@@ -66,7 +67,7 @@ def check_filled(parts: Integers, split: Split, shares: Shares) -> None:
         Problem(
             f"there are too few {unit} to split: the {' and '.join(empty)} part would be empty",
             path="data.split",
-            found=f"{len(parts)} rows, split by {split.kind}",
+            found=f"{many(len(parts), 'row')}, split by {split.kind}",
             expected=f"at least one of the {unit} for each part",
             fix="add data, give larger shares, or name val_path and test_path"
             + (", or lower gap or window" if isinstance(split, TimeSplit) else ""),

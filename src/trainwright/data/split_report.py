@@ -13,6 +13,7 @@ import polars as pl
 from trainwright.contract.data import GroupSplit, Split, StratifiedGroupSplit, TimeSplit
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.files import Json
+from trainwright.core.units import many
 from trainwright.data.categories import count_labels
 from trainwright.data.groups import label_codes
 from trainwright.data.moments import times
@@ -133,18 +134,19 @@ def check_crossing(
     if report.groups_on_two_sides and isinstance(split, GroupSplit | StratifiedGroupSplit):
         problems.append(
             Problem(
-                f"{report.groups_on_two_sides} groups stand in more than one of the given files",
+                f"{many(report.groups_on_two_sides, 'group stands', 'groups stand')} in more than "
+                "one of the given files",
                 path=path,
                 found=f"column {(column or split.column)!r}",
                 expected="every group in one file",
                 fix="give one file in data.path and let it be divided by group",
             )
         )
-    if report.future_rows_in_training and isinstance(split, TimeSplit):
+    if (late := report.future_rows_in_training) and isinstance(split, TimeSplit):
         problems.append(
             Problem(
-                f"{report.future_rows_in_training} training rows are not older than the validation "
-                "and test rows",
+                f"{many(late, 'training row is', 'training rows are')} not older than the "
+                "validation and test rows",
                 path="data.split.column",
                 found=", ".join(f"{p} {a} to {b}" for p, (a, b) in report.time_ranges.items()),
                 expected="training rows that are the oldest",

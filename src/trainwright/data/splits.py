@@ -21,6 +21,7 @@ from trainwright.contract.data import (
     TimeSplit,
 )
 from trainwright.core.errors import DataMistake, Problem
+from trainwright.core.units import many
 from trainwright.data.categories import count_labels
 from trainwright.data.drawn_parts import draw_parts
 from trainwright.data.groups import classes_of_groups, members
@@ -33,7 +34,7 @@ from trainwright.data.table import Floats, Integers
 from trainwright.data.time_split import cut_by_time
 from trainwright.data.values import to_labels
 from trainwright.data.whole_groups import fill_bins, fill_bins_by_class
-from trainwright.data.wording import quoted
+from trainwright.data.wording import Wrong, quoted
 
 
 def divide(
@@ -195,19 +196,18 @@ def _bins(counts: Floats, shares: Shares, seed: int) -> Integers:
 def _written(series: pl.Series, space: Space, file: str = "") -> Integers:
     codes = {name: code for code, name in enumerate(PARTS)}
     parts: Integers = space.array((len(series),), np.int64)
-    strange: list[pl.Series] = []
+    strange = Wrong()
     for (start, stop), some in zip(bounds(len(series)), slices_of(series), strict=True):
         labels = some.cast(pl.String)
         known = labels.replace_strict(codes, default=None, return_dtype=pl.Int64)
-        strange.append(labels.filter(known.is_null()))
+        strange.add(labels.filter(known.is_null()))
         parts[start:stop] = known.fill_null(0).to_numpy()
-    wrong = pl.concat(strange)
-    if len(wrong):
+    if strange.count:
         raise DataMistake(
             Problem(
-                f"{series.name!r} does not say a part in {len(wrong)} rows",
+                f"{series.name!r} does not say a part in {many(strange.count, 'row')}",
                 path="data.split.path" if file else "data.split.column",
-                found=quoted(wrong.unique(maintain_order=True).to_list()),
+                found=str(strange),
                 expected="train, validation or test",
                 fix=f"mend {file}"
                 if file

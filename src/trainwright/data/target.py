@@ -12,11 +12,12 @@ import polars as pl
 
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.files import Json
+from trainwright.core.units import many
 from trainwright.data.categories import count_labels
 from trainwright.data.space import Space, bounds, slices_of
 from trainwright.data.table import Floats, Integers
 from trainwright.data.values import to_labels, to_numbers
-from trainwright.data.wording import nearest, quoted
+from trainwright.data.wording import Wrong, nearest, quoted
 
 NO_POSITIVE = -1
 
@@ -43,14 +44,15 @@ class Classes:
             DataMistake: a label is missing or was never seen in training.
         """
         labels = to_labels(series)
-        strange = labels.filter(~labels.is_in(list(self.names)) | labels.is_null())
-        if len(strange):
-            found = strange.unique(maintain_order=True).to_list()
+        strange = Wrong()
+        strange.add(labels.filter(~labels.is_in(list(self.names)) | labels.is_null()))
+        if strange.count:
+            rows = many(strange.count, "row has", "rows have")
             raise DataMistake(
                 Problem(
-                    f"{len(strange)} rows have a class that no training row has",
+                    f"{rows} a class that no training row has",
                     path=self.column,
-                    found=quoted("missing" if label is None else label for label in found),
+                    found=str(strange),
                     expected=quoted(self.names, 10),
                     fix="use a stratified split, leave these rows out, or mend spellings with "
                     f"data.columns.{self.column}.values",
@@ -95,7 +97,7 @@ class Numbers:
         if len(wrong):
             raise DataMistake(
                 Problem(
-                    f"{len(wrong)} rows have no number as target",
+                    f"{many(len(wrong), 'row has', 'rows have')} no number as target",
                     path=self.column,
                     found=f"{series[int(wrong[0])]!r} in row {int(wrong[0]) + 1}",
                     expected="a finite number in every row",

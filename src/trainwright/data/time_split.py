@@ -11,7 +11,8 @@ import polars as pl
 
 from trainwright.contract.data import TimeSplit
 from trainwright.core.errors import DataMistake, Problem
-from trainwright.data.moments import distances, moments
+from trainwright.core.units import many
+from trainwright.data.moments import distances, moments, times
 from trainwright.data.ranks import filled
 from trainwright.data.shares import (
     LEFT_OUT,
@@ -25,6 +26,8 @@ from trainwright.data.shares import (
 )
 from trainwright.data.space import Space, bounds, kept
 from trainwright.data.table import Floats, Integers, PartName
+from trainwright.data.values import to_numbers
+from trainwright.data.wording import Wrong
 
 
 def cut_by_time(frame: pl.DataFrame, split: TimeSplit, shares: Shares, space: Space) -> Integers:
@@ -66,6 +69,7 @@ def keep_apart_from_files(
     Raises:
         DataMistake: a part would be empty, or rows of one file are too near to another's.
     """
+    _check_types(frames, split.column)
     own = len(parts)
     names: list[PartName] = ["train", *(part for part in frames if part != "train")]
     together = pl.concat([frames[name].select(split.column) for name in names])
@@ -76,19 +80,19 @@ def keep_apart_from_files(
     for name in names[1:]:
         filled(codes[before : before + frames[name].height], PARTS.index(name))
         before += frames[name].height
-    times = distances(together, split.column, space)
+    line = distances(together, split.column, space)
     stay: Integers = kept(codes, space)
     for later in (VALIDATION, TEST):
-        behind = _lowest(times, codes, later)
+        behind = _lowest(line, codes, later)
         for start, stop in bounds(len(codes)):
-            some, ahead = codes[start:stop], behind - times[start:stop]
+            some, ahead = codes[start:stop], behind - line[start:stop]
             in_file = np.arange(start, stop) >= own
             # Training rows of the future are no near ones: they are refused, not left out.
             near = (ahead >= 0) & (ahead < split.gap)
             late = in_file & (some == VALIDATION) & (ahead <= 0)
             stay[start:stop][(some < later) & (near | late)] = LEFT_OUT
     _check_files(stay[own:], split)
-    _leave_out_old(stay, times, split)
+    _leave_out_old(stay, line, split)
     check_filled(stay[:own], split, shares)
     return stay[:own]
 
@@ -141,11 +145,36 @@ def _nearest_cut(boundaries: Integers, wanted: int, low: int, high: int) -> int:
     return below if wanted - boundaries[below] <= boundaries[above] - wanted else above
 
 
+def _check_types(frames: Mapping[PartName, pl.DataFrame], column: str) -> None:
+    """The training file alone decides what a time is."""
+    wanted = times(frames["train"], column).dtype
+    problems = [
+        Problem(
+            f"the times of the {part} file are not like those of the training file",
+            path="data.split.column",
+            found=f"{_other_than(wanted, frame[column])} in {column!r}",
+            expected="numbers" if wanted.is_numeric() else "dates written alike",
+            fix=f"mend the file, or set data.columns.{column}.values",
+        )
+        for part, frame in frames.items()
+        if frame[column].dtype != wanted
+    ]
+    if problems:
+        raise DataMistake(problems)
+
+
+def _other_than(wanted: pl.DataType, series: pl.Series) -> str:
+    wrong = Wrong()
+    wrong.add(series.gather(to_numbers(series).bad) if wanted.is_numeric() else series.drop_nulls())
+    return str(wrong) or "no value"
+
+
 def _check_files(parts: Integers, split: TimeSplit) -> None:
     if near := left_out_of(parts):
         raise DataMistake(
             Problem(
-                f"{near} rows of the validation file are too near to the test rows, or not older",
+                f"{many(near, 'row')} of the validation file {'is' if near == 1 else 'are'} too "
+                "near to the test rows, or not older",
                 path="data.split.gap",
                 found=f"a distance below {split.gap:g}, or none",
                 expected="rows that are older than every test row, by the gap",

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from trainwright.contract.data import (
+    ColumnSplit,
     GroupSplit,
     RandomSplit,
     Split,
@@ -133,6 +134,34 @@ def test_a_validation_file_that_is_too_near_to_the_test_file_is_refused(tmp_path
         made(tmp_path, section(split, **files))
     (problem,) = caught.value.problems
     assert (problem.path, problem.message[:6]) == ("data.split.gap", "4 rows")
+
+
+@pytest.mark.parametrize("wrong", ["soon", "2020-01-01", ""])
+def test_times_of_a_file_that_are_no_times_are_refused(wrong: str, tmp_path: Path) -> None:
+    write(tmp_path / "a.csv")
+    write(tmp_path / "b.csv", rows=30, first=200)
+    rows = pl.read_csv(tmp_path / "b.csv").with_columns(t=pl.lit(wrong))
+    rows.write_csv(tmp_path / "b.csv")
+    split = TimeSplit(kind="time", column="t")
+    with pytest.raises(DataMistake, match="the times of the test file are not like") as caught:
+        made(tmp_path, section(split, train_path="a.csv", test_path="b.csv"))
+    (problem,) = caught.value.problems
+    assert problem.path == "data.split.column"
+    assert problem.found == (f"{wrong!r} in 't'" if wrong else "no value in 't'")
+
+
+@pytest.mark.parametrize("count", [1, 5, 9])
+def test_of_many_strange_parts_the_first_are_told(count: int, tmp_path: Path) -> None:
+    write(tmp_path / "a.csv")
+    names = [*(f"part {at}" for at in range(count)), *["train", "test", "validation"] * 30][:90]
+    rows = pl.read_csv(tmp_path / "a.csv").with_columns(part=pl.Series(names))
+    rows.write_csv(tmp_path / "a.csv")
+    with pytest.raises(DataMistake) as caught:
+        made(tmp_path, section(ColumnSplit(kind="column", column="part")))
+    (problem,) = caught.value.problems
+    assert problem.message.endswith(f"in {count} row{'' if count == 1 else 's'}")
+    told = ", ".join(f"'part {at}'" for at in range(min(5, count)))
+    assert problem.found == told + (" and others" if count > 5 else "")
 
 
 def test_a_gap_that_leaves_nothing_is_refused(tmp_path: Path) -> None:

@@ -240,7 +240,7 @@ def test_a_group_that_crosses_parts_that_stand_apart_is_refused(
         key = "path" if part == "train" else f"{part}_path"
         paths[key] = f"{part}/table.parquet"
     chosen = section(**paths, fields={"group": "patient"})
-    with pytest.raises(DataMistake, match="1 groups stand in more than one") as caught:
+    with pytest.raises(DataMistake, match="1 group stands in more than one") as caught:
         prepare_images(read_images(chosen, tmp_path), chosen, 0)
     (problem,) = caught.value.problems
     assert problem.path == "data.fields.group"
