@@ -76,8 +76,8 @@ class Agreement:
 @dataclass(frozen=True, slots=True)
 class _Chance:
     """What chance makes, from evenly spread rows [n] of `hashes` and `whole`, and from evenly
-    spread columns: for each the chance that two rows agree in it, the sum of the squared shares of
-    its values. `scale` is how many pairs of all rows one pair stands for."""
+    spread columns of more than one value: for each the chance that two rows agree in it. `scale`
+    is how many pairs of all rows one pair stands for."""
 
     hashes: np.ndarray
     whole: np.ndarray
@@ -90,8 +90,10 @@ class _Chance:
         hashes = rows.hashes[spread_rows(size, _MOST_ROWS)]
         able = np.flatnonzero(rows.explains)
         chosen = able[spread_rows(len(able), _MOST_COLUMNS)].tolist()
-        agree = {at: 2 * _pairs(hashes[:, at]) / len(hashes) ** 2 for at in chosen}
-        return cls(hashes, _whole(hashes), agree, (size / len(hashes)) ** 2)
+        every = len(hashes) * (len(hashes) - 1) / 2
+        agree = {at: _pairs(hashes[:, at]) / every for at in chosen}
+        telling = {at: chance for at, chance in agree.items() if chance < 1}
+        return cls(hashes, _whole(hashes), telling, (size / len(hashes)) ** 2)
 
     def shares(self, pairs: float, *without: int) -> Iterator[float]:
         """The share of the `pairs` of rows that agree in all columns but these which chance makes,
@@ -106,7 +108,7 @@ class _Chance:
             keys = keys - self.hashes[:, at]
         seen = _pairs(keys)
         for at, agree in self.agree.items():
-            if at not in without and agree < 1:
+            if at not in without:
                 others = self.scale * (_pairs(keys - self.hashes[:, at]) - seen)
                 yield others * agree / (1 - agree) / max(1.0, pairs)
 

@@ -171,12 +171,12 @@ def _inferred(cells: Cells, written: Column) -> ColumnType:
 
 
 def _look(cells: pl.Series, written: Column) -> Look:
+    if not len(cells) - cells.null_count():
+        return Look(cells.name, "empty", cells, cells, _none(), "")
     if written.kind == "text":
         return Look(cells.name, "text", cells, to_labels(cells), _none(), "")
     column = _inferred(Cells(cells), written)
     reason = column.reason if column.kind == "ignored" else ""
-    if not len(cells) - cells.null_count():
-        return Look(cells.name, "empty", cells, cells, _none(), "")
     if cells.dtype.is_nested() or cells.dtype in (pl.Binary, pl.Object):
         return Look(cells.name, "nested", cells, cells, _none(), "")
     match column.kind:

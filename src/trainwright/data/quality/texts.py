@@ -45,6 +45,8 @@ def long_text(data: Examined) -> list[Finding]:
     found = []
     for look in data.of_kind("text"):
         length = look.values.str.len_chars()
+        if not length.count():
+            continue
         usual = float(np.quantile(length.drop_nulls().to_numpy(), 0.99))
         limit = max(_LONG, _TIMES_LONGER * usual)
         rows = (length > limit).fill_null(False)

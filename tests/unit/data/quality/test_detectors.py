@@ -90,6 +90,13 @@ def test_no_check_fails_on_strange_tables(check: Callable[[Examined], list[Findi
             assert isinstance(check(examine(frame, target)), list)
 
 
+def test_a_column_of_texts_may_be_empty() -> None:
+    nothing = pl.Series([None] * ROWS, dtype=pl.String)
+    data = examine(pl.DataFrame({**clean(), "note": nothing}), "won", {"note": Column(kind="text")})
+    found = find_faults(data, {}, "quick")
+    assert {one.kind for one in found if one.columns == ("note",)} == {"constant", "missing"}
+
+
 @pytest.mark.parametrize("name", ["count", "value", "proportion", "len", "literal"])
 @pytest.mark.parametrize("column", ["age", "place", "won"])
 def test_what_a_column_is_called_changes_nothing(name: str, column: str) -> None:

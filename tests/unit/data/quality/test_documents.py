@@ -110,6 +110,11 @@ def test_separators_that_follow_each_other_hold_nothing(tmp_path: Path) -> None:
     assert found_in(document_faults(TOKENS, tmp_path, parts)) == {}
 
 
+def test_documents_of_blanks_alone_are_no_fault(tmp_path: Path) -> None:
+    section = write(tmp_path, [" ", "  ", " "], "column")
+    assert document_faults(section, tmp_path) == ()
+
+
 def test_copies_in_training_are_on_one_side(tmp_path: Path) -> None:
     texts = clean()
     texts[7] = texts[3]

@@ -136,9 +136,12 @@ def test_copies_of_one_column_are_a_fault(kind: str) -> None:
     assert (found.severity, found.count) == ("warning", 80)
 
 
-def test_one_column_of_few_values_is_equal_by_chance() -> None:
+@pytest.mark.parametrize("beside", [{}, {"version": "1.0"}, {"version": "1.0", "by": "us"}])
+def test_one_column_of_few_values_is_equal_by_chance(beside: dict[str, str]) -> None:
+    """Columns of one value say nothing, in either way."""
     random = np.random.default_rng(0)
     frame = pl.DataFrame({name: random.choice(["a", "b", "c"], ROWS) for name in ("one", "y")})
+    frame = frame.with_columns(**{name: pl.lit(value) for name, value in beside.items()})
     for check in (exact_duplicates, conflicting_labels):
         (found,) = check(examine(frame, "y"))
         assert found.severity == "info"
