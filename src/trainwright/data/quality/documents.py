@@ -92,24 +92,37 @@ def _examine(
     """Documents or paragraphs as rows, and that there are too many to look at each."""
     found = find_documents(section, folder)
     step = max(1, -(-sum(len(block) for block in found.blocks()) // MOST_CHARACTERS))
+    mark = END if found.several else section.separator
     left_out: tuple[Finding, ...] = ()
     if step > 1:
-        text = f"the text is long: one in {step:,} of its documents is looked at"
+        what = _DOCUMENTS if mark else "parts"
+        text = f"the text is long: one in {step:,} of its {what} is looked at"
         left_out = (Finding("long_text", "info", text),)
-    if not section.text and not found.several and not section.separator:
-        pieces = [
-            piece
-            for block in islice(found.blocks(), 0, None, step)
-            for piece in block.split(_BLANK_LINE)
-        ]
-        rows = np.arange(len(pieces))
-        return _examined(_PARAGRAPHS, pieces, rows, np.zeros_like(rows)), left_out
-    mark = END if found.several else section.separator
+    if not mark:
+        numbered = list(paragraphs(found.blocks(), step))
+        places = np.array([place for place, _ in numbered], dtype=np.int64)
+        pieces = [piece for _, piece in numbered]
+        return _examined(_PARAGRAPHS, pieces, places, np.zeros_like(places)), left_out
     every = list(islice(divided_by(found.blocks(), mark), 0, None, step))
     numbers = np.arange(len(every)) * step
     of_row = parts[numbers] if len(parts) else np.zeros_like(numbers)
     rows = _rows_with_text(section, folder)[numbers] if section.text else numbers
     return _examined(section.text or _DOCUMENTS, every, rows, of_row), left_out
+
+
+def paragraphs(blocks: Iterable[str], step: int = 1) -> Iterator[tuple[int, str]]:
+    """The paragraphs of one block in `step`, each with its place in the whole text; one that lies
+    in two blocks is cut there."""
+    place, held = 0, ""
+    for at, block in enumerate(blocks):
+        # A blank line may lie in two blocks.
+        whole = held + block
+        text = whole.rstrip("\n")
+        held = whole[len(text) :]
+        pieces = text.split(_BLANK_LINE)
+        if at % step == 0:
+            yield from enumerate(pieces, place)
+        place += len(pieces) - 1
 
 
 def divided_by(blocks: Iterable[str], mark: str) -> Iterator[str]:

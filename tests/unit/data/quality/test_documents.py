@@ -15,8 +15,14 @@ from command import command, inside
 from made_pictures import write_folder
 from trainwright.contract.tokens import TokenData
 from trainwright.core.files import Json, read_json
+from trainwright.data import encodings
 from trainwright.data.quality import documents
-from trainwright.data.quality.documents import divided_by, document_faults, document_parts
+from trainwright.data.quality.documents import (
+    divided_by,
+    document_faults,
+    document_parts,
+    paragraphs,
+)
 from trainwright.data.quality.finding import Finding
 from trainwright.data.tokens import read_tokens
 
@@ -158,6 +164,32 @@ def test_marks_are_found_wherever_a_text_is_read_to(text: str, cuts: list[int]) 
     blocks = [text[a:b] for a, b in pairwise(ends)]
     whole = text.split("\n\n")
     assert list(divided_by(blocks, "\n\n")) == (whole if whole[-1] else whole[:-1])
+
+
+@given(st.text("ab\n", max_size=30), st.lists(st.integers(0, 30), max_size=5))
+def test_paragraphs_have_their_place_wherever_a_text_is_read_to(text: str, cuts: list[int]) -> None:
+    ends = [0, *sorted(cuts), len(text)]
+    blocks = [text[a:b] for a, b in pairwise(ends)]
+    joined: dict[int, str] = {}
+    for place, piece in paragraphs(blocks):
+        joined[place] = joined.get(place, "") + piece
+    whole = text.rstrip("\n").split("\n\n")
+    assert list(joined.items()) == list(enumerate(whole))
+    kept = set(paragraphs(blocks, 2))
+    assert kept <= set(paragraphs(blocks))
+
+
+def test_paragraphs_of_a_long_text_have_their_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(encodings, "_BLOCK", 1000)
+    section = write(tmp_path, planted()).model_copy(update={"separator": ""})
+    assert found_in(document_faults(section, tmp_path))["mojibake"] == [(18,)]
+    length = len((tmp_path / "text.txt").read_text(encoding="utf-8"))
+    monkeypatch.setattr(documents, "MOST_CHARACTERS", length // 2 + 1)
+    findings = document_faults(section, tmp_path)
+    assert findings[-1].message == "the text is long: one in 2 of its parts is looked at"
+    assert found_in(findings)["mojibake"] == [(18,)]
 
 
 def checked(*words: str) -> dict[str, list[tuple[int, ...]]]:
