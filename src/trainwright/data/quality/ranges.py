@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, assert_never, final
 
+import numpy as np
 import polars as pl
 
 from trainwright.contract.data import Column
 from trainwright.contract.quality import FindingKind
 from trainwright.core.units import many
-from trainwright.data.counting import counted
 from trainwright.data.quality.examined import Examined, Look
 from trainwright.data.quality.finding import Finding
+from trainwright.data.values import to_labels
 from trainwright.data.wording import quoted
 
 SchemaKind = Literal[
@@ -38,30 +41,33 @@ def unlikely_values(data: Examined) -> list[Finding]:
         if look.kind != "numeric" or len(look.values.drop_nulls()) < _DISTINCT:
             continue
         values = look.values
-        negative = (values < 0).fill_null(False)
+        sentinels = list(_sentinels(values))
+        negative = ((values < 0) & ~values.is_in([one for one, _ in sentinels])).fill_null(False)
         count = int(negative.sum())
         if 0 < count <= _FEW * len(values):
             text = f"{look.name!r} is negative in {many(count, 'row')}, and never in the others"
             found.append(_unlikely(data, look, negative, text))
-        found += _sentinels(data, look)
+        for one, nearest in sentinels:
+            rows = (values == one).fill_null(False)
+            text = (
+                f"{look.name!r} is {one:g} in {int(rows.sum()):,} rows, far from every other value "
+                f"(the nearest is {nearest:g}): it may stand for missing"
+            )
+            found.append(_unlikely(data, look, rows, text))
     return found
 
 
-def _sentinels(data: Examined, look: Look) -> Iterator[Finding]:
-    """A number such as 999 or -1 that occurs often and lies far from every other value."""
-    numbers = look.values.drop_nulls().unique().sort().to_numpy()
+def _sentinels(values: pl.Series) -> Iterator[tuple[float, float]]:
+    """A number such as 999 or -1 that occurs often and lies far from every other value, and the
+    nearest of them."""
+    numbers = values.filter(values.is_finite()).unique().sort().to_numpy()
     if len(numbers) < _DISTINCT / 5:
         return
-    for end, next_value in ((numbers[-1], numbers[-2]), (numbers[0], numbers[1])):
-        rows = (look.values == end).fill_null(False)
+    for end, nearest in ((numbers[-1], numbers[-2]), (numbers[0], numbers[1])):
         others = numbers[numbers != end]
-        far = abs(end - next_value) > 0.25 * (others.max() - others.min())
-        if end in _SENTINELS and far and int(rows.sum()) >= _FEWEST_SENTINELS:
-            text = (
-                f"{look.name!r} is {end:g} in {int(rows.sum()):,} rows, far from every other value "
-                f"(the nearest is {next_value:g}): it may stand for missing"
-            )
-            yield _unlikely(data, look, rows, text)
+        far = abs(end - nearest) > 0.25 * (others.max() - others.min())
+        if end in _SENTINELS and far and int((values == end).sum()) >= _FEWEST_SENTINELS:
+            yield float(end), float(nearest)
 
 
 def _unlikely(data: Examined, look: Look, rows: pl.Series, message: str) -> Finding:
@@ -83,10 +89,9 @@ def capped(data: Examined) -> list[Finding]:
     for look in data.looks:
         if look.kind != "numeric" or look.name in data.left_out:
             continue
-        counts = counted(look.values.drop_nulls()).sort("value")
-        if counts.height < _DISTINCT:
+        numbers, sizes = np.unique(look.values.drop_nulls().to_numpy(), return_counts=True)
+        if len(numbers) < _DISTINCT:
             continue
-        numbers, sizes = counts["value"].to_numpy(), counts["count"].to_numpy()
         for at, beside in ((-1, slice(-1 - _NEIGHBOURS, -1)), (0, slice(1, 1 + _NEIGHBOURS))):
             pile, end = int(sizes[at]), float(numbers[at])
             enough = max(_FEWEST_PILE, _PILE_SHARE * sizes.sum())
@@ -147,15 +152,16 @@ class BrokenRows:
         look, column = self.look, self.column
         match kind:
             case "out_of_range":
-                assert column.range != "any", "else no row can be outside"
-                low, high = column.range
+                low, high = _ends(column)
                 return ((look.values < low) | (look.values > high)).fill_null(False)
             case "unexpected_value":
-                strange = look.cells.is_not_null() & ~_words(look).is_in(list(column.allowed))
-                return strange.fill_null(False)
+                return (~_words(look).is_in(_allowed(look, column).implode())).fill_null(False)
             case "pattern_mismatch":
-                matches = look.cells.cast(pl.String).str.contains(f"^(?:{column.pattern})$")
-                return (~matches).fill_null(False)
+                # By the engine that the contract's rule tried it with.
+                wanted, words = re.compile(column.pattern), _words(look)
+                known = words.drop_nulls().unique().to_list()
+                strange = [word for word in known if not wanted.fullmatch(word)]
+                return words.is_in(strange).fill_null(False)
             case "not_unique":
                 return look.cells.is_not_null() & ~look.cells.is_first_distinct()
             case "forbidden_missing":
@@ -164,8 +170,27 @@ class BrokenRows:
                 raise KeyError(kind)
 
 
+def _ends(column: Column) -> tuple[float, float]:
+    """The least and the largest number that may stand there, infinite where nothing is asked."""
+    return (-math.inf, math.inf) if column.range == "any" else column.range
+
+
 def _words(look: Look) -> pl.Series:
-    return look.values if look.kind == "categorical" else look.cells.cast(pl.String)
+    """The cells as words, the same whether they stand in a file or were typed before: a whole
+    number without its `.0`, a date as 2024-01-31, with its time if that is not midnight. What is
+    not of its column's type is as it stands there."""
+    words = to_labels(look.values)
+    if look.values.dtype == pl.Datetime("us"):
+        words = look.values.dt.strftime("%Y-%m-%d %H:%M:%S").str.replace(r" 00:00:00$", "")
+    return words.fill_null(to_labels(look.cells)) if len(look.bad) else words
+
+
+def _allowed(look: Look, column: Column) -> pl.Series:
+    """What may stand there, as `_words` writes it."""
+    words = to_labels(pl.Series(column.allowed, dtype=pl.String))
+    if not look.values.dtype.is_numeric():
+        return words
+    return to_labels(words.cast(pl.Float64, strict=False)).fill_null(words)
 
 
 def _against(data: Examined, look: Look, column: Column) -> Iterator[Finding]:
@@ -177,16 +202,14 @@ def _against(data: Examined, look: Look, column: Column) -> Iterator[Finding]:
             continue
         match kind:
             case "out_of_range":
-                assert column.range != "any", "else no row can be outside"
-                low, high = column.range
+                low, high = _ends(column)
                 text = f"{name} is outside {low:g} to {high:g}: {_values(look.values, rows)}"
                 yield _broken(data, look, rows, kind, text, f"{path}.range")
             case "unexpected_value":
                 text = f"{name} has values that are not allowed: {_values(_words(look), rows)}"
                 yield _broken(data, look, rows, kind, text, f"{path}.allowed")
             case "pattern_mismatch":
-                words = look.cells.cast(pl.String)
-                text = f"{name} does not match {column.pattern!r}: {_values(words, rows)}"
+                text = f"{name} does not match {column.pattern!r}: {_values(_words(look), rows)}"
                 yield _broken(data, look, rows, kind, text, f"{path}.pattern")
             case "not_unique":
                 text = f"{name} repeats values: {_values(look.cells, rows)}"
