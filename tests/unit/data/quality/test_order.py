@@ -1,0 +1,50 @@
+"""What the order of the rows and the classes show."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from clean_rows import ROWS, clean, made, only
+from trainwright.data.quality import classes, order
+from trainwright.data.quality.examined import examine
+
+
+def test_a_sensor_that_stands_still() -> None:
+    values = np.cumsum(np.random.default_rng(0).normal(size=ROWS))
+    values[100:140] = values[100]
+    assert only(order.stuck(made(sensor=values))).rows == tuple(range(100, 140))
+
+
+def test_a_number_that_stands_still_while_its_twin_moves() -> None:
+    random = np.random.default_rng(0)
+    one = np.repeat(np.round(random.normal(size=ROWS // 8), 2), 8)
+    other = one + random.normal(0, 0.05, ROWS)
+    one[160:184] = one[160]
+    finding = only(order.frozen(made(one=one, other=other)))
+    assert (finding.columns, set(finding.rows)) == (("one",), set(range(160, 184)))
+    assert order.frozen(made(one=one)) == []
+
+
+def test_moments_that_are_absent() -> None:
+    days = pl.datetime_range(
+        pl.datetime(2024, 1, 1), pl.datetime(2025, 3, 31), "1d", time_unit="us", eager=True
+    )
+    kept = days.gather([row for row in range(len(days)) if row not in (50, 51, 90)])[:ROWS]
+    finding = only(order.time_gaps(made(day=kept)))
+    assert (finding.count, finding.rows) == (3, (50, 88))
+
+
+def test_classes_that_are_rare_or_few() -> None:
+    labels = ["a"] * 350 + ["b"] * 46 + ["c"] * 4
+    data = examine(pl.DataFrame({**clean(), "won": labels}), "won")
+    assert only(classes.class_imbalance(data)).severity == "warning"
+    assert only(classes.rare_class(data)).rows == (396, 397, 398, 399)
+    assert "sorted by 'won'" in only(classes.ordered_target(data)).message
+
+
+def test_a_target_that_stays_as_it_was() -> None:
+    walk = np.cumsum(np.random.default_rng(0).normal(size=ROWS))
+    data = examine(pl.DataFrame({**clean(), "height": walk}), "height")
+    assert only(classes.ordered_target(data)).columns == ("height",)
+    assert classes.ordered_target(made()) == []

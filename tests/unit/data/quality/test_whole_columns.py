@@ -1,0 +1,75 @@
+"""Columns that lack values, say nothing, name the row, or say what another column says."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from clean_rows import ROWS, clean, made, only, with_values
+from trainwright.data.quality import missing
+from trainwright.data.quality.examined import examine
+from trainwright.data.quality.whole_columns import (
+    constant,
+    identifier,
+    rare_category,
+    redundant_columns,
+)
+
+
+def test_missing_names_rows_and_column() -> None:
+    finding = only(missing.missing(with_values("place", {3: "?", 9: "", 12: None})))
+    assert (finding.rows, finding.columns) == ((3, 9, 12), ("place",))
+
+
+def test_missing_that_depends_on_the_class() -> None:
+    won = clean()["won"]
+    random = np.random.default_rng(0)
+    gone = [random.random() < (0.3 if answer == "yes" else 0.03) for answer in won]
+    ages = [None if g else age for g, age in zip(gone, clean()["age"], strict=True)]
+    finding = only(missing.missing_not_at_random(made(age=ages)))
+    assert finding.columns == ("age",)
+    at_random = [None if row % 9 == 0 else age for row, age in enumerate(clean()["age"])]
+    assert missing.missing_not_at_random(made(age=at_random)) == []
+
+
+def test_missing_where_a_number_is_high() -> None:
+    columns = clean()
+    ages = [None if h > 178 else a for h, a in zip(columns["height"], columns["age"], strict=True)]
+    data = examine(pl.DataFrame({**columns, "age": ages}), "height")
+    assert only(missing.missing_not_at_random(data)).columns == ("age",)
+
+
+def test_constant_columns() -> None:
+    data = made(version=["1.0"] * ROWS, nothing=[None] * ROWS)
+    assert [finding.columns for finding in constant(data)] == [("version",), ("nothing",)]
+
+
+def test_identifiers_and_codes() -> None:
+    random = np.random.default_rng(0)
+    data = made(order=list(range(ROWS)), key=[f"k{row:05d}" for row in range(ROWS)])
+    assert [finding.columns for finding in identifier(data)] == [("order",), ("key",)]
+    codes = pl.DataFrame({"user": random.integers(1, 150, 3000), "x": random.normal(size=3000)})
+    assert only(identifier(examine(codes))).columns == ("user",)
+    ages = pl.DataFrame({"age": random.poisson(40, 3000), "x": random.normal(size=3000)})
+    assert identifier(examine(ages)) == []
+
+
+def test_redundant_columns_and_products() -> None:
+    names = {"Bern": 1, "Oslo": 2, "Rome": 3}
+    columns = clean()
+    data = made(
+        code=[names[place] for place in columns["place"]],
+        inches=columns["height"] / 2.54,
+        product=columns["age"] * columns["weight"],
+    )
+    found = {frozenset(finding.columns) for finding in redundant_columns(data)}
+    assert found == {
+        frozenset({"place", "code"}),
+        frozenset({"height", "inches"}),
+        frozenset({"product", "age", "weight"}),
+    }
+
+
+def test_rare_categories() -> None:
+    finding = only(rare_category(with_values("place", {3: "Ulm", 5: "Ulm"})))
+    assert finding.rows == (3, 5)
