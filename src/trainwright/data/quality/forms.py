@@ -136,7 +136,7 @@ def odd_flags(data: Examined) -> list[Finding]:
 
 
 def _says(look: Look, yes: Set[str], no: Set[str]) -> bool:
-    values = {value.lower() for value in to_labels(look.values).drop_nulls().unique().to_list()}
+    values = {value.lower() for value in to_labels(look.values.drop_nulls().unique()).to_list()}
     return len(values & yes) == 1 and len(values & no) == 1
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
+import polars as pl
 
 from trainwright.data.quality.examined import Examined, Look
 from trainwright.data.quality.finding import Finding
-from trainwright.data.table import Floats
+from trainwright.data.table import Floats, Integers
 
 _MANY = 0.5
 _RARELY_BY_CHANCE = 0.001
@@ -49,22 +52,17 @@ def missing_not_at_random(data: Examined) -> list[Finding]:
     least 2 points (or a tenth of the target's deviation).
     """
     looks = [
-        look
-        for look in data.features
-        if _FEWEST <= look.cells.null_count() <= len(data) - _FEWEST and len(data)
+        look for look in data.features if _FEWEST <= look.cells.null_count() <= len(data) - _FEWEST
     ]
     if not looks or data.task == "none":
         return []
     limit = _RARELY_BY_CHANCE / len(looks)
-    found = []
-    for look in looks:
-        absent = look.cells.is_null().to_numpy()
-        text = _by_class(data, absent, limit)
-        if data.task == "numbers":
-            text = _by_number(data.answers, absent, limit)
-        if text:
-            found.append(_not_at_random(data, look, text))
-    return found
+    if data.task == "classes":
+        said = partial(_by_class, *_coded(data.labels))
+    else:
+        said = partial(_by_number, data.answers)
+    texts = [(look, said(look.cells.is_null().to_numpy(), limit)) for look in looks]
+    return [_not_at_random(data, look, text) for look, text in texts if text]
 
 
 def _not_at_random(data: Examined, look: Look, text: str) -> Finding:
@@ -79,18 +77,19 @@ def _not_at_random(data: Examined, look: Look, text: str) -> Finding:
     )
 
 
-def _by_class(data: Examined, absent: np.ndarray, limit: float) -> str:
-    if data.task != "classes":
-        return ""
+def _coded(labels: pl.Series) -> tuple[list[str], Integers]:
+    """The classes, and for each row [N] the number of its class from 1 on, 0 where it has none."""
+    codes = labels.rank("dense").fill_null(0).cast(pl.Int64).to_numpy()
+    return labels.drop_nulls().unique().sort().to_list(), codes
+
+
+def _by_class(names: list[str], codes: Integers, absent: np.ndarray, limit: float) -> str:
     from scipy.special import chdtrc
 
-    labels = data.labels
-    names = labels.drop_nulls().unique().sort().to_list()
     if not 2 <= len(names) <= _CLASSES:
         return ""
-    of_class = np.array([((labels == name).fill_null(False)).to_numpy() for name in names])
-    sizes = of_class.sum(axis=1).astype(np.float64)
-    gone = (of_class & absent).sum(axis=1).astype(np.float64)
+    sizes = np.bincount(codes, minlength=len(names) + 1)[1:].astype(np.float64)
+    gone = np.bincount(codes[absent], minlength=len(names) + 1)[1:].astype(np.float64)
     rates = gone / np.maximum(sizes, 1)
     overall = gone.sum() / sizes.sum()
     if not 0 < overall < 1:

@@ -78,6 +78,7 @@ def frozen(data: Examined) -> list[Finding]:
         partner = looks[int(np.argmax(np.abs(related[at])))]
         if np.abs(related[at]).max() < _TOGETHER:
             continue
+        numbers, beside = look.numbers, partner.numbers
         lengths = look.values.rle().struct.field("len").to_numpy().astype(np.int64)
         starts = np.cumsum(lengths) - lengths
         stretches = [
@@ -86,15 +87,14 @@ def frozen(data: Examined) -> list[Finding]:
         moving = [
             rows
             for rows in stretches
-            if np.isfinite(look.numbers[rows[0]])
-            and len(np.unique(partner.numbers[rows])) >= _MOVES
+            if np.isfinite(numbers[rows[0]]) and len(np.unique(beside[rows])) >= _MOVES
         ]
         if not moving:
             continue
         longest = max(moving, key=len)
         rows = np.concatenate(moving)
         text = (
-            f"{look.name!r} stays at {look.numbers[longest[0]]:g} for {len(longest):,} rows from "
+            f"{look.name!r} stays at {numbers[longest[0]]:g} for {len(longest):,} rows from "
             f"row {data.rows[longest[0]]:,} on, while {partner.name!r}, which it goes with, moves"
         )
         fix = "leave these rows out, or let the value count as missing there"

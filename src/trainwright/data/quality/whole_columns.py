@@ -7,8 +7,10 @@ from itertools import combinations
 import numpy as np
 import polars as pl
 
+from trainwright.core.hashing import hash_bytes
 from trainwright.core.units import many
 from trainwright.data.counting import counted
+from trainwright.data.quality.duplicates import first_of_each
 from trainwright.data.quality.examined import Examined, Look
 from trainwright.data.quality.finding import Finding
 from trainwright.data.table import Floats
@@ -105,15 +107,20 @@ def _renamed(data: Examined) -> list[Finding]:
         for look in data.telling
         if look.kind in ("categorical", "numeric")
         and 2 <= (distinct := look.values.n_unique()) <= _MOST_DISTINCT
+        and _ROWS_PER_CODE * distinct <= len(data)
     ]
+    # Where each value of two columns stands first is the same if there is such a map.
+    alike: dict[str, list[int]] = {}
+    for at, (look, _) in enumerate(few):
+        first = hash_bytes(first_of_each(look.values.to_frame()).tobytes())
+        alike.setdefault(first, []).append(at)
     found = []
-    for (one, distinct), (other, also) in combinations(few, 2):
-        if distinct != also or (one.kind == other.kind == "numeric" and distinct > _FEW_VALUES):
+    for i, j in sorted(pair for members in alike.values() for pair in combinations(members, 2)):
+        (one, distinct), (other, _) = few[i], few[j]
+        if one.kind == other.kind == "numeric" and distinct > _FEW_VALUES:
             continue
-        pairs = pl.DataFrame({"a": one.values, "b": other.values}).n_unique()
-        if pairs == distinct and len(data) >= _ROWS_PER_CODE * distinct:
-            text = f"each of its {distinct} values goes with one value of {other.name!r}"
-            found.append(_redundant((one.name, other.name), f"{one.name!r} says the same: {text}"))
+        text = f"each of its {distinct} values goes with one value of {other.name!r}"
+        found.append(_redundant((one.name, other.name), f"{one.name!r} says the same: {text}"))
     return found
 
 
@@ -136,28 +143,31 @@ def _linear(data: Examined) -> list[Finding]:
 
 def correlations(data: Examined, looks: list[Look]) -> Floats:
     """Pearson's correlations, [F, F], over rows; a missing value counts as the column's mean."""
-    values = np.stack([look.numbers for look in looks], axis=1)
-    values = values - np.nanmean(values, axis=0)
-    values = np.nan_to_num(values / np.maximum(np.nanstd(values, axis=0), 1e-300))
+    values = np.stack([_standardised(look.numbers) for look in looks], axis=1)
     related: Floats = values.T @ values / len(data)
     return related
 
 
+def _standardised(values: Floats) -> Floats:
+    """Values [N] with mean 0 and deviation 1; 0 where one is missing, or all are equal."""
+    centred = values - np.nanmean(values)
+    standard: Floats = np.nan_to_num(centred / max(float(np.nanstd(values)), 1e-300))
+    return standard
+
+
 def _products(data: Examined, looks: list[Look]) -> list[Finding]:
+    if len(looks) < 3:
+        return []
     found = []
-    alone = correlations(data, looks) if len(looks) > 2 else np.empty((0, 0))
-    for (i, one), (j, other) in combinations(list(enumerate(looks)), 2) if len(looks) > 2 else ():
-        product = one.numbers * other.numbers
-        spread = float(np.nanstd(product))
-        if not spread:
-            continue
-        product = np.nan_to_num((product - np.nanmean(product)) / spread)
+    alone = correlations(data, looks)
+    numbers = [look.numbers for look in looks]
+    standard = [_standardised(values) for values in numbers]
+    for (i, one), (j, other) in combinations(enumerate(looks), 2):
+        product = _standardised(numbers[i] * numbers[j])
         for k, whole in enumerate(looks):
             if k in (i, j) or max(abs(alone[i, k]), abs(alone[j, k])) > 0.95:
                 continue
-            values = whole.numbers
-            values = np.nan_to_num((values - np.nanmean(values)) / max(np.nanstd(values), 1e-300))
-            explained = float(product @ values / len(data)) ** 2
+            explained = float(product @ standard[k] / len(data)) ** 2
             if explained > _PRODUCT:
                 names = (whole.name, one.name, other.name)
                 text = f"about {one.name!r} times {other.name!r} (R2 {explained:.4f})"

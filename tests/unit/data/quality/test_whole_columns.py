@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import cast
+
 import numpy as np
 import polars as pl
+import pytest
 
 from clean_rows import ROWS, clean, made, only, with_values
-from trainwright.data.quality import missing
-from trainwright.data.quality.examined import examine
+from trainwright.data.quality import missing, order
+from trainwright.data.quality.examined import Look, examine
 from trainwright.data.quality.whole_columns import (
     constant,
     identifier,
@@ -68,6 +72,40 @@ def test_redundant_columns_and_products() -> None:
         frozenset({"height", "inches"}),
         frozenset({"product", "age", "weight"}),
     }
+
+
+def test_wide_and_long_tables_are_looked_at_in_passing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each column is read a few times, not once for each other column or each stretch of it."""
+    reads = 0
+
+    def counted(look: Look) -> np.ndarray:
+        nonlocal reads
+        reads += 1
+        return numbers(look)
+
+    numbers = cast(Callable[[Look], np.ndarray], Look.numbers.fget)
+    monkeypatch.setattr(Look, "numbers", property(counted))
+    random = np.random.default_rng(0)
+    slow = np.repeat(np.cumsum(random.normal(size=300)), 12)
+    columns = {f"x{at}": random.normal(size=3600) for at in range(10)}
+    data = examine(pl.DataFrame({**columns, "slow": slow, "fast": slow + 0.01 * columns["x0"]}))
+    for check in (order.frozen, redundant_columns):
+        reads = 0
+        check(data)
+        assert reads <= 4 * len(data.looks)
+
+
+def test_columns_say_the_same_where_their_values_go_with_each_other() -> None:
+    random = np.random.default_rng(0)
+    flags = {f"flag {at}": random.integers(0, 2, ROWS) for at in range(40)}
+    columns = {
+        **flags,
+        "other way": 1 - flags["flag 7"],
+        "said": np.where(flags["flag 7"], "y", "n"),
+    }
+    found = [one.columns for one in redundant_columns(examine(pl.DataFrame(columns)))]
+    same = ("flag 7", "other way", "said")
+    assert found == [(same[0], same[1]), (same[0], same[2]), (same[1], same[2])]
 
 
 def test_rare_categories() -> None:
