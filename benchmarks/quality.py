@@ -24,7 +24,6 @@ import page
 from qualities.faults import FAULTS, Fault
 from qualities.sets import TARGETS, read_set
 from real import FOLDER
-from trainwright.data.quality import forms
 from trainwright.data.quality.collect import find_kind
 from trainwright.data.quality.examined import Examined, examine
 
@@ -67,8 +66,6 @@ def score(planted: set, found: set) -> Score:
 def find(fault: Fault, data: Examined, by_columns: bool) -> set:
     """The rows, or the columns, that findings of the fault's kind name."""
     findings = find_kind(data, fault.kind, fault.columns)
-    if fault.kind == "mixed_units":
-        findings += [each for each in forms.units_as_text(data) if each.kind == fault.kind]
     if by_columns:
         return {name for each in findings for name in each.columns}
     return {row for each in findings for row in each.rows}

@@ -77,57 +77,51 @@ SLOW: tuple[tuple[str, Check], ...] = (
 """Checks that sort, search or fit something, each with what it looks for."""
 
 
-def _standing(data: Examined) -> list[Finding]:
-    return [*order.stuck(data), *order.frozen(data)]
-
-
-def _unlikely(data: Examined) -> list[Finding]:
-    return [*ranges.unlikely_values(data), *placeholders(data)]
-
-
-CHECK_OF: Mapping[FindingKind, Check] = MappingProxyType(
+CHECKS_OF: Mapping[FindingKind, tuple[Check, ...]] = MappingProxyType(
     {
-        "exact_duplicates": duplicates.exact_duplicates,
-        "near_duplicates": near_duplicates,
-        "conflicting_labels": duplicates.conflicting_labels,
-        "missing": absence.missing,
-        "missing_not_at_random": absence.missing_not_at_random,
-        "constant": constant,
-        "identifier": identifier,
-        "redundant_columns": redundant_columns,
-        "wrong_type": forms.wrong_type,
-        "surrounding_spaces": forms.surrounding_spaces,
-        "mixed_units": mixed_units,
-        "mixed_formats": forms.mixed_formats,
-        "variant_spellings": forms.variant_spellings,
-        "unlikely_values": _unlikely,
-        "capped": ranges.capped,
-        "stuck": _standing,
-        "time_gaps": order.time_gaps,
-        "outliers": spread.outliers,
-        "skewed": spread.skewed,
-        "class_imbalance": classes.class_imbalance,
-        "rare_class": classes.rare_class,
-        "rare_category": rare_category,
-        "ordered_target": classes.ordered_target,
-        "label_error": label_errors,
-        "short_text": texts.short_text,
-        "long_text": texts.long_text,
-        "repeated_text": texts.repeated_text,
-        "markup": texts.markup,
-        "line_breaks": texts.line_breaks,
-        "mojibake": texts.mojibake,
-        "other_language": texts.other_language,
-        "leak": leaks,
-        "suspicious_feature": leaks,
+        "exact_duplicates": (duplicates.exact_duplicates,),
+        "near_duplicates": (near_duplicates,),
+        "conflicting_labels": (duplicates.conflicting_labels,),
+        "missing": (absence.missing,),
+        "missing_not_at_random": (absence.missing_not_at_random,),
+        "constant": (constant,),
+        "identifier": (identifier,),
+        "redundant_columns": (redundant_columns,),
+        "mixed_units": (mixed_units, forms.units_as_text),
+        "mixed_formats": (forms.mixed_formats, forms.odd_flags),
+        "variant_spellings": (forms.variant_spellings,),
+        "unlikely_values": (ranges.unlikely_values, placeholders),
+        "capped": (ranges.capped,),
+        "stuck": (order.stuck, order.frozen),
+        "time_gaps": (order.time_gaps,),
+        "outliers": (spread.outliers,),
+        "skewed": (spread.skewed,),
+        "class_imbalance": (classes.class_imbalance,),
+        "rare_class": (classes.rare_class,),
+        "rare_category": (rare_category,),
+        "ordered_target": (classes.ordered_target,),
+        "label_error": (label_errors,),
+        "short_text": (texts.short_text,),
+        "long_text": (texts.long_text,),
+        "repeated_text": (texts.repeated_text,),
+        "markup": (texts.markup,),
+        "line_breaks": (texts.line_breaks,),
+        "mojibake": (texts.mojibake,),
+        "other_language": (texts.other_language,),
+        "leak": (leaks,),
+        "suspicious_feature": (leaks,),
     }
 )
-"""The check that finds a kind; what the contract says of columns is not among them."""
+"""The checks that find a kind of which something can be done; what the contract says of columns is
+not among them, nor are rows that are only unlike all others."""
 
 
 def find_kind(data: Examined, kind: FindingKind, columns: Mapping[str, Column]) -> list[Finding]:
     """The findings of one kind."""
-    found = CHECK_OF[kind](data) if kind in CHECK_OF else ranges.against_schema(data, columns)
+    if kind in CHECKS_OF:
+        found = [one for check in CHECKS_OF[kind] for one in check(data)]
+    else:
+        found = ranges.against_schema(data, columns)
     return [finding for finding in found if finding.kind == kind]
 
 

@@ -4,6 +4,7 @@ numeric or a leak is found in the rows where it was put."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -11,6 +12,7 @@ import pytest
 
 from clean_rows import ROWS, clean, made, only, with_values
 from trainwright.contract.data import Column
+from trainwright.contract.quality import POSSIBLE
 from trainwright.data.quality import duplicates, spread
 from trainwright.data.quality.collect import QUICK, find_faults, find_kind
 from trainwright.data.quality.examined import Examined, examine
@@ -93,6 +95,23 @@ def test_what_the_contract_leaves_out_is_no_feature() -> None:
         for rows, written in ((copied, ignored), (swapped.drop("prize"), {"page": ignored["page"]}))
     ]
     assert judged[0] == judged[1] != []
+
+
+def test_what_an_action_asks_for_is_what_is_reported() -> None:
+    columns: dict[str, Any] = clean()
+    columns["price"] = [
+        f"{weight:.1f} {'lb' if at == 6 else 'kg'}" for at, weight in enumerate(columns["weight"])
+    ]
+    columns |= {name: ["yes", "no"] * (ROWS // 2) for name in ("a", "b", "c")}
+    columns["flag"] = [0, 1, 1, 0] * (ROWS // 4)
+    columns["place"][3], columns["place"][5] = "oslo", "n/a"
+    columns["age"][[7, 8, 9]] = -999.0
+    data = examine(pl.DataFrame(columns), "won")
+    found = find_faults(data, {}, "quick")
+    kinds = {one.kind for one in found} & set(POSSIBLE)
+    assert kinds >= {"mixed_units", "mixed_formats", "unlikely_values", "variant_spellings"}
+    for kind in kinds:
+        assert find_kind(data, kind, {}) == [one for one in found if one.kind == kind]
 
 
 @pytest.mark.parametrize("factor", [2.20462, 0.01, 1000.0])
