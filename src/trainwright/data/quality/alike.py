@@ -67,7 +67,7 @@ def near_images(raw: RawImages, data: Examined) -> list[Finding]:
         fix="look at them: one scene on both sides of the split makes the score too good; "
         "data.fields.group keeps images of one scene together",
     )
-    return [finding, *across_parts(data, group, "near_duplicates", "are nearly")]
+    return [finding, *across_parts(data, group, "near_duplicates")]
 
 
 def _pooled(images: ImageInputs) -> tuple[Floats, Words]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from trainwright.core.units import many
 from trainwright.data.counting import counted
 from trainwright.data.quality.examined import Examined
 from trainwright.data.quality.finding import Finding
@@ -53,7 +54,7 @@ def rare_class(data: Examined) -> list[Finding]:
         Finding(
             "rare_class",
             "warning",
-            f"{len(rare)} classes have fewer than {_RARE} rows: {shown}",
+            f"{many(len(rare), 'class has', 'classes have')} fewer than {_RARE} rows: {shown}",
             sum(count for _, count in rare),
             data.places(data.labels.is_in(names).fill_null(False)),
             (data.target,),

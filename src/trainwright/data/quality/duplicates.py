@@ -9,12 +9,17 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
+from trainwright.core.units import many
 from trainwright.data.quality.coincidence import Agreement
 from trainwright.data.quality.examined import Examined, Look
 from trainwright.data.quality.finding import Finding
 from trainwright.data.table import Integers
 
 _FEW = 0.001
+_ALIKE = {
+    "exact_duplicates": ("equals", "equal"),
+    "near_duplicates": ("is nearly", "are nearly"),
+}
 _CHANCE = "; rows of so few values are equal by chance"
 
 
@@ -32,7 +37,8 @@ def exact_duplicates(data: Examined) -> list[Finding]:
         return []
     chance = _by_chance(data, frame)
     originals = len(np.unique(first[copies]))
-    text = f"{len(copies):,} rows repeat an earlier row ({originals:,} different rows)"
+    text = many(len(copies), "row repeats", "rows repeat")
+    text += f" an earlier row ({many(originals, 'different row')})"
     finding = Finding(
         "exact_duplicates",
         "info" if chance else "warning",
@@ -41,7 +47,7 @@ def exact_duplicates(data: Examined) -> list[Finding]:
         data.places(copies),
         fix="data.quality.actions: {exact_duplicates: drop} keeps the first in training",
     )
-    across = across_parts(data, first, "exact_duplicates", "equal")
+    across = across_parts(data, first, "exact_duplicates")
     if chance:
         across = [replace(one, severity="info", message=one.message + _CHANCE) for one in across]
     return [finding, *across]
@@ -57,7 +63,6 @@ def across_parts(
     data: Examined,
     group: Integers,
     kind: Literal["exact_duplicates", "near_duplicates"],
-    verb: str,
 ) -> list[Finding]:
     """Rows outside training whose group (int64 [N]) has a training row too."""
     trained = np.unique(group[data.parts == 0])
@@ -65,12 +70,15 @@ def across_parts(
     if not len(crossing):
         return []
     held = int((data.parts != 0).sum())
+    one, several = _ALIKE[kind]
+    like = many(
+        len(crossing), f"validation or test row {one}", f"validation or test rows {several}"
+    )
     return [
         Finding(
             kind,
             "warning",
-            f"{len(crossing):,} of {held:,} validation and test rows {verb} a training row: their "
-            "score is not one for new rows",
+            f"{like} a training row, of {held:,} in all: a score on them is not one for new rows",
             len(crossing),
             data.places(crossing),
             fix=f"data.quality.actions: {{{kind}: drop}} takes such rows out of training",
@@ -93,13 +101,13 @@ def conflicting_labels(data: Examined) -> list[Finding]:
     if not len(rows):
         return []
     groups = table.filter(split)["group"].n_unique()
-    many = len(rows) > _FEW * len(data)
-    chance = many and _by_chance(data, frame)
+    often = len(rows) > _FEW * len(data)
+    chance = often and _by_chance(data, frame)
     return [
         Finding(
             "conflicting_labels",
-            "warning" if many and not chance else "info",
-            f"{len(rows):,} rows in {groups:,} groups are equal in every feature and have "
+            "warning" if often and not chance else "info",
+            f"{len(rows):,} rows in {many(groups, 'group')} are equal in every feature and have "
             "different classes: no model can get all of them right" + (_CHANCE if chance else ""),
             len(rows),
             data.places(rows),

@@ -274,7 +274,8 @@ def surrounding_spaces(data: Examined) -> list[Finding]:
             Finding("surrounding_spaces", "info", text, len(every), tuple(every), tuple(around))
         )
     for name, places in blank:
-        text = f"{len(places):,} cells of {name!r} hold nothing but blanks: they count as missing"
+        cells = many(len(places), "cell")
+        text = f"{name!r} has {cells} of nothing but blanks, which count as missing"
         found.append(Finding("surrounding_spaces", "info", text, len(places), places, (name,)))
     return found
 

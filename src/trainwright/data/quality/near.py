@@ -7,6 +7,7 @@ from functools import lru_cache
 import numpy as np
 import polars as pl
 
+from trainwright.core.units import many
 from trainwright.data.quality.coincidence import Agreement
 from trainwright.data.quality.duplicates import (
     across_parts,
@@ -66,7 +67,7 @@ def near_duplicates(data: Examined) -> list[Finding]:
     finding = Finding(
         "near_duplicates",
         "warning",
-        f"{len(copies):,} rows are nearly an earlier row: {what}",
+        f"{many(len(copies), 'row is', 'rows are')} nearly an earlier row: {what}",
         len(copies),
         data.places(copies),
         fix="data.quality.actions: {near_duplicates: drop} keeps the first in training",
@@ -74,7 +75,7 @@ def near_duplicates(data: Examined) -> list[Finding]:
     # A row that equals a training row exactly is found elsewhere.
     equal = np.isin(exact, exact[data.parts == 0]) & (data.parts != 0)
     near = data.take(np.flatnonzero(~equal))
-    return [finding, *across_parts(near, group[~equal], "near_duplicates", "are nearly")]
+    return [finding, *across_parts(near, group[~equal], "near_duplicates")]
 
 
 def near_groups(data: Examined) -> tuple[Integers, Integers, str]:

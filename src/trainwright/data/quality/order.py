@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+from trainwright.core.units import many
 from trainwright.data.quality.examined import Examined, Look
 from trainwright.data.quality.finding import Finding
 from trainwright.data.quality.whole_columns import correlations
@@ -135,8 +136,8 @@ def time_gaps(data: Examined) -> list[Finding]:
             Finding(
                 "time_gaps",
                 "info",
-                f"{absent:,} moments are absent from {name}, which goes in steps of {step:g} s; "
-                f"the longest gap has {round(steps[after] / step) - 1:,}",
+                f"{name}, which goes in steps of {step:g} s, lacks {many(absent, 'moment')}; the "
+                f"longest gap has {round(steps[after] / step) - 1:,}",
                 absent,
                 data.places(rows),
                 (look.name,),

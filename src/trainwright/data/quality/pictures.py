@@ -78,7 +78,7 @@ def file_faults(raw: RawImages) -> list[Finding]:
     found += _of_rows(
         "mislabelled_extension",
         other,
-        "images have a name that says another format; they were read by their content",
+        "whose name says another format, read by its content",
         "rename them: other programs go by the name",
         "info",
     )
@@ -88,7 +88,7 @@ def file_faults(raw: RawImages) -> list[Finding]:
     stretched = (shape > _SHAPE) | (shape < 1 / _SHAPE)
     small = area * _SMALLER < height * width
     fix = "look at them: thumbnails and wrong cuts blur what is learned"
-    text = f"images have less than a quarter of {height} x {width} pixels, or another shape"
+    text = f"of less than a quarter of {height} x {width} pixels, or of another shape"
     odd = frame.select((small | (stretched & (raw.rule.fit == "stretch"))).alias("x"))["x"]
     return [*found, *_of_rows("image_size", odd, text, fix, "warning")]
 
@@ -99,7 +99,8 @@ def _of_rows(
     count = int(chosen.sum())
     if not count:
         return []
-    return [Finding(kind, severity, f"{count:,} {text}", count, positions(chosen), fix=fix)]
+    text = f"{many(count, 'image')} {text}"
+    return [Finding(kind, severity, text, count, positions(chosen), fix=fix)]
 
 
 def divided_images(data: Examined, raw: RawImages, prepared: Prepared) -> Examined:

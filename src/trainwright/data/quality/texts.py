@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 
 from trainwright.contract.quality import FindingKind
+from trainwright.core.units import many
 from trainwright.data.quality.examined import Examined, Look
 from trainwright.data.quality.finding import Finding, Severity
 from trainwright.data.quality.spelling import INVISIBLE
@@ -35,7 +36,7 @@ def short_text(data: Examined) -> list[Finding]:
     for look in data.of_kind("text"):
         letters = look.values.str.count_matches(r"[\p{L}\p{N}]")
         rows = (letters < _FEWEST_LETTERS).fill_null(False)
-        text = f"have fewer than {_FEWEST_LETTERS} letters"
+        text = f"of fewer than {_FEWEST_LETTERS} letters"
         found += _texts(data, look, rows, "short_text", "warning", text)
     return found
 
@@ -50,7 +51,7 @@ def long_text(data: Examined) -> list[Finding]:
         usual = float(np.quantile(length.drop_nulls().to_numpy(), 0.99))
         limit = max(_LONG, _TIMES_LONGER * usual)
         rows = (length > limit).fill_null(False)
-        text = f"are longer than {limit:.0f} characters (99 of 100 have at most {usual:.0f})"
+        text = f"of more than {limit:.0f} characters (99 of 100 have at most {usual:.0f})"
         found += _texts(data, look, rows, "long_text", "info", text)
     return found
 
@@ -67,7 +68,7 @@ def repeated_text(data: Examined) -> list[Finding]:
         few = ((count >= _FEWEST_WORDS) & (distinct < _MOST_REPEATED * count)).fill_null(False)
         again = [row for row in few.arg_true().to_list() if _repeats(words[row].to_list())]
         rows = pl.Series(np.isin(np.arange(len(data)), again)) | _hammered(look.values)
-        text = "say the same words again and again"
+        text = "of the same words again and again"
         found += _texts(data, look, rows, "repeated_text", "warning", text)
     return found
 
@@ -102,10 +103,10 @@ def markup(data: Examined) -> list[Finding]:
         if look.name in data.left_out or look.kind not in ("text", "categorical"):
             continue
         rows = look.values.str.contains(MARKUP).fill_null(False)
-        found += _texts(data, look, rows, "markup", "info", "hold HTML tags or entities")
+        found += _texts(data, look, rows, "markup", "info", "with HTML tags or entities")
         if look.kind == "categorical" and look.name != data.target and not rows.any():
             special = look.values.str.contains("[<>]").fill_null(False)
-            found += _texts(data, look, special, "markup", "info", "hold < or >")
+            found += _texts(data, look, special, "markup", "info", "with < or >")
     return found
 
 
@@ -117,7 +118,7 @@ def line_breaks(data: Examined) -> list[Finding]:
         if written.dtype == pl.String and look.name not in data.left_out:
             rows = written.str.contains("[\r\n]").fill_null(False)
             if int(rows.sum()) <= len(data) / 2:
-                found += _texts(data, look, rows, "line_breaks", "info", "hold line breaks")
+                found += _texts(data, look, rows, "line_breaks", "info", "with line breaks")
     return found
 
 
@@ -138,7 +139,7 @@ def mojibake(data: Examined) -> list[Finding]:
         control = candidates.filter(candidates.str.contains(CONTROL))
         bad = {text for text in candidates.to_list() if is_bad(text)} | set(control.to_list())
         rows = look.values.is_in(list(bad)).fill_null(False)
-        text = "were decoded with the wrong encoding, or hold characters that show nothing"
+        text = "decoded with the wrong encoding, or with characters that show nothing"
         found += _texts(data, look, rows, "mojibake", "warning", text)
     return found
 
@@ -161,7 +162,7 @@ def other_language(data: Examined) -> list[Finding]:
             continue
         others = long[(languages != common) & (margins > _SURE)]
         rows = pl.Series(np.isin(np.arange(len(data)), others))
-        text = f"are not in the language of the others ({common})"
+        text = f"in another language than the others ({common})"
         found += _texts(data, look, rows, "other_language", "warning", text)
     return found
 
@@ -190,7 +191,7 @@ def _texts(
         Finding(
             kind,
             severity,
-            f"{count:,} values of {look.name!r} {text}: {shown}",
+            f"{look.name!r} has {many(count, 'value')} {text}: {shown}",
             count,
             data.places(rows),
             (look.name,),
