@@ -19,6 +19,7 @@ from trainwright.data.quality.duplicates import (
 from trainwright.data.quality.examined import Examined, Look
 from trainwright.data.quality.finding import Finding
 from trainwright.data.quality.near_words import word_pairs
+from trainwright.data.quality.order import HOURS
 from trainwright.data.table import Floats, Integers
 
 SIMILAR = 0.8
@@ -206,7 +207,8 @@ def _but_for_one(data: Examined, looks: list[Look], rows: Integers) -> Integers:
         columns.append(data.of_name(data.target).values.alias(_TARGET))
     agreement = Agreement.of(pl.DataFrame(columns)[rows], frozenset({_TARGET}))
     # What is as it was at another time did not change, and is no copy.
-    return agreement.but_for_one(np.flatnonzero([one.kind != "datetime" for one in looks]))
+    times = [one.kind == "datetime" or one.name.lower() in HOURS for one in looks]
+    return agreement.but_for_one(np.flatnonzero(~np.array(times)))
 
 
 def scaled(values: Floats) -> Floats:

@@ -17,7 +17,9 @@ _TOGETHER = 0.95
 _MOVES = 5
 _REGULAR = 0.8
 _FEWEST_MOMENTS = 20
-_HOURS = frozenset({"hr", "hour", "hours"})
+HOURS = frozenset({"hr", "hour", "hours"})
+"""Names of columns that say the hour of a date beside them."""
+
 _SECONDS_PER_HOUR = 3600
 
 
@@ -151,7 +153,7 @@ def _moments(data: Examined, look: Look) -> tuple[str, np.ndarray]:
     """Seconds [N]; of a date beside a column of hours, of both together."""
     seconds = look.values.dt.epoch("us").cast(pl.Float64).fill_null(np.nan).to_numpy() / 1e6
     hours = [
-        other for other in data.looks if other.name.lower() in _HOURS and other.kind == "numeric"
+        other for other in data.looks if other.name.lower() in HOURS and other.kind == "numeric"
     ]
     dates = bool((seconds[np.isfinite(seconds)] % (24 * _SECONDS_PER_HOUR) == 0).all())
     if not hours or not dates:

@@ -177,6 +177,16 @@ def test_measured_again_at_another_time_is_no_copy() -> None:
     assert found.count == 750
 
 
+def test_what_stays_as_it_was_an_hour_before_is_no_copy() -> None:
+    random = np.random.default_rng(0)
+    hours = pl.DataFrame({f"x{at}": random.normal(size=300).round(3) for at in range(5)})
+    hours = hours.with_columns(hr=pl.int_range(pl.len()) % 24, y=random.normal(size=300).round(2))
+    still = hours[:20].with_columns(hr=(pl.col("hr") + 1) % 24)
+    assert near_duplicates(examine(pl.concat([hours, still]), "y")) == []
+    (found,) = near_duplicates(examine(pl.concat([hours, still]).rename({"hr": "z"}), "y"))
+    assert found.count == 20
+
+
 def test_wide_rows_are_compared_in_passing(monkeypatch: pytest.MonkeyPatch) -> None:
     """The work grows with the columns, not with their square or cube."""
     sorted_rows = 0
