@@ -8,6 +8,7 @@ from pathlib import Path
 
 from trainwright.cli.writing import check_folder
 from trainwright.core.extras import need_torch
+from trainwright.core.units import many
 
 
 def show_images(
@@ -19,4 +20,6 @@ def show_images(
 
     check_folder(output)
     lines = write_contact_sheet(contract, overrides, output, images, epochs)
-    sys.stdout.write(f"{lines} images, each beside {epochs} epochs of it, in {output}\n")
+    sys.stdout.write(
+        f"{many(lines, 'image')}, each beside {many(epochs, 'epoch')} of it, in {output}\n"
+    )

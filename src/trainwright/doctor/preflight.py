@@ -11,7 +11,7 @@ from trainwright.contract.model import Gpt
 from trainwright.contract.sampling import Mixture, Uniform
 from trainwright.contract.section import settled
 from trainwright.contract.tokens import TokenData
-from trainwright.core.units import show_bytes
+from trainwright.core.units import many, show_bytes
 from trainwright.data.audit.audited import Audited, findings_beside
 from trainwright.data.buckets import BucketDraws
 from trainwright.data.drawing import mixture_draws
@@ -54,7 +54,7 @@ def _test_rows(prepared: Prepared) -> tuple[Finding, ...]:
     rows = len(prepared.test)
     if rows >= _FEW_TEST_ROWS:
         return ()
-    message = f"{rows:,} test rows for the verdict: the intervals will be wide"
+    message = f"{many(rows, 'test row')} for the verdict: the intervals will be wide"
     return (Finding("few_test_rows", "warning", message, rows, fix="give more rows to the test"),)
 
 
@@ -68,8 +68,8 @@ def _packing(decided: Plan, prepared: Prepared) -> tuple[Finding, ...]:
     lengths = inputs.document_lengths()
     packing = pack_inputs(inputs, model.context, data.long_documents)
     message = (
-        f"{len(lengths):,} documents in {len(packing.ends):,} windows of {model.context:,}: "
-        f"{packing.padding:.1%} padding, {packing.cut:,} documents "
+        f"{many(len(lengths), 'document')} in {many(len(packing.ends), 'window')} of "
+        f"{model.context:,}: {packing.padding:.1%} padding, {many(packing.cut, 'document')} "
         f"({packing.cut / len(lengths):.1%}) cut, {packing.lost / lengths.sum():.1%} of the tokens "
         "lost"
     )
@@ -111,9 +111,9 @@ def _padding(decided: Plan, prepared: Prepared) -> tuple[Finding, ...]:
         )
         what = f"{padding:.1%} padding with {buckets} buckets, {without:.1%} without"
     found = (
-        f"{len(tokens):,} documents in batches of at most {steps.batch:,}: {what}, {pieces.cut:,} "
-        f"documents ({pieces.cut / len(tokens):.1%}) cut, {pieces.lost / tokens.sum():.1%} of the "
-        "tokens lost"
+        f"{many(len(tokens), 'document')} in batches of at most {steps.batch:,}: {what}, "
+        f"{many(pieces.cut, 'document')} ({pieces.cut / len(tokens):.1%}) cut, "
+        f"{pieces.lost / tokens.sum():.1%} of the tokens lost"
     )
     return (_padding_found(found, padding, pieces, data),)
 

@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 from trainwright.core.files import Json, read_json
 from trainwright.core.hashing import hash_file, hash_value
+from trainwright.core.units import many
 from trainwright.doctor.checked import WRONG_SHAPE, Checked, broken, note, whole
 from trainwright.doctor.verify_checkpoints import newest_step, verify_checkpoints
 from trainwright.tracking.folder import RunFolder
@@ -93,7 +94,7 @@ def _signals(folder: RunFolder) -> Iterator[Checked]:
 
 def _windows(folder: RunFolder) -> Iterator[Checked]:
     if folder.windows.exists():
-        yield whole("windows", f"{len(_lines(folder.windows))} windows of steps")
+        yield whole("windows", many(len(_lines(folder.windows)), "window") + " of steps")
 
 
 def _events(folder: RunFolder) -> Iterator[Checked]:

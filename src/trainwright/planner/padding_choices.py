@@ -7,6 +7,7 @@ from trainwright.contract.model import Gpt
 from trainwright.contract.sampling import Mixture
 from trainwright.contract.section import settled
 from trainwright.contract.tokens import TokenData
+from trainwright.core.units import many
 from trainwright.data.padding import choose_buckets, padded_shapes
 from trainwright.data.pieces import cut_documents
 from trainwright.data.reading import DataFacts
@@ -41,9 +42,10 @@ def _choose(contract: Contract, data: TokenData, facts: DataFacts) -> Choice:
     shapes = padded_shapes(data, contract.model)
     chosen = choose_buckets(pieces.lengths, group, shapes, contract.seed)
     lost = pieces.lost / max(1, sum(lengths))
-    reason = f"padding is {chosen.padding:.1%} of the places of steps of {group:,} documents"
+    reason = f"padding is {chosen.padding:.1%} of the places of steps of {many(group, 'document')}"
     reason += f", {chosen.without:.1%} without buckets"
     if pieces.cut:
-        reason += f"; {pieces.cut:,} documents are cut and lose {lost:.1%} of all tokens"
+        cut = many(pieces.cut, "document is cut and loses", "documents are cut and lose")
+        reason += f"; {cut} {lost:.1%} of all tokens"
     numbers = {"padding": chosen.padding, "without_buckets": chosen.without, "tokens_lost": lost}
     return Choice(_PATH, chosen.buckets, reason, numbers)

@@ -14,6 +14,7 @@ import polars as pl
 
 from trainwright.contract.images import MOST_PIXELS, ImageData, ImageFields
 from trainwright.core.errors import DataMistake, Place, Problem
+from trainwright.core.units import many
 from trainwright.data.cache import open_cache
 from trainwright.data.columns import name_tokens
 from trainwright.data.mnist import read_mnist
@@ -231,7 +232,8 @@ def _decoding_lines(seen: _Seen, is_idx: bool) -> list[str]:
     sizes = list(seen.sizes)
     corrupt = ""
     if seen.unreadable:
-        corrupt = f"  # {seen.unreadable:,} images cannot be read: corrupt: drop leaves them out"
+        images = many(seen.unreadable, "image")
+        corrupt = f"  # {images} cannot be read: corrupt: drop leaves such out"
     channels = "grey" if seen.grey else "rgb"
     if len(sizes) == 1 and max(sizes[0]) <= _LARGEST:
         height, width = sizes[0]
@@ -262,5 +264,5 @@ def _moved(seen: _Seen) -> int:
 def _metric(seen: _Seen) -> str:
     rarest, commonest = min(seen.classes.values()), max(seen.classes.values())
     if rarest < _RARE * commonest:
-        return f"f1_macro  # every class counts alike: the rarest has {rarest:,} images"
+        return f"f1_macro  # every class counts alike: the rarest has {many(rarest, 'image')}"
     return "accuracy  # the classes are of similar size"

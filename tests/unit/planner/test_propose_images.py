@@ -23,6 +23,17 @@ def test_a_slice_without_a_demand_judges_nothing(tmp_path: Path) -> None:
     assert [(one.column, one.floor) for one in contract.slices] == [("label", "none")]
 
 
+def test_one_image_is_no_images(tmp_path: Path) -> None:
+    for label, count in (("cat", 1), ("dog", 3)):
+        (tmp_path / "animals" / label).mkdir(parents=True)
+        for number in range(count):
+            Image.new("L", (8, 8), 40 * number).save(tmp_path / "animals" / label / f"{number}.png")
+    (tmp_path / "animals" / "dog" / "torn.png").write_bytes(b"no image")
+    text = propose_contract(str(tmp_path / "animals"), "", tmp_path)
+    assert "the rarest has 1 image\n" in text
+    assert "1 image cannot be read" in text
+
+
 def test_images_without_class_folders_are_told_what_is_expected(tmp_path: Path) -> None:
     (tmp_path / "animals").mkdir()
     for number in range(3):
