@@ -16,7 +16,7 @@ def learning_rates(section: contract.AnyOptimizer) -> Chosen:
             if not section.momentum:
                 reason = "the usual start of SGD"
         case contract.Adam() | contract.AdamW() | contract.AdamW8bit():
-            rate, reason = 1e-3, "a good start for networks on tables"
+            rate, reason = 1e-3, "the usual start of Adam and AdamW"
         case contract.Adafactor():
             rate, reason = 1e-2, "a hundredth of the weights' own size, as in Adafactor's paper"
         case contract.Lamb():
