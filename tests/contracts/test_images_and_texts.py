@@ -13,6 +13,7 @@ from real_data import real_data
 pytest.importorskip("torch")
 
 import trainwright as tw
+from trainwright.cli.showing import commands_with_a_run
 from trainwright.core.errors import Interrupted, Mistake
 from trainwright.core.progress import Progress
 from trainwright.data.idx import read_idx
@@ -107,6 +108,9 @@ def test_a_text_comes_to_its_verdict(text: Path, tmp_path: Path) -> None:
     assert judged.evaluation.metrics["nats_per_token"].value == pytest.approx(nats.value, abs=0.1)
     with pytest.raises(Mistake, match="writing text is not available"):
         run.predictor.predict({"text": ["anna"]})
+    assert commands_with_a_run(run.name, tmp_path / "runs") == [
+        f"trainwright evaluate {run.name} TEXT --runs {tmp_path / 'runs'}"
+    ]
 
 
 @pytest.mark.parametrize("kind", ["images", "text"])

@@ -179,7 +179,7 @@ def evaluate(
     folder = find_run(run, runs)
     own = not data and not overrides
     result = read_judged(folder) if own else evaluate_rows(folder, data, overrides)
-    show_result(result, commands_with_a_run(run, runs), as_json=as_json)
+    show_result(result, commands_with_a_run(run, runs), as_json=as_json, of_run=own)
     raise typer.Exit(EXIT_DONE if result.verdict.status == "met" else EXIT_VERDICT_NOT_MET)
 
 

@@ -44,8 +44,11 @@ def show_json(value: Json) -> None:
     sys.stdout.write(to_json(value))
 
 
-def show_result(result: Result, following: Sequence[str], *, as_json: bool) -> None:
-    """What the model adds to the baselines, the verdict, and the commands to try next."""
+def show_result(
+    result: Result, following: Sequence[str], *, as_json: bool, of_run: bool = True
+) -> None:
+    """What the model adds to the baselines, the verdict, and the commands to try next. The report
+    of a run tells only what is `of_run`: of its own test rows."""
     if as_json:
         show_json(result.to_json())
         return
@@ -58,7 +61,7 @@ def show_result(result: Result, following: Sequence[str], *, as_json: bool) -> N
     console.print(_verdict_table(result, console))
     status = result.verdict.status
     say("verdict", status.upper(), _STYLE[status])
-    if result.folder.report.is_file():
+    if of_run and result.folder.report.is_file():
         say_whole("report", str(result.folder.report))
     for label, line in zip(("next", ""), following, strict=False):
         say_whole(label, line)
@@ -88,9 +91,20 @@ def commands_after_training(contract: Path, result: Result, runs: Path) -> list[
 
 def commands_with_a_run(run: str, runs: Path) -> list[str]:
     """What can be done with the model of a run."""
+    data = read_planned(find_run(run, runs)).data
+    match data:
+        case TableData():
+            rows, labelled_rows = "ROWS.csv", "LABELLED_ROWS.csv"
+        case ImageData():
+            rows, labelled_rows = "IMAGES", "LABELLED_IMAGES"
+        case TokenData():
+            # A text has no rows to predict.
+            return [shlex.join(_command("evaluate", runs, run, "TEXT"))]
+        case _:
+            assert_never(data)
     return [
-        shlex.join(_command("predict", runs, run, "ROWS.csv", "-o", "predictions.csv")),
-        shlex.join(_command("evaluate", runs, run, "LABELLED_ROWS.csv")),
+        shlex.join(_command("predict", runs, run, rows, "-o", "predictions.csv")),
+        shlex.join(_command("evaluate", runs, run, labelled_rows)),
     ]
 
 

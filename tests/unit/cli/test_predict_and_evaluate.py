@@ -82,7 +82,10 @@ def test_evaluate_judges_other_rows_and_writes_nothing(tmp_path: Path) -> None:
     assert_frozen(result)
     assert sum(one["rows"] for one in result["slices"].values()) == 1000
     assert result != json.loads(command("evaluate", "small-1", "--json").out)
-    assert command("evaluate", "small-1", tmp_path / "later.csv").code == ran.code
+    shown = command("evaluate", "small-1", tmp_path / "later.csv")
+    assert shown.code == ran.code
+    assert "\nreport " not in shown.out, "it tells of the run's own test rows"
+    assert "\nreport " in command("evaluate", "small-1").out
     assert tree(Path()) == before
 
 
