@@ -111,16 +111,24 @@ def read_regular(real: Path) -> bytes | Fault:
             f"the file cannot be read: {getattr(error, 'strerror', '') or error}",
             fix="check its rights",
         )
-    with os.fdopen(descriptor, "rb") as stream:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            return Fault(
-                "this is no file",
-                found="a folder" if stat.S_ISDIR(status.st_mode) else "a device, pipe or socket",
-                expected="the file of an image",
-                fix="remove it",
-                droppable=False,
-            )
-        if status.st_size > MOST_BYTES:
-            return too_large(status.st_size)
+    try:
+        return _regular_bytes(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _regular_bytes(descriptor: int) -> bytes | Fault:
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        return Fault(
+            "this is no file",
+            found="a folder" if stat.S_ISDIR(status.st_mode) else "a device, pipe or socket",
+            expected="the file of an image",
+            fix="remove it",
+            droppable=False,
+        )
+    if status.st_size > MOST_BYTES:
+        return too_large(status.st_size)
+    # Opened once the kind is known: Python opens no folder.
+    with os.fdopen(descriptor, "rb", closefd=False) as stream:
         return stream.read(MOST_BYTES)

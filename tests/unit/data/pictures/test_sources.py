@@ -29,6 +29,8 @@ from made_pictures import (
 from trainwright.contract.images import ImageData
 from trainwright.core.errors import DataMistake
 from trainwright.data.images import prepare_images, read_images
+from trainwright.data.pictures.decoding import Fault
+from trainwright.data.pictures.records import read_inside
 from trainwright.data.raw_images import RawImages
 from trainwright.data.table import ImageInputs
 
@@ -383,3 +385,13 @@ def test_memory_stays_flat_while_images_are_decoded(tmp_path: Path) -> None:
         for count in ("200", "4000")
     ]
     assert most[1] - most[0] < 40, most
+
+
+@pytest.mark.parametrize("name", ["folder", "pipe", "."])
+def test_what_is_no_file_is_a_fault_of_its_image(tmp_path: Path, name: str) -> None:
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    fault = read_inside(tmp_path / name, tmp_path.resolve())
+    assert isinstance(fault, Fault)
+    assert fault.message == "this is no file"
+    assert not fault.droppable
