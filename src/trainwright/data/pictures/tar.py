@@ -18,6 +18,7 @@ from trainwright.data.pictures.records import MOST_BYTES, Asked, Record, too_lar
 from trainwright.data.pictures.unpacked import DAMAGED, Bounded, damaged, unpacked
 
 _MOST_TEXT = 2**20
+_SHOWN_BYTES = 40
 _SLACK = 2**20
 
 
@@ -78,7 +79,7 @@ class TarShard:
             return
         image = self._image(key, images)
         told = self._told(key, sample)
-        label = _text(sample.get("cls")) or told.get(fields.label, "")
+        label = self._class_of(key, sample.get("cls")) or told.get(fields.label, "")
         if self._asked.labelled and not label:
             raise self._mistake(
                 f"the sample {key!r} has no label",
@@ -114,6 +115,16 @@ class TarShard:
                 )
             )
         return images[0]
+
+    def _class_of(self, key: str, data: bytes | Fault | None) -> str:
+        if not isinstance(data, bytes) or len(data) > _MOST_TEXT:
+            return ""
+        try:
+            return data.decode().strip()
+        except UnicodeDecodeError as error:
+            # With a letter in the place of each wrong byte, two classes may look like one.
+            found = repr(data[:_SHOWN_BYTES])
+            raise self._mistake(f"the .cls of {key!r} is not UTF-8", found, "UTF-8") from error
 
     def _told(self, key: str, sample: dict[str, bytes | Fault]) -> dict[str, str]:
         data = sample.get("json")
@@ -193,9 +204,3 @@ def _data(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes | Fault:
     stream = archive.extractfile(member)
     assert stream is not None, "a regular file has bytes"
     return stream.read()
-
-
-def _text(data: bytes | Fault | None) -> str:
-    if not isinstance(data, bytes) or len(data) > _MOST_TEXT:
-        return ""
-    return data.decode("utf-8", errors="replace").strip()

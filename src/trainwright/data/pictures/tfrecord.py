@@ -27,6 +27,7 @@ _POLYNOMIAL = 0x82F63B78  # Castagnoli, reflected
 _MASK = 0xA282EAD8
 _BLOCK = 1024
 _MOST_NAMES = 12
+_SHOWN_BYTES = 40
 
 
 def is_tfrecord(written: str) -> bool:
@@ -59,10 +60,26 @@ class TfRecords:
         for field, name in wanted.items():
             if name and name not in example:
                 raise DataMistake(self._absent(row, field, name, list(example)))
-        label = example[fields.label].decode(errors="replace") if labelled else ""
-        group = example[fields.group].decode(errors="replace") if fields.group else ""
+        label = self._text(row, "label", example[fields.label]) if labelled else ""
+        group = self._text(row, "group", example[fields.group]) if fields.group else ""
         name = example.get("image/filename", f"record {row}".encode()).decode(errors="replace")
         return Record(name, label, group, example[fields.image], Place(f"{self.written}:{row}"))
+
+    def _text(self, row: int, field: str, data: bytes) -> str:
+        try:
+            return data.decode()
+        except UnicodeDecodeError:
+            # With a letter in the place of each wrong byte, two classes may look like one.
+            raise DataMistake(
+                Problem(
+                    f"the {field} of record {row} is not UTF-8",
+                    path=f"data.fields.{field}",
+                    found=repr(data[:_SHOWN_BYTES]),
+                    expected="UTF-8",
+                    fix="write the file again with text in UTF-8, or name another feature",
+                    place=Place(self.written),
+                )
+            ) from None
 
     def _absent(self, row: int, field: str, name: str, names: list[str]) -> Problem:
         near = nearest(name, names)

@@ -50,6 +50,14 @@ def test_a_sample_with_two_images_needs_the_extension_of_one(tmp_path: Path) -> 
         images(tmp_path, tar_bytes(members), image="jpg")
 
 
+def test_a_class_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
+    """Two classes of one length would else have one name: `\ufffd`."""
+    members = [("0.png", SAMPLES["00"]), ("0.cls", "\xe9".encode("latin-1"))]
+    with pytest.raises(DataMistake, match=r"the \.cls of '0' is not UTF-8") as caught:
+        images(tmp_path, tar_bytes(members))
+    assert caught.value.problems[0].found == r"b'\xe9'"
+
+
 @pytest.mark.parametrize("more", [0, 1, 300])
 def test_a_shard_that_is_cut_off_is_refused_wherever_it_was_cut(tmp_path: Path, more: int) -> None:
     """Up to its end, which is a block of zeros."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from made_pictures import example, frame, write_tfrecord
+from made_pictures import encoded, example, frame, picture, write_tfrecord
 from trainwright.contract.images import Decoding, ImageData, ImageFields
 from trainwright.core.errors import DataMistake
 from trainwright.data.images import read_images
@@ -83,3 +83,14 @@ def test_a_tfrecord_without_the_features_says_which_it_has(tmp_path: Path) -> No
     (tmp_path / "b.tfrecord").write_bytes(frame(b"x")[:-3] + huge)
     with pytest.raises(DataMistake, match=r"cut off|checksum"):
         read(tmp_path, "b.tfrecord")
+
+
+@pytest.mark.parametrize("field", ["label", "group"])
+def test_a_label_or_group_that_is_not_utf_8_is_refused(tmp_path: Path, field: str) -> None:
+    """Two of one length would else be one."""
+    row = {"image": encoded(picture(0)), "label": b"a", "group": b"b"} | {field: b"\xe9"}
+    (tmp_path / "a.tfrecord").write_bytes(frame(example(row)))
+    fields = ImageFields(image="image", label="label", group="group")
+    with pytest.raises(DataMistake, match=f"the {field} of record 0 is not UTF-8") as caught:
+        read(tmp_path, "a.tfrecord", fields)
+    assert caught.value.problems[0].path == f"data.fields.{field}"
