@@ -1,7 +1,11 @@
-"""`--set a.b.c=value`: single values of a contract, written on the command line."""
+"""`--set a.b.c=value`: single values of a contract, written on the command line.
+
+A name that holds a point or an equals sign stands in quotes: `columns."a.b".kind=text`.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -9,6 +13,11 @@ from trainwright.contract.yaml_text import Plain, Written, join, read_yaml, show
 from trainwright.core.errors import ContractMistake, Place, Problem
 
 _WITHOUT_TRAINING = ("boosting", "linear")
+
+# Quotes hold a name together that has a point or an equals sign in it: `columns."a.b".kind`.
+_QUOTED = r"""(?:"[^"]+"|'[^']+')"""
+_PIECE = rf"\s*{_QUOTED}\s*|[^.=]*"
+_OVERRIDE = re.compile(rf"((?:{_PIECE})(?:\.(?:{_PIECE}))*)=(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +59,9 @@ def set_values(written: Written, overrides: Sequence[str]) -> tuple[Written, tup
 def _readable(overrides: Sequence[str], problems: list[Problem]) -> Iterator[_Setting]:
     for text in overrides:
         place = Place(f"--set {text}")
-        path, equals, value = text.partition("=")
-        parts = tuple(part.strip() for part in path.split("."))
-        if not equals or not all(parts):
+        override = _OVERRIDE.fullmatch(text)
+        parts = _parts(override[1]) if override else ()
+        if not override or not all(parts):
             problems.append(
                 Problem(
                     "an override is a path, '=' and a value",
@@ -63,9 +72,15 @@ def _readable(overrides: Sequence[str], problems: list[Problem]) -> Iterator[_Se
             )
             continue
         try:
-            yield _Setting(parts, read_yaml(value.encode(), place.file), place)
+            yield _Setting(parts, read_yaml(override[2].encode(), place.file), place)
         except ContractMistake as mistake:
             problems.extend(mistake.problems)
+
+
+def _parts(path: str) -> tuple[str, ...]:
+    """The names of a path, without the quotes that hold one together."""
+    found = [piece.strip() for piece in re.findall(rf"(?:^|(?<=\.))({_PIECE})(?=\.|$)", path)]
+    return tuple(piece[1:-1] if re.fullmatch(_QUOTED, piece) else piece for piece in found)
 
 
 def _set(written: Written, setting: _Setting) -> Written:
