@@ -125,6 +125,16 @@ def test_the_version() -> None:
     assert (ran.code, ran.out) == (0, f"{trainwright.__version__}\n")
 
 
+def test_the_module_runs_the_command() -> None:
+    done = subprocess.run(
+        [PROCESS[0], "-m", "trainwright", "--version"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == f"{trainwright.__version__}\n"
+
+
 def test_no_verb_shows_help() -> None:
     ran = command()
     assert ran.code in (0, 2)
