@@ -280,7 +280,7 @@ def _unreadable(cells: pl.Series, bad: Integers, kind: Kind, source: SourceFile)
         else f"add the spelling to data.missing_values, or set data.columns.{cells.name}.kind "
         "to categorical"
     )
-    if kind == "numeric" and known_format(source.files[0].path) in ("csv", "tsv"):
+    if kind == "numeric" and known_format(source.files[0].path):
         fix = _numbers_fix(cells) or fix
     return Problem(
         f"some values of the column are not {what}",

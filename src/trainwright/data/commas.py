@@ -1,4 +1,4 @@
-"""Numbers of text files that are written with commas, rewritten as `1234.5`."""
+"""Texts that are numbers written with commas, rewritten as `1234.5`."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ _THOUSANDS_COMMA = (
     r"|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*$"
 )
 _LIKE_A_NUMBER = r"^[\s.,'\u2019+-]*\d[\d\s.,'\u2019eE+-]*$"
+_TEXT = (pl.String, pl.Categorical, pl.Enum)
 _MOSTLY = 0.9
 _LOOKED_AT = 10_000
 _SHOWN = 3
@@ -58,19 +59,27 @@ def _are_numbers(cells: pl.Series) -> bool:
     return like > 0 and like >= _MOSTLY * len(present)
 
 
+def spelled(number: str, way: Commas) -> str:
+    """A number of the point that stands bare in JSON, in the spelling of the texts around it."""
+    return number.replace(".", ",") if way == "decimal_comma" else number
+
+
 def rewrite_commas(rows: Path, ways: Mapping[str, Commas], parsed: Parsed, written: str) -> None:
-    """Rewrite the numbers of some columns in an Arrow file of strings as `1234.5`.
+    """Rewrite the numbers of some columns of text in an Arrow file as `1234.5`.
 
     What becomes of a cell depends on the cell and on `ways` alone, so that every file of a contract
-    is read alike. What does not look like a number stays, and so do other columns.
+    is read alike. What does not look like a number stays, and so do other columns, and columns that
+    hold numbers by their type.
 
     Raises:
         DataMistake: a cell looks like a number and is not written as its column should be.
     """
     table = pl.scan_ipc(rows)
-    names = [name for name in table.collect_schema().names() if name in ways]
+    types = table.collect_schema()
+    names = [name for name, one in types.items() if name in ways and isinstance(one, _TEXT)]
     if not names:
         return
+    table = table.with_columns(pl.col(names).cast(pl.String))
     wrong = table.select(
         _is_other(name, ways[name]).any().alias(str(i)) for i, name in enumerate(names)
     ).collect(engine="streaming")
@@ -103,11 +112,13 @@ def _rewritten(name: str, way: Commas) -> pl.Expr:
 def _other(table: pl.LazyFrame, name: str, way: Commas, parsed: Parsed, written: str) -> Problem:
     numbered = table.select(name).with_row_index("")
     wrong = numbered.filter(_is_other(name, way)).head(_SHOWN).collect(engine="streaming")
+    row = int(wrong[""][0])
+    has_lines = len(parsed.lines) > 0
     return Problem(
         f"the column's numbers are not all written with a {way.replace('_', ' ')}",
         path=name,
-        found=quoted(wrong[name].to_list()),
+        found=quoted(wrong[name].to_list()) + ("" if has_lines else f", first in row {row + 1:,}"),
         expected="1.234,5" if way == "decimal_comma" else "1,234.5",
         fix=f"write all of them alike, or correct data.reading.numbers.{name}",
-        place=Place(written, int(parsed.lines[wrong[""][0]])),
+        place=Place(written, int(parsed.lines[row]) if has_lines else 0),
     )

@@ -16,6 +16,7 @@ import polars as pl
 from trainwright.contract.sources import Reading
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.files import Json
+from trainwright.data.commas import spelled
 from trainwright.data.nested import nested_text
 from trainwright.data.parsed import BadRecords, Parsed
 from trainwright.data.wording import quoted, some
@@ -24,6 +25,12 @@ _SHOWN = 5
 _BLOCK_RECORDS = 50_000
 _MOST_LINE_LETTERS = 64 * 2**20
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+class _Bare(str):
+    """A number without quotes."""
+
+    __slots__ = ()
 
 
 class _RepeatedKey(ValueError):
@@ -50,7 +57,7 @@ def read_json_lines(file: Path, written: str, reading: Reading, target: Path) ->
     blocks: list[Path] = []
     for number, line in _lines(file, written):
         try:
-            rows.append(_row(line, reading.nested))
+            rows.append(_row(line, reading))
             lines.append(number)
         except ValueError as error:
             bad.leave_out(number)
@@ -67,15 +74,20 @@ def read_json_lines(file: Path, written: str, reading: Reading, target: Path) ->
     return Parsed(np.array(lines, dtype=np.int64), tuple(bad.lines))
 
 
-def _row(line: str, nested: Literal["refuse", "text", "chat"]) -> dict[str, str | None]:
+def _row(line: str, reading: Reading) -> dict[str, str | None]:
     try:
-        return _flat(_load(line), line, nested)
+        row = _flat(_load(line, _Bare if reading.numbers else str), line, reading.nested)
     except RecursionError:
         raise ValueError("the line is nested too deeply") from None
+    for name, way in reading.numbers.items():
+        item = row.get(name)
+        if isinstance(item, _Bare):
+            row[name] = spelled(item, way)
+    return row
 
 
-def _load(line: str) -> Json:
-    """A line as JSON; numbers stay text.
+def _load(line: str, number: type[str]) -> Json:
+    """A line as JSON; each number is a `number`, with the text it was written with.
 
     Raises:
         ValueError: it is not JSON, names a key twice, is nested without end or holds what is no
@@ -83,7 +95,11 @@ def _load(line: str) -> Json:
     """
     try:
         value = json.loads(
-            line, parse_float=str, parse_int=str, parse_constant=str, object_pairs_hook=_unique
+            line,
+            parse_float=number,
+            parse_int=number,
+            parse_constant=str,
+            object_pairs_hook=_unique,
         )
         if _SURROGATE.search(line):
             json.dumps(value, ensure_ascii=False).encode()

@@ -176,13 +176,11 @@ def _how(kind: Format, compression: Compression, reading: Reading) -> list[str]:
     how = [kind, compression, pl.__version__]
     if kind not in ("csv", "tsv"):
         how.append(reading.nested)
-    if kind in ("parquet", "arrow"):
-        return how
-    how += [reading.encoding, str(reading.bad_records)]
+    if kind not in ("parquet", "arrow"):
+        how += [reading.encoding, str(reading.bad_records)]
     if kind in ("csv", "tsv"):
         how += [str(reading.header), reading.separator, reading.quotes]
-        how += [part for pair in sorted(reading.numbers.items()) for part in pair]
-    return how
+    return [*how, *(part for pair in sorted(reading.numbers.items()) for part in pair)]
 
 
 def _parse(source: LocalFile, kind: Format, compression: Compression, target: Path) -> Parsed:
@@ -191,13 +189,18 @@ def _parse(source: LocalFile, kind: Format, compression: Compression, target: Pa
     file = unpack(source.file, compression, written, reading, target.with_name("unpacked"))
     if compression:
         check_content(file, kind, written, reading.encoding)
+    parsed = _rows(file, kind, source, target)
+    if reading.numbers:
+        rewrite_commas(target, reading.numbers, parsed, written)
+    return parsed
+
+
+def _rows(file: Path, kind: Format, source: LocalFile, target: Path) -> Parsed:
+    written, reading = source.written, source.reading
     match kind:
         case "csv" | "tsv":
             text = plain_text(file, written, reading.encoding, target.with_name("text"))
-            parsed = read_delimited(text, kind, written, reading, target)
-            if reading.numbers:
-                rewrite_commas(target, reading.numbers, parsed, written)
-            return parsed
+            return read_delimited(text, kind, written, reading, target)
         case "jsonl":
             text = plain_text(file, written, reading.encoding, target.with_name("text"))
             return read_json_lines(text, written, reading, target)

@@ -243,17 +243,31 @@ def name_problems(section: TableData, sources: Mapping[PartName, SourceFile]) ->
 
 
 def _useless_numbers(section: TableData, source: SourceFile) -> list[Problem]:
-    """The problem of numbers that are to be rewritten where no file is rewritten."""
-    kinds = {known_format(file.path) for file in source.files}
-    if not section.reading.numbers or kinds & {"csv", "tsv"}:
+    """The problems of numbers that are to be rewritten where nothing is: outside files, and in
+    columns that are no text."""
+    if not section.reading.numbers:
         return []
+    if any(known_format(file.path) for file in source.files):
+        types = source.frame.schema
+        return [
+            Problem(
+                f"the column {name!r} is no text: its type in the file says what its numbers are",
+                path=f"data.reading.numbers.{name}",
+                found=str(types[name]),
+                expected="text",
+                fix="leave it out of data.reading.numbers",
+                place=source.place(),
+            )
+            for name in section.reading.numbers
+            if name in types and types[name] != pl.String
+        ]
     return [
         Problem(
-            "only the numbers of CSV and TSV are rewritten",
+            "only the numbers of files are rewritten",
             path="data.reading.numbers",
             found=source.version.path,
-            expected="a CSV or TSV",
-            fix="leave data.reading.numbers out, and write the numbers as 1234.5",
+            expected="a file",
+            fix="leave data.reading.numbers out, and give the numbers as 1234.5",
             place=source.place(),
         )
     ]

@@ -1,4 +1,4 @@
-"""Which columns of a text file a first contract reads as numbers written with commas."""
+"""Which columns of a file a first contract reads as numbers written with commas."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def with_numbers(
     and its line says so; where they do not, it stays as it is, and a comment says that.
     """
     source = read_source(found, folder, "DATA", reading)
-    if known_format(source.files[0].path) not in ("csv", "tsv"):
+    if not known_format(source.files[0].path):
         return reading, lines
     looks = {name: how_written(source.frame[name]) for name in source.frame.columns}
     known = {name: _SURE[look] for name, look in looks.items() if look in _SURE}

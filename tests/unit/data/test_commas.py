@@ -250,13 +250,63 @@ def test_numbers_with_commas_in_a_numeric_column_name_the_setting(tmp_path: Path
     assert "thousands_comma" in fix
 
 
-def test_the_setting_is_not_named_where_it_does_nothing(tmp_path: Path) -> None:
+def test_the_setting_is_named_for_json_lines_too(tmp_path: Path) -> None:
     rows = ['{"x": "1,5", "y": "a"}', '{"x": "2,5", "y": "b"}']
-    assert "reading.numbers" not in fix_for(tmp_path, "a.jsonl", "\n".join(rows))
+    assert "reading.numbers" in fix_for(tmp_path, "a.jsonl", "\n".join(rows))
+
+
+@pytest.mark.parametrize("kind", [pl.String, pl.Categorical, pl.Enum(["1.234,5", "2,5", "w"])])
+@pytest.mark.parametrize("name", ["a.parquet", "a.arrow"])
+def test_text_of_files_with_types_is_rewritten(
+    tmp_path: Path, name: str, kind: pl.DataType
+) -> None:
+    frame = pl.DataFrame({"x": ["1.234,5", None, "2,5", "w"], "y": ["1,5"] * 4})
+    frame = frame.with_columns(pl.col("x").cast(kind))
+    write = frame.write_parquet if name.endswith("parquet") else frame.write_ipc
+    write(tmp_path / name)
+    found = read_source(name, tmp_path, reading=DECIMAL).frame
+    assert found["x"].to_list() == ["1234.5", None, "2.5", "w"]
+    assert found["y"].to_list() == ["1,5"] * 4
+
+
+def test_a_bare_number_of_json_is_what_it_is(tmp_path: Path) -> None:
+    written = ['"1.234"', "1.234", "1234.5", "-1.5e-3", "7", '"7"', "null", '"w"', "NaN"]
+    (tmp_path / "a.jsonl").write_text("".join(f'{{"x": {cell}, "y": 1.5}}\n' for cell in written))
+    found = read_source("a.jsonl", tmp_path, reading=DECIMAL).frame
+    meant = ["1234", "1.234", "1234.5", "-1.5e-3", "7", "7", None, "w", "NaN"]
+    assert found["x"].to_list() == meant
+    assert found["y"].to_list() == ["1.5"] * len(written)
+    found = read_source("a.jsonl", tmp_path, reading=THOUSANDS).frame
+    assert found["x"].to_list()[:4] == ["1.234", "1.234", "1234.5", "-1.5e-3"]
+
+
+def test_a_wrong_number_of_a_file_without_lines_is_named_by_its_row(tmp_path: Path) -> None:
+    pl.DataFrame({"x": ["1,5", "2.5"]}).write_parquet(tmp_path / "a.parquet")
+    with pytest.raises(DataMistake, match="not all written") as caught:
+        read_source("a.parquet", tmp_path, reading=DECIMAL)
+    assert caught.value.problems[0].found == "'2.5', first in row 2"
+
+
+def test_another_setting_is_another_entry_of_the_cache(tmp_path: Path) -> None:
+    pl.DataFrame({"x": ["1,234"]}).write_parquet(tmp_path / "a.parquet")
+    meant = {"decimal_comma": "1.234", "thousands_comma": "1234"}
+    for _ in range(2):
+        for way, number in meant.items():
+            reading = Reading.model_validate({"numbers": {"x": way}, "cache": "kept"})
+            assert read_source("a.parquet", tmp_path, reading=reading).frame["x"][0] == number
 
 
 def test_the_setting_is_refused_where_it_does_nothing(tmp_path: Path) -> None:
-    pl.DataFrame({"x": ["1,5", "2,5"], "y": ["a", "b"]}).write_parquet(tmp_path / "a.parquet")
+    pl.DataFrame({"x": [1.5, 2.5], "y": ["a", "b"]}).write_parquet(tmp_path / "a.parquet")
     with pytest.raises(DataMistake) as caught:
         read_table(TableData(path="a.parquet", target="y", reading=DECIMAL), tmp_path)
-    assert caught.value.problems[0].path == "data.reading.numbers"
+    assert caught.value.problems[0].path == "data.reading.numbers.x"
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.parquet"])
+def test_init_proposes_it_for_every_format(tmp_path: Path, name: str) -> None:
+    frame = pl.DataFrame({"Umsatz": ["1.234,5", "2,5"] * 30, "Kauf": ["ja", "nein"] * 30})
+    write = frame.write_ndjson if name.endswith("jsonl") else frame.write_parquet
+    write(tmp_path / name)
+    text = propose_contract(str(tmp_path / name), "Kauf", tmp_path)
+    assert numbers_of(text) == {"Umsatz": "decimal_comma"}

@@ -68,7 +68,7 @@ def _commas(data: Examined, look: Look, present: int) -> Iterator[Finding]:
             text = f"{look.name!r} holds numbers with {what}, which are read as words"
             if how_written(look.cells) == "either":
                 way = "decimal_comma or thousands_comma, whichever 1,234 is"
-            fix = f"data.reading.numbers.{look.name}: {way} (of CSV and TSV)"
+            fix = f"data.reading.numbers.{look.name}: {way} (of files)"
             yield replace(_finding(data, look, rows, text), fix=fix)
             return
 
