@@ -16,6 +16,12 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _SECRET = re.compile(r"pass|pwd|secret|token|key|sig|credential|auth", re.IGNORECASE)
 _FIRST_WORD = re.compile(r"(?:\s|--[^\n]*(?:\n|\Z)|/\*.*?\*/|\()*(\w*)", re.DOTALL)
 """Of a query, behind blanks, comments and brackets."""
+_QUOTED = re.compile(
+    r"""[eE]'(?:[^'\\]|\\.|'')*' | '[^']*' | "[^"]*" | `[^`]*` | \[[^\]]*\]
+    | \$(\w*)\$.*?\$\1\$ | --[^\n]* | /\*.*?\*/""",
+    re.DOTALL | re.VERBOSE,
+)
+"""What of a query is text, a name or a comment: a semicolon in it ends nothing."""
 _READING = ("select", "with", "values", "table")
 _DATABASES = ("sqlite", "postgresql", "postgres")
 
@@ -76,6 +82,14 @@ def query_is_whole(contract: Contract, _written: frozenset[str]) -> Iterator[Pro
             found=word or data.sql.query.strip()[:20],
             expected="a statement that begins with SELECT, WITH, VALUES or TABLE",
             fix="write SELECT ... FROM ...",
+        )
+    elif ";" in _QUOTED.sub(" ", data.sql.query).rstrip("; \t\r\n"):
+        yield Problem(
+            "a query is one statement",
+            path="data.sql.query",
+            found="a semicolon with more behind it",
+            expected="one SELECT",
+            fix="remove what stands behind the semicolon: it would not be run",
         )
     scheme = data.sql.url.partition("://")[0]
     if data.sql.url.strip() and scheme not in _DATABASES:

@@ -107,6 +107,17 @@ class SqlQuery:
             yield
         except TrainwrightError:
             raise
+        except pl.exceptions.DuplicateError as error:
+            raise DataMistake(
+                Problem(
+                    "the query names a column twice",
+                    path=_QUERY,
+                    found=str(error).splitlines()[0],
+                    expected="names that occur once",
+                    fix="name the columns: SELECT a.id, b.id AS other_id ...",
+                    place=Place(self._named),
+                )
+            ) from error
         except Exception as error:
             lines = [line for line in redact(str(error)).splitlines() if line.strip()]
             raise DataMistake(

@@ -357,3 +357,39 @@ def test_training_on_a_frame(tmp_path: Path) -> None:
         ran = command("train", "small.yaml")
     assert ran.code == 2
     assert "frames={'customers': frame}" in ran.err
+
+
+@pytest.mark.parametrize(
+    "query", ["select 1; drop table t", "select ';' ; select 2", "select 1;;-- two\nselect 2"]
+)
+def test_a_second_statement_is_refused(query: str, tmp_path: Path) -> None:
+    """SQLite runs the first alone, and says nothing of the others."""
+    sql = json.dumps({"url": "sqlite:///shop.db", "query": query})
+    write_project(tmp_path, CONTRACT.replace("path: rows.csv", f"sql: {sql}"))
+    with pytest.raises(Mistake, match="a query is one statement"):
+        read_contract(tmp_path / "small.yaml")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "select 1;",
+        "select 1 ; \n ;",
+        "select 'a;b', \"c;d\", `e;f`, [g;h]",
+        "select 1 -- one; two",
+        "select 1 /* one; two */",
+        "select $$a;b$$, $x$a;$$b$x$",
+        "select E'it\\'s; one'",
+        "select 'it''s; one'; -- end",
+    ],
+)
+def test_a_semicolon_in_a_text_ends_nothing(query: str, tmp_path: Path) -> None:
+    sql = json.dumps({"url": "sqlite:///shop.db", "query": query})
+    write_project(tmp_path, CONTRACT.replace("path: rows.csv", f"sql: {sql}"))
+    assert read_contract(tmp_path / "small.yaml").contract.data.sql.query == query
+
+
+def test_a_query_that_names_a_column_twice_is_told_so(shop: Path) -> None:
+    section = Sql(url="sqlite:///shop.db", query="SELECT 1 AS a, 2 AS a")
+    with pytest.raises(DataMistake, match="names a column twice"):
+        read_table(TableData(sql=section, target="a"), shop)
