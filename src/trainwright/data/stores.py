@@ -35,6 +35,7 @@ _EXTRAS = {
     "https": "web",
     "hf": "hf",
 }
+_GONE = (404, 410)
 _TAGS = {
     "s3": ("ETag",),
     "s3a": ("ETag",),
@@ -124,13 +125,15 @@ class Store:
         except TrainwrightError:
             raise
         except Exception as error:
-            text = redact(str(error)).strip().splitlines()
-            missing = isinstance(error, FileNotFoundError)
+            refusal = _refusal(error)
+            missing = isinstance(error, FileNotFoundError) and refusal is None
+            told = refusal or error
+            text = redact(str(told)).strip().splitlines()
             raise DataMistake(
                 Problem(
                     "there is no such file" if missing else "the place cannot be reached",
                     path=self._path,
-                    found=f"{type(error).__name__}: {text[0][:200] if text else ''}",
+                    found=f"{type(told).__name__}: {text[0][:200] if text else ''}",
                     fix="check the URL, the network, and the credentials in the environment",
                     place=Place(redact(self._written)),
                 )
@@ -190,3 +193,14 @@ class Store:
         """What a store says of the content of an object; empty if that is nothing to rely on."""
         found = (str(known.get(name) or "") for name in _TAGS.get(self._scheme, ()))
         return next((tag for tag in found if tag), "")
+
+
+def _refusal(error: Exception) -> BaseException | None:
+    """What stands behind a file that is said to be missing: fsspec says so of whatever fails over
+    HTTP, a server that is down or one that answers 403 too."""
+    cause = error.__cause__
+    if not isinstance(error, FileNotFoundError) or isinstance(cause, FileNotFoundError):
+        return None
+    if status := getattr(cause, "status", 0):
+        return None if status in _GONE else cause
+    return cause if isinstance(cause, OSError) else None

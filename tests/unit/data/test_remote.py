@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import socket
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -122,3 +125,39 @@ def test_a_format_is_told_by_the_name_and_people_are_shown_no_secret(
     (file,) = source.files
     assert "***" in file.path
     assert SECRET not in file.path
+
+
+class Refusing(BaseHTTPRequestHandler):
+    """Answers everything with the status that the path names."""
+
+    def do_GET(self) -> None:
+        self.send_error(int(self.path[1:4]))
+
+    do_HEAD = do_GET
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("status", "said"), [(404, "there is no such file"), (403, "the place cannot be reached")]
+)
+def test_a_file_that_may_not_be_read_is_not_called_missing(
+    tmp_path: Path, status: int, said: str
+) -> None:
+    with HTTPServer(("127.0.0.1", 0), Refusing) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with pytest.raises(DataMistake) as caught:
+            read_source(f"http://127.0.0.1:{server.server_port}/{status}.csv", tmp_path)
+        server.shutdown()
+    assert caught.value.problems[0].message == said
+
+
+def test_a_server_that_is_down_has_no_missing_file(tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+        with pytest.raises(DataMistake) as caught:
+            read_source(f"http://127.0.0.1:{port}/a.csv", tmp_path)
+    assert caught.value.problems[0].message == "the place cannot be reached"
+    assert "127.0.0.1" in caught.value.problems[0].found
