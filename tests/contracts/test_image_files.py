@@ -40,6 +40,7 @@ SOURCES: dict[str, tuple[str, Callable[[Path], object]]] = {
     "parquet": ("pets.parquet", lambda at: write_parquet_bytes(at / "pets.parquet")),
     "tar": ("pets", lambda at: write_shards(at / "pets")),
     "tar file": ("pets/part-0.tar", lambda at: write_shards(at / "pets")),
+    "tar pattern": ("pets/part-*.tar", lambda at: write_shards(at / "pets")),
     "tfrecord": ("pets.tfrecord", lambda at: write_tfrecord(at / "pets.tfrecord")),
 }
 

@@ -47,7 +47,7 @@ def propose_contract(
     place = folder / found
     if text:
         return _for_texts(folder, found, written, text)
-    if not (is_remote(data) or is_pattern(data)) and are_images(place):
+    if not is_remote(data) and are_images(place):
         return propose_images(place, target, contract_folder)
     if target:
         return _for_table(folder, found, written, target, schema)

@@ -49,8 +49,8 @@ class _Seen:
 
 
 def are_images(data: Path) -> bool:
-    """Whether a folder or file holds images: folders of them, shards, IDX files, or a table of
-    whose columns one names or holds them."""
+    """Whether a folder, a file or a pattern of shards holds images: folders of them, shards, IDX
+    files, or a table of whose columns one names or holds them."""
     if data.is_dir():
         below = [child for child in data.iterdir() if child.is_dir()]
         return (
@@ -156,7 +156,10 @@ def _fields(at: Path, target: str) -> ImageFields:
                 )
             )
         return ImageFields(image=_image_column(head), label=label, group=_group(head, label))
-    shards = sorted(at.iterdir()) if at.is_dir() else [at]
+    if at.is_dir():
+        shards = sorted(at.iterdir())
+    else:
+        shards = [at] if at.exists() else sorted(at.parent.glob(at.name))
     records = [one for one in shards if one.is_file() and is_tfrecord(one.name)]
     if records:
         return _tf_fields(records[0], target)
