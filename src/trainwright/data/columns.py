@@ -177,7 +177,8 @@ def _by_values(cells: Cells, source: SourceFile) -> Inferred:
     if cells.dtype == pl.Datetime("us"):
         return Inferred(_described(cells, "datetime", "its type in the file"))
     if cells.dtype != pl.String:
-        return Inferred(_described(cells, "ignored", f"it holds nested values ({cells.dtype})"))
+        what = "bytes" if cells.dtype == pl.Binary else "nested values"
+        return Inferred(_described(cells, "ignored", f"it holds {what} ({cells.dtype})"))
     present = cells.present
     if not cells.not_numbers:
         return Inferred(_described(cells, "numeric", "every value is a number"))

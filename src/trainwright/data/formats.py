@@ -28,6 +28,28 @@ FORMATS: MappingProxyType[str, Format] = MappingProxyType(
 )
 EXPECTED = "CSV, TSV, JSON Lines (.jsonl), Parquet or Arrow, also .gz or .zst"
 
+_LIST = "write one object on each line: jq -c '.[]' {name} > rows.jsonl"
+_SHEET = "save the sheet as CSV"
+_UNPACK = "unpack it, and name the file or the folder"
+_PICKLE = "export the table as Parquet or CSV; a pickle can run code and is never opened here"
+_DATABASE = 'name it in data.sql in place of path: {{url: "sqlite:///{name}", query: SELECT ...}}'
+_ANOTHER = "export the table as Parquet or CSV"
+
+_FIXES: MappingProxyType[str, str] = MappingProxyType(
+    {
+        ".json": _LIST,
+        **dict.fromkeys((".xlsx", ".xls", ".xlsm", ".ods"), _SHEET),
+        **dict.fromkeys((".zip", ".tar", ".tgz", ".7z", ".rar"), _UNPACK),
+        **dict.fromkeys((".bz2", ".xz", ".lz4", ".br"), "unpack it, or pack it as .gz or .zst"),
+        **dict.fromkeys((".pkl", ".pickle", ".joblib"), _PICKLE),
+        **dict.fromkeys((".db", ".sqlite", ".sqlite3"), _DATABASE),
+        **dict.fromkeys(
+            (".orc", ".avro", ".h5", ".hdf5", ".dta", ".sav", ".rds", ".npy"), _ANOTHER
+        ),
+    }
+)
+"""What to do about files of other formats, by the end of their names."""
+
 _MAGIC = (
     (b"\xff\xff\xff\xff", "Arrow stream"),
     (b"\x1f\x8b", "gzip"),
@@ -81,13 +103,16 @@ def format_of(written: str, path: str) -> tuple[Format, Compression]:
     """
     if known := known_format(written):
         return known, packing_of(written)
+    fix = next((_FIXES[end] for end in reversed(_suffixes_of(written)) if end in _FIXES), "")
     raise DataMistake(
         Problem(
             "the file's name does not say a format that can be read",
             path=path,
             found=written,
             expected=EXPECTED,
-            fix="rename the file to end in its format, for example .csv",
+            fix=fix.format(name=written)
+            if fix
+            else "rename the file to end in its format, for example .csv",
         )
     )
 

@@ -7,6 +7,7 @@ import re
 from array import array
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -55,7 +56,9 @@ def read_json_lines(file: Path, written: str, reading: Reading, target: Path) ->
     lines = array("q")
     rows: list[dict[str, str | None]] = []
     blocks: list[Path] = []
+    starts_as_list = False
     for number, line in _lines(file, written):
+        starts_as_list = starts_as_list or (not lines and not problems and line.lstrip()[:1] == "[")
         try:
             rows.append(_row(line, reading))
             lines.append(number)
@@ -66,7 +69,7 @@ def read_json_lines(file: Path, written: str, reading: Reading, target: Path) ->
         if len(rows) == _BLOCK_RECORDS:
             blocks.append(_write(rows, target.with_name(f"records-{len(blocks)}.arrow")))
             rows = []
-    bad.check(problems)
+    bad.check(problems if not starts_as_list else [_list_problem(problems[0])])
     frames = [pl.scan_ipc(block) for block in blocks]
     if rows or not frames:
         frames.append(_frame(rows).lazy())
@@ -121,6 +124,15 @@ def _problem(error: ValueError, line: str, place: Place) -> Problem:
         "data.reading.bad_records",
         place=place,
         kind="nested_values" if nested else "",
+    )
+
+
+def _list_problem(first: Problem) -> Problem:
+    """That of a file whose first line opens a list."""
+    return replace(
+        first,
+        message="the file is a list of JSON, or a line of it is",
+        fix=f"write one object on each line: jq -c '.[]' {first.place.file} > rows.jsonl",
     )
 
 

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from trainwright.core.errors import DataMistake
-from trainwright.data.formats import known_format, looks_like
+from trainwright.data.formats import format_of, known_format, looks_like
 from trainwright.data.sources import read_source
 
 
@@ -54,3 +54,23 @@ def test_other_formats_are_told_by_their_beginnings(tmp_path: Path) -> None:
 )
 def test_a_name_says_its_format(name: str, known: str) -> None:
     assert known_format(name) == known
+
+
+@pytest.mark.parametrize(
+    ("name", "fix"),
+    [
+        ("a.json", "jq -c '.[]' a.json > rows.jsonl"),
+        ("a.xlsx", "save the sheet as CSV"),
+        ("a.csv.zip", "unpack it"),
+        ("a.csv.bz2", "unpack it, or pack it as .gz or .zst"),
+        ("a.pkl", "never opened here"),
+        ("a.db", "sqlite:///a.db"),
+        ("a.txt", "rename the file"),
+        ("a", "rename the file"),
+    ],
+)
+def test_another_format_has_its_own_fix(name: str, fix: str) -> None:
+    """A renamed workbook is no CSV."""
+    with pytest.raises(DataMistake) as caught:
+        format_of(name, "data.path")
+    assert fix in caught.value.problems[0].fix

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from unittest import mock
 
@@ -58,3 +59,14 @@ def test_the_first_bad_lines_are_named(tmp_path: Path) -> None:
     with pytest.raises(DataMistake) as caught:
         read_source("rows.jsonl", tmp_path, reading=Reading(bad_records=8))
     assert [problem.place.line for problem in caught.value.problems] == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+def test_a_list_of_objects_is_told_at_once(indent: int | None, tmp_path: Path) -> None:
+    rows = [{"a": i, "y": "no"} for i in range(9)]
+    (tmp_path / "rows.jsonl").write_text(json.dumps(rows, indent=indent))
+    with pytest.raises(DataMistake) as caught:
+        read_source("rows.jsonl", tmp_path)
+    (problem,) = caught.value.problems
+    assert problem.place.line == 1
+    assert "jq -c '.[]' rows.jsonl" in problem.fix
