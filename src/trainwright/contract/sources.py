@@ -79,9 +79,9 @@ class Reading(Section):
     rows_in: Literal["auto", "memory", "files"] = "auto"
     """Where a table's rows lie once they are read: in `memory`, or in `files` on the disk of the
     cache, which are mapped into memory and gone when the run ends, for tables larger than memory.
-    Both give the same bits; `files` needs the extra large, a network, and room on the disk for the
-    rows three times. `auto`: files where ten times the numbers, at 8 bytes each, are more than the
-    machine's memory."""
+    Both give the same bits; `files` needs the extra large, a network or boosting, and room on the
+    disk for the rows three times. `auto`: files where ten times the numbers, at 8 bytes each, are
+    more than the machine's memory."""
 
 
 USUAL = Reading()
