@@ -30,7 +30,9 @@ def lags(frame: pl.DataFrame, names: Iterable[str], target: str, times: str) -> 
         return {}
     if not frame[target].dtype.is_numeric():
         return {}
-    ordered = frame.sort(times).head(_MOST_ROWS)
+    names = list(names)
+    first = moments.arg_sort().head(_MOST_ROWS)
+    ordered = frame.select({target, *names})[first]
     wanted = _numbers(ordered[target])
     if float((wanted[1:] != wanted[:-1]).mean()) < _CHANGES:
         return {}
