@@ -56,8 +56,7 @@ class History:
         """The rows of files with their past, which may lie in the file before."""
         parts = dict(frames)
         for section in self.sections:
-            needed = _needed(section)
-            whole = pl.concat([frame.select(needed) for frame in parts.values()])
+            whole = pl.concat([_needed(frame, section) for frame in parts.values()])
             past = pl.DataFrame(_past(whole, section))
             start = 0
             for name, frame in parts.items():
@@ -146,9 +145,12 @@ def _typed(
     return replace(column, kind="numeric" if is_number else "datetime")
 
 
-def _needed(section: HistorySection) -> list[str]:
-    group = [section.group] if section.group else []
-    return list(dict.fromkeys([section.time, *group, *section.columns]))
+def _needed(frame: pl.DataFrame, section: HistorySection) -> pl.DataFrame:
+    """The columns that are looked at. A group is a label: the names of one file may be numbers."""
+    needed = frame.select(list(dict.fromkeys([section.time, *section.columns])))
+    if section.group and section.group not in needed.columns:
+        needed = needed.with_columns(to_labels(frame[section.group]))
+    return needed
 
 
 def _names(section: HistorySection) -> list[str]:

@@ -48,7 +48,7 @@ from trainwright.data.splits import divide
 from trainwright.data.table import Integers, Part, PartName, TableInputs
 from trainwright.data.target import Classes, Numbers, Target, encoded, fit_target
 from trainwright.data.target_means import train_target
-from trainwright.data.time_split import keep_apart_from_files
+from trainwright.data.time_split import check_times, keep_apart_from_files
 from trainwright.data.values import to_labels
 from trainwright.data.version import data_version
 from trainwright.data.wording import quoted
@@ -166,6 +166,8 @@ class _Table:
             part: _target_typed(frame, section, task, raw.space)
             for part, frame in raw.frames.items()
         }
+        if isinstance(section.split, TimeSplit):
+            check_times(typed, section.split.column)
         history = NO_HISTORY
         if section.features.history != "off":
             target = section.target if task == "regression" else ""

@@ -30,6 +30,30 @@ from trainwright.data.values import to_numbers
 from trainwright.data.wording import Wrong
 
 
+def check_times(frames: Mapping[PartName, pl.DataFrame], column: str) -> None:
+    """Hold the times of all files against those of training.
+
+    Raises:
+        DataMistake: these are no times, or a row of another file has none like them.
+    """
+    wanted = times(frames["train"], column).dtype
+    problems: list[Problem] = []
+    for part, frame in frames.items():
+        series = frame[column]
+        if series.dtype != wanted or series.null_count():
+            problems.append(
+                Problem(
+                    f"the times of the {part} file are not like those of the training file",
+                    path="data.split.column",
+                    found=f"{_other_than(wanted, series)} in {column!r}",
+                    expected="numbers" if wanted.is_numeric() else "dates written alike",
+                    fix=f"mend the file, or set data.columns.{column}.values",
+                )
+            )
+    if problems:
+        raise DataMistake(problems)
+
+
 def cut_by_time(frame: pl.DataFrame, split: TimeSplit, shares: Shares, space: Space) -> Integers:
     """The part of each row, int64 [N] in `space`: cut between moments, as near to the wanted shares
     as moments allow, oldest to training."""
@@ -69,7 +93,6 @@ def keep_apart_from_files(
     Raises:
         DataMistake: a part would be empty, or rows of one file are too near to another's.
     """
-    _check_types(frames, split.column)
     own = len(parts)
     names: list[PartName] = ["train", *(part for part in frames if part != "train")]
     together = pl.concat([frames[name].select(split.column) for name in names])
@@ -145,28 +168,12 @@ def _nearest_cut(boundaries: Integers, wanted: int, low: int, high: int) -> int:
     return below if wanted - boundaries[below] <= boundaries[above] - wanted else above
 
 
-def _check_types(frames: Mapping[PartName, pl.DataFrame], column: str) -> None:
-    """The training file alone decides what a time is."""
-    wanted = times(frames["train"], column).dtype
-    problems = [
-        Problem(
-            f"the times of the {part} file are not like those of the training file",
-            path="data.split.column",
-            found=f"{_other_than(wanted, frame[column])} in {column!r}",
-            expected="numbers" if wanted.is_numeric() else "dates written alike",
-            fix=f"mend the file, or set data.columns.{column}.values",
-        )
-        for part, frame in frames.items()
-        if frame[column].dtype != wanted
-    ]
-    if problems:
-        raise DataMistake(problems)
-
-
 def _other_than(wanted: pl.DataType, series: pl.Series) -> str:
+    if series.dtype == wanted or not series.count():
+        return f"no value in {many(series.null_count(), 'row')}"
     wrong = Wrong()
     wrong.add(series.gather(to_numbers(series).bad) if wanted.is_numeric() else series.drop_nulls())
-    return str(wrong) or "no value"
+    return str(wrong)
 
 
 def _check_files(parts: Integers, split: TimeSplit) -> None:

@@ -213,6 +213,25 @@ def test_a_count_of_no_rows_is_no_past() -> None:
     assert history.added(frame_of([(0, 1, None), (0, 2, 2.0)]).with_columns(v=1.0)).height == 2
 
 
+def test_groups_may_be_numbers_in_one_file_and_words_in_another(tmp_path: Path) -> None:
+    values = [0.5 * at for at in range(120)]
+    rows = pl.DataFrame({"t": range(120), "g": [0, 1] * 60, "v": values, "y": [0, 1, 1] * 40})
+    rows.write_csv(tmp_path / "a.csv")
+    later = rows.with_columns(pl.col("t") + 120, g=pl.Series(["1", "new"] * 60))
+    later.write_csv(tmp_path / "b.csv")
+    past = Section(time="t", group="g", columns=("v",), lags=(1,))
+    section = TableData(
+        path="a.csv",
+        test_path="b.csv",
+        target="y",
+        exclude=("g",),
+        split=TimeSplit(kind="time", column="t"),
+        features=FeaturesSection(numeric="none", impute="none", history=past),
+    )
+    test = prepare_table(read_table(section, tmp_path), section, "classification", 0).test.frame
+    assert test["v (lag 1)"].to_list()[:4] == [59.5, None, 0.0, 0.5]
+
+
 def test_a_column_of_the_file_is_not_overwritten(tmp_path: Path) -> None:
     data = table().with_columns(pl.lit(1.5).alias("sold (lag 1)"))
     with pytest.raises(DataMistake, match="names that the past gets"):

@@ -147,7 +147,7 @@ def test_times_of_a_file_that_are_no_times_are_refused(wrong: str, tmp_path: Pat
         made(tmp_path, section(split, train_path="a.csv", test_path="b.csv"))
     (problem,) = caught.value.problems
     assert problem.path == "data.split.column"
-    assert problem.found == (f"{wrong!r} in 't'" if wrong else "no value in 't'")
+    assert problem.found == f"{repr(wrong) if wrong else 'no value in 30 rows'} in 't'"
 
 
 @pytest.mark.parametrize("count", [1, 5, 9])
