@@ -286,6 +286,10 @@ class Checkpoints:
     def best_valid(self) -> Loaded | NoCheckpoint:
         """The checkpoint with the best score that verifies; none if nothing has a score.
 
+        Only those that the rule alone has kept are compared, and the newest, which may be the
+        ending: what stays because somebody pinned it or the run was resumed from it may be one that
+        an unbroken run would not have.
+
         Raises:
             NoValidCheckpoint: some have a score and none of them verifies. StorageFailed: not
                 readable.
@@ -306,7 +310,7 @@ class Checkpoints:
         return NoCheckpoint()
 
     def best_names(self) -> list[str]:
-        """Those with a score, best first."""
+        """Those with a score, best first: see `best_valid`."""
         return self._ranked(self._catalog())
 
     def _catalog(self) -> Catalog:
@@ -380,8 +384,9 @@ class Checkpoints:
         return tuple(removed), ()
 
     def _ranked(self, catalog: Catalog) -> list[str]:
-        order = ranked(list(catalog.entries.values()), self._retention.direction)
-        return [entry.name for entry in order]
+        names = {*self._by_rule.names, catalog.newest}
+        entries = [entry for name, entry in catalog.entries.items() if name in names]
+        return [entry.name for entry in ranked(entries, self._retention.direction)]
 
     def _pointers(self, catalog: Catalog) -> dict[str, str]:
         return {"newest": catalog.newest, "best": (*self._ranked(catalog), "")[0]}

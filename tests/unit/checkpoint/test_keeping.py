@@ -197,6 +197,42 @@ def test_a_rollback_takes_another_where_the_rule_has_kept_none(tmp_path: Path) -
     assert back.step == 100
 
 
+def test_the_best_is_none_that_an_unbroken_run_would_not_have(tmp_path: Path) -> None:
+    """It goes back to before the best, where what it was resumed from is better than what it has:
+    the unbroken run has let that go."""
+    found = {}
+    for life in ("unbroken", "resumed", "pinned"):
+        folder = tmp_path / life
+        checkpoints = Checkpoints(folder, 1, rollback_steps=54)
+        for step, score in ((0, 3.0), (50, 2.0), (54, 2.5), (60, 1.0), (70, 4.0), (71, 4.0)):
+            checkpoints.save(step, parts_of(step), {}, score)
+            if step == 50 and life == "pinned":
+                pin(folder, name_of(50))
+            if step == 50 and life == "resumed":
+                checkpoints = Checkpoints(folder, 1, rollback_steps=54)
+                checkpoints.newest_valid()
+        assert (50 in steps_in(folder)) == (life != "unbroken")
+        back = checkpoints.newest_valid(58)
+        assert isinstance(back, Loaded)
+        checkpoints.save(back.step, parts_of(back.step), {}, back.score)
+        found[life] = (best_step(checkpoints), checkpoints.best_names())
+        listed = [one.step for one in list_checkpoints(folder) if one.best]
+        assert listed == [best_step(checkpoints)]
+    assert found["unbroken"][0] == 54
+    assert found["resumed"] == found["pinned"] == found["unbroken"]
+
+
+def test_the_ending_may_be_the_best_though_the_run_does_not_save_there(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path, 1, planned=lambda step: step % 10 == 0)
+    for step, score in ((0, NOT_SCORED), (10, 0.5), (20, 0.4), (23, 0.1)):
+        checkpoints.save(step, parts_of(step), {}, score)
+    assert best_step(checkpoints) == 23
+    again = Checkpoints(tmp_path, 1, planned=lambda step: step % 10 == 0)
+    assert best_step(again) == 23
+    again.save(30, parts_of(30), {}, 0.3)
+    assert best_step(again) == 30
+
+
 class History:
     """Random saves, rollbacks and crashes in a folder, beside what is known of them."""
 

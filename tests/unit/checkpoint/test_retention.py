@@ -256,6 +256,12 @@ class Lived:
         old = [e for e in fit if e.step <= up_to - further]
         return max(old or fit, key=lambda e: (not e.abandoned, e.sequence))
 
+    def best(self) -> list[str]:
+        """See `Checkpoints.best_valid`."""
+        newest = max(self.disk.values(), key=lambda one: one.sequence).name
+        there = [e for e in self.disk.values() if e.name in {*self.by_rule.names, newest}]
+        return [one.name for one in ranked(there, self.retention.direction)[:1]]
+
     def roll_back(self, up_to: int, further: int) -> int:
         """What is put back is saved at once."""
         found = self.target(up_to, further)
@@ -322,3 +328,43 @@ def test_so_do_the_rollbacks_after_it_though_older_ones_lie_there(every: int) ->
                 step += further - 1
             step += 1
     assert went_further > 5, "the histories hold what the test is about"
+
+
+@pytest.mark.parametrize("every", [1, 4])
+def test_the_best_is_that_of_the_unbroken_run(every: int) -> None:
+    """Though the stopped one keeps others, which may be better than what is left after going back;
+    also of the ending, at a step at which it does not save by itself."""
+    better_lay_there = 0
+    for seed in range(100):
+        draw = random.Random(seed)
+        retention = Retention(
+            draw.randint(1, 2),
+            every_n_steps=draw.choice(["off", 5 * every]),
+            planned=lambda s: s % every == 0,
+            rollback_steps=draw.choice([0, 5 * every]),
+        )
+        whole, cut = Lived(retention), Lived(retention)
+        step = 0
+        while step < 20 * every:
+            if step % every == 0:
+                score = draw.choice([NOT_SCORED, draw.random(), draw.random()])
+                whole.save(step, score)
+                cut.save(step, score)
+            if draw.random() < 0.5 / every:
+                if step % every:
+                    cut.save(step)
+                cut.pinned |= {draw.choice(list(cut.disk))}
+            if draw.random() < 0.2 / every:
+                course = [e for n, e in whole.disk.items() if n in whole.by_rule.names]
+                up_to = draw.choice([e.step for e in course if not e.abandoned])
+                step = whole.roll_back(up_to, 0)
+                assert step == cut.roll_back(up_to, 0), f"seed {seed}"
+            assert whole.best() == cut.best(), f"seed {seed}"
+            lie_there = ranked(list(cut.disk.values()), retention.direction)
+            better_lay_there += [one.name for one in lie_there[:1]] != cut.best()
+            step += 1
+        score = draw.random()
+        for lived in (whole, cut):
+            lived.save(step + 1, score)
+        assert whole.best() == cut.best(), f"seed {seed}"
+    assert better_lay_there > 20, "the histories hold what the test is about"
