@@ -19,6 +19,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from trainwright.checkpoint.background import BackgroundCheckpoints
+from trainwright.checkpoint.fence import Fence
 from trainwright.checkpoint.module import ModuleState
 from trainwright.checkpoint.optimizer import OptimizerState
 from trainwright.checkpoint.random_state import RandomState
@@ -166,6 +168,28 @@ def start(
     observers = (SignalRecorder(signals, 5), EventLog(folder / "events.jsonl"), seen, canary)
     canary.change(observers=observers)
     return canary
+
+
+def start_in_background(
+    folder: Path, store: CheckpointStore, setting: Setting = Setting(), process: int = 0
+) -> Canary:
+    """The same with saves that are written while it goes on."""
+    fence = Fence()
+    canary = start(folder, BackgroundCheckpoints(store, fence), setting, process)
+    wait_at(fence, canary)
+    return canary
+
+
+STARTS: Mapping[str, Callable[..., Canary]] = {
+    "in turn": start,
+    "in the background": start_in_background,
+}
+
+
+def wait_at(fence: Fence, canary: Canary) -> None:
+    """Let its step wait there before it updates."""
+    assert isinstance(canary.job.step, OptimizerStep)
+    canary.job.step.waiting_for(fence.wait)
 
 
 def everything(canary: Canary, ended: Ended) -> dict[str, object]:

@@ -20,12 +20,19 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import trainwright  # noqa: E402
-from canary import Canary, Setting, everything, resumed_from, start, unbroken  # noqa: E402
+from canary import (  # noqa: E402
+    STARTS,
+    Canary,
+    Setting,
+    everything,
+    resumed_from,
+    unbroken,
+)
 from command import command, events_of_one, inside, train_one, tree, with_layers, write_project  # noqa: E402
 from comparing import differences  # noqa: E402
 from faults.disks import small_disk  # noqa: E402
 from trainwright.checkpoint.background import BackgroundCheckpoints  # noqa: E402
-from trainwright.checkpoint.store import Checkpoints, CheckpointStore, Loaded  # noqa: E402
+from trainwright.checkpoint.store import Checkpoints, Loaded  # noqa: E402
 from trainwright.checkpoint.tolerant import TolerantCheckpoints  # noqa: E402
 from trainwright.core.errors import StorageFailed  # noqa: E402
 from trainwright.core.faultpoints import arm  # noqa: E402
@@ -47,19 +54,15 @@ COMMIT = (
 )
 AFTER = ("ckpt.ledger", "ckpt.pointer", "ckpt.retain")
 
-Build = Callable[[CheckpointStore], CheckpointStore]
-STOP: dict[str, Build] = {
-    "in turn": lambda store: store,
-    "in the background": BackgroundCheckpoints,
-}
-CONTINUE: dict[str, Build] = {
-    "in turn": TolerantCheckpoints,
-    "in the background": lambda store: BackgroundCheckpoints(TolerantCheckpoints(store)),
-}
+
+def begin(folder: Path, kind: str, process: int = 0) -> Canary:
+    """One that stops at a save that fails."""
+    return STARTS[kind](folder, Checkpoints(folder / "ckpt", 2), SETTING, process)
 
 
-def begin(folder: Path, build: Build, process: int = 0) -> Canary:
-    return start(folder, build(Checkpoints(folder / "ckpt", 2)), SETTING, process)
+def begin_tolerant(folder: Path, kind: str) -> Canary:
+    """One that goes on."""
+    return STARTS[kind](folder, TolerantCheckpoints(Checkpoints(folder / "ckpt", 2)), SETTING)
 
 
 def at_save(canary: Canary, step: int, strike: Callable[[], object]) -> None:
@@ -84,7 +87,7 @@ def missed(canary: Canary) -> list[SaveMissed]:
 def assert_goes_on(folder: Path, at_least: int) -> None:
     """In a new process, from a checkpoint of that step or a later one, to the same bits."""
     arm("")
-    canary = begin(folder, STOP["in turn"], process=100)
+    canary = begin(folder, "in turn", process=100)
     ended = canary.fit()
     assert resumed_from(canary) >= at_least
     assert differences(everything(canary, ended), unbroken(SETTING)) == []
@@ -95,12 +98,12 @@ def assert_clean(folder: Path) -> None:
     assert not list(folder.rglob("replaced-*"))
 
 
-@pytest.mark.parametrize("kind", STOP)
+@pytest.mark.parametrize("kind", STARTS)
 @pytest.mark.parametrize("point", COMMIT)
 def test_stop_ends_at_a_full_disk_with_what_was_there(
     point: str, kind: str, tmp_path: Path
 ) -> None:
-    canary = begin(tmp_path, STOP[kind])
+    canary = begin(tmp_path, kind)
     at_save(canary, 6, lambda: arm(f"{point}:1:enospc"))
     with pytest.raises(StorageFailed, match="No space left") as caught:
         canary.fit()
@@ -112,10 +115,10 @@ def test_stop_ends_at_a_full_disk_with_what_was_there(
     assert_goes_on(tmp_path, at_least=5)
 
 
-@pytest.mark.parametrize("kind", CONTINUE)
+@pytest.mark.parametrize("kind", STARTS)
 @pytest.mark.parametrize("point", COMMIT)
 def test_continue_counts_and_tries_again(point: str, kind: str, tmp_path: Path) -> None:
-    canary = begin(tmp_path, CONTINUE[kind])
+    canary = begin_tolerant(tmp_path, kind)
     at_save(canary, 6, lambda: arm(f"{point}:1:enospc"))
     ended = canary.fit()
     assert differences(everything(canary, ended), unbroken(SETTING)) == []
@@ -129,12 +132,12 @@ def test_continue_counts_and_tries_again(point: str, kind: str, tmp_path: Path) 
     assert_goes_on(tmp_path, at_least=12)
 
 
-@pytest.mark.parametrize("kind", STOP)
+@pytest.mark.parametrize("kind", STARTS)
 @pytest.mark.parametrize("point", AFTER)
 def test_a_disk_that_fills_up_after_the_commit_is_told_and_ends_nothing(
     point: str, kind: str, tmp_path: Path
 ) -> None:
-    canary = begin(tmp_path, STOP[kind])
+    canary = begin(tmp_path, kind)
     at_save(canary, 6, lambda: arm(f"{point}:1:enospc"))
     ended = canary.fit()
     assert differences(everything(canary, ended), unbroken(SETTING)) == []
@@ -143,9 +146,9 @@ def test_a_disk_that_fills_up_after_the_commit_is_told_and_ends_nothing(
     assert_goes_on(tmp_path, at_least=12)
 
 
-@pytest.mark.parametrize("kind", CONTINUE)
+@pytest.mark.parametrize("kind", STARTS)
 def test_continue_ends_well_without_another_checkpoint(kind: str, tmp_path: Path) -> None:
-    canary = begin(tmp_path, CONTINUE[kind])
+    canary = begin_tolerant(tmp_path, kind)
     at_save(canary, 6, lambda: arm("ckpt.write:*:enospc"))
     ended = canary.fit()
     assert (ended.kind, ended.progress) == ("finished", unbroken(SETTING)["progress"])
@@ -153,11 +156,11 @@ def test_continue_ends_well_without_another_checkpoint(kind: str, tmp_path: Path
     assert_goes_on(tmp_path, at_least=5)
 
 
-@pytest.mark.parametrize("kind", CONTINUE)
+@pytest.mark.parametrize("kind", STARTS)
 def test_continue_does_not_say_that_a_run_can_go_on_when_its_last_steps_are_lost(
     kind: str, tmp_path: Path
 ) -> None:
-    canary = begin(tmp_path, CONTINUE[kind])
+    canary = begin_tolerant(tmp_path, kind)
 
     def full_and_told_to_stop() -> None:
         arm("ckpt.write:*:enospc")
@@ -170,9 +173,9 @@ def test_continue_does_not_say_that_a_run_can_go_on_when_its_last_steps_are_lost
     assert_goes_on(tmp_path, at_least=5)
 
 
-@pytest.mark.parametrize("kind", CONTINUE)
+@pytest.mark.parametrize("kind", STARTS)
 def test_continue_does_not_begin_without_a_checkpoint(kind: str, tmp_path: Path) -> None:
-    canary = begin(tmp_path, CONTINUE[kind])
+    canary = begin_tolerant(tmp_path, kind)
     arm("ckpt.write:*:enospc")
     with pytest.raises(StorageFailed):
         canary.fit()
@@ -180,11 +183,11 @@ def test_continue_does_not_begin_without_a_checkpoint(kind: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize("away", ["removed", "renamed"])
-@pytest.mark.parametrize("kind", STOP)
+@pytest.mark.parametrize("kind", STARTS)
 def test_stop_ends_when_the_folder_is_gone_and_makes_no_other(
     kind: str, away: str, tmp_path: Path
 ) -> None:
-    canary = begin(tmp_path / "run", STOP[kind])
+    canary = begin(tmp_path / "run", kind)
 
     def strike() -> None:
         if away == "removed":
@@ -202,7 +205,7 @@ def test_stop_ends_when_the_folder_is_gone_and_makes_no_other(
 
 
 def test_continue_writes_nowhere_else_when_the_folder_is_gone(tmp_path: Path) -> None:
-    canary = begin(tmp_path / "run", CONTINUE["in turn"])
+    canary = begin_tolerant(tmp_path / "run", "in turn")
     canary.change(observers=(Observers(canary.job.observers, lambda _: None),))
     at_save(canary, 6, lambda: shutil.rmtree(tmp_path / "run"))
     assert canary.fit().kind == "finished"

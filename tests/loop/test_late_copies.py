@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import json
 import math
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -18,10 +17,19 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from canary import Canary, Setting, data, everything, start, unbroken  # noqa: E402
+from canary import (  # noqa: E402
+    Canary,
+    Setting,
+    data,
+    everything,
+    start,
+    unbroken,
+    wait_at,
+)
 from command import with_layers, write_project  # noqa: E402
 from comparing import differences  # noqa: E402
 from objectives import squared_error  # noqa: E402
+from saves import leave_copies_to_training  # noqa: E402
 from trainwright.checkpoint.averaging import EqualMeanState, MeanState  # noqa: E402
 from trainwright.checkpoint.background import BackgroundCheckpoints  # noqa: E402
 from trainwright.checkpoint.evaluated import evaluated_state  # noqa: E402
@@ -107,13 +115,7 @@ NEEDS = {
 
 @pytest.fixture
 def at_the_last_moment(monkeypatch: pytest.MonkeyPatch) -> None:
-    copy_all = Fence._copy_all
-
-    def only_in_training(fence: Fence) -> None:
-        if threading.current_thread().name != "save":
-            copy_all(fence)
-
-    monkeypatch.setattr(Fence, "_copy_all", only_in_training)
+    leave_copies_to_training(monkeypatch)
 
 
 class Poisoned:
@@ -230,10 +232,10 @@ def test_with_batch_norm_and_any_ending(
             store = BackgroundCheckpoints(store, fence)
         canary = start(tmp_path / f"run-{name}", store, setting)
         if change is not offloaded:
-            waiting(canary, fence)
+            wait_at(fence, canary)
         canary.change(**change(canary))
         if change is offloaded:
-            waiting(canary, fence)
+            wait_at(fence, canary)
         canary.fit()
         files = (tmp_path / name).glob("step-*/*.safetensors")
         found.append({f"{file.parent.name}/{file.name}": file.read_bytes() for file in files})
@@ -274,15 +276,10 @@ def bits(snapshot: Snapshot) -> dict[str, object]:
     return {name: tensor.numpy().tobytes() for name, tensor in snapshot.tensors.items()}
 
 
-def waiting(canary: Canary, fence: Fence) -> None:
-    assert isinstance(canary.job.step, OptimizerStep)
-    canary.job.step.waiting_for(fence.wait)
-
-
 def fenced(folder: Path, setting: Setting, fence: Fence) -> Canary:
     store = BackgroundCheckpoints(Checkpoints(folder / "ckpt", 1, keep_every_n_steps=1), fence)
     canary = start(folder, store, setting)
-    waiting(canary, fence)
+    wait_at(fence, canary)
     return canary
 
 

@@ -13,9 +13,17 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from canary import STEPS, Canary, Setting, everything, resumed_from, start, unbroken  # noqa: E402
+from canary import (  # noqa: E402
+    STEPS,
+    Canary,
+    Setting,
+    everything,
+    resumed_from,
+    start,
+    start_in_background,
+    unbroken,
+)
 from comparing import differences  # noqa: E402
-from trainwright.checkpoint.background import BackgroundCheckpoints  # noqa: E402
 from trainwright.checkpoint.state import Snapshot  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints, Loaded  # noqa: E402
 from trainwright.core.errors import StorageFailed  # noqa: E402
@@ -42,12 +50,16 @@ SAVE_POINTS = [
 ]
 
 
-def background(folder: Path) -> BackgroundCheckpoints:
-    return BackgroundCheckpoints(Checkpoints(folder / "ckpt", 1))
+def in_turn(folder: Path, setting: Setting) -> Canary:
+    return start(folder, Checkpoints(folder / "ckpt", 1), setting)
+
+
+def begin(folder: Path, setting: Setting, process: int = 0) -> Canary:
+    return start_in_background(folder, Checkpoints(folder / "ckpt", 1), setting, process)
 
 
 def assert_ends_alike(folder: Path, setting: Setting, process: int = 100) -> Canary:
-    canary = start(folder, background(folder), setting, process)
+    canary = begin(folder, setting, process)
     ended = canary.fit()
     assert differences(everything(canary, ended), unbroken(setting)) == []
     return canary
@@ -58,7 +70,7 @@ def run_in_child(folder: Path, setting: Setting, process: int, faults: str = "")
     child = os.fork()
     if child == 0:
         arm(faults)
-        start(folder, background(folder), setting, process).fit()
+        begin(folder, setting, process).fit()
         os._exit(0)
     return child
 
@@ -103,7 +115,7 @@ def test_killed_at_random_times_until_it_ends(tmp_path: Path) -> None:
 
 
 def test_events_tell_when_it_is_begun_and_when_it_is_there(tmp_path: Path) -> None:
-    canary = start(tmp_path, background(tmp_path), SPARSE)
+    canary = begin(tmp_path, SPARSE)
     canary.fit()
     told = [event for event in canary.seen.events if isinstance(event, Saving | SaveBegun | Saved)]
     steps = {
@@ -117,7 +129,7 @@ def test_events_tell_when_it_is_begun_and_when_it_is_there(tmp_path: Path) -> No
 
 
 def test_a_synchronous_save_stalls_for_all_of_it(tmp_path: Path) -> None:
-    canary = start(tmp_path, Checkpoints(tmp_path / "ckpt", 1), SPARSE)
+    canary = in_turn(tmp_path, SPARSE)
     canary.fit()
     saved = [event for event in canary.seen.events if isinstance(event, Saved)]
     assert all(event.stall_seconds >= event.seconds for event in saved)
@@ -145,7 +157,7 @@ class Slow:
 @pytest.mark.row("F-25")
 def test_a_slow_disk_has_one_save_under_way_and_changes_no_bit(tmp_path: Path) -> None:
     slow = Slow(Checkpoints(tmp_path / "ckpt", 1))
-    canary = start(tmp_path, BackgroundCheckpoints(slow), OFTEN)
+    canary = start_in_background(tmp_path, slow, OFTEN)
     ended = canary.fit()
     assert differences(everything(canary, ended), unbroken(OFTEN)) == []
     assert slow.most == 1
@@ -163,13 +175,11 @@ def fail_at(canary: Canary, step: int, faults: str) -> None:
 
 @pytest.mark.row("F-16")
 def test_a_save_that_failed_ends_the_run_between_two_steps(tmp_path: Path) -> None:
-    canary = start(tmp_path, background(tmp_path), SPARSE)
+    canary = begin(tmp_path, SPARSE)
     fail_at(canary, 4, "ckpt.write:1:enospc")
-    try:
-        with pytest.raises(StorageFailed, match="No space left"):
-            canary.fit()
-    finally:
-        arm("")
+    with pytest.raises(StorageFailed, match="No space left"):
+        canary.fit()
+    arm("")
     kept = [e.progress.step for e in canary.seen.events if isinstance(e, StepKept)]
     assert max(kept) <= 5, "the next boundary tells it"
     resumed = assert_ends_alike(tmp_path, SPARSE)
@@ -181,7 +191,7 @@ class Boom(Exception):
 
 
 def test_an_error_elsewhere_waits_for_what_is_being_written(tmp_path: Path) -> None:
-    canary = start(tmp_path, background(tmp_path), SPARSE)
+    canary = begin(tmp_path, SPARSE)
 
     def react(event: Event) -> None:
         if isinstance(event, SaveBegun) and event.progress.step == 4:
@@ -195,7 +205,7 @@ def test_an_error_elsewhere_waits_for_what_is_being_written(tmp_path: Path) -> N
 
 
 def test_an_error_elsewhere_tells_of_a_lost_save_too(tmp_path: Path) -> None:
-    canary = start(tmp_path, background(tmp_path), SPARSE)
+    canary = begin(tmp_path, SPARSE)
     fail_at(canary, 4, "ckpt.fsync:1:delay=0.1,ckpt.manifest:1:enospc")
 
     def react(event: Event) -> None:
@@ -203,11 +213,8 @@ def test_an_error_elsewhere_tells_of_a_lost_save_too(tmp_path: Path) -> None:
             raise Boom
 
     canary.on_event.append(react)
-    try:
-        with pytest.raises(Boom) as caught:
-            canary.fit()
-    finally:
-        arm("")
+    with pytest.raises(Boom) as caught:
+        canary.fit()
     assert "is lost too" in caught.value.__notes__[0]
 
 
@@ -224,10 +231,8 @@ class BackOnce:
 
 def test_a_rollback_waits_for_the_save_and_finds_it(tmp_path: Path) -> None:
     ends = []
-    for name, store in (("sync", Checkpoints), ("async", None)):
-        folder = tmp_path / name
-        made = background(folder) if store is None else store(folder / "ckpt", 1)
-        canary = start(folder, made, SPARSE)
+    for name, started in (("sync", in_turn), ("async", begin)):
+        canary = started(tmp_path / name, SPARSE)
         canary.change(guard=BackOnce())
         ends.append(everything(canary, canary.fit()))
     assert differences(*ends) == []

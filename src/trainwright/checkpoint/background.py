@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Literal, final
+from typing import final
 
 from trainwright.checkpoint.fence import Fence
 from trainwright.checkpoint.memory import ReusedMemory
@@ -27,19 +27,19 @@ from trainwright.core.files import Json
 class BackgroundCheckpoints:
     """Writes each checkpoint in a thread; at most one at a time.
 
-    The training stands still only while its state is copied, into memory that is used again. With a
-    `fence`, what only an update changes is copied by the thread while the passes of the next step
-    run; whoever makes updates must wait there first. All calls but `save` wait there too.
+    The training stands still only while its state is copied, into memory that is used again. What
+    only an update changes is copied by the thread while the passes of the next step run; whoever
+    makes updates must wait at the `fence` first. All calls but `save` wait there too.
 
     A save that comes before the one before it is written waits for that one. An error of the thread
     is raised by the next call, and so between two steps; `TornSnapshot` is one, and then nothing is
     written.
     """
 
-    def __init__(self, store: CheckpointStore, fence: Fence | Literal["off"] = "off") -> None:
+    def __init__(self, store: CheckpointStore, fence: Fence) -> None:
         self._store = store
-        self._fence = Fence() if fence == "off" else fence
-        self._memory = ReusedMemory() if fence == "off" else ReusedMemory(fence.promise)
+        self._fence = fence
+        self._memory = ReusedMemory(fence.promise)
         self._writing: list[threading.Thread] = []
         self._kept: list[Kept] = []
         self._errors: list[BaseException] = []

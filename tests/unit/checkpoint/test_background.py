@@ -12,7 +12,9 @@ pytest.importorskip("torch")
 
 import torch
 
+from saves import NEXT_CALLS
 from trainwright.checkpoint.background import BackgroundCheckpoints
+from trainwright.checkpoint.fence import Fence
 from trainwright.checkpoint.score import NOT_SCORED, NotScored
 from trainwright.checkpoint.state import Snapshot
 from trainwright.checkpoint.store import Begun, Checkpoints, Loaded, Saved
@@ -73,7 +75,7 @@ def gate() -> Iterator[Gate]:
 
 
 def test_what_is_written_is_the_state_at_the_boundary(gate: Gate) -> None:
-    store, state = BackgroundCheckpoints(gate), CounterState()
+    store, state = BackgroundCheckpoints(gate, Fence()), CounterState()
     state.advance()
     begin(store, state)
     state.advance()
@@ -88,7 +90,7 @@ def test_what_is_written_is_the_state_at_the_boundary(gate: Gate) -> None:
 
 
 def test_the_second_save_waits_for_the_first(gate: Gate) -> None:
-    store, state = BackgroundCheckpoints(gate), CounterState()
+    store, state = BackgroundCheckpoints(gate, Fence()), CounterState()
     begin(store, state)
     threading.Timer(0.05, gate.open.set).start()
     for _ in range(5):
@@ -104,7 +106,7 @@ def test_the_second_save_waits_for_the_first(gate: Gate) -> None:
 
 def test_memory_of_a_state_that_shrank_is_given_up(gate: Gate) -> None:
     gate.open.set()
-    store = BackgroundCheckpoints(gate)
+    store = BackgroundCheckpoints(gate, Fence())
     for sizes in ((10, 20, 30), (10,), (10,), (10,)):
         with store.taking():
             parts = {"state": Snapshot(tensors={str(n): torch.zeros(n) for n in sizes})}
@@ -114,36 +116,30 @@ def test_memory_of_a_state_that_shrank_is_given_up(gate: Gate) -> None:
     assert [len(tensor) for tensor in held] == [10]
 
 
-@pytest.mark.parametrize("call", ["settled", "wait", "taking", "newest_valid"])
+@pytest.mark.parametrize("call", NEXT_CALLS)
 def test_an_error_is_raised_by_the_next_call_and_once(gate: Gate, call: str) -> None:
-    store, state = BackgroundCheckpoints(gate), CounterState()
+    store, state = BackgroundCheckpoints(gate, Fence()), CounterState()
     gate.fails = True
     gate.open.set()
     begin(store, state)
     for thread in store._writing:
         thread.join()
-    calls = {
-        "settled": lambda: store.settled(wait=False),
-        "wait": lambda: store.settled(wait=True),
-        "taking": lambda: store.taking().__enter__(),
-        "newest_valid": store.newest_valid,
-    }
     with pytest.raises(StorageFailed, match="no space left"):
-        calls[call]()
+        NEXT_CALLS[call](store)
     gate.fails = False
     begin(store, state)
     assert len(store.settled(wait=True)) == 1
 
 
 def test_a_snapshot_that_fails_leaves_nothing_lent(gate: Gate) -> None:
-    store = BackgroundCheckpoints(gate)
+    store = BackgroundCheckpoints(gate, Fence())
     with pytest.raises(TypeError), store.taking():
         Snapshot(tensors={"x": torch.zeros(3)}, values=object())
     assert store._memory._lent == []
 
 
 def test_snapshots_outside_of_the_block_have_memory_of_their_own(gate: Gate) -> None:
-    store, state = BackgroundCheckpoints(gate), CounterState()
+    store, state = BackgroundCheckpoints(gate, Fence()), CounterState()
     gate.open.set()
     begin(store, state)
     kept = state.snapshot()
@@ -154,7 +150,7 @@ def test_snapshots_outside_of_the_block_have_memory_of_their_own(gate: Gate) -> 
 
 
 def test_a_full_disk_leaves_the_older_checkpoint_and_the_next_save_succeeds(tmp_path: Path) -> None:
-    store, state = BackgroundCheckpoints(Checkpoints(tmp_path, 1)), CounterState()
+    store, state = BackgroundCheckpoints(Checkpoints(tmp_path, 1), Fence()), CounterState()
     begin(store, state)
     store.settled(wait=True)
     state.advance()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 
 import pytest
@@ -11,6 +10,7 @@ torch = pytest.importorskip("torch")
 
 from torch import Tensor  # noqa: E402
 
+from saves import NEXT_CALLS, leave_copies_to_training  # noqa: E402
 from trainwright.checkpoint.background import BackgroundCheckpoints  # noqa: E402
 from trainwright.checkpoint.fence import Fence, TornSnapshot  # noqa: E402
 from trainwright.checkpoint.state import Snapshot  # noqa: E402
@@ -44,23 +44,12 @@ def taken(store: BackgroundCheckpoints, tensors: Mapping[str, Tensor], step: int
     store.save(step, parts, {})
 
 
-def lazy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The thread that saves copies nothing: all is left to whoever waits at the fence."""
-    copy_all = Fence._copy_all
-
-    def only_in_training(fence: Fence) -> None:
-        if threading.current_thread().name != "save":
-            copy_all(fence)
-
-    monkeypatch.setattr(Fence, "_copy_all", only_in_training)
-
-
 @pytest.mark.parametrize("by_thread", [True, False])
 def test_a_copy_is_the_tensor_as_it_was_at_the_boundary(
     by_thread: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not by_thread:
-        lazy(monkeypatch)
+        leave_copies_to_training(monkeypatch)
     fence, inner = Fence(), MemoryCheckpoints()
     store = BackgroundCheckpoints(inner, fence)
     for step in (1, 2):
@@ -100,7 +89,7 @@ def by_fused_kernel(tensor: Tensor) -> None:
 WRITERS = [in_place, behind_its_back, by_numpy, by_fused_kernel]
 
 
-@pytest.mark.parametrize("call", ["settled", "wait", "taking", "newest_valid"])
+@pytest.mark.parametrize("call", NEXT_CALLS)
 @pytest.mark.parametrize("write", WRITERS)
 def test_a_write_that_did_not_wait_is_found_and_nothing_is_saved(
     write: Callable[[Tensor], None], call: str
@@ -110,14 +99,8 @@ def test_a_write_that_did_not_wait_is_found_and_nothing_is_saved(
     tensors = {"other": torch.ones(3), "weight": torch.randn(40, 30)}
     taken(store, tensors)
     write(tensors["weight"])
-    calls = {
-        "settled": lambda: store.settled(wait=False),
-        "wait": lambda: store.settled(wait=True),
-        "taking": lambda: store.taking().__enter__(),
-        "newest_valid": store.newest_valid,
-    }
     with pytest.raises(TornSnapshot, match="weight was written to"):
-        calls[call]()
+        NEXT_CALLS[call](store)
     assert inner.kept == []
     # Told once; the next save is whole.
     assert isinstance(store.newest_valid(), NoCheckpoint)
@@ -177,7 +160,7 @@ def test_a_snapshot_that_fails_promises_nothing() -> None:
 def test_an_interrupt_in_a_copy_leaves_it_to_the_next_who_comes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    lazy(monkeypatch)
+    leave_copies_to_training(monkeypatch)
     fence, inner = Fence(), MemoryCheckpoints()
     store = BackgroundCheckpoints(inner, fence)
     taken(store, {"a": torch.ones(3), "b": torch.full((3,), 2.0)})
@@ -193,13 +176,3 @@ def test_an_interrupt_in_a_copy_leaves_it_to_the_next_who_comes(
     assert isinstance(found, Loaded)
     tensors = found.parts["state"].tensors
     assert [tensors["a"].tolist(), tensors["b"].tolist()] == [[1, 1, 1], [2, 2, 2]]
-
-
-def test_without_a_fence_the_copies_are_made_at_once() -> None:
-    store = BackgroundCheckpoints(MemoryCheckpoints())
-    weight = torch.ones(3)
-    taken(store, {"weight": weight})
-    weight += 1
-    found = store.newest_valid()
-    assert isinstance(found, Loaded)
-    assert found.parts["state"].tensors["weight"].tolist() == [1, 1, 1]

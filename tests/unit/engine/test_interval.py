@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,11 +14,16 @@ torch = pytest.importorskip("torch")
 
 from scipy.optimize import minimize_scalar  # noqa: E402
 
-from canary import Canary, Setting, everything, start, unbroken  # noqa: E402
+from canary import (  # noqa: E402
+    STARTS,
+    Canary,
+    Setting,
+    everything,
+    unbroken,
+)
 from comparing import differences  # noqa: E402
-from trainwright.checkpoint.background import BackgroundCheckpoints  # noqa: E402
 from trainwright.checkpoint.state import Snapshot  # noqa: E402
-from trainwright.checkpoint.store import Checkpoints, CheckpointStore  # noqa: E402
+from trainwright.checkpoint.store import Checkpoints  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
 from trainwright.engine.interval import (  # noqa: E402
     BestSpacing,
@@ -140,11 +145,12 @@ def test_what_a_save_costs_is_measured() -> None:
 SETTING = Setting(checkpoint_every=10**6, validate_every=5)
 
 
-def paced(canary: Canary, store: CheckpointStore, seed: int) -> None:
+def paced(canary: Canary, seed: int) -> None:
     """Saves by a clock on which steps take 0 to 2 seconds."""
     clock, draw = FakeClock(), random.Random(seed)
     pace = ByClock(FixedSpacing(2.0), clock)
-    canary.change(checkpoints=PacedCheckpoints(store, pace, clock), checkpoint_every=pace)
+    paced = PacedCheckpoints(canary.job.checkpoints, pace, clock)
+    canary.change(checkpoints=paced, checkpoint_every=pace)
 
     def react(event: Event) -> None:
         if isinstance(event, StepKept):
@@ -153,20 +159,14 @@ def paced(canary: Canary, store: CheckpointStore, seed: int) -> None:
     canary.on_event.append(react)
 
 
-STORES: Mapping[str, Callable[[Path], CheckpointStore]] = {
-    "in turn": lambda folder: Checkpoints(folder, 1),
-    "in the background": lambda folder: BackgroundCheckpoints(Checkpoints(folder, 1)),
-}
-
-
-@pytest.mark.parametrize("kind", STORES)
+@pytest.mark.parametrize("kind", STARTS)
 def test_saving_by_the_clock_changes_no_bit(kind: str, tmp_path: Path) -> None:
     seen = set()
     for seed in range(4):
         folder = tmp_path / str(seed)
-        store = STORES[kind](folder / "ckpt")
-        canary = start(folder, store, SETTING)
-        paced(canary, store, seed)
+        store = Checkpoints(folder / "ckpt", 1)
+        canary = STARTS[kind](folder, store, SETTING)
+        paced(canary, seed)
         stop = seed % 2 == 0
         if stop:  # cut in the middle, and gone on with on another clock
 
@@ -179,8 +179,8 @@ def test_saving_by_the_clock_changes_no_bit(kind: str, tmp_path: Path) -> None:
         seen.add(tuple(e.progress.step for e in canary.seen.events if isinstance(e, Saved)))
         if stop:
             assert ended.kind == "interrupted"
-            canary = start(folder, store, SETTING, process=9)
-            paced(canary, store, seed + 100)
+            canary = STARTS[kind](folder, store, SETTING, process=9)
+            paced(canary, seed + 100)
             ended = canary.fit()
         assert differences(everything(canary, ended), unbroken(SETTING)) == []
     assert len(seen) > 1, "the saves fell on other steps"
