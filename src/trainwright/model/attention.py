@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 from torch.nn import functional
 
 from trainwright.model.piecewise import attend_pieces, takes_pieces
-from trainwright.model.whole import Seen, attend_whole
+from trainwright.model.whole import Heads, Seen, attend_whole
 
 _LONGEST_KEPT = 512
 """Positions up to which a CPU keeps the weights in bf16. Torch's fused kernel never writes them,
@@ -17,12 +17,8 @@ at 64 positions, and 2 to 3 times from 128 to 512."""
 
 
 def attend(
-    queries: Float[Tensor, "B H L D"],
-    keys: Float[Tensor, "B H L D"],
-    values: Float[Tensor, "B H L D"],
-    dropout: float,
-    seen: Seen = "past",
-) -> Float[Tensor, "B H L D"]:
+    queries: Heads, keys: Heads, values: Heads, dropout: float, seen: Seen = "past"
+) -> Heads:
     """softmax(Q K' / sqrt(D)) V, where no position sees one after it (Vaswani et al. 2017,
     arXiv:1706.03762, equation 1), or each sees those that `seen` says; a share `dropout` of the
     weights is dropped."""

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
-from trainwright.model.whole import Seen, attend_whole
+from trainwright.model.whole import Heads, Seen, attend_whole
 
 _PIECE = 2**19
 """Weights of a piece: 1 MB in bf16."""
@@ -20,18 +19,13 @@ _ROWS = 128
 work; with fewer of them the matrix products become too small to be fast."""
 
 
-def takes_pieces(queries: Float[Tensor, "B H L D"]) -> bool:
+def takes_pieces(queries: Heads) -> bool:
     """Whether it gains: where there are several pieces."""
     rows, heads, length, _ = queries.shape
     return rows * heads * length**2 > _PIECE and not torch.compiler.is_compiling()
 
 
-def attend_pieces(
-    queries: Float[Tensor, "B H L D"],
-    keys: Float[Tensor, "B H L D"],
-    values: Float[Tensor, "B H L D"],
-    seen: Seen = "past",
-) -> Float[Tensor, "B H L D"]:
+def attend_pieces(queries: Heads, keys: Heads, values: Heads, seen: Seen = "past") -> Heads:
     """softmax(Q K' / sqrt(D)) V of the positions that each one sees, a few heads and positions at a
     time: the scores are bf16, their softmax is computed in fp32.
 

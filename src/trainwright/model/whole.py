@@ -10,17 +10,16 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional
 
+Heads = Float[Tensor, "B H L D"]
+"""Queries, keys, values or what is mixed of them: B rows of H heads at L positions."""
+
 Seen = Literal["past"] | Bool[Tensor, "B 1 L L"]
 """Whether each position sees itself and those before it, or those that a mask says."""
 
 
 def attend_whole(
-    queries: Float[Tensor, "B H L D"],
-    keys: Float[Tensor, "B H L D"],
-    values: Float[Tensor, "B H L D"],
-    dropout: float,
-    seen: Seen = "past",
-) -> Float[Tensor, "B H L D"]:
+    queries: Heads, keys: Heads, values: Heads, dropout: float, seen: Seen = "past"
+) -> Heads:
     """softmax(Q K' / sqrt(D)) V through all weights [B H, L, L] at once, whose softmax is taken in
     fp32; a share `dropout` of them is dropped."""
     length, width = queries.shape[2:]

@@ -8,7 +8,7 @@ from torch import Tensor  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
 from trainwright.contract.model import Gpt  # noqa: E402
-from trainwright.model import attention  # noqa: E402
+from trainwright.model import attention, piecewise  # noqa: E402
 from trainwright.model.attention import attend, attend_whole  # noqa: E402
 from trainwright.model.build import build_network  # noqa: E402
 from trainwright.model.shape import TokenShape  # noqa: E402
@@ -77,7 +77,13 @@ def test_dropped_weights_keep_the_mean() -> None:
     assert float(mixed.std()) > 0.05
 
 
-def test_a_gpt_in_bf16_never_looks_ahead_and_is_near_fp32() -> None:
+@pytest.mark.parametrize("piece", [2**19, 110])
+def test_a_gpt_in_bf16_never_looks_ahead_and_is_near_fp32(
+    monkeypatch: pytest.MonkeyPatch, piece: int
+) -> None:
+    """Whether the weights are computed at once, or in pieces of four positions."""
+    monkeypatch.setattr(piecewise, "_PIECE", piece)
+    monkeypatch.setattr(piecewise, "_ROWS", 4)
     torch.manual_seed(0)
     section = Gpt(kind="gpt", layers=2, heads=2, width=32, context=16)
     model = build_network(section, TokenShape(11)).eval()
