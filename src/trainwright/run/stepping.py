@@ -182,6 +182,8 @@ def reader(device: torch.device) -> ReadScalars:
 
 def _read_at_once(numbers: Sequence[Number]) -> list[float]:
     """Read what is still on the device in one go: each read by itself would wait for it."""
+    if not numbers:
+        return []
     scalars = [torch.as_tensor(number, dtype=torch.float64) for number in numbers]
     device = next((scalar.device for scalar in scalars if scalar.is_cuda), torch.device("cpu"))
     values: list[float] = torch.stack([scalar.to(device) for scalar in scalars]).tolist()

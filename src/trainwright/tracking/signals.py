@@ -44,7 +44,7 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _MEMORY_SECONDS = 1.0
 
 ReadScalars = Callable[[Sequence[Number]], list[float]]
-"""Reads many scalars in one go: with tensors, `torch.stack(list(scalars)).tolist()`."""
+"""Reads many scalars in one go, or none: with tensors, `torch.stack(list(scalars)).tolist()`."""
 
 
 def read_each(numbers: Sequence[Number]) -> list[float]:
