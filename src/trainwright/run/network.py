@@ -41,7 +41,10 @@ class NetworkLearner:
             best = composed.checkpoints.best_valid()
             if isinstance(best, Loaded):
                 composed.model.restore(evaluated_part(best.parts))
-                return Fitted(predictor, ended.kind, f"{reason}; weights of step {best.step:,}")
+                passed_over = f"a better checkpoint than {best.name} is not used"
+                warnings = tuple(f"{passed_over}: {why}" for why in best.rejected)
+                reason = f"{reason}; weights of step {best.step:,}"
+                return Fitted(predictor, ended.kind, reason, warnings)
         with composed.weights.evaluated():
             last = composed.model.snapshot()
         composed.model.restore(last)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,15 @@ import pytest
 pytest.importorskip("torch")
 
 from command import command, events_of_one, project_in, train_one, with_layers
+from trainwright.checkpoint.listing import list_checkpoints
+from trainwright.checkpoint.names import step_of
+from trainwright.core.flag import StopFlag
+from trainwright.run.context import RunContext
+from trainwright.run.network import NetworkLearner
+from trainwright.run.ready import Request, make_ready
+from trainwright.run.stages import Stages, StreamScreen
+from trainwright.tracking.events import Ended, Event
+from trainwright.tracking.folder import RunFolder
 
 pytestmark = pytest.mark.torch
 
@@ -52,6 +62,33 @@ def test_the_model_is_the_best_by_what_it_is_ranked_by(
     assert f"weights of step {wanted:,}" in said
     (one,) = [one for one in listed() if one["best"]]
     assert (one["step"], one["score"]) == (wanted, values[wanted])
+
+
+class Damaging:
+    """Cuts the best checkpoint short when the training has ended."""
+
+    def __init__(self, checkpoints: Path) -> None:
+        self.checkpoints = checkpoints
+        self.best: list[str] = []
+
+    def observe(self, event: Event) -> None:
+        if isinstance(event, Ended):
+            scored = [one for one in list_checkpoints(self.checkpoints) if one.step]
+            self.best = [one.name for one in sorted(scored, key=lambda one: one.score)]
+            weights = self.checkpoints / self.best[0] / "model.safetensors"
+            weights.write_bytes(weights.read_bytes()[:-1])
+
+
+def test_that_the_best_does_not_verify_is_told_where_the_next_is_taken(project: Path) -> None:
+    ready = make_ready(Request(Path("small.yaml")), Stages(), StreamScreen(io.StringIO()))
+    folder = RunFolder.create(Path("runs"), "one")
+    watch = Damaging(folder.checkpoints)
+    run = RunContext(folder, (watch,), StreamScreen(io.StringIO()), StopFlag())
+    fitted = NetworkLearner(ready.plan.contract.model, ready.plan).fit(ready.prepared, run)
+    best, second = watch.best[:2]
+    assert fitted.reason.endswith(f"weights of step {step_of(second)}")
+    (warning,) = fitted.warnings
+    assert warning.startswith(f"a better checkpoint than {second} is not used: {best}: ")
 
 
 def test_what_the_contract_says_stays(project: Path) -> None:
