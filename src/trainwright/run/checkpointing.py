@@ -46,14 +46,15 @@ from trainwright.engine.job import At, Every
 from trainwright.engine.stop import Reserve
 from trainwright.planner.plan import Plan
 from trainwright.run.context import RunContext
+from trainwright.run.length import Length
 from trainwright.tracking.clock import Clock, SystemClock
 from trainwright.tracking.events import Event, Noted
 
 
-def build_checkpoints(
+def _build_checkpoints(
     plan: Plan, where: Path, validate_every: At, rollback_steps: int
 ) -> Checkpoints:
-    """The checkpoints of a run, kept as the contract says."""
+    """Kept as the contract says."""
     training = plan.contract.training
     section = training.checkpointing
     return Checkpoints(
@@ -83,29 +84,30 @@ def _planned(plan: Plan, validate_every: At) -> Callable[[int], bool]:
 @final
 @dataclass(frozen=True, slots=True)
 class Saving:
-    """What a run saves into, and when. `copying` ends when the last copy is made; `fence` is where
-    a step waits before it updates."""
+    """What a run saves into, and when: `store`, over the `checkpoints` of this machine. `copying`
+    ends when the last copy is made; `fence` is where a step waits before it updates."""
 
+    checkpoints: Checkpoints
     store: CheckpointStore
     due: Due
     copying: AbstractContextManager[object]
     fence: Fence
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class ToSave:
-    """What a run saves: its checkpoints, how long saves take, and who hears of copies."""
-
-    checkpoints: Checkpoints
-    reserve: Reserve
-    tell: Callable[[Event], None]
-
-
-def build_saving(plan: Plan, what: ToSave, run: RunContext, validate_every: At) -> Saving:
-    """As the contract says: in the background or not, copied or not, by steps and by the clock."""
+def build_saving(
+    plan: Plan,
+    run: RunContext,
+    length: Length,
+    rollback_steps: int,
+    reserve: Reserve,
+    tell: Callable[[Event], None],
+) -> Saving:
+    """As the contract says: in the background or not, copied or not, by steps and by the clock.
+    `reserve` learns how long saves take, `tell` of copies."""
     section = plan.contract.training.checkpointing
-    store: CheckpointStore = TimedCheckpoints(what.checkpoints, what.reserve)
+    validate_every = length.validate_every
+    there = _build_checkpoints(plan, run.folder.checkpoints, validate_every, rollback_steps)
+    store: CheckpointStore = TimedCheckpoints(there, reserve)
     if section.on_failure == "continue":
         store = TolerantCheckpoints(store)
     fence = Fence()
@@ -113,31 +115,35 @@ def build_saving(plan: Plan, what: ToSave, run: RunContext, validate_every: At) 
         store = BackgroundCheckpoints(store, fence)
     copying: AbstractContextManager[object] = nullcontext()
     if section.remote != "off":
-        store = copying = _mirrored(plan.contract.training, store, what, run)
+        store = copying = _mirrored(section.remote, store, there, run, tell)
     by_step = _by_step(plan, validate_every)
     if section.save_every_minutes == "off":
-        return Saving(store, by_step, copying, fence)
+        return Saving(there, store, by_step, copying, fence)
     clock = SystemClock()
     by_clock = ByClock(_spacing(section), clock)
     paced = PacedCheckpoints(store, by_clock, clock)
-    return Saving(paced, FirstOf([by_step, by_clock]), copying, fence)
+    return Saving(there, paced, FirstOf([by_step, by_clock]), copying, fence)
 
 
 def _mirrored(
-    training: Training, store: CheckpointStore, what: ToSave, run: RunContext
+    remote: str,
+    store: CheckpointStore,
+    local: Checkpoints,
+    run: RunContext,
+    tell: Callable[[Event], None],
 ) -> MirroredCheckpoints:
     """The copies of each run lie below its own name."""
-    away = open_objects(f"{training.checkpointing.remote.rstrip('/')}/{run.folder.full_name}")
+    away = open_objects(f"{remote.rstrip('/')}/{run.folder.full_name}")
     places = Places(
-        local=what.checkpoints,
+        local=local,
         here=LocalStorage(run.folder.checkpoints),
-        remote=what.checkpoints.elsewhere(away),
+        remote=local.elsewhere(away),
         away=away,
         pins=partial(read_pins, run.folder.checkpoints),
     )
 
     def say(text: str) -> None:
-        what.tell(Noted("remote", text))
+        tell(Noted("remote", text))
 
     return MirroredCheckpoints(store, places, say, goes_on=run.goes_on)
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -13,7 +12,6 @@ import torch
 from trainwright.checkpoint.module import ModuleState
 from trainwright.checkpoint.random_state import RandomState, seed_generators
 from trainwright.checkpoint.state import Stateful
-from trainwright.checkpoint.store import Checkpoints
 from trainwright.contract.document import Contract
 from trainwright.contract.metric import Direction
 from trainwright.contract.model import Network
@@ -39,7 +37,7 @@ from trainwright.optim.weights import Weights
 from trainwright.planner.plan import Plan
 from trainwright.predictor.network import NetworkScorer
 from trainwright.run.averaging import Learning
-from trainwright.run.checkpointing import ToSave, build_checkpoints, build_saving
+from trainwright.run.checkpointing import Saving, build_saving
 from trainwright.run.context import RunContext
 from trainwright.run.ending import (
     TimedValidation,
@@ -58,9 +56,17 @@ from trainwright.run.length import Length, length_of, ramped_source
 from trainwright.run.measuring import Measurable, Measured, build_measured
 from trainwright.run.same_bits import with_same_bits
 from trainwright.run.shapes import shape_of
-from trainwright.run.stepping import WINDOW, Trained, build_stepping, longest_rollback, reader
+from trainwright.run.stepping import (
+    WINDOW,
+    Stepping,
+    Trained,
+    build_stepping,
+    longest_rollback,
+    reader,
+)
 from trainwright.run.updates import build_updates
 from trainwright.run.validating import Validation, validation_loss
+from trainwright.tracking.events import Event
 from trainwright.tracking.observers import Observer, Observers
 from trainwright.tracking.signals import SignalRecorder
 
@@ -68,16 +74,15 @@ from trainwright.tracking.signals import SignalRecorder
 @final
 @dataclass(frozen=True, slots=True)
 class Composed:
-    """A job with the parts that are asked for after it: the best weights and the scorer; and the
-    feed, which is to be closed then."""
+    """A job with the parts that are asked for after it: the best weights and the scorer; and what
+    is to be ended then, the feed and the copying of checkpoints."""
 
     job: Job
     feed: Feed
-    checkpoints: Checkpoints
+    saving: Saving
     model: ModuleState
     scorer: NetworkScorer
     weights: Weights
-    copying: AbstractContextManager[object]
 
 
 @final
@@ -124,22 +129,16 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
     # Workers have something to tell when all is wired, and not before.
     feed = build_feed(contract, prepared, device, lambda event: tell(event))
     length = length_of(contract, feed)
-    validate_every = length.validations(training.validate_every_n_epochs)
     ends = _build_ends(contract)
     updates = build_updates(training, Learning(model, objective, feed), network.state, length)
     shown = run.screen.progress(length.most_steps)
     tell = Observers([*run.observers, shown], run.screen.say).observe
     portions = Portions(training.guard.out_of_memory, tell)
     scorer, validation = _build_validation(section, network, plan, prepared, portions)
-    where, backward = run.folder.checkpoints, longest_rollback(device)
-    checkpoints = build_checkpoints(plan, where, validate_every, backward)
-    saving = build_saving(plan, ToSave(checkpoints, ends.reserve, tell), run, validate_every)
+    saving = build_saving(plan, run, length, longest_rollback(device), ends.reserve, tell)
     trained = Trained(model, objective, updates.optimizer)
-    fence = saving.fence.wait
-    stepping = build_stepping(training, trained, feed, ends.by_step, contract.tracking, tell, fence)
-    measurable = Measurable(model, settled(training.mixed_precision), target_unit(prepared))
-    watching = ((*stepping.gauges, *feed_gauges(contract)), stepping.probes)
-    measured = build_measured(contract.tracking, measurable, run, tell, *watching)
+    stepping = build_stepping(contract, trained, feed, ends.by_step, tell, saving.fence.wait)
+    measured = _build_measured(contract, prepared, trained, stepping, run, tell)
     own_state: dict[str, Stateful] = {"random": RandomState(), "portions": portions, **ends.state}
     inventory = _inventory(plan, prepared, device)
     job = Job(
@@ -152,7 +151,7 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
         state={**updates.state, **stepping.state, **measured.state, **own_state},
         observers=(*run.observers, _recorders(run, device, measured), shown),
         validate=TimedValidation(updates.validated(validation), ends.reserve),
-        validate_every=validate_every,
+        validate_every=length.validate_every,
         patience=ends.patience,
         rank_by=training.checkpointing.rank_by,
         checkpoints=with_same_bits(saving.store, contract.resume, inventory),
@@ -160,7 +159,7 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
         inventory=inventory,
     )
     job = with_fault_points(job, updates.optimizer)
-    return Composed(job, feed, checkpoints, network.state, scorer, updates.weights, saving.copying)
+    return Composed(job, feed, saving, network.state, scorer, updates.weights)
 
 
 def _build(
@@ -183,6 +182,21 @@ def _build_validation(
     scorer = NetworkScorer(section, network.shape, prepared.target, network.model, portions)
     of_rows = validation_loss(network.loss, network.model, prepared, portions)
     return scorer, Validation(prepared, scorer, plan, of_rows)
+
+
+def _build_measured(
+    contract: Contract,
+    prepared: Prepared,
+    trained: Trained,
+    stepping: Stepping,
+    run: RunContext,
+    tell: Callable[[Event], None],
+) -> Measured:
+    """What is measured of the model, its steps and its rows."""
+    training = contract.training
+    measurable = Measurable(trained.model, settled(training.mixed_precision), target_unit(prepared))
+    gauges = (*stepping.gauges, *feed_gauges(contract))
+    return build_measured(contract.tracking, measurable, run, tell, gauges, stepping.probes)
 
 
 def _build_ends(contract: Contract) -> _Ends:

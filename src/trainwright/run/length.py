@@ -24,17 +24,15 @@ from trainwright.engine.stop import SampleLimit, StepLimit, StopRule
 @dataclass(frozen=True, slots=True)
 class Length:
     """Rows of a step by position, and what follows: optimizer steps at the end of each epoch, those
-    that the limits leave, and those that the schedule spans, if no step is dropped."""
+    that the limits leave, and those that the schedule spans, if no step is dropped; and after which
+    of them is validated."""
 
     step_rows: Stages
     epoch_ends: tuple[int, ...]
     most_steps: int
     scheduled_steps: int
     limits: tuple[StopRule, ...]
-
-    def validations(self, every: int) -> At:
-        """At the end of every so many epochs."""
-        return At(frozenset(self.epoch_ends[every - 1 :: every]))
+    validate_every: At
 
 
 def length_of(contract: Contract, feed: Feed) -> Length:
@@ -52,7 +50,9 @@ def length_of(contract: Contract, feed: Feed) -> Length:
         limits.append(SampleLimit(samples, f"all {stop.max_tokens:,} tokens"))
         most = min(most, steps_up_to(feed.step_rows, feed.rows, samples))
     scheduled = most if stop.schedule_spans == "limits" else ends[-1]
-    return Length(feed.step_rows, ends, most, scheduled, tuple(limits))
+    every = training.validate_every_n_epochs
+    validations = At(frozenset(ends[every - 1 :: every]))
+    return Length(feed.step_rows, ends, most, scheduled, tuple(limits), validations)
 
 
 def _rows_of_tokens(tokens: int, contract: Contract, feed: Feed) -> int:

@@ -32,13 +32,13 @@ class NetworkLearner:
         with kernels(self._plan.contract):
             composed = compose(self._section, self._plan, prepared, run)
             self._check_resumable(composed, run)
-            with composed.copying, closing(composed.feed):
+            with composed.saving.copying, closing(composed.feed):
                 ended = fit(composed.job)
         predictor = Predictor(prepared.features, prepared.target, composed.scorer)
         reason = ended.reason
         keeps_best = self._plan.contract.training.early_stopping != "off"
         if keeps_best and ended.kind in ("finished", "early", "budget"):
-            best = composed.checkpoints.best_valid()
+            best = composed.saving.checkpoints.best_valid()
             if isinstance(best, Loaded):
                 composed.model.restore(evaluated_part(best.parts))
                 passed_over = f"a better checkpoint than {best.name} is not used"
@@ -55,7 +55,7 @@ class NetworkLearner:
         run."""
         if self._plan.contract.training.checkpointing.save_optimizer_state:
             return
-        newest = composed.checkpoints.newest_valid()
+        newest = composed.saving.checkpoints.newest_valid()
         if isinstance(newest, Loaded) and newest.step:
             raise Mistake(
                 Problem(

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from trainwright.checkpoint.state import Stateful
+from trainwright.contract.document import Contract
 from trainwright.contract.section import settled
 from trainwright.contract.tracking import Tracking
 from trainwright.contract.training import Training
@@ -77,28 +78,22 @@ class Stepping:
 
 
 def build_stepping(
-    training: Training,
+    contract: Contract,
     trained: Trained,
     feed: Feed,
     rules: Sequence[StepRule],
-    tracking: Tracking,
     tell: Callable[[Event], object],
     before_update: Callable[[], object],
 ) -> Stepping:
     """Precision, clipping, step and guard of a plan; the step tells `rules` what it gave, and
     `tell` when memory runs out. It waits for `before_update`."""
-    device = trained.device
+    training, device = contract.training, trained.device
     clipping = build_clipping(training.gradient_clipping)
     precision = build_precision(settled(training.mixed_precision), trained.model, device)
-    objective, probes = _build_objective(training, trained)
-    noise = _noise_scale(tracking, trained, precision)
+    noise = _noise_scale(contract.tracking, trained, precision)
+    objective, probes = _build_objective(training, trained, noise)
     whole = build_whole_step(
-        training.memory,
-        trained.model,
-        noise[0].objective(objective) if noise else objective,
-        trained.optimizer,
-        clipping,
-        precision,
+        training.memory, trained.model, objective, trained.optimizer, clipping, precision
     ).waiting_for(before_update)
     splitting = build_splitting(whole, training, trained.model, tell)
     guard, caution = _build_guard(training, trained, feed, isinstance(precision.scale, LossScale))
@@ -124,14 +119,20 @@ def _state_of(precision: Precision) -> dict[str, Stateful]:
     return {"scaler": precision.scale} if isinstance(precision.scale, LossScale) else {}
 
 
-def _build_objective(training: Training, trained: Trained) -> tuple[Objective, tuple[Probe, ...]]:
-    """What is made small, compiled and with its activations laid off as the plan says."""
+def _build_objective(
+    training: Training, trained: Trained, noise: Sequence[NoiseScale]
+) -> tuple[Objective, tuple[Probe, ...]]:
+    """What is made small, compiled, with its activations laid off, and its noise measured as the
+    plan says."""
     objective = trained.objective
     probes: tuple[Probe, ...] = ()
     if training.compute.compile == "on":
         objective = compiled = CompiledObjective(objective)
         probes = (compiled,)
-    return offloaded(objective, training.memory, trained.model), probes
+    objective = offloaded(objective, training.memory, trained.model)
+    for scale in noise:
+        objective = scale.objective(objective)
+    return objective, probes
 
 
 def _build_guard(
