@@ -35,8 +35,9 @@ class Checkpointing(Section):
     """Best checkpoints kept."""
 
     rank_by: str = "auto"
-    """What makes a checkpoint the best, and the model that of its weights: `val_loss`, or `val_`
-    and a metric, for example `val_f1`. `auto`: what early stopping watches."""
+    """What makes a checkpoint the best: `val_loss`, or `val_` and a metric, for example `val_f1`.
+    `auto`: what early stopping watches. With early stopping the model has the weights of the best,
+    without it the last ones."""
 
     keep_last: Annotated[int, Field(ge=2)] = 2
     """Newest checkpoints kept; two at least, because the newest may turn out damaged or be rolled
