@@ -73,7 +73,7 @@ def find_leaks(
     known = {leak.columns[0] for leak in alone}
     rest = [name for name in numeric if name not in known]
     together = (
-        _combination(frame, rest, target)
+        _combination(frame, rest, target, "a sum of")
         or _powers(frame, rest, target)
         or _pairs(frame, rest, target)
     )
@@ -232,10 +232,8 @@ def _powers(frame: pl.DataFrame, names: list[str], target: pl.Series) -> tuple[L
     if not (target > 0).all():
         return ()
     logs = frame.select(pl.col(positive).cast(pl.Float64).log())
-    return tuple(
-        Leak(leak.columns, leak.message.replace("a sum of", "a sum of the logarithms of", 1))
-        for leak in _combination(logs, positive, target.cast(pl.Float64).log())
-    )
+    wanted = target.cast(pl.Float64).log()
+    return _combination(logs, positive, wanted, "a sum of the logarithms of")
 
 
 def _pairs(frame: pl.DataFrame, names: list[str], target: pl.Series) -> tuple[Leak, ...]:
@@ -255,7 +253,10 @@ def _pairs(frame: pl.DataFrame, names: list[str], target: pl.Series) -> tuple[Le
     return ()
 
 
-def _combination(frame: pl.DataFrame, names: list[str], target: pl.Series) -> tuple[Leak, ...]:
+def _combination(
+    frame: pl.DataFrame, names: list[str], target: pl.Series, what: str
+) -> tuple[Leak, ...]:
+    """Columns of which a linear combination, `what` in words, is the target."""
     if not names:
         return ()
     whole = frame.select(names).with_columns(target.alias("\x00target")).drop_nulls()
@@ -271,7 +272,7 @@ def _combination(frame: pl.DataFrame, names: list[str], target: pl.Series) -> tu
     largest = float(np.abs(coefficients).max())
     share = np.abs(coefficients) / largest
     members = tuple(name for name, part in zip(names, share, strict=True) if part > _NEGLIGIBLE)
-    return (Leak(members, f"a sum of {quoted(members)} has an R2 of {explained:.6f}"),)
+    return (Leak(members, f"{what} {quoted(members)} has an R2 of {explained:.6f}"),)
 
 
 def _standardised(values: Floats) -> Floats:

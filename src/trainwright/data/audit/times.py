@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 
 from trainwright.contract.data import GroupSplit, StratifiedGroupSplit, TimeSplit
+from trainwright.core.units import many
 from trainwright.data.audit.audited import Audited, Sides, Verdict
 from trainwright.data.table import Floats, Integers
 from trainwright.data.telling import as_numbers
@@ -30,7 +31,8 @@ def future_rows(sides: Sides) -> list[Audited]:
     if isinstance(split, TimeSplit):
         first = sides.held_out[split.column].min()
         late = int((sides.train[split.column] >= first).sum())
-        message = f"{late:,} training rows are not older than the oldest held-out row"
+        rows = many(late, "training row is", "training rows are")
+        message = f"{rows} not older than the oldest held-out row"
         verdict: Verdict = "leak" if late else "clean"
         named = (split.column,)
         return [

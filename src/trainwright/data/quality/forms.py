@@ -254,7 +254,7 @@ def variant_spellings(data: Examined) -> list[Finding]:
 def surrounding_spaces(data: Examined) -> list[Finding]:
     """Columns whose cells begin or end with blanks, or hold nothing else."""
     around, blank = [], []
-    rows: list[tuple[int, ...]] = []
+    rows = pl.repeat(False, len(data), eager=True)
     for series in data.raw.get_columns():
         if series.dtype != pl.String:
             continue
@@ -263,16 +263,14 @@ def surrounding_spaces(data: Examined) -> list[Finding]:
         empty = ((series != "") & (stripped == "")).fill_null(False)
         if strange.any():
             around.append(series.name)
-            rows.append(data.places(strange))
+            rows |= strange
         if empty.any():
             blank.append((series.name, data.places(empty)))
     found = []
     if around:
-        every = sorted({row for each in rows for row in each})
+        every = data.places(rows)
         text = f"cells of {quoted(around)} begin or end with blanks, which are taken off"
-        found.append(
-            Finding("surrounding_spaces", "info", text, len(every), tuple(every), tuple(around))
-        )
+        found.append(Finding("surrounding_spaces", "info", text, len(every), every, tuple(around)))
     for name, places in blank:
         cells = many(len(places), "cell")
         text = f"{name!r} has {cells} of nothing but blanks, which count as missing"
