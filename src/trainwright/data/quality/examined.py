@@ -15,7 +15,7 @@ from trainwright.data.columns import ColumnType, as_typed, best_typed, infer_col
 from trainwright.data.quality.finding import positions
 from trainwright.data.sources import FileVersion, SourceFile
 from trainwright.data.table import Floats, Integers
-from trainwright.data.values import Cleaning, to_labels, to_numbers
+from trainwright.data.values import LARGEST, Cleaning, to_labels, to_numbers
 
 LookKind = Literal["numeric", "categorical", "text", "datetime", "nested", "empty"]
 
@@ -181,22 +181,29 @@ def _look(cells: pl.Series, written: Column) -> Look:
         return Look(cells.name, "nested", cells, cells, _none(), "")
     match column.kind:
         case "numeric":
-            reading = to_numbers(cells)
-            return Look(cells.name, "numeric", cells, reading.series, reading.bad, reason)
+            return _numeric(cells, reason)
         case "categorical":
             values = to_labels(cells)
             return Look(cells.name, _kind_of(values), cells, values, _none(), reason)
         case "datetime" | "ignored" | "text":
             values = best_typed(cells, column.format)
+            if values.dtype.is_numeric():
+                return _numeric(cells, reason)
             bad = (cells.is_not_null() & values.is_null()).arg_true().cast(pl.Int64).to_numpy()
             return Look(cells.name, _kind_of(values), cells, values, bad, reason)
         case _:
             assert_never(column.kind)
 
 
+def _numeric(cells: pl.Series, reason: str) -> Look:
+    """A column of numbers; what is infinite or beyond 32-bit floats is none, as in a training."""
+    reading = to_numbers(cells)
+    beyond = (reading.series.abs() > LARGEST).fill_null(False)
+    bad = np.union1d(reading.bad, beyond.arg_true().to_numpy()).astype(np.int64)
+    return Look(cells.name, "numeric", cells, reading.series.set(beyond, None), bad, reason)
+
+
 def _kind_of(values: pl.Series) -> LookKind:
-    if values.dtype.is_numeric():
-        return "numeric"
     if values.dtype == pl.Datetime("us"):
         return "datetime"
     present = values.drop_nulls()

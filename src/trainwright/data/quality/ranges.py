@@ -60,7 +60,7 @@ def unlikely_values(data: Examined) -> list[Finding]:
 def _sentinels(values: pl.Series) -> Iterator[tuple[float, float]]:
     """A number such as 999 or -1 that occurs often and lies far from every other value, and the
     nearest of them."""
-    numbers = values.filter(values.is_finite()).unique().sort().to_numpy()
+    numbers = values.drop_nulls().unique().sort().to_numpy()
     if len(numbers) < _DISTINCT / 5:
         return
     for end, nearest in ((numbers[-1], numbers[-2]), (numbers[0], numbers[1])):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
+import pytest
 
 from clean_rows import ROWS, clean, made, only, with_values
 from trainwright.data.quality import forms
+from trainwright.data.quality.collect import find_faults
 from trainwright.data.quality.examined import examine
 
 
@@ -14,6 +17,14 @@ def test_words_among_numbers_are_of_a_wrong_type() -> None:
     ages[4], ages[8] = "unknown", "n.a."
     finding = only(forms.wrong_type(made(age=ages)))
     assert (finding.kind, finding.rows) == ("wrong_type", (4, 8))
+
+
+@pytest.mark.parametrize("strange", [np.inf, -np.inf, 1e300])
+def test_numbers_that_no_feature_may_have(strange: float) -> None:
+    """A training refuses them; here they are named, and spoil no other check."""
+    data = with_values("age", {4: strange, 8: strange})
+    found = only([one for one in find_faults(data, {}, "quick") if one.severity != "info"])
+    assert (found.kind, found.columns, found.rows) == ("wrong_type", ("age",), (4, 8))
 
 
 def test_numbers_as_text_in_a_typed_file() -> None:
