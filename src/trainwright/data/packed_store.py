@@ -8,7 +8,6 @@ from typing import final
 import numpy as np
 import torch
 
-from trainwright.core.errors import Mistake, Problem
 from trainwright.data.order import Positions, even_pieces
 from trainwright.data.packing import Packing, pack_inputs
 from trainwright.data.pieces import LongDocuments
@@ -32,20 +31,11 @@ class PackedStore:
     def __init__(
         self, inputs: TokenInputs, context: int, long: LongDocuments, device: torch.device
     ) -> None:
-        starts, lengths = inputs.document_starts(), inputs.document_lengths()
         self.packing = pack_inputs(inputs, context, long)
         self.rows = len(self.packing.ends)
-        if self.rows < 2:
-            raise Mistake(
-                Problem(
-                    "the training documents fill fewer than two windows",
-                    path="model.context",
-                    found=f"{lengths.sum():,} tokens, windows of {context:,}",
-                    fix="lower it, or give more documents",
-                )
-            )
+        assert self.rows >= 2, "the plan refuses documents of fewer than two windows"
         self._tokens = inputs.tokens
-        self._begins = starts[self.packing.documents] + self.packing.offsets
+        self._begins = inputs.document_starts()[self.packing.documents] + self.packing.offsets
         self._device = device
         self.row_bytes = 3 * 8 * context
 

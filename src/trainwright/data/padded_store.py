@@ -8,7 +8,6 @@ from typing import final
 import numpy as np
 import torch
 
-from trainwright.core.errors import Mistake, Problem
 from trainwright.data.order import Positions
 from trainwright.data.padding import PaddedShapes
 from trainwright.data.pieces import LongDocuments, cut_documents
@@ -35,20 +34,11 @@ class PaddedStore:
         shapes: PaddedShapes,
         device: torch.device,
     ) -> None:
-        starts = inputs.document_starts()
         self.pieces = cut_documents(inputs.document_lengths(), shapes.context, long)
         self.rows = len(self.pieces.lengths)
-        if self.rows < 2:
-            raise Mistake(
-                Problem(
-                    "there are fewer than two training documents to learn from",
-                    path="data.windows",
-                    found=f"{self.rows} of more than one token",
-                    fix="give more documents, or remove windows",
-                )
-            )
+        assert self.rows >= 2, "the plan refuses documents of fewer than two rows"
         self._tokens = inputs.tokens
-        self._begins = starts[self.pieces.documents] + self.pieces.offsets
+        self._begins = inputs.document_starts()[self.pieces.documents] + self.pieces.offsets
         self.sources = inputs.sources.of(self._begins)
         self._width = int(shapes.widths(self.pieces.lengths.max()))
         self.shapes = shapes

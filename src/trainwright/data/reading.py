@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import final
 
@@ -61,8 +61,8 @@ from trainwright.data.wording import nearest, quoted, some
 class DataFacts:
     """What a plan needs to know of the data. `rows` counts all files; `given` names the parts that
     have a file of their own; `columns` leaves the target out. `documents` are the tokens of
-    each document of the training part of each source of a text, `placing` is where the rows of a
-    table lie."""
+    each document of the training part of each source of a text, by the name of the source,
+    `placing` is where the rows of a table lie."""
 
     rows: int
     columns: tuple[ColumnType, ...]
@@ -70,7 +70,7 @@ class DataFacts:
     files: tuple[FileVersion, ...]
     given: frozenset[str]
     part_rows: Mapping[str, int]
-    documents: tuple[tuple[int, ...], ...] = ()
+    documents: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     placing: Placing = IS_SMALL
 
     def to_json(self) -> Json:

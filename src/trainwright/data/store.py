@@ -96,20 +96,7 @@ class WindowStore:
     ) -> None:
         codes, begins, ends = inputs.source_spans().T
         counts = (ends - begins) // context - 1
-        if counts.min() < 1:
-            shortest = int(counts.argmin())
-            name = inputs.sources.names[int(codes[shortest])]
-            length = int(ends[shortest] - begins[shortest])
-            raise Mistake(
-                Problem(
-                    f"the training text{f' of {name!r}' if name else ''} is shorter than two "
-                    "windows",
-                    path="model.context",
-                    found=f"{length:,} tokens, windows of {context:,}",
-                    expected=f"at most {length // 2:,}",
-                    fix="lower it, or give a longer text",
-                )
-            )
+        assert counts.min() >= 1, "the plan refuses a source shorter than two windows"
         self.rows = int(counts.sum())
         self.sources = np.repeat(codes, counts)
         self._row_ends = np.cumsum(counts)

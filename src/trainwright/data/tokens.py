@@ -94,7 +94,7 @@ def read_tokens(section: TokenData, folder: Path) -> RawTokens:
         files=files,
         given=frozenset(),
         part_rows=_sizes(sources),
-        documents=tuple(_training_lengths(encoded, source) for source in sources),
+        documents={source.name: _training_lengths(encoded, source) for source in sources},
     )
     return RawTokens(encoded, sources, facts, notes)
 

@@ -15,18 +15,19 @@ from trainwright.contract.metric_rules import (
     check_watched,
 )
 from trainwright.contract.mistakes import nearest
-from trainwright.contract.model import Boosting, Linear, Pretrained
+from trainwright.contract.model import Boosting, Gpt, Linear, Pretrained
 from trainwright.contract.ramp_rules import check_batch_ramp, check_noise_scale
 from trainwright.contract.rules import positive_needs_classes
 from trainwright.contract.sampling import Balanced, Uniform
 from trainwright.contract.sampling_rules import check_balanced
 from trainwright.contract.section import settled
+from trainwright.contract.tokens import TokenData
 from trainwright.contract.training import EarlyStopping
 from trainwright.core.errors import Problem
 from trainwright.core.units import many
 from trainwright.data.reading import DataFacts
 from trainwright.optim.taking import taking_of
-from trainwright.planner.estimate import epoch_ends, scheduled_steps, train_rows_of
+from trainwright.planner.estimate import epoch_ends, scheduled_steps, text_rows, train_rows_of
 
 _MOST_NAMED = 12
 
@@ -35,8 +36,8 @@ def problems_with_data(
     contract: Contract, facts: DataFacts, written: frozenset[str]
 ) -> list[Problem]:
     """What `facts` have against a contract in which every auto is decided; without places."""
-    if wrong := list(_task_and_target(contract, facts)):
-        # With the wrong task every metric would be wrong as well.
+    if wrong := [*_task_and_target(contract, facts), *_windows(contract, facts)]:
+        # With the wrong task every metric would be wrong as well, and without rows every length.
         return [*wrong, *_columns(contract, facts)]
     return [
         *_columns(contract, facts),
@@ -167,6 +168,33 @@ def _positive(contract: Contract, facts: DataFacts) -> Iterator[Problem]:
             found=positive,
             expected=f"one of: {', '.join(classes)}",
             fix=f"did you mean {close}?" if close else "choose one of the two",
+        )
+
+
+def _windows(contract: Contract, facts: DataFacts) -> Iterator[Problem]:
+    """A text has two windows in each of its sources, or two windows or rows of documents."""
+    data, model = contract.data, contract.model
+    if not isinstance(data, TokenData) or not isinstance(model, Gpt):
+        return
+    tokens = {name: sum(lengths) for name, lengths in facts.documents.items()}
+    shortest = min(tokens, key=tokens.__getitem__)
+    most = (tokens[shortest] - 1) // 2
+    if data.windows == "across" and model.context > most:
+        yield Problem(
+            f"the training text{f' of {shortest!r}' if shortest else ''} is shorter than two "
+            "windows",
+            path="model.context",
+            found=f"{tokens[shortest]:,} tokens, windows of {model.context:,}",
+            expected=f"at most {most:,}",
+            fix="lower it, or give a longer text",
+        )
+    elif data.windows != "across" and text_rows(data, model.context, facts) < 2:
+        what = "windows" if data.windows == "packed" else "rows"
+        yield Problem(
+            f"the training documents fill fewer than two {what}",
+            path="model.context",
+            found=f"{sum(tokens.values()):,} tokens, {what} of at most {model.context:,}",
+            fix="lower it, or give more documents",
         )
 
 

@@ -84,21 +84,22 @@ def train_rows_of(contract: Contract, facts: DataFacts) -> int:
             return _table_rows(rows, split_of(data), facts)
         case TokenData():
             assert isinstance(contract.model, Gpt), "the rules refuse other models"
-            return max(1, _text_rows(data, contract.model.context, facts))
+            return max(1, text_rows(data, contract.model.context, facts))
         case TableData():
             return _table_rows(rows, data.split, facts)
         case _:
             assert_never(data)
 
 
-def _text_rows(data: TokenData, context: int, facts: DataFacts) -> int:
+def text_rows(data: TokenData, context: int, facts: DataFacts) -> int:
+    """Windows or documents of an epoch, where no source is too short for the context."""
     match data.windows:
         case "across":
-            return sum((sum(lengths) - 1) // context - 1 for lengths in facts.documents)
+            return sum((sum(tokens) - 1) // context - 1 for tokens in facts.documents.values())
         case "packed":
-            return count_windows(facts.documents, context, data.long_documents)
+            return count_windows(tuple(facts.documents.values()), context, data.long_documents)
         case "padded":
-            every = list(chain.from_iterable(facts.documents))
+            every = list(chain.from_iterable(facts.documents.values()))
             return len(cut_documents(every, context, data.long_documents).lengths)
         case _:
             assert_never(data.windows)

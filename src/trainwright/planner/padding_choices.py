@@ -36,7 +36,7 @@ def _choose(contract: Contract, data: TokenData, facts: DataFacts) -> Choice:
     if isinstance(data.sampling, Mixture):
         return Choice(_PATH, 1, "documents are drawn by their source")
     assert isinstance(contract.model, Gpt), "the rules refuse other models"
-    (lengths,) = facts.documents
+    (lengths,) = facts.documents.values()
     pieces = cut_documents(lengths, contract.model.context, data.long_documents)
     group = settled(contract.training.effective_batch_size)
     shapes = padded_shapes(data, contract.model)

@@ -81,7 +81,7 @@ def test_no_document_lies_in_two_parts_and_none_is_seen_from_another(
     assert encoded.vocabulary.decode(encoded.tokens) == text
     (source,) = raw.sources
     assert set(list(source.ends.values())[:2]) <= set(encoded.documents.tolist())
-    assert sum(raw.facts.documents[0]) == source.ends["train"]
+    assert sum(raw.facts.documents[""]) == source.ends["train"]
     predicted = 0
     for part in (prepared.train, prepared.validation, prepared.test):
         inputs = part.inputs
