@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import os
 import re
 import struct
@@ -20,6 +21,7 @@ import pytest
 from PIL import Image
 
 from command import MOST_MEGABYTES, command, inside, tree
+from made_data import make_images
 from made_pictures import (
     encoded,
     picture,
@@ -29,6 +31,8 @@ from made_pictures import (
     write_table,
     write_tfrecord,
 )
+from trainwright.run.evaluate import evaluate_rows
+from trainwright.tracking.folder import RunFolder
 
 TINY = """
 model: {kind: linear}
@@ -63,6 +67,7 @@ def test_init_makes_a_contract_that_trains_and_predicts(tmp_path: Path, name: st
         out = pl.read_csv("out.csv")
         judged = command("evaluate", "a", source, "--json")
         assert judged.code in (0, 3), judged.err
+        assert any("was trained on" in text for text in json.loads(judged.out)["warnings"])
     assert out.columns[:2] == ["image", "prediction"]
     assert out.height == (30 if name == "tar file" else 60)
     if name == "folder":
@@ -299,6 +304,46 @@ def test_prediction_of_a_broken_image_writes_nothing(tmp_path: Path) -> None:
         assert "2.jpg" in ran.err
         assert not Path("out.csv").exists()
         assert command("predict", "a", "new/1.jpg").out.count("\n") == 2
+
+
+def test_evaluate_says_nothing_of_images_that_were_kept_from_the_weights(tmp_path: Path) -> None:
+    write_folder(tmp_path / "pets" / "train", 60)
+    write_folder(tmp_path / "pets" / "val", 30)
+    write_folder(tmp_path / "pets" / "test", 30, size=14)
+    make_images(tmp_path / "digits")
+    with inside(tmp_path):
+        assert command("train", contract(tmp_path, "pets"), "--run", "a").code in (0, 3)
+        text = "data: {kind: images, path: digits}" + TINY
+        Path("digits.yaml").write_text(text)
+        assert command("train", "digits.yaml", "--run", "b").code in (0, 3)
+        for run, source, seen in (
+            ("a", "pets/train", True),
+            ("a", "pets/val", False),
+            ("a", "pets/test", False),
+            ("b", "digits/train-images-idx3-ubyte.gz", True),
+            ("b", "digits/t10k-images-idx3-ubyte.gz", False),
+        ):
+            judged = command("evaluate", run, source)
+            assert judged.code in (0, 3), judged.err
+            assert ("was trained on" in judged.out + judged.err) is seen, source
+
+
+def test_images_of_a_group_are_one_unit_where_they_name_their_groups(tmp_path: Path) -> None:
+    table = pl.read_csv(write_table(tmp_path / "pets"))
+    table.drop("patient").write_csv(tmp_path / "pets" / "plain.csv")
+    table.with_columns(label=pl.lit("eel")).write_csv(tmp_path / "pets" / "wrong.csv")
+    with inside(tmp_path):
+        assert command("init", "pets/table.csv").code == 0
+        text = Path("contract.yaml").read_text()
+        Path("contract.yaml").write_text(re.sub(r"model: .*", "model: {kind: linear}", text))
+        assert command("train", "contract.yaml", "--run", "a").code in (0, 3)
+        folder = RunFolder.open(Path("runs/a"))
+        judged = [evaluate_rows(folder, f"pets/{name}.csv") for name in ("table", "plain")]
+        sizes = [(one.evaluation.rows, one.evaluation.units) for one in judged]
+        assert sizes == [(60, 15), (60, 60)]
+        refused = command("evaluate", "a", "pets/wrong.csv")
+        assert refused.code == 2
+        assert "labels that are no class" in refused.err
 
 
 def test_a_prediction_does_not_depend_on_where_the_images_come_from(tmp_path: Path) -> None:

@@ -218,8 +218,8 @@ class ImageData(Feeding):
     apart."""
 
     test: Fraction = 0.15
-    """Share of the images opened once, for the verdict. Unused where test images stand apart, as
-    the IDX files of the MNIST family always do, and with folds."""
+    """Share of the images opened once, for the verdict. Unused where test images stand apart, and
+    with folds."""
 
     decoding: Decoding = Decoding()
     """How image files become arrays."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -45,7 +46,9 @@ def read_pictures(section: ImageData, folder: Path) -> RawImages:
         images={part: ImageInputs.of(one.pixels) for part, one in kept.items()},
         labels=labels,
         names=names,
-        facts=facts_of(labels, names, tuple(one.version for one in kept.values())),
+        facts=facts_of(
+            labels, names, tuple(replace(one.version, part=part) for part, one in kept.items())
+        ),
         notes=tuple(_notes(kept)),
         records={part: one.records for part, one in kept.items()},
         rule=kept["train"].rule,

@@ -4,6 +4,7 @@ of training alone."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from trainwright.contract.section import Section
 from trainwright.core.errors import DataMistake, Mistake, Place, Problem
 from trainwright.data.idx import IdxFile, read_idx
 from trainwright.data.raw_images import RawImages, facts_of
-from trainwright.data.table import Bytes, ImageInputs, Integers, PartName
+from trainwright.data.table import ImageInputs, Integers, PartName
 
 _PREFIXES: tuple[tuple[PartName, str], ...] = (("train", "train"), ("test", "t10k"))
 
@@ -43,21 +44,22 @@ def read_mnist(section: ImageData, folder: Path) -> RawImages:
     if problems:
         raise DataMistake(problems)
     names = section.classes or tuple(str(code) for code in range(_codes(labels)))
-    facts = facts_of(labels, names, tuple(file.version for file in files.values()))
+    versions = tuple(replace(file.version, part=part) for (part, _), file in files.items())
+    facts = facts_of(labels, names, versions)
     return RawImages(images, labels, names, facts)
 
 
-def read_labelled(file: Path) -> tuple[Bytes, Integers]:
-    """Images uint8 [N, 1, H, W] of one IDX file, and labels [N] from the file of labels beside it,
-    which has the same name with `labels-idx1` for `images-idx3`.
+def read_labelled(file: Path) -> tuple[IdxFile, Integers]:
+    """Images [N, H, W] of one IDX file, and labels [N] from the file of labels beside it, which has
+    the same name with `labels-idx1` for `images-idx3`, with or without `.gz`.
 
     Raises:
         DataMistake: one of them cannot be read, or they are of different lengths.
     """
     images = read_idx(file, str(file), 3, "DATA")
-    name = file.name.replace("images-idx3", "labels-idx1")
-    beside = file.with_name(name)
-    if name == file.name or not beside.is_file():
+    plain = file.name.removesuffix(".gz").replace("images-idx3", "labels-idx1")
+    beside = file.parent / _find(file.parent, ".", plain)
+    if "images-idx3" not in file.name or not beside.is_file():
         raise DataMistake(
             Problem(
                 "there is no file of labels for these images",
@@ -70,7 +72,7 @@ def read_labelled(file: Path) -> tuple[Bytes, Integers]:
     labels = read_idx(beside, str(beside), 1, "DATA")
     if len(images.values) != len(labels.values):
         raise DataMistake(_lengths(images, labels))
-    return images.values[:, None], labels.values.astype(np.int64)
+    return images, labels.values.astype(np.int64)
 
 
 def _prefixes(folder: Path) -> tuple[tuple[PartName, str], ...]:
@@ -117,7 +119,7 @@ def _without_effect(section: ImageData) -> Iterator[Problem]:
             "this has no effect on the IDX files of the MNIST family",
             path=f"data.{name}",
             found=str(found),
-            expected="the four IDX files alone",
+            expected="the IDX files alone",
             fix="remove it, or name a folder of images, a table or shards in data.path",
             place=Place(section.path),
         )

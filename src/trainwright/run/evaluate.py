@@ -119,7 +119,8 @@ def _read(
             return part, [*_known_files(source.files, folder), *skipped_notes(source)]
         case Pixels() as pixels:
             assert isinstance(target, Classes)
-            return labelled_images(Path(data), pixels, target, _fields_of(contract)), []
+            part, version = labelled_images(Path(data), pixels, target, _fields_of(contract))
+            return part, _known_files([version], folder)
         case TextVocabulary() as vocabulary:
             assert isinstance(contract.data, TokenData)
             part, files = new_text(data, vocabulary, contract.data, reading)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 
 from trainwright.contract.images import ImageFields
+from trainwright.core.errors import DataMistake
 from trainwright.data.cache import Uncached
+from trainwright.data.groups import group_codes
 from trainwright.data.idx import read_idx
 from trainwright.data.image_files import label_codes
 from trainwright.data.images import image_part
@@ -16,7 +20,8 @@ from trainwright.data.mnist import read_labelled
 from trainwright.data.pictures.kept import Kept, keep_images
 from trainwright.data.pictures.opening import open_source
 from trainwright.data.pixels import Pixels
-from trainwright.data.table import Part
+from trainwright.data.sources import FileVersion
+from trainwright.data.table import Bytes, Integers, Part
 from trainwright.data.target import Classes
 from trainwright.predictor.predictor import Predictor
 
@@ -34,28 +39,50 @@ def predict_images(
     """
     if _IDX in data.name:
         return predictor.predict(read_idx(data, str(data), 3, "INPUT").values)
-    kept = _read(data, pixels, fields, "INPUT", labelled=False)
+    kept = _read(data, pixels, _without_groups(fields), "INPUT", labelled=False)
     names = kept.records["name"].alias("image")
     return predictor.predict(kept.pixels).insert_column(0, names)
 
 
-def labelled_images(data: Path, pixels: Pixels, target: Classes, fields: ImageFields) -> Part:
-    """Labelled images as a part, for judging a model on them.
+def labelled_images(
+    data: Path, pixels: Pixels, target: Classes, fields: ImageFields
+) -> tuple[Part, FileVersion]:
+    """Labelled images as a part, for judging a model on them, and what they came from. Images of a
+    group are one unit for the intervals, where they name their groups as those of the training.
 
     Raises:
         DataMistake: as `predict_images`, or a label that the model does not know.
     """
     if _IDX in data.name:
-        images, labels = read_labelled(data)
-    else:
-        kept = _read(data, pixels, fields, "DATA", labelled=True)
-        images, labels = kept.pixels, label_codes(kept.records["label"], target.names)
+        file, labels = read_labelled(data)
+        return _part(pixels, file.values[:, None], labels, target), file.version
+    kept = _read_groups(data, pixels, fields)
+    part = _part(pixels, kept.pixels, label_codes(kept.records["label"], target.names), target)
+    groups = kept.records["group"]
+    grouped = bool((groups != "").any())
+    return replace(part, units=group_codes(groups)) if grouped else part, kept.version
+
+
+def _part(pixels: Pixels, images: Bytes, labels: Integers, target: Classes) -> Part:
     return image_part(pixels.read(images), labels, target, "test", np.arange(len(labels)))
 
 
+def _read_groups(data: Path, pixels: Pixels, fields: ImageFields) -> Kept:
+    """Labelled images, with their groups where they have some: new ones need none."""
+    if fields.group:
+        # What is wrong with anything but the groups is told below.
+        with contextlib.suppress(DataMistake):
+            return _read(data, pixels, fields, "DATA", labelled=True)
+    return _read(data, pixels, _without_groups(fields), "DATA", labelled=True)
+
+
+def _without_groups(fields: ImageFields) -> ImageFields:
+    return fields.model_copy(update={"group": ""})
+
+
 def _read(data: Path, pixels: Pixels, fields: ImageFields, path: str, *, labelled: bool) -> Kept:
-    # The contract's groups divide rows for a training, and its root is a folder of that machine.
-    told = fields.model_copy(update={"group": "", "root": ""})
+    # The contract's root is a folder of the machine of the training.
+    told = fields.model_copy(update={"root": ""})
     folder, unkept = data.absolute().parent, Uncached()
     source = open_source(data.name, folder, told, path, unkept, labelled=labelled)
     return keep_images(source, pixels.rule, "fail", unkept)

@@ -166,10 +166,14 @@ def test_labelled_images_are_found_by_their_names(tmp_path: Path) -> None:
         gzip.decompress((folder / "t10k-images-idx3-ubyte.gz").read_bytes())
     )
     images, labels = read_labelled(folder / "t10k-images-idx3-ubyte")
-    assert images.shape == (60, 1, 12, 12)
+    assert images.values.shape == (60, 12, 12)
     assert labels.tolist() == [row % 3 for row in range(60)]
-    with pytest.raises(DataMistake, match="no file of labels"):
-        read_labelled(folder / "train-images-idx3-ubyte.gz")
+    assert len(read_labelled(folder / "train-images-idx3-ubyte.gz")[1]) == 240
+    (folder / "t10k-images-idx3-ubyte").rename(folder / "new-idx3-ubyte")
+    (folder / "train-labels-idx1-ubyte").unlink()
+    for name in ("train-images-idx3-ubyte.gz", "new-idx3-ubyte"):
+        with pytest.raises(DataMistake, match="no file of labels"):
+            read_labelled(folder / name)
 
 
 def test_images_of_another_size_are_refused() -> None:
