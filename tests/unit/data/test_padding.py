@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from itertools import combinations, pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -12,11 +14,14 @@ from hypothesis import strategies as st
 from trainwright.data.buckets import BucketDraws, cut_line
 from trainwright.data.order import Order
 from trainwright.data.padding import PaddedShapes, Steps, choose_buckets, measure_padding
-from trainwright.data.pieces import cut_documents
+from trainwright.data.pieces import LongDocuments, cut_documents
 from trainwright.data.table import TokenInputs
 from trainwright.data.token_file import EncodedText
 from trainwright.data.tokens import document_part
 from trainwright.data.vocabulary import TextVocabulary
+
+if TYPE_CHECKING:
+    from trainwright.data.feed import Feed, StepBatches
 
 DRAW = np.random.default_rng(0)
 LONG_TAIL = np.minimum(512, np.exp(DRAW.normal(3.5, 1.0, 6000)).astype(np.int64) + 1)
@@ -205,44 +210,46 @@ def documents(count: int = 120) -> TokenInputs:
     return inputs
 
 
-@pytest.mark.torch
-@pytest.mark.parametrize(
+def padded_feed(long: LongDocuments, most: float, workers: int = 0) -> Feed:
+    torch = pytest.importorskip("torch")
+    from trainwright.data.feed import Feed
+    from trainwright.data.padded_store import PaddedStore, Trimmed, padded_targets
+    from trainwright.data.workers import Workers
+
+    shapes = PaddedShapes(4, 24, most)
+    store = PaddedStore(documents(), long, shapes, torch.device("cpu"))
+    return Feed(
+        Workers(store, workers) if workers else store,
+        5,
+        2,
+        draws=BucketDraws(store.lengths, 4, 10, seed=7),
+        forming=Trimmed(store.lengths, shapes),
+        count_targets=padded_targets,
+    )
+
+
+def two_epochs(long: LongDocuments, workers: int, most: float) -> list[StepBatches]:
+    with closing(padded_feed(long, most, workers)) as feed:
+        return [feed.next_step() for _ in range(2 * feed.steps_per_epoch)]
+
+
+ways = pytest.mark.parametrize(
     ("long", "workers", "most"),
     [("split", 0, np.inf), ("cut", 0, np.inf), ("split", 2, np.inf), ("split", 0, 60)],
 )
-def test_a_feed_shows_each_document_and_is_the_same_from_every_step_on(
-    long: str, workers: int, most: float
+
+
+@pytest.mark.torch
+@ways
+def test_a_feed_shows_each_document_once_an_epoch(
+    long: LongDocuments, workers: int, most: float
 ) -> None:
     torch = pytest.importorskip("torch")
-    from trainwright.data.feed import Feed, StepBatches
-    from trainwright.data.padded_store import NO_TARGET, PaddedStore, Trimmed, padded_targets
-    from trainwright.data.workers import Workers
+    from trainwright.data.padded_store import NO_TARGET
 
-    inputs, shapes, cpu = documents(), PaddedShapes(4, 24, most), torch.device("cpu")
-    store = PaddedStore(inputs, long, shapes, cpu)
-
-    def feed(processes: int = 0) -> Feed:
-        return Feed(
-            Workers(store, processes) if processes else store,
-            5,
-            2,
-            draws=BucketDraws(store.lengths, 4, 10, seed=7),
-            forming=Trimmed(store.lengths, shapes),
-            count_targets=padded_targets,
-        )
-
-    def same(one: StepBatches, other: StepBatches) -> bool:
-        pairs = zip(one.micro_batches, other.micro_batches, strict=True)
-        tensors = (pair for a, b in pairs for pair in zip(a, b, strict=True))
-        rest = [step._replace(micro_batches=[], wait_seconds=0.0) for step in (one, other)]
-        return rest[0] == rest[1] and all(torch.equal(a, b) for a, b in tensors)
-
-    whole = feed(workers)
-    steps = [whole.next_step() for _ in range(2 * whole.steps_per_epoch)]
-    whole.close()
-    epoch = steps[: len(steps) // 2]
+    steps = two_epochs(long, workers, most)
     shown: list[int] = []
-    for step in epoch:
+    for step in steps[: len(steps) // 2]:
         assert step.targets == sum(int(lengths.sum()) for _, lengths, _ in step.micro_batches)
         assert step.places == sum(tokens.numel() for tokens, _, _ in step.micro_batches)
         for tokens, lengths, target in step.micro_batches:
@@ -253,20 +260,39 @@ def test_a_feed_shows_each_document_and_is_the_same_from_every_step_on(
             assert torch.equal(target != NO_TARGET, counted)
             assert (target[counted] == tokens[counted] + 1).all()
             shown += target[counted].tolist()
-    begins = inputs.documents.tolist()
-    if long == "split":
-        assert sorted(shown) == sorted(set(range(len(inputs.tokens))) - set(begins))
-    ends = [*begins[1:], len(inputs.tokens)]
-    kept = [min(24, end - start - 1) for start, end in zip(begins, ends, strict=True)]
-    if long == "cut":
-        wanted = [s + 1 + at for s, size in zip(begins, kept, strict=True) for at in range(size)]
-        assert sorted(shown) == wanted
+    inputs, kept = documents(), 24 if long == "cut" else 60
+    ends = [*inputs.documents[1:].tolist(), len(inputs.tokens)]
+    spans = zip(inputs.documents.tolist(), ends, strict=True)
+    assert sorted(shown) == [
+        at for start, end in spans for at in range(start + 1, min(end, start + 1 + kept))
+    ]
+
+
+@pytest.mark.torch
+@ways
+def test_the_padding_of_a_feed_is_the_one_that_is_measured(
+    long: LongDocuments, workers: int, most: float
+) -> None:
+    feed, steps = padded_feed(long, most), two_epochs(long, workers, most)
+    epoch = steps[: len(steps) // 2]
     places, targets = (sum(getattr(step, of) for step in epoch) for of in ("places", "targets"))
-    draws = BucketDraws(store.lengths, 4, 10, seed=7)
-    assert 1 - targets / places == pytest.approx(
-        measure_padding(store.lengths, draws, Steps(10, 5), shapes), abs=1e-12
-    )
-    for at in range(len(steps) - 1):
-        again = feed()
-        again.seek(steps[at].samples)
-        assert same(again.next_step(), steps[at + 1])
+    lengths = cut_documents(documents().document_lengths(), 24, long).lengths
+    measured = measure_padding(lengths, feed.order, Steps(10, 5), PaddedShapes(4, 24, most))
+    assert 1 - targets / places == pytest.approx(measured, abs=1e-12)
+
+
+@pytest.mark.torch
+@ways
+def test_a_feed_is_the_same_from_every_step_on(
+    long: LongDocuments, workers: int, most: float
+) -> None:
+    def same(one: StepBatches, other: StepBatches) -> bool:
+        pairs = zip(one.micro_batches, other.micro_batches, strict=True)
+        tensors = (pair for a, b in pairs for pair in zip(a, b, strict=True))
+        rest = [step._replace(micro_batches=[], wait_seconds=0.0) for step in (one, other)]
+        return rest[0] == rest[1] and all(a.equal(b) for a, b in tensors)
+
+    for before, after in pairwise(two_epochs(long, workers, most)):
+        again = padded_feed(long, most)
+        again.seek(before.samples)
+        assert same(again.next_step(), after)
