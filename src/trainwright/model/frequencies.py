@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, final
@@ -13,6 +14,7 @@ from trainwright.data.table import Floats, Inputs, Integers, TokenInputs
 from trainwright.data.vocabulary import Tokens
 
 _MOST_PAIRS = 2**22
+_BLOCK_TOKENS = 2**22
 
 
 @final
@@ -46,20 +48,25 @@ class Frequencies:
 def fit_frequencies(inputs: TokenInputs, size: int, *, pairs: bool) -> Frequencies:
     """Count in the training part. Of `pairs`, the share of a token after another is blended with
     its own share, which counts as one more pair; every token counts once more than it occurs."""
-    spans: list[Integers] = [
-        inputs.tokens[start - 1 : end].astype(np.int64) for _, start, end in inputs.source_spans()
-    ]
-    counts = sum((np.bincount(tokens, minlength=size) for tokens in spans), np.ones(size))
+    counts = np.ones(size)
+    for tokens in _blocks(inputs, 0):
+        counts += np.bincount(tokens, minlength=size)
     shares = counts / counts.sum()
     if not pairs or size**2 > _MOST_PAIRS:
         return Frequencies(-np.log(shares))
-    together = sum(
-        (np.bincount(one[:-1] * size + one[1:], minlength=size**2) for one in spans),
-        np.zeros(size**2, dtype=np.int64),
-    )
+    together = np.zeros(size**2, dtype=np.int64)
+    for tokens in _blocks(inputs, 1):
+        together += np.bincount(tokens[:-1] * size + tokens[1:], minlength=size**2)
     table = together.reshape(size, size).astype(np.float64)
     table = (table + shares) / (table.sum(axis=1, keepdims=True) + 1)
     return Frequencies(-np.log(table))
+
+
+def _blocks(inputs: TokenInputs, beyond: int) -> Iterator[Integers]:
+    """The tokens of each source, some at a time, and so many of those that follow them there."""
+    for _, start, end in inputs.source_spans().tolist():
+        for at in range(start - 1, end, _BLOCK_TOKENS):
+            yield inputs.tokens[at : min(end, at + _BLOCK_TOKENS + beyond)].astype(np.int64)
 
 
 def read_frequencies(folder: Path) -> Frequencies:
