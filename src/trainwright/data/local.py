@@ -120,7 +120,7 @@ def check_file(file: Path, written: str, path: str) -> None:
                 "the file is empty",
                 path=path,
                 found=f"{found.st_size} bytes",
-                expected="a header line and rows",
+                expected="a file that holds something",
                 fix="export the data again, or name another file",
                 place=place,
             )
