@@ -143,10 +143,15 @@ def most_steps(contract: Contract, train_rows: int) -> int:
 
 
 def scheduled_steps(contract: Contract, train_rows: int) -> int:
-    """Optimizer steps that the learning-rate schedule spans."""
-    if contract.training.stop.schedule_spans == "limits":
-        return most_steps(contract, train_rows)
-    return epoch_ends(contract, train_rows)[-1]
+    """Optimizer steps that the learning-rate schedule spans, at most: how many padded documents
+    have so many tokens is not known here."""
+    training, data = contract.training, contract.data
+    if training.stop.schedule_spans == "epochs":
+        return epoch_ends(contract, train_rows)[-1]
+    if isinstance(data, TokenData) and data.windows == "padded":
+        stop = training.stop.model_copy(update={"max_tokens": "off"})
+        training = training.model_copy(update={"stop": stop})
+    return most_steps(contract.model_copy(update={"training": training}), train_rows)
 
 
 def _step_rows(contract: Contract, train_rows: int) -> Stages:

@@ -67,7 +67,7 @@ class Plan:
 
     @property
     def steps(self) -> int:
-        """Most optimizer steps of a network's run."""
+        """Optimizer steps that epochs and limits leave to a network's run, as `most_steps` says."""
         return most_steps(self.contract, self.estimate.train_rows)
 
     def with_shape(self, shape: Shape, device: DeviceFacts) -> Plan:

@@ -9,7 +9,7 @@ from trainwright.contract.reading import read_contract
 from trainwright.model.counting import count_parameters
 from trainwright.model.shape import TableShape
 from trainwright.planner.device import DeviceFacts, read_device
-from trainwright.planner.estimate import Estimate, most_steps
+from trainwright.planner.estimate import Estimate, most_steps, scheduled_steps
 
 SHAPES = (
     TableShape(numeric=5, cardinalities=(4, 12), outputs=2),
@@ -83,3 +83,18 @@ def test_limits_of_samples_and_tokens_leave_fewer_steps(
     )
     contract = read_contract(path, [f"training.stop.{limit}" for limit in limits]).contract
     assert most_steps(contract, 100) == steps
+
+
+@pytest.mark.parametrize(("windows", "steps"), [("across", 50), ("padded", 1000)])
+def test_a_schedule_over_short_documents_is_not_taken_for_a_shorter_one(
+    tmp_path: Path, windows: str, steps: int
+) -> None:
+    path = tmp_path / "c.yaml"
+    kept = "" if windows == "across" else ", separator: '-'"
+    path.write_text(
+        f"data: {{kind: tokens, path: a.txt, windows: {windows}{kept}}}\n"
+        "model: {kind: gpt, context: 100}\n"
+        "training: {effective_batch_size: 10, num_epochs: 100, average: off,\n"
+        "           stop: {max_tokens: 50000, schedule_spans: limits}}\n"
+    )
+    assert scheduled_steps(read_contract(path).contract, 100) == steps
