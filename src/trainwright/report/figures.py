@@ -18,6 +18,7 @@ from markupsafe import Markup
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
 
 INK, MUTED, LINE = "#fe0001", "#fe0002", "#fe0003"
 SERIES = tuple(f"#fe01{number:02x}" for number in range(10))
@@ -101,21 +102,33 @@ class Panel:
 def draw_svg(panel: Panel) -> Markup:
     """The drawing as an `<svg>` element: the same bytes for the same numbers."""
     import matplotlib.style
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure as Canvas
 
     with matplotlib.style.context(["default", _STYLE]), warnings.catch_warnings():
         # A glyph that matplotlib's own font lacks is no matter: the browser draws the text.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        canvas = Canvas(figsize=(_WIDTH_INCHES, panel.height_inches), layout="constrained")
+        canvas = Canvas(figsize=(_WIDTH_INCHES, panel.height_inches), dpi=FigureCanvasSVG.fixed_dpi)
+        FigureCanvasSVG(canvas)
         if panel.below:
             upper, lower = canvas.subplots(2, 1, sharex=True, gridspec_kw={"height_ratios": [4, 1]})
             panel.draw(upper)
             panel.below[0](lower)
         else:
             panel.draw(canvas.subplots())
-        stream = io.StringIO()
-        canvas.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
-    return Markup(_inlined(stream.getvalue(), panel.name))  # noqa: S704  holds numbers only
+        text = _exported(canvas)
+    return Markup(_inlined(text, panel.name))  # noqa: S704  holds numbers only
+
+
+def _exported(canvas: Canvas) -> str:
+    """The SVG file of a figure. It is laid out here, once: as a property of the figure the same
+    layout would cost a drawing more."""
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    ConstrainedLayoutEngine().execute(canvas)
+    stream = io.StringIO()
+    canvas.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
+    return stream.getvalue()
 
 
 def _inlined(text: str, name: str) -> str:
