@@ -35,6 +35,7 @@ def reference(
         death = trial.once(COUNTING)
         seconds = time.monotonic() - began
         assert death.code in (0, 3), death.output
+        assert not trial.run.report.exists(), "a page that nobody asked for is drawn"
         (attempt,) = read_journal(folder / "journal.txt")
         assert list(attempt.steps) == list(range(1, len(attempt.steps) + 1))
         return Reference(

@@ -259,9 +259,9 @@ def _arrange(asked: dict[str, object]) -> None:
     """What a test wants to be otherwise in this child."""
     from dataclasses import replace
 
-    from trainwright import api
     from trainwright.checkpoint import draft
     from trainwright.core import faultpoints
+    from trainwright.report import page
     from trainwright.run import network
 
     faultpoints.arm(str(asked["fault"]))
@@ -269,7 +269,7 @@ def _arrange(asked: dict[str, object]) -> None:
         # A killed process loses nothing that it wrote: only a power cut asks for a sync.
         os.fsync = lambda descriptor: None  # type: ignore[assignment]
     if not asked["reports"]:
-        api.write_report = lambda folder: folder.report  # type: ignore[assignment]
+        page.write_report = lambda folder: folder.report  # type: ignore[assignment]
     if asked["write_bytes"]:
         draft._CHUNK_BYTES = asked["write_bytes"]  # type: ignore[assignment]
     if asked["dies_at"]:
