@@ -5,12 +5,13 @@ from __future__ import annotations
 import importlib.util
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import settings
 
 from trainwright.core.faultpoints import arm
+from trainwright.report import figures
 
 # One thread a worker: results are the same bits on every machine, and two workers share two cores.
 os.environ["OMP_NUM_THREADS"] = "1"
@@ -33,6 +34,26 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_runtest_teardown() -> None:
     """A fault waits for its point no longer than the test that armed it runs."""
     arm("")
+
+
+EXPORTED = figures._exported
+
+
+@pytest.fixture(scope="session", autouse=True)
+def figures_without_svg() -> Iterator[None]:
+    """Each run draws the figures of its page, but writes no SVG of them: that takes longer than all
+    the rest of a small run. What is about pages asks for `whole_pages`."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(figures, "_exported", lambda canvas: "<svg></svg>")
+        yield
+
+
+@pytest.fixture(scope="module")
+def whole_pages() -> Iterator[None]:
+    """Pages with every figure, as a user gets them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(figures, "_exported", EXPORTED)
+        yield
 
 
 @pytest.fixture

@@ -1,0 +1,10 @@
+"""The tests of the page see it whole."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture(scope="module", autouse=True)
+def with_whole_pages(whole_pages: None) -> None:
+    """Of every test in this folder."""
