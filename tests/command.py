@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
+import itertools
 import os
-import subprocess
+import signal
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import numpy as np
@@ -20,6 +21,11 @@ import typer
 from trainwright.cli.main import app, main
 from trainwright.core.files import read_json, write_json
 from trainwright.tracking.log import read_events
+
+if TYPE_CHECKING:
+    from trainwright.data.feed import StepBatches
+    from trainwright.engine.step import OptimizerStep
+    from trainwright.tracking.events import StepOutcome
 
 PROCESS = [sys.executable, "-c", "from trainwright.cli.main import main; main()"]
 """The command as a process of its own; its arguments follow."""
@@ -166,24 +172,17 @@ def unended(run: Path) -> None:
     write_json(run / "record.json", record)
 
 
-def stopped_at(step: int, *words: str) -> subprocess.CompletedProcess[str]:
-    """Train in a process that gets SIGTERM after `step`."""
-    script = (
-        "import os, signal\n"
-        "from trainwright.engine.step import OptimizerStep\n"
-        "take, steps = OptimizerStep.__call__, [0]\n"
-        "def counted(self, micro_batches):\n"
-        "    steps[0] += 1\n"
-        f"    if steps[0] == {step}: os.kill(os.getpid(), signal.SIGTERM)\n"
-        "    return take(self, micro_batches)\n"
-        "OptimizerStep.__call__ = counted\n"
-        "from trainwright.cli.main import main\n"
-        "main()\n"
-    )
-    return subprocess.run(
-        [PROCESS[0], "-c", script, *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
+def stopped_at(step: int, *words: str) -> Ran:
+    """Run the command, and get SIGTERM in this step."""
+    # Torch is imported where a test has asked for it.
+    from trainwright.engine.step import OptimizerStep
+
+    take, taken = OptimizerStep.__call__, itertools.count(1)
+
+    def counted(self: OptimizerStep, work: StepBatches) -> StepOutcome:
+        if next(taken) == step:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return take(self, work)
+
+    with mock.patch.object(OptimizerStep, "__call__", counted):
+        return command(*words)

@@ -13,7 +13,7 @@ def check_goes_on(contract: str, step: int) -> None:
     """The run that is stopped behind so many steps of all its trainings, and resumed, ends with the
     models and the verdict of the run `whole`, which was not."""
     done = stopped_at(step, "train", contract, "--run", "cut")
-    assert done.returncode == 75, done.stderr
+    assert done.code == 75, done.err
     ran = command("train", contract, "--run", "cut", "--resume")
     assert ran.code in (0, 3), ran.err
     for part in ("folds/01/", "folds/02/", "folds/03/", ""):

@@ -231,12 +231,12 @@ def test_a_stopped_network_goes_on_to_the_same_bits(project: Path) -> None:
     for step in (early, late):
         name = f"stopped-{step}"
         done = stopped_at(step, "train", *words, "--run", name)
-        assert done.returncode == 75, f"step {step}: {done.stderr}"
-        assert not done.stdout
-        assert "stopped by SIGTERM" in done.stderr
+        assert done.code == 75, f"step {step}: {done.err}"
+        assert not done.out
+        assert "stopped by SIGTERM" in done.err
         ending = read_json(Path("my runs") / name / "record.json")["ending"]
         assert (ending["state"], ending["exit_code"]) == ("interrupted", 75)
-        printed = shlex.split(re.findall(r"^ +(trainwright train .*)$", done.stderr, re.M)[-1])
+        printed = shlex.split(re.findall(r"^ +(trainwright train .*)$", done.err, re.M)[-1])
         ran = command(*printed[1:])
         assert ran.code in (0, 3), ran.err
         assert f"resumed   at step {step}, " in ran.err
