@@ -11,6 +11,8 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from source_trees import SOURCES, tree_of
+
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
@@ -38,11 +40,11 @@ def pins() -> dict[str, str]:
     return {canonicalize_name(name): version for name, version in pairs}
 
 
-def imported(folder: Path) -> set[str]:
-    """The top-level packages that the files below a folder import, at whatever depth."""
+def imported() -> set[str]:
+    """The top-level packages that the source imports, at whatever depth."""
     found = set()
-    for path in folder.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for path in SOURCES:
+        for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.Import):
                 found |= {alias.name.partition(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and not node.level:
@@ -64,12 +66,12 @@ def test_the_source_imports_only_what_is_declared() -> None:
     declared |= import_names(EXTRAS["sql"]) | import_names(EXTRAS["large"])
     # fsspec loads s3fs, gcsfs and the like by the scheme of a URL.
     declared |= {"fsspec"} & import_names(EXTRAS["s3"])
-    assert imported(ROOT / "src") - ONLY_TESTING <= declared
+    assert imported() - ONLY_TESTING <= declared
 
 
 def test_every_dependency_is_imported() -> None:
     declared = declared_names()
-    assert declared <= imported(ROOT / "src")
+    assert declared <= imported()
 
 
 def test_every_declared_range_holds_its_pin() -> None:
