@@ -8,7 +8,11 @@ STAMP := .venv/installed.stamp
 PEERS := .venv-peers
 CONTRACT := examples/income/contract.yaml
 export NO_MKDOCS_2_WARNING := 1
+# Else each process that a test starts would compile the package anew.
+export PYTHONDONTWRITEBYTECODE :=
 SOURCES := src tests benchmarks docs examples
+# Neighbouring tests stay in one process, so that what they share is made once.
+WORKERS := -n 2 --dist worksteal
 
 .PHONY: help env train test check format docs bench peers parity gpu faults clean
 
@@ -33,7 +37,7 @@ train: env ## train the example twice, trees and a network, each to its verdict
 	if [ $$second -gt $$first ]; then exit $$second; else exit $$first; fi
 
 test: env ## run the test suite
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest $(WORKERS)
 
 check: env ## format, lint, types, layers and docs, changing nothing
 	$(BIN)/ruff format --no-cache --check $(SOURCES)
@@ -61,7 +65,7 @@ $(PEERS)/installed.stamp: pyproject.toml constraints.txt benchmarks/peers.txt
 	@touch $@
 
 parity: env ## our numbers against independent implementations
-	$(BIN)/python -m pytest -n 2 tests/parity
+	$(BIN)/python -m pytest $(WORKERS) tests/parity
 
 gpu: env ## run the tests that need a CUDA device
 	$(BIN)/python -m pytest tests/gpu
