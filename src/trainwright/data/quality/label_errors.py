@@ -7,19 +7,26 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from trainwright.data.counting import counted
 from trainwright.data.quality.confident import wrong_labels
 from trainwright.data.quality.examined import Examined
 from trainwright.data.quality.finding import Finding
+from trainwright.data.quality.noise_floor import chances_wrong
 from trainwright.data.quality.out_of_sample import Known, class_chances, number_guesses
 from trainwright.data.quality.residuals import unexplained, wrong_numbers
-from trainwright.data.table import Integers
+from trainwright.data.table import Floats, Integers
 
 _FEWEST_ROWS = 60
 _FEWEST_OF_A_CLASS = 10
 _MOST_CLASSES = 200
+_FEW_ROWS = 1000
+_LIKELY = 0.5
+_SHOWN = 3
+
+Bits = npt.NDArray[np.bool_]
 _MOST_WRONG = 0.3
 _FEWEST_NUMBERS = 200
 _MOST_WRONG_NUMBERS = 0.1
@@ -29,11 +36,16 @@ _MOST_OPEN = 0.5
 @final
 @dataclass(frozen=True, slots=True)
 class Suspects:
-    """Rows whose label is likely wrong, and the class that each is more like."""
+    """Rows whose label is likely wrong, and the class that each is more like. About `expected` of
+    them are wrong, at most; `surest` are those of which it is surest. The models disagree with the
+    labels of as many rows more as are `open`, which may well be right."""
 
     rows: Integers
     given: list[str]
     likelier: list[str]
+    expected: float = 0.0
+    surest: tuple[int, ...] = ()
+    open: int = 0
 
 
 @final
@@ -63,7 +75,7 @@ def say_suspects(data: Examined, suspects: Suspects | Unjudged) -> list[Finding]
     if isinstance(suspects, Unjudged):
         return [Finding("label_error", "info", str(suspects), columns=(data.target,))]
     if not len(suspects.rows):
-        return []
+        return [_nothing_to_tell(data, suspects)] if suspects.open else []
     if data.task == "numbers":
         return [_finding(data, suspects, _examples(data, suspects))]
     pairs = pl.DataFrame({"given": suspects.given, "likelier": suspects.likelier})
@@ -72,7 +84,19 @@ def say_suspects(data: Examined, suspects: Suspects | Unjudged) -> list[Finding]
     shown = ", ".join(
         f"{given!r} for {likelier!r} in {count:,}" for given, likelier, count in counts.iter_rows()
     )
+    surest = ", ".join(f"{row:,}" for row in data.rows[list(suspects.surest)].tolist())
+    shown += f"; at most about {suspects.expected:,.0f} of them are, the surest in rows {surest}"
+    if suspects.open:
+        shown += f"; {suspects.open:,} more are unlike their class, as right ones there often are"
     return [_finding(data, suspects, shown)]
+
+
+def _nothing_to_tell(data: Examined, suspects: Suspects) -> Finding:
+    message = (
+        f"{suspects.open:,} labels are not what models that did not see them would give, but none "
+        "is likely wrong: the classes overlap there"
+    )
+    return Finding("label_error", "info", message, columns=(data.target,))
 
 
 def _finding(data: Examined, suspects: Suspects, shown: str) -> Finding:
@@ -128,19 +152,56 @@ def suspects_among(
     rows = labels.is_in(names).fill_null(False).arg_true().cast(pl.Int64).to_numpy()
     codes = list(range(len(names)))
     given = labels.gather(rows).replace_strict(names, codes, return_dtype=pl.Int64).to_numpy()
-    chances = class_chances(know(rows), given, len(names))
+    known = know(rows)
+    chances = class_chances(known, given, len(names), np.zeros(len(given), dtype=np.bool_))
     if not len(chances):
         return nothing
     right = float((chances.argmax(axis=1) == given).mean())
     if right < least_right:
         return Unjudged(f"give only {right:.0%} of them")
+    doubted = wrong_labels(given, chances)
+    if len(rows) < _FEW_ROWS:
+        doubted, chances = _second_look(known, given, doubted, chances)
+    return _suspects(rows, given, doubted, chances, names, unlikely)
+
+
+def _second_look(
+    known: Known, given: Integers, doubted: Bits, chances: Floats
+) -> tuple[Bits, Floats]:
+    """The same by models that were not fitted on the labels that were doubted, of which those stay
+    so with which these models disagree too: among few rows a single wrong one leads them astray."""
+    left = np.bincount(given[~doubted], minlength=chances.shape[1])
+    if not 0 < doubted.mean() <= _MOST_WRONG or (2 * left < np.bincount(given)).any():
+        return doubted, chances
+    again = class_chances(known, given, chances.shape[1], doubted)
+    stay = doubted & (again.argmax(axis=1) != given)
+    return wrong_labels(given, again) | stay, again
+
+
+def _suspects(
+    rows: Integers,
+    given: Integers,
+    doubted: Bits,
+    chances: Floats,
+    names: list[str],
+    unlikely: float,
+) -> Suspects | Unjudged:
+    """Those of the rows with doubted labels that are likelier wrong than not, and at most so
+    likely."""
     own = chances[np.arange(len(given)), given]
-    wrong = np.flatnonzero(wrong_labels(given, chances) & (own <= unlikely))
-    if len(wrong) > _MOST_WRONG * len(data):
-        return Unjudged.of(len(wrong) / len(data))
+    doubted &= own <= unlikely
+    if (share := float(doubted.mean())) > _MOST_WRONG:
+        return Unjudged.of(share)
+    chance = chances_wrong(given, chances)
+    wrong = np.flatnonzero(doubted & (chance >= _LIKELY))
     likelier = chances[wrong].argmax(axis=1)
     return Suspects(
-        rows[wrong], [names[code] for code in given[wrong]], [names[code] for code in likelier]
+        rows[wrong],
+        [names[code] for code in given[wrong]],
+        [names[code] for code in likelier],
+        float(chance[wrong].sum()),
+        tuple(rows[wrong[np.argsort(own[wrong], kind="stable")[:_SHOWN]]].tolist()),
+        int(doubted.sum()) - len(wrong),
     )
 
 

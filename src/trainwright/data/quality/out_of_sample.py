@@ -73,14 +73,15 @@ class Known:
         return bool((self.texts != "").any())
 
 
-Learner = Callable[[Known, Integers, Held, int], Floats]
-"""Given what is known, the classes int64 [N], which rows [N] are held out and how many classes K
-there are: probabilities [H, K] of the rows that are held out."""
+Learner = Callable[[Known, Integers, Integers, Held, int], Floats]
+"""Given what is known, the classes int64 [N], which rows to fit on, which [N] are held out and how
+many classes K there are: probabilities [H, K] of the rows that are held out."""
 
 
-def class_chances(known: Known, given: Integers, classes: int) -> Floats:
+def class_chances(known: Known, given: Integers, classes: int, doubtful: Held) -> Floats:
     """Probabilities [N, K] of each class, each row's by models that were fitted on the rows of the
-    other folds; of no rows where nothing is known that a model could go by.
+    other folds that are not `doubtful` [N], which may be half of a class at most; of no rows where
+    nothing is known that a model could go by.
 
     Of texts logistic regression over TF-IDF of words, of a table the mean of small boosted trees
     and logistic regression; of both where there are texts and three columns more.
@@ -95,8 +96,9 @@ def class_chances(known: Known, given: Integers, classes: int) -> Floats:
     folds = _folds(given)
     for fold in range(FOLDS):
         held = folds == fold
+        fitted = _fitted_rows(held | doubtful, given)
         for learn in learners:
-            chances[held] += learn(known, given, held, classes) / len(learners)
+            chances[held] += learn(known, given, fitted, held, classes) / len(learners)
     return chances
 
 
@@ -151,10 +153,10 @@ def _folds(given: Integers) -> Integers:
     return folds
 
 
-def _fitted_rows(held: Held, given: Integers) -> Integers:
-    """The rows to fit on: all that are not held out; of very many, evenly spread ones of each
-    class, and of a rare one its first."""
-    rows = np.flatnonzero(~held)
+def _fitted_rows(without: Held, given: Integers) -> Integers:
+    """The rows to fit on: all others; of very many, evenly spread ones of each class, and of a rare
+    one its first."""
+    rows = np.flatnonzero(~without)
     if len(rows) <= MOST_FITTED:
         return rows
     by_class = rows[np.argsort(given[rows], kind="stable")]
@@ -165,11 +167,10 @@ def _fitted_rows(held: Held, given: Integers) -> Integers:
     return chosen
 
 
-def _words(known: Known, given: Integers, held: Held, classes: int) -> Floats:
+def _words(known: Known, given: Integers, fitted: Integers, held: Held, classes: int) -> Floats:
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
 
-    fitted = _fitted_rows(held, given)
     texts = known.texts.gather(fitted).to_list()
     shared = next((word for word in (_WORD, _LETTER) if _stands_twice(word, texts)), "")
     if not shared:
@@ -196,10 +197,9 @@ def _stands_twice(word: str, texts: Sequence[str]) -> bool:
     return False
 
 
-def _trees(known: Known, given: Integers, held: Held, classes: int) -> Floats:
+def _trees(known: Known, given: Integers, fitted: Integers, held: Held, classes: int) -> Floats:
     import lightgbm
 
-    fitted = _fitted_rows(held, given)
     parameters: dict[str, Any] = {
         **_TREE,
         "objective": "binary" if classes == 2 else "multiclass",
@@ -215,12 +215,11 @@ def _trees(known: Known, given: Integers, held: Held, classes: int) -> Floats:
     return np.stack([1 - chances, chances], axis=1) if classes == 2 else chances
 
 
-def _line(known: Known, given: Integers, held: Held, classes: int) -> Floats:
+def _line(known: Known, given: Integers, fitted: Integers, held: Held, classes: int) -> Floats:
     from scipy.sparse import csr_matrix, hstack
     from sklearn.linear_model import LogisticRegression
     from sklearn.preprocessing import OneHotEncoder
 
-    fitted = _fitted_rows(held, given)
     words = OneHotEncoder(handle_unknown="ignore", min_frequency=5, dtype=np.float32)
     numbers = np.delete(known.numbers, known.codes, axis=1)
     middle = np.nan_to_num(np.nanmedian(numbers[fitted], axis=0))

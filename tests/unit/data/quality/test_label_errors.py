@@ -10,6 +10,7 @@ from trainwright.data.quality import out_of_sample
 from trainwright.data.quality.confident import confident_errors, wrong_labels
 from trainwright.data.quality.examined import examine
 from trainwright.data.quality.label_errors import Suspects, find_suspects, label_errors
+from trainwright.data.quality.noise_floor import chances_wrong
 
 
 def probabilities(rows: int, classes: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -47,6 +48,84 @@ def swapped_rows(rows: int, share: float) -> tuple[pl.DataFrame, set[int]]:
     columns = {f"x{i}": values[:, i] for i in range(4)}
     frame = pl.DataFrame({**columns, "place": place, "label": np.where(true, "yes", "no")})
     return frame, set(chosen.tolist())
+
+
+def overlapping(rows: int, share: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Two classes of which the second is seldom sure of itself: labels, chances that are right but
+    for a share of the labels that is then swapped, and which are."""
+    random = np.random.default_rng(1)
+    chance = 0.8 * random.beta(0.3, 1, rows)
+    swapped = random.random(rows) < share
+    given = ((random.random(rows) < chance) ^ swapped).astype(int)
+    seen = chance * (1 - share) + (1 - chance) * share
+    return given, np.stack([1 - seen, seen], axis=1), swapped
+
+
+@pytest.mark.parametrize("share", [0.02, 0.05, 0.1])
+def test_the_chances_say_how_many_labels_are_wrong(share: float) -> None:
+    """Of classes that overlap: disagreement alone is no error."""
+    given, chances, swapped = overlapping(20_000, share)
+    disagree = wrong_labels(given, chances)
+    wrong = chances_wrong(given, chances)
+    named = disagree & (wrong >= 0.5)
+    assert swapped[named].mean() >= swapped[disagree].mean() + 0.1
+    assert 0.9 * swapped[named].sum() <= wrong[named].sum() <= 1.3 * swapped[named].sum()
+    assert swapped[named].sum() >= 0.35 * swapped.sum()
+
+
+def test_no_label_of_classes_that_overlap_is_wrong() -> None:
+    given, chances, _ = overlapping(20_000, 0.0)
+    assert wrong_labels(given, chances).sum() > 1000
+    assert (chances_wrong(given, chances) >= 0.5).sum() <= 20
+
+
+def test_many_classes_are_judged_together() -> None:
+    given, chances = probabilities(6000, 20, 0)
+    wrong = wrong_labels(given, chances)
+    assert (chances_wrong(given, chances)[wrong] >= 0.5).mean() > 0.9
+
+
+def test_labels_that_overlap_are_told_apart_from_wrong_ones() -> None:
+    """The finding says how many are wrong; where none is likely to be, it is good to know only."""
+    random = np.random.default_rng(3)
+    x = random.normal(0, 1, 3000)
+    sure = random.random(3000) < 0.5
+    bought = np.where(sure, 0.0, np.where(x > 0, 0.75, 0.25)) > random.random(3000)
+    columns = {"x": x, "group": np.where(sure, "a", "b"), "y": np.where(bought, "yes", "no")}
+    honest = examine(pl.DataFrame(columns), "y")
+    (finding,) = label_errors(honest)
+    assert (finding.severity, finding.count, finding.rows) == ("info", 0, ())
+    assert "none is likely wrong" in finding.message
+    planted = np.flatnonzero(sure)[:40]
+    bought[planted] = True
+    data = examine(pl.DataFrame({**columns, "y": np.where(bought, "yes", "no")}), "y")
+    (finding,) = label_errors(data)
+    assert finding.severity == "warning"
+    assert len(set(finding.rows) & set(planted.tolist())) >= 38
+    assert len(finding.rows) <= 60
+    assert "'yes' for 'no' in" in finding.message
+    assert "more are unlike their class" in finding.message
+    suspects = find_suspects(data)
+    assert isinstance(suspects, Suspects)
+    assert set(suspects.surest) <= set(planted.tolist())
+    assert 30 <= suspects.expected <= len(suspects.rows)
+
+
+def test_a_second_look_finds_what_wrong_labels_hid() -> None:
+    """Of few rows: the models of the second were not fitted on those that the first doubts."""
+    random = np.random.default_rng(5)
+    true = np.repeat([0, 1, 2], 30)
+    x = random.normal(0, 1, (90, 3)) + 3.5 * np.eye(3)[true]
+    wrong = random.choice(90, 9, replace=False)
+    given = true.copy()
+    given[wrong] = (true[wrong] + 1) % 3
+    frame = pl.DataFrame({f"x{i}": x[:, i] for i in range(3)}).with_columns(
+        label=pl.Series(np.array(["a", "b", "c"])[given])
+    )
+    suspects = find_suspects(examine(frame, "label"))
+    assert isinstance(suspects, Suspects)
+    assert len(set(suspects.rows.tolist()) & set(wrong.tolist())) >= 8
+    assert len(suspects.rows) <= 10
 
 
 def test_swapped_labels_of_a_table_are_found() -> None:
