@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import polars as pl
 
 from trainwright.data.quality.examined import Examined, Look
 from trainwright.data.quality.finding import Finding
@@ -20,6 +21,7 @@ _MOST_LOOKED_AT = 10_000
 _ROUNDS = 15
 _LEAST_ERROR = 0.01
 _MOST_COLUMNS = 40
+_FEW_OF_A_CLASS = 0.02
 
 KNOWN = {
     1.8: "Fahrenheit for Celsius (its slope)",
@@ -52,7 +54,8 @@ def mixed_units(data: Examined) -> list[Finding]:
     The logarithm of the column is looked at twice: as it is, and what is left of it beyond the
     prediction from those of the other numeric columns (a line of least absolute error, fitted on at
     most 10,000 rows). Either way a second cluster must lie a factor of 1.7 or more away, with
-    hardly a number between the two, and be of 0.2 to 45 % of the rows.
+    hardly a number between the two, and be of 0.2 to 45 % of the rows. Clusters that are classes of
+    the target are no units.
     """
     looks = [look for look in data.telling if _is_size(look)]
     found = []
@@ -62,7 +65,7 @@ def mixed_units(data: Examined) -> list[Finding]:
         if not len(rows):
             others = [other for other in looks if other.name != look.name]
             rows, factor = second_cluster(_unexpected(logs, others))
-        if len(rows):
+        if len(rows) and not _is_a_class(data, look, rows):
             found.append(_finding(data, look, rows, factor))
     return found
 
@@ -109,6 +112,22 @@ def second_cluster(logs: Floats) -> tuple[Integers, float]:
         return nothing
     rows = order[:at] if other < middle else order[at:]
     return np.sort(rows), float(np.exp(distance))
+
+
+def _is_a_class(data: Examined, look: Look, rows: Integers) -> bool:
+    """Whether the rows, and no others that have a number, are those of some classes."""
+    if data.task != "classes":
+        return False
+    inside = np.zeros(len(data), dtype=np.bool_)
+    inside[rows] = True
+    labels = data.labels.filter(look.values.is_not_null())
+    here = pl.Series(inside).filter(look.values.is_not_null())
+    shares = (
+        pl.DataFrame({"label": labels, "inside": here})
+        .group_by("label")
+        .agg(pl.col("inside").mean())["inside"]
+    )
+    return bool(((shares < _FEW_OF_A_CLASS) | (shares > 1 - _FEW_OF_A_CLASS)).all())
 
 
 def _spread(values: Floats) -> float:

@@ -132,6 +132,16 @@ def test_a_long_tail_is_not_another_unit() -> None:
     assert mixed_units(data) == []
 
 
+def test_a_class_of_another_size_is_not_another_unit() -> None:
+    """As the petals of one of the three irises are."""
+    random = np.random.default_rng(0)
+    size = np.concatenate([random.normal(1.46, 0.12, 50), random.normal(4.9, 0.5, 100)])
+    kinds = ["a"] * 50 + ["b", "c"] * 50
+    data = pl.DataFrame({"petal": size, "place": ["x", "y", "z"] * 50, "kind": kinds})
+    assert only(mixed_units(examine(data, "place"))).columns == ("petal",)
+    assert mixed_units(examine(data, "kind")) == []
+
+
 def test_outliers_and_tails() -> None:
     finding = only(spread.outliers(with_values("height", {7: 17_000.0, 8: -900.0})))
     assert finding.rows == (7, 8)
