@@ -301,7 +301,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault("leak", "the target with a little noise", "titanic",
           column("score", lambda f, r: [f"{x:.4f}" for x in numbers(f, "Survived")
                                         + r.normal(0, 0.15, f.height)])),
-    Fault("leak", "the target with more noise", "titanic",
+    Fault("suspicious_feature", "the target with more noise", "titanic",
           column("score", lambda f, r: [f"{x:.4f}" for x in numbers(f, "Survived")
                                         + r.normal(0, 0.3, f.height)])),
     Fault("leak", "a function of the target", "california",
