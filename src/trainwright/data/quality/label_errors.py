@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from trainwright.core.units import many
 from trainwright.data.counting import counted
 from trainwright.data.quality.confident import wrong_labels
 from trainwright.data.quality.examined import Examined
@@ -87,14 +88,14 @@ def say_suspects(data: Examined, suspects: Suspects | Unjudged) -> list[Finding]
     surest = ", ".join(f"{row:,}" for row in data.rows[list(suspects.surest)].tolist())
     shown += f"; at most about {suspects.expected:,.0f} of them are, the surest in rows {surest}"
     if suspects.open:
-        shown += f"; {suspects.open:,} more are unlike their class, as right ones there often are"
+        shown += f"; {suspects.open:,} more, unlike their class, may well be right"
     return [_finding(data, suspects, shown)]
 
 
 def _nothing_to_tell(data: Examined, suspects: Suspects) -> Finding:
     message = (
-        f"{suspects.open:,} labels are not what models that did not see them would give, but none "
-        "is likely wrong: the classes overlap there"
+        f"models that did not see {many(suspects.open, 'label')} would give another class, but "
+        "none is likely wrong: the classes overlap there"
     )
     return Finding("label_error", "info", message, columns=(data.target,))
 
