@@ -72,25 +72,7 @@ def query_is_whole(contract: Contract, _written: frozenset[str]) -> Iterator[Pro
                 expected="url and query",
                 fix="write both, for example url: sqlite:///shop.db and query: SELECT * FROM t",
             )
-    first = _FIRST_WORD.match(data.sql.query)
-    word = first.group(1) if first else ""
-    if data.sql.query.strip() and word.lower() not in _READING:
-        # ATTACH makes a file even where a database is opened for reading alone.
-        yield Problem(
-            "a query only reads",
-            path="data.sql.query",
-            found=word or data.sql.query.strip()[:20],
-            expected="a statement that begins with SELECT, WITH, VALUES or TABLE",
-            fix="write SELECT ... FROM ...",
-        )
-    elif ";" in _QUOTED.sub(" ", data.sql.query).rstrip("; \t\r\n"):
-        yield Problem(
-            "a query is one statement",
-            path="data.sql.query",
-            found="a semicolon with more behind it",
-            expected="one SELECT",
-            fix="remove what stands behind the semicolon: it would not be run",
-        )
+    yield from _reads_once(data.sql.query)
     scheme = data.sql.url.partition("://")[0]
     if data.sql.url.strip() and scheme not in _DATABASES:
         yield Problem(
@@ -99,6 +81,29 @@ def query_is_whole(contract: Contract, _written: frozenset[str]) -> Iterator[Pro
             found=scheme[:40],
             expected="a URL that begins with sqlite:// or postgresql://",
             fix="export the rows to a file, or copy them into one of these",
+        )
+
+
+def _reads_once(query: str) -> Iterator[Problem]:
+    """A query is one statement, which begins as one that reads."""
+    first = _FIRST_WORD.match(query)
+    word = first.group(1) if first else ""
+    if query.strip() and word.lower() not in _READING:
+        # ATTACH makes a file even where a database is opened for reading alone.
+        yield Problem(
+            "a query only reads",
+            path="data.sql.query",
+            found=word or query.strip()[:20],
+            expected="a statement that begins with SELECT, WITH, VALUES or TABLE",
+            fix="write SELECT ... FROM ...",
+        )
+    elif ";" in _QUOTED.sub(" ", query).rstrip("; \t\r\n"):
+        yield Problem(
+            "a query is one statement",
+            path="data.sql.query",
+            found="a semicolon with more behind it",
+            expected="one SELECT",
+            fix="remove what stands behind the semicolon: it would not be run",
         )
 
 
