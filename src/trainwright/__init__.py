@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from trainwright.checkpoint.random_state import RandomState
     from trainwright.checkpoint.store import Checkpoints
     from trainwright.contract.reading import read_contract
+    from trainwright.data.block_draws import BlockDraws
     from trainwright.data.draws import CurriculumDraws, GroupDraws, Pace, WeightedDraws
     from trainwright.data.feed import Feed
     from trainwright.data.workers import Workers
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "BlockDraws",
     "Checkpoints",
     "CurriculumDraws",
     "Every",
@@ -53,6 +55,7 @@ __all__ = [
 if not TYPE_CHECKING:
     # Each name is imported when it is first used: the command's help must not wait for torch.
     _LIGHT_HOMES = {
+        "BlockDraws": "data.block_draws",
         "CurriculumDraws": "data.draws",
         "GroupDraws": "data.draws",
         "Pace": "data.draws",

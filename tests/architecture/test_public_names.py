@@ -10,6 +10,7 @@ import trainwright
 
 PUBLIC = frozenset(
     {
+        "BlockDraws",
         "Checkpoints",
         "CurriculumDraws",
         "Every",

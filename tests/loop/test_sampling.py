@@ -39,6 +39,7 @@ SAMPLINGS = (
     "{kind: mixture, column: source, temperature: 4.0}",
     "{kind: mixture, column: source, weights: {north: 1.0, south: 3.0}}",
     "{kind: curriculum, column: difficulty, ratio: 0.6}",
+    "{kind: blocks, block_rows: 8, mixed_blocks: 5}",
 )
 
 

@@ -92,12 +92,28 @@ class Curriculum(Section):
     """Samples after which every row is in, in place of `ratio`: S."""
 
 
+class Blocks(Section):
+    """Every row once an epoch, for rows in files larger than memory: blocks of rows that lie side
+    by side come in a random order, and the rows of `mixed_blocks` of them at a time are mixed (Xu
+    et al. 2022, arXiv:2206.05830, section 4). A disk then reads whole blocks, where a uniform order
+    costs it a page for every row."""
+
+    kind: Literal["blocks"]
+
+    block_rows: Annotated[int, Field(ge=1)] = 1024
+    """Rows of a block. Larger ones are read faster, and leave more neighbours near each other."""
+
+    mixed_blocks: Annotated[int, Field(ge=1)] = 1024
+    """Blocks whose rows are mixed: they should fit into memory, all of them together."""
+
+
 Sampling = Annotated[
     Annotated[Uniform, Tag("uniform")]
     | Annotated[Balanced, Tag("balanced")]
     | Annotated[Weighted, Tag("weighted")]
     | Annotated[Mixture, Tag("mixture")]
-    | Annotated[Curriculum, Tag("curriculum")],
+    | Annotated[Curriculum, Tag("curriculum")]
+    | Annotated[Blocks, Tag("blocks")],
     tagged_by("kind", default="uniform"),
 ]
 """Which training rows an epoch visits. An epoch has as many samples as there are training rows."""

@@ -8,7 +8,7 @@ from trainwright.contract.data import TableData
 from trainwright.contract.document import Contract
 from trainwright.contract.images import ImageData
 from trainwright.contract.model import Boosting, Linear
-from trainwright.contract.sampling import Balanced, Curriculum, Mixture, Uniform
+from trainwright.contract.sampling import Balanced, Blocks, Curriculum, Mixture, Uniform
 from trainwright.contract.tokens import TokenData
 from trainwright.core.errors import Problem
 
@@ -31,18 +31,18 @@ def check_sampled(contract: Contract, _written: frozenset[str]) -> Iterator[Prob
         )
     elif isinstance(data, TokenData) and not isinstance(sampling, Mixture):
         yield Problem(
-            "windows of a text have no classes and no columns",
+            "windows of a text have no classes and no columns, and each is a block already",
             path=f"{_PATH}.kind",
             found=sampling.kind,
             expected="uniform or mixture",
             fix=remove,
         )
-    elif isinstance(data, ImageData) and not isinstance(sampling, Balanced):
+    elif isinstance(data, ImageData) and not isinstance(sampling, Balanced | Blocks):
         yield Problem(
             "images have no columns",
             path=f"{_PATH}.kind",
             found=sampling.kind,
-            expected="uniform or balanced",
+            expected="uniform, balanced or blocks",
             fix=remove,
         )
     elif not data.shuffle:

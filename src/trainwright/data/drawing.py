@@ -10,9 +10,10 @@ import numpy.typing as npt
 import polars as pl
 
 from trainwright.contract.data import Data
-from trainwright.contract.sampling import Balanced, Curriculum, Mixture, Uniform, Weighted
+from trainwright.contract.sampling import Balanced, Blocks, Curriculum, Mixture, Uniform, Weighted
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.units import many
+from trainwright.data.block_draws import BlockDraws
 from trainwright.data.draws import CurriculumDraws, Draws, GroupDraws, Pace, WeightedDraws
 from trainwright.data.groups import Groups
 from trainwright.data.order import Order
@@ -52,6 +53,8 @@ def build_draws(section: Data, prepared: Prepared, epochs: int, rows: int, seed:
             samples = sampling.samples or round(sampling.ratio * epochs * rows)
             pace = Pace(sampling.start, samples, sampling.pacing)
             return CurriculumDraws(difficulty, pace, seed, space)
+        case Blocks():
+            return BlockDraws(rows, sampling.block_rows, sampling.mixed_blocks, seed)
         case _:
             assert_never(sampling)
 

@@ -24,6 +24,8 @@ from trainwright.data.store import Batch
 _MAGIC = b"trainwright rows 1\n"
 _HEAD_BYTES = 4096
 _GATHERED_ROWS = 32
+_NEAR_PAGES = 8
+"""Pages that lie so near to each other are read in one go."""
 _DTYPES = {"<f4": torch.float32, "<i8": torch.int64}
 
 Columns = Sequence[str] | str
@@ -88,7 +90,7 @@ class RowFile:
             if size <= 0 or size % self._record.itemsize:
                 raise _not_whole(file, f"{size:,} bytes of rows, {self._record.itemsize} for each")
             self._map = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
-        # Rows that are drawn at random have no neighbours worth reading.
+        # Rows that are drawn one by one have no neighbours worth reading.
         self._map.madvise(mmap.MADV_RANDOM)
         flat = np.frombuffer(self._map, np.uint8, size, _HEAD_BYTES)
         self._rows = flat.reshape(-1, self._record.itemsize)
@@ -99,6 +101,7 @@ class RowFile:
         """The tensors of the rows; the same in every epoch."""
         # In the order of the file, so that a disk reads forwards.
         forwards = np.argsort(rows, kind="stable")
+        self._read_ahead(rows[forwards])
         gathered = np.empty((len(rows), self.row_bytes), np.uint8)
         for start in range(0, len(rows), _GATHERED_ROWS):
             places = forwards[start : start + _GATHERED_ROWS]
@@ -108,6 +111,16 @@ class RowFile:
         return tuple(
             torch.from_numpy(np.ascontiguousarray(records[name])) for name, _, _ in self._fields
         )
+
+    def _read_ahead(self, rows: Positions) -> None:
+        """Have the disk read at once what lies side by side, as the rows of a block do; `rows`
+        ascend."""
+        pages = (_HEAD_BYTES + rows * self.row_bytes) // mmap.PAGESIZE
+        ends = np.flatnonzero(np.diff(pages) > _NEAR_PAGES)
+        firsts, lasts = pages[np.append(0, ends + 1)], pages[np.append(ends, len(pages) - 1)]
+        for at in np.flatnonzero(lasts - firsts >= _NEAR_PAGES):
+            start, stop = int(firsts[at]) * mmap.PAGESIZE, int(lasts[at] + 1) * mmap.PAGESIZE
+            self._map.madvise(mmap.MADV_WILLNEED, start, stop - start)
 
 
 def _fields(

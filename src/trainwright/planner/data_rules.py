@@ -18,7 +18,7 @@ from trainwright.contract.mistakes import nearest
 from trainwright.contract.model import Boosting, Gpt, Linear, Pretrained
 from trainwright.contract.ramp_rules import check_batch_ramp, check_noise_scale
 from trainwright.contract.rules import positive_needs_classes
-from trainwright.contract.sampling import Balanced, Uniform
+from trainwright.contract.sampling import Balanced, Blocks, Uniform
 from trainwright.contract.sampling_rules import check_balanced
 from trainwright.contract.section import settled
 from trainwright.contract.tokens import TokenData
@@ -72,7 +72,7 @@ def _columns(contract: Contract, facts: DataFacts) -> Iterator[Problem]:
     named = [(f"data.exclude.{at}", name) for at, name in enumerate(data.exclude)]
     named += [(f"data.columns.{name}", name) for name in data.columns]
     named += [(f"data.split.{field}", name) for field, name in split_columns(data.split)]
-    if not isinstance(data.sampling, Uniform | Balanced):
+    if not isinstance(data.sampling, Uniform | Balanced | Blocks):
         named.append(("data.sampling.column", data.sampling.column))
     named += [
         (f"slices.{at}.column", part.column)

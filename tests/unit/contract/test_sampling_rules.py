@@ -39,6 +39,10 @@ def paths(folder: Path, text: str) -> list[str]:
         ("{kind: curriculum, column: d, samples: 9, ratio: 0.5}", "data.sampling.samples"),
         ("{kind: curriculum, column: d, start: 0.0}", "data.sampling.start"),
         ("{kind: balanced}, shuffle: false", "data.shuffle"),
+        ("{kind: blocks}", ""),
+        ("{kind: blocks, block_rows: 0}", "data.sampling.block_rows"),
+        ("{kind: blocks, mixed_blocks: 0}", "data.sampling.mixed_blocks"),
+        ("{kind: blocks}, shuffle: false", "data.shuffle"),
     ],
 )
 def test_a_sampling_is_whole(sampling: str, path: str, tmp_path: Path) -> None:

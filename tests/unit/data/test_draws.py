@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
+from trainwright.data.block_draws import BlockDraws
 from trainwright.data.buckets import BucketDraws
 from trainwright.data.draws import CurriculumDraws, Draws, GroupDraws, Pace, Pacing, WeightedDraws
-from trainwright.data.order import Order
+from trainwright.data.order import Order, even_pieces
 
 ROWS = 997
 CLASSES = np.random.default_rng(0).choice(5, ROWS, p=[0.6, 0.2, 0.1, 0.09, 0.01])
@@ -31,6 +32,7 @@ KINDS: dict[str, Callable[[int], Draws]] = {
     "weighted": lambda seed: WeightedDraws(WEIGHTS, seed),
     "curriculum": lambda seed: CurriculumDraws(DIFFICULTY, Pace(0.1, 1500), seed),
     "buckets": lambda seed: BucketDraws(LENGTHS, 8, 24, seed),
+    "blocks": lambda seed: BlockDraws(ROWS, 16, 12, seed),
 }
 kinds = pytest.mark.parametrize("kind", KINDS)
 
@@ -179,6 +181,40 @@ def test_equal_chances_within_what_is_in() -> None:
     assert ((observed - 500) ** 2 / 500).sum() < chi2.ppf(0.999, 39)
 
 
+@given(
+    rows=st.integers(1, 3000),
+    block_rows=st.integers(1, 400),
+    mixed_blocks=st.integers(1, 40),
+    epoch=st.integers(0, 10**6),
+)
+def test_blocks_lose_nothing(rows: int, block_rows: int, mixed_blocks: int, epoch: int) -> None:
+    visited = BlockDraws(rows, block_rows, mixed_blocks, seed=8).at(epoch, 0, rows)
+    assert np.array_equal(np.sort(visited), np.arange(rows))
+
+
+def test_only_so_many_blocks_are_read_at_a_time() -> None:
+    rows, block_rows, mixed = 10_007, 20, 25
+    draws = BlockDraws(rows, block_rows, mixed, seed=2)
+    ends = np.cumsum([0, *even_pieces(rows // block_rows, mixed)]) * block_rows
+    for epoch in range(5):
+        for start, stop in pairwise([*ends[:-1].tolist(), rows]):
+            there = np.zeros(rows, bool)
+            there[draws.at(epoch, start, stop)] = True
+            stretches = int((there & ~np.roll(there, 1)).sum())
+            # The rows that fill no block are one stretch more.
+            assert stretches <= mixed + 1
+
+
+def test_blocks_put_every_row_anywhere() -> None:
+    rows, epochs = 41, 4000
+    draws = BlockDraws(rows, 6, 2, seed=3)
+    observed = np.zeros((rows, rows))
+    for epoch in range(epochs):
+        observed[np.arange(rows), draws.at(epoch, 0, rows)] += 1
+    expected = epochs / rows
+    assert ((observed - expected) ** 2 / expected).sum() < chi2.ppf(0.9999, (rows - 1) ** 2)
+
+
 PUBLISHED = {
     "uniform": [62, 852, 78, 206, 723],
     "balanced": [96, 308, 319, 251, 794],
@@ -187,6 +223,7 @@ PUBLISHED = {
     "weighted": [561, 66, 426, 10, 576],
     "curriculum": [756, 249, 188, 895, 81],
     "buckets": [365, 887, 636, 538, 478],
+    "blocks": [894, 62, 107, 904, 64],
 }
 
 

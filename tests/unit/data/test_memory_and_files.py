@@ -25,7 +25,7 @@ from trainwright.contract.data import (
 )
 from trainwright.contract.features import Features, Scaling
 from trainwright.contract.quality import Quality
-from trainwright.contract.sampling import Balanced, Curriculum, Mixture, Sampling, Weighted
+from trainwright.contract.sampling import Balanced, Blocks, Curriculum, Mixture, Sampling, Weighted
 from trainwright.contract.sources import Reading
 from trainwright.core.errors import DataMistake
 from trainwright.data import space as space_module
@@ -224,6 +224,7 @@ def test_an_action_that_needs_other_rows_is_not_passed_over(tmp_path: Path) -> N
         Mixture(kind="mixture", column="part", weights={"train": 1, "test": 3, "validation": 5}),
         Curriculum(kind="curriculum", column="day_number", samples=3000),
         Curriculum(kind="curriculum", column="id", easiest="highest"),
+        Blocks(kind="blocks", block_rows=50, mixed_blocks=4),
     ],
     ids=lambda one: f"{one.kind} {getattr(one, 'column', '')}",
 )
