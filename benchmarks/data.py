@@ -153,8 +153,8 @@ def streamed(gigabytes: float, folder: Path) -> str:
         f"Memory: {made['gigabytes']:.1f} GB of generated Parquet, {made['rows']:,} rows. Behind "
         "the first twentieth of each phase the resident memory of the process, mapped pages "
         f"included, rose by {growth[0]:.0f} MB while the row file was written "
-        f"({found['indexing_seconds']:.0f} s) and by {growth[1]:.0f} MB over an epoch in random "
-        f"order ({found['epoch_seconds']:.0f} s): at {made['gigabytes']:.1f} GB the goal of at "
+        f"({found['indexing_seconds']:.0f} s) and by {growth[1]:.0f} MB over an epoch in blocks "
+        f"({found['epoch_seconds']:.0f} s): at {made['gigabytes']:.1f} GB the goal of at "
         f"most {MOST_MEGABYTES} MB is {verdict}; it is for {GOAL_GIGABYTES} GB."
     )
 

@@ -1,4 +1,4 @@
-"""Memory of a process that makes a row file of generated Parquet, and trains on it in random order.
+"""Memory of a process that makes a row file of generated Parquet, and trains on it in blocks.
 
 Run by itself it prints what it measured as JSON: a process of its own, so that nothing else is in
 its memory. `python benchmarks/batches/streaming.py --gigabytes 1 --folder FOLDER`
@@ -19,12 +19,14 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from trainwright.data.block_draws import BlockDraws
 from trainwright.data.feed import Feed
 from trainwright.data.row_file import RowFile, parquet_batches, write_row_file
 
 COLUMNS = 32
 INPUTS = [f"x{at}" for at in range(COLUMNS)]
 PART_ROWS, GROUP_ROWS, BATCH = 1_000_000, 100_000, 1024
+BLOCK_ROWS = MIXED_BLOCKS = 1024
 WARM_UP = 0.05
 
 
@@ -90,7 +92,7 @@ def stream(folder: Path, rows: int) -> dict[str, float]:
     batches = parquet_batches(sorted(folder.glob("part-*.parquet")))
     with watching() as indexing:
         assert write_row_file(batches, (INPUTS, "y"), file) == rows
-    feed = Feed(RowFile(file), BATCH)
+    feed = Feed(RowFile(file), BATCH, draws=BlockDraws(rows, BLOCK_ROWS, MIXED_BLOCKS))
     seen, total = 0, 0.0
     with watching() as training:
         while seen < rows:

@@ -126,7 +126,7 @@ def test_the_examples_of_the_page_are_contracts_and_the_script_runs(tmp_path: Pa
     from trainwright.contract.reading import read_contract
 
     found = blocks(PAGE, "yaml")
-    assert len(found) == 4
+    assert len(found) == 5
     for example in found:
         file = tmp_path / "contract.yaml"
         file.write_text(example)
