@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Callable
@@ -12,9 +13,10 @@ import pytest
 from command import command, inside, write_project
 from faults.trials import Reference, Trial
 from metadata import serve_metadata
+from trainwright.core.errors import Interrupted
 from trainwright.core.files import read_json
 from trainwright.core.flag import StopFlag
-from trainwright.run.interrupt import stop_on_signals
+from trainwright.run.interrupt import before_the_run, stop_on_signals
 from trainwright.run.notices import NoticeWatch
 from trainwright.testing.notices import FakeNotices
 from trainwright.tracking.log import read_events
@@ -155,3 +157,17 @@ def test_nobody_is_woken_behind_the_block() -> None:
     watch.look()
     assert not flag.is_up
     assert signal.getsignal(signal.SIGUSR2) == signal.SIG_DFL
+
+
+@pytest.mark.row("F-07")
+def test_a_stop_of_which_a_library_makes_an_error_is_a_stop() -> None:
+    """As pydantic does where a model is built while the signal comes."""
+    flag = StopFlag()
+    stopped = pytest.raises(Interrupted, match="stopped by SIGTERM before the run began")
+    with stopped, stop_on_signals(flag), before_the_run(flag):
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+        except Interrupted as error:
+            raise ValueError("this model cannot be built") from error
+    with pytest.raises(ValueError, match="no number"), before_the_run(StopFlag()):
+        raise ValueError("no number")

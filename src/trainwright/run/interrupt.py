@@ -69,13 +69,19 @@ def _nothing() -> None:
 
 
 @contextmanager
-def before_the_run() -> Iterator[None]:
-    """Inside the block nothing is written, so an end there loses nothing."""
+def before_the_run(flag: StopFlag) -> Iterator[None]:
+    """Inside the block nothing is written, so an end there loses nothing.
+
+    A library in which a signal is met may make an error of its own of it: it is the stop all the
+    same.
+    """
     try:
         yield
-    except Interrupted as error:
-        text = f"{error} before the run began: nothing was written, so give the same command again"
-        raise Interrupted(text) from None
+    except Exception as error:
+        if not flag.is_up:
+            raise
+        text = "before the run began: nothing was written, so give the same command again"
+        raise Interrupted(f"stopped by {flag.why} {text}") from error
 
 
 _WAKE = signal.SIGUSR2

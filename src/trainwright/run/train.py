@@ -53,7 +53,7 @@ def train(request: Request, screen: Screen) -> Result:
 def _train(request: Request, screen: Screen, flag: StopFlag, wake: Callable[[], None]) -> Result:
     stages = Stages()
     since = time.time_ns()
-    with before_the_run():
+    with before_the_run(flag):
         reached("start")
         check_name(request)
         ready = settle(request, make_ready(request, stages, screen), stages, screen)
