@@ -133,6 +133,17 @@ def act(
     if wanted.get("near_duplicates", "report") != "report":
         _check_rows(sum(frame.height for frame in frames.values()))
     work = _Work(dict(frames), section, places, space)
+    _take_actions(work, wanted)
+    return Acted(
+        work.frames["train"],
+        work.places,
+        frozenset(work.columns),
+        tuple(work.limits),
+        tuple(work.done),
+    )
+
+
+def _take_actions(work: _Work, wanted: Mapping[FindingKind, Action]) -> None:
     _fail(work, [kind for kind, action in wanted.items() if action == "fail"])
     for kind in [kind for kind, action in wanted.items() if action == "drop"]:
         if kind in _COLUMN_KINDS:
@@ -145,13 +156,6 @@ def act(
     for kind, action in wanted.items():
         if action in ("cap", "impute"):
             _limit(work, kind, "cap" if action == "cap" else "impute")
-    return Acted(
-        work.frames["train"],
-        work.places,
-        frozenset(work.columns),
-        tuple(work.limits),
-        tuple(work.done),
-    )
 
 
 def _fail(work: _Work, kinds: list[FindingKind]) -> None:
