@@ -16,6 +16,7 @@ def choose_average(training: Training, steps: int, choosing: Choosing) -> Averag
     if not isinstance(average, Ema):
         return average
     back = min(_MOST_STEPS, max(_FEWEST_STEPS, steps // _SHARE))
-    reason = f"the mean looks back over {back:,} of {steps:,} steps"
+    over = f"{back:,} of {steps:,} steps" if back < steps else "all steps"
+    reason = f"the mean looks back over {over}"
     chosen = {"decay": (round(1 - 1 / back, 6), reason)}
     return choosing.take(average, "training.average", chosen)
