@@ -73,7 +73,12 @@ def speeds(
 def plan(folder: Path, text: str, *overrides: str) -> Plan:
     path = folder / "c.yaml"
     path.write_text(text)
-    sizes = ["batch_size=8", "gradient_accumulation_steps=1", "effective_batch_size=8"]
+    sizes = [
+        "num_epochs=1",
+        "batch_size=8",
+        "gradient_accumulation_steps=1",
+        "effective_batch_size=8",
+    ]
     written = read_contract(path, [*(f"training.{size}" for size in sizes), *overrides])
     return Plan(written.contract, (), Estimate(8 * STEPS, STEPS, STEPS, 0), ("0" * 64,))
 
