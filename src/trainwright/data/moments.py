@@ -99,7 +99,7 @@ def times(frame: pl.DataFrame, column: str) -> pl.Series:
             Problem(
                 f"{many(len(rows), 'row has', 'rows have')} no time",
                 path="data.split.column",
-                found=f"{column!r} is missing in row {rows[0] + 1}",
+                found=f"{column!r} is missing, first in row {rows[0] + 1:,} of those with a target",
                 expected="a time in every row",
                 fix="repair these rows, or choose another split",
             )

@@ -93,13 +93,14 @@ class Numbers:
             DataMistake: a value is missing, infinite or not a number.
         """
         values = to_numbers(series).series.fill_null(np.nan).to_numpy()
-        wrong = np.flatnonzero(~np.isfinite(values))
-        if len(wrong):
+        strange = Wrong()
+        strange.add(series.filter(~np.isfinite(values)))
+        if strange.count:
             raise DataMistake(
                 Problem(
-                    f"{many(len(wrong), 'row has', 'rows have')} no number as target",
+                    f"{many(strange.count, 'row has', 'rows have')} no number as target",
                     path=self.column,
-                    found=f"{series[int(wrong[0])]!r} in row {int(wrong[0]) + 1}",
+                    found=str(strange),
                     expected="a finite number in every row",
                     fix="repair these rows, or use task: classification",
                 )
