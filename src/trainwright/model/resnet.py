@@ -13,6 +13,7 @@ from trainwright.model.residual import Residual, skip_chances
 from trainwright.model.shape import ImageShape
 
 _CHANNELS_OF_A_GROUP = 8
+_FEWEST_CHANNELS = 8
 
 
 def build_resnet(section: ResNet, shape: ImageShape) -> ImageNetwork:
@@ -98,11 +99,16 @@ class _Shrink(nn.Module):
             nn.ReLU(inplace=True),
             nn.Conv2d(outer, outer, 3, padding=1, bias=False),
         )
-        self.beside = nn.Conv2d(inner, outer, 1, stride=2, bias=False)
+        # With AVX2 and no AVX-512, oneDNN's backward pass of a strided 1x1 convolution over fewer
+        # than 8 channels, channels last, writes beside its memory: every second place is taken out.
+        self._takes_out = inner < _FEWEST_CHANNELS
+        stride = 1 if self._takes_out else 2
+        self.beside = nn.Conv2d(inner, outer, 1, stride=stride, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
         before = self.before(x)
-        out: Tensor = self.body(before) + self.beside(before)
+        places = before[:, :, ::2, ::2] if self._takes_out else before
+        out: Tensor = self.body(before) + self.beside(places)
         return out
 
 
