@@ -71,8 +71,9 @@ class TokenData(Feeding):
 
     separator: str = ""
     """What stands between two documents, for example two line ends; it belongs to the document
-    before it. Empty: the text is one document. Files of a folder and rows of a table are documents
-    as they are, and a token file says itself where its documents begin: there is none for them."""
+    before it. Empty: the text is one document. Files of a folder are documents as they are, and so
+    are rows of a table; a token file says itself where its documents begin. There the separator
+    divides only a text that is judged later."""
 
     windows: Literal["across", "packed", "padded"] = "across"
     """How windows are cut: `across` documents, as if the text were one; whole documents `packed`

@@ -84,9 +84,7 @@ def check_lengths(sources: Sequence[TextSource]) -> None:
             path="data.path" if part == "train" else f"data.{part}",
             found=f"{size:,} of {source.ends['test'] - source.start:,} tokens",
             expected=f"at least {_FEWEST_TOKENS}",
-            fix="give a longer text"
-            if part == "train"
-            else "raise the share, or give a longer text",
+            fix="give a longer text" if part == "train" else "raise the share, or a longer text",
         )
         for source in sources
         for part, size in source.sizes().items()
@@ -96,30 +94,8 @@ def check_lengths(sources: Sequence[TextSource]) -> None:
         raise DataMistake(problems[:_MOST_PROBLEMS])
 
 
-def refuse_separator(section: TokenData) -> None:
-    """Documents that are told apart without a separator have none.
-
-    Raises:
-        DataMistake: the section names one, which would change nothing.
-    """
-    if section.separator:
-        raise DataMistake(
-            Problem(
-                "the separator has no effect",
-                path="data.separator",
-                found="documents that are told apart without it",
-                expected="one text, which it divides",
-                fix="remove separator",
-                place=Place(section.path),
-            )
-        )
-
-
-def check_documents(
-    sources: Sequence[TextSource], begins: Integers, section: TokenData, *, one_text: bool
-) -> None:
-    """Where windows keep documents apart, there are some in every source. `one_text` is divided by
-    a separator alone.
+def check_documents(sources: Sequence[TextSource], begins: Integers, section: TokenData) -> None:
+    """Where windows keep documents apart, there are some in every source.
 
     Raises:
         DataMistake: a source is one document, which would lie in several parts.
@@ -136,12 +112,12 @@ def check_documents(
                     f"there are no documents{of} to {verb}",
                     path="data.windows",
                     found="one document",
-                    expected="a separator between documents"
-                    if one_text
-                    else "a file or a row for each, or a token file with several",
-                    fix="add for example separator: followed by two line ends, or remove windows"
-                    if one_text
-                    else "divide it into documents, or remove windows",
+                    expected="a file or a row for each document"
+                    if of
+                    else "a separator between documents, or a token file with several",
+                    fix="divide it into documents, or remove windows"
+                    if of
+                    else "add for example separator: followed by two line ends, or remove windows",
                     place=Place(section.path),
                 )
             )

@@ -32,7 +32,6 @@ from trainwright.data.text_sources import (
     check_lengths,
     divide,
     places_of,
-    refuse_separator,
 )
 from trainwright.data.token_file import EncodedText, is_token_file, read_token_file
 from trainwright.data.token_stream import count_tokens, keep_tokens
@@ -65,24 +64,29 @@ def read_tokens(section: TokenData, folder: Path) -> RawTokens:
 
     Raises:
         DataMistake: it is missing, not UTF-8, too short, a token file that is not whole, or has no
-            sources to mix, or no use for the separator.
+            sources to mix.
         MissingExtra: the vocabulary needs a library that is not installed.
     """
     file = folder / section.path
     notes: tuple[str, ...] = ()
     if is_token_file(file):
-        encoded, files, one_text = *_token_file(section, file), False
-        sources = divide(np.append(encoded.documents[1:], len(encoded.tokens)), (), section)
+        if isinstance(section.sampling, Mixture):
+            raise no_sources(section, "a token file, which says nothing of them")
+        encoded = read_token_file(file, section.path)
+        length = len(encoded.tokens)
+        sha256, size = hash_file(file), file.stat().st_size
+        version = FileVersion(section.path, sha256, size, length, file_sha256=sha256)
+        files: tuple[FileVersion, ...] = (version,)
+        stops = np.append(encoded.documents[1:], length)
+        sources = divide(stops, (), section)
     else:
         documents = find_documents(section, folder)
-        files, notes, one_text = documents.files, documents.notes, not documents.several
-        if not one_text:
-            refuse_separator(section)
         encoded, sources = _encoded_documents(documents, section, folder)
-    length = len(encoded.tokens)
-    if len(files) == 1:
-        files = (replace(files[0], rows=length),)
-    check_documents(sources, encoded.documents, section, one_text=one_text)
+        files, notes = documents.files, documents.notes
+        length = len(encoded.tokens)
+        if len(files) == 1:
+            files = (replace(files[0], rows=length),)
+    check_documents(sources, encoded.documents, section)
     facts = DataFacts(
         rows=length,
         columns=(),
@@ -93,15 +97,6 @@ def read_tokens(section: TokenData, folder: Path) -> RawTokens:
         documents={source.name: _training_lengths(encoded, source) for source in sources},
     )
     return RawTokens(encoded, sources, facts, notes)
-
-
-def _token_file(section: TokenData, file: Path) -> tuple[EncodedText, tuple[FileVersion, ...]]:
-    if isinstance(section.sampling, Mixture):
-        raise no_sources(section, "a token file, which says nothing of them")
-    refuse_separator(section)
-    encoded, sha256 = read_token_file(file, section.path), hash_file(file)
-    size = file.stat().st_size
-    return encoded, (FileVersion(section.path, sha256, size, 0, file_sha256=sha256),)
 
 
 def prepare_tokens(raw: RawTokens, section: TokenData) -> Prepared:
@@ -148,7 +143,8 @@ def _encoded_documents(
 ) -> tuple[EncodedText, tuple[TextSource, ...]]:
     """The tokens of documents and where their sources lie; mapped, if no token has anything to do
     with its neighbours."""
-    if section.vocabulary not in ("characters", "bytes") or section.separator:
+    divided = section.separator and not documents.several
+    if section.vocabulary not in ("characters", "bytes") or divided:
         mark = END if documents.several else section.separator
         text = "".join(documents.blocks())
         stops = _document_stops(text, mark)

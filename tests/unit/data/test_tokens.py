@@ -223,18 +223,6 @@ def test_what_documents_refuse(tmp_path: Path) -> None:
         with pytest.raises(DataMistake) as caught:
             read_tokens(section.model_copy(update=update), tmp_path)
         assert said in str(caught.value)
-    (tmp_path / "one").mkdir()
-    (tmp_path / "one" / "a.txt").write_text("a text " * 1000)
-    vocabulary = TextVocabulary("bytes")
-    write_token_file(tmp_path / "t.tokens", EncodedText(vocabulary.encode("a" * 4000), vocabulary))
-    for path, text in (("texts.jsonl", "body"), ("one", ""), ("t.tokens", "")):
-        told = section.model_copy(update={"path": path, "text": text, "separator": ". "})
-        with pytest.raises(DataMistake, match="the separator has no effect"):
-            read_tokens(told, tmp_path)
-    for path in ("one", "t.tokens"):
-        packed = section.model_copy(update={"path": path, "text": "", "windows": "packed"})
-        with pytest.raises(DataMistake, match="fix: divide it into documents, or remove windows"):
-            read_tokens(packed, tmp_path)
     (tmp_path / "texts.jsonl").write_text(json.dumps({"body": "a\x1eb" * 400}))
     with pytest.raises(DataMistake, match="mark that stands between"):
         read_tokens(section, tmp_path)
