@@ -104,7 +104,7 @@ def test_labels_that_overlap_are_told_apart_from_wrong_ones() -> None:
     assert len(set(finding.rows) & set(planted.tolist())) >= 38
     assert len(finding.rows) <= 60
     assert "'yes' for 'no' in" in finding.message
-    assert "more, unlike their class, may well be right" in finding.message
+    assert "more may be right" in finding.message
     suspects = find_suspects(data)
     assert isinstance(suspects, Suspects)
     assert set(suspects.surest) <= set(planted.tolist())
