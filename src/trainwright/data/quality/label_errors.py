@@ -86,7 +86,7 @@ def say_suspects(data: Examined, suspects: Suspects | Unjudged) -> list[Finding]
         f"{given!r} for {likelier!r} in {count:,}" for given, likelier, count in counts.iter_rows()
     )
     surest = ", ".join(f"{row:,}" for row in data.rows[list(suspects.surest)].tolist())
-    shown += f"; at most about {suspects.expected:,.0f} of them are, surest in rows {surest}"
+    shown += f"; at most about {suspects.expected:,.0f} are; surest: rows {surest}"
     if suspects.open:
         shown += f"; {suspects.open:,} more may be right"
     return [_finding(data, suspects, shown)]
