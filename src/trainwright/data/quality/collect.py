@@ -87,6 +87,8 @@ CHECKS_OF: Mapping[FindingKind, tuple[Check, ...]] = MappingProxyType(
         "constant": (constant,),
         "identifier": (identifier,),
         "redundant_columns": (redundant_columns,),
+        "wrong_type": (forms.wrong_type,),
+        "surrounding_spaces": (forms.surrounding_spaces,),
         "mixed_units": (mixed_units, forms.units_as_text),
         "mixed_formats": (forms.mixed_formats, forms.odd_flags),
         "variant_spellings": (forms.variant_spellings,),
@@ -112,8 +114,8 @@ CHECKS_OF: Mapping[FindingKind, tuple[Check, ...]] = MappingProxyType(
         "suspicious_feature": (leaks,),
     }
 )
-"""The checks that find a kind of which something can be done; what the contract says of columns is
-not among them, nor are rows that are only unlike all others."""
+"""The checks that find a kind; what the contract says of columns is not among them, nor are rows
+that are only unlike all others."""
 
 
 def find_kind(data: Examined, kind: FindingKind, columns: Mapping[str, Column]) -> list[Finding]:
