@@ -13,7 +13,7 @@ from batches.contract_table import ROW_BYTES, train
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.timeout(600)]
 
-FEW, MANY = 150_000, 600_000
+FEW, MANY = 250_000, 1_000_000
 
 
 def test_memory_does_not_grow_with_the_rows(tmp_path: Path) -> None:
