@@ -24,6 +24,8 @@ from trainwright.data.store import Batch
 _MAGIC = b"trainwright rows 1\n"
 _HEAD_BYTES = 4096
 _GATHERED_ROWS = 32
+_AROUND_BYTES = 2**16
+"""Linux maps so much around a page that is read, if it is in memory."""
 _NEAR_PAGES = 8
 """Pages that lie so near to each other are read in one go."""
 _DTYPES = {"<f4": torch.float32, "<i8": torch.int64}
@@ -105,12 +107,20 @@ class RowFile:
         gathered = np.empty((len(rows), self.row_bytes), np.uint8)
         for start in range(0, len(rows), _GATHERED_ROWS):
             places = forwards[start : start + _GATHERED_ROWS]
-            gathered[places] = self._rows[rows[places]]
-            self._map.madvise(mmap.MADV_DONTNEED)
+            some = rows[places]
+            gathered[places] = self._rows[some]
+            self._give_back(int(some[0]), int(some[-1]))
         records = gathered.view(self._record)[:, 0]
         return tuple(
             torch.from_numpy(np.ascontiguousarray(records[name])) for name, _, _ in self._fields
         )
+
+    def _give_back(self, first: int, last: int) -> None:
+        """Hold no longer what was read from one row to another. What is given back of the whole
+        file each time takes the longer the larger it is."""
+        begin = (_HEAD_BYTES + first * self.row_bytes) // _AROUND_BYTES * _AROUND_BYTES
+        end = -(-(_HEAD_BYTES + (last + 1) * self.row_bytes) // _AROUND_BYTES) * _AROUND_BYTES
+        self._map.madvise(mmap.MADV_DONTNEED, begin, min(end, len(self._map)) - begin)
 
     def _read_ahead(self, rows: Positions) -> None:
         """Have the disk read at once what lies side by side, as the rows of a block do; `rows`
