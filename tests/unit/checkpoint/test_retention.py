@@ -270,6 +270,36 @@ class Lived:
         return found.step
 
 
+@dataclass
+class TwoLives:
+    """An unbroken run, and the same one that is stopped now and then; a person has pinned some."""
+
+    draw: random.Random
+    retention: Retention
+    whole: Lived = field(init=False)
+    cut: Lived = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.whole, self.cut = Lived(self.retention), Lived(self.retention)
+
+    def pass_step(self, step: int, score: float | NotScored, stops: float) -> None:
+        """Both save where it is due; the other is stopped, so often, and saves there."""
+        due = self.retention.planned(step)
+        if due:
+            self.whole.save(step, score)
+            self.cut.save(step, score)
+        if self.draw.random() < stops:
+            if not due:
+                self.cut.save(step)
+            self.cut.pinned |= {self.draw.choice(list(self.cut.disk))}
+
+    def roll_back(self, up_to: int, further: int = 0) -> int:
+        """Both, to the same place."""
+        step = self.whole.roll_back(up_to, further)
+        assert step == self.cut.roll_back(up_to, further)
+        return step
+
+
 @pytest.mark.parametrize("every", [1, 3, 5, 12])
 @pytest.mark.parametrize("rollback_steps", [5, 54])
 def test_a_rollback_goes_to_the_same_place_wherever_the_run_was_stopped(
@@ -299,30 +329,22 @@ def test_a_rollback_goes_to_the_same_place_wherever_the_run_was_stopped(
 
 @pytest.mark.parametrize("every", [1, 4, 25])
 def test_so_do_the_rollbacks_after_it_though_older_ones_lie_there(every: int) -> None:
-    """Those that are due again soon, and later ones; a person has pinned some, too."""
+    """Those that are due again soon, and later ones."""
     went_further = 0
     for seed in range(60):
         draw = random.Random(seed)
         retention = Retention(
             draw.randint(1, 2), planned=lambda s: s % every == 0, rollback_steps=draw.choice([5, 9])
         )
-        whole, cut = Lived(retention), Lived(retention)
+        lives = TwoLives(draw, retention)
         step = 0
         while step < 20 * every:
-            if step % every == 0:
-                score = draw.choice([NOT_SCORED, draw.random() - step])
-                whole.save(step, score)
-                cut.save(step, score)
-            if draw.random() < 1.0 / every:
-                if step % every:
-                    cut.save(step)
-                cut.pinned |= {draw.choice(list(cut.disk))}
+            lives.pass_step(step, draw.choice([NOT_SCORED, draw.random() - step]), 1.0 / every)
             rollbacks = draw.randint(1, 3) if draw.random() < 0.3 / every else 0
             further = 0
             for _ in range(rollbacks):
                 up_to = step
-                step = whole.roll_back(up_to, further)
-                assert step == cut.roll_back(up_to, further), f"seed {seed}"
+                step = lives.roll_back(up_to, further)
                 went_further += step <= up_to - further < up_to
                 further = draw.randint(1, 4)
                 step += further - 1
@@ -343,22 +365,16 @@ def test_the_best_is_that_of_the_unbroken_run(every: int) -> None:
             planned=lambda s: s % every == 0,
             rollback_steps=draw.choice([0, 5 * every]),
         )
-        whole, cut = Lived(retention), Lived(retention)
+        lives = TwoLives(draw, retention)
+        whole, cut = lives.whole, lives.cut
         step = 0
         while step < 20 * every:
-            if step % every == 0:
-                score = draw.choice([NOT_SCORED, draw.random(), draw.random()])
-                whole.save(step, score)
-                cut.save(step, score)
-            if draw.random() < 0.5 / every:
-                if step % every:
-                    cut.save(step)
-                cut.pinned |= {draw.choice(list(cut.disk))}
+            score = draw.choice([NOT_SCORED, draw.random(), draw.random()])
+            lives.pass_step(step, score, 0.5 / every)
             if draw.random() < 0.2 / every:
                 course = [e for n, e in whole.disk.items() if n in whole.by_rule.names]
                 up_to = draw.choice([e.step for e in course if not e.abandoned])
-                step = whole.roll_back(up_to, 0)
-                assert step == cut.roll_back(up_to, 0), f"seed {seed}"
+                step = lives.roll_back(up_to)
             assert whole.best() == cut.best(), f"seed {seed}"
             lie_there = ranked(list(cut.disk.values()), retention.direction)
             better_lay_there += [one.name for one in lie_there[:1]] != cut.best()

@@ -12,11 +12,15 @@ from trainwright.core.errors import DataMistake
 from trainwright.planner.first import propose_contract
 
 
+def write_animals(folder: Path, **counts: int) -> None:
+    for label, count in counts.items():
+        (folder / "animals" / label).mkdir(parents=True)
+        for number in range(count):
+            Image.new("L", (8, 8), 40 * number).save(folder / "animals" / label / f"{number}.png")
+
+
 def test_a_slice_without_a_demand_judges_nothing(tmp_path: Path) -> None:
-    for label in ("cat", "dog"):
-        (tmp_path / "animals" / label).mkdir(parents=True)
-        for number in range(3):
-            Image.new("L", (8, 8), 40 * number).save(tmp_path / "animals" / label / f"{number}.png")
+    write_animals(tmp_path, cat=3, dog=3)
     text = propose_contract(str(tmp_path / "animals"), "", tmp_path)
     (tmp_path / "made.yaml").write_text(text)
     contract = read_contract(tmp_path / "made.yaml").contract
@@ -24,10 +28,7 @@ def test_a_slice_without_a_demand_judges_nothing(tmp_path: Path) -> None:
 
 
 def test_one_image_is_no_images(tmp_path: Path) -> None:
-    for label, count in (("cat", 1), ("dog", 3)):
-        (tmp_path / "animals" / label).mkdir(parents=True)
-        for number in range(count):
-            Image.new("L", (8, 8), 40 * number).save(tmp_path / "animals" / label / f"{number}.png")
+    write_animals(tmp_path, cat=1, dog=3)
     (tmp_path / "animals" / "dog" / "torn.png").write_bytes(b"no image")
     text = propose_contract(str(tmp_path / "animals"), "", tmp_path)
     assert "the rarest has 1 image\n" in text
