@@ -341,6 +341,11 @@ def test_images_of_a_group_are_one_unit_where_they_name_their_groups(tmp_path: P
         judged = [evaluate_rows(folder, f"pets/{name}.csv") for name in ("table", "plain")]
         sizes = [(one.evaluation.rows, one.evaluation.units) for one in judged]
         assert sizes == [(60, 15), (60, 60)]
+        told = [
+            any("does not name the groups" in text for text in one.evaluation.warnings)
+            for one in judged
+        ]
+        assert told == [False, True]
         refused = command("evaluate", "a", "pets/wrong.csv")
         assert refused.code == 2
         assert "labels that are no class" in refused.err

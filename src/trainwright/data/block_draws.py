@@ -39,8 +39,7 @@ class BlockDraws:
         self._whole = rows // block_rows
         self._blocks = Order(self._whole, derived(seed, "blocks"))
         sizes = even_pieces(self._whole, mixed_blocks) if self._whole else (0,)
-        self._block_ends = np.cumsum(sizes)
-        self._row_ends = self._block_ends * block_rows
+        self._row_ends = np.cumsum(sizes) * block_rows
         self._row_ends[-1] = rows
         self._seed = seed
 

@@ -50,8 +50,8 @@ def find_warnings(
         if (one := linear.metrics.get(name)) and one.given and one.value >= NEAR_PERFECT
     ]
     if size.rows < _FEW_ROWS:
-        judged = "1 row was" if size.rows == 1 else f"{size.rows} rows were"
-        found.append(f"only {judged} judged: the intervals are wide")
+        rows = many(size.rows, "row was", "rows were")
+        found.append(f"only {rows} judged: the intervals are wide")
     if size.units < min(size.rows, _FEW_UNITS):
         found.append(
             f"the {size.rows:,} rows are only {many(size.units, 'independent unit')} (groups or "

@@ -115,12 +115,15 @@ def _read(
     match predictor.features:
         case Features() as features:
             source = read_source(data, Path(), "DATA", reading)
-            part = _with_groups(read_part(source.frame, features, target), contract)
-            return part, [*_known_files(source.files, folder), *skipped_notes(source)]
+            part, ungrouped = _with_groups(read_part(source.frame, features, target), contract)
+            known = _known_files(source.files, folder)
+            return part, [*known, *ungrouped, *skipped_notes(source)]
         case Pixels() as pixels:
             assert isinstance(target, Classes)
-            part, version = labelled_images(Path(data), pixels, target, _fields_of(contract))
-            return part, _known_files([version], folder)
+            fields = _fields_of(contract)
+            found = labelled_images(Path(data), pixels, target, fields)
+            ungrouped = _ungrouped(fields.group) if fields.group and not found.grouped else []
+            return found.part, [*_known_files([found.version], folder), *ungrouped]
         case TextVocabulary() as vocabulary:
             assert isinstance(contract.data, TokenData)
             part, files = new_text(data, vocabulary, contract.data, reading)
@@ -151,13 +154,21 @@ def _fields_of(contract: Contract) -> ImageFields:
     return contract.data.fields
 
 
-def _with_groups(part: Part, contract: Contract) -> Part:
-    """Rows of a group are one unit for the intervals, where the run's split knew groups."""
+def _with_groups(part: Part, contract: Contract) -> tuple[Part, list[str]]:
+    """Rows of a group are one unit for the intervals, where the run's split knew groups; and what
+    to say where these rows have none."""
     if not isinstance(contract.data, TableData):
-        return part
+        return part, []
     split = contract.data.split
     if not isinstance(split, GroupSplit | StratifiedGroupSplit):
-        return part
-    if split.column in part.frame.columns:
-        return replace(part, units=group_codes(to_labels(part.frame[split.column])))
-    return part
+        return part, []
+    if split.column not in part.frame.columns:
+        return part, _ungrouped(split.column)
+    return replace(part, units=group_codes(to_labels(part.frame[split.column]))), []
+
+
+def _ungrouped(column: str) -> list[str]:
+    return [
+        f"the data does not name the groups of the training ({column!r}): each row counts by "
+        "itself, so the intervals are too narrow if some belong together"
+    ]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -44,23 +44,30 @@ def predict_images(
     return predictor.predict(kept.pixels).insert_column(0, names)
 
 
-def labelled_images(
-    data: Path, pixels: Pixels, target: Classes, fields: ImageFields
-) -> tuple[Part, FileVersion]:
-    """Labelled images as a part, for judging a model on them, and what they came from. Images of a
-    group are one unit for the intervals, where they name their groups as those of the training.
+class Labelled(NamedTuple):
+    """Labelled images as a part, what they came from, and whether those of a group are one unit."""
+
+    part: Part
+    version: FileVersion
+    grouped: bool
+
+
+def labelled_images(data: Path, pixels: Pixels, target: Classes, fields: ImageFields) -> Labelled:
+    """Labelled images, for judging a model on them. Images of a group are one unit for the
+    intervals, where they name their groups as those of the training.
 
     Raises:
         DataMistake: as `predict_images`, or a label that the model does not know.
     """
     if _IDX in data.name:
         file, labels = read_labelled(data)
-        return _part(pixels, file.values[:, None], labels, target), file.version
+        return Labelled(_part(pixels, file.values[:, None], labels, target), file.version, False)
     kept = _read_groups(data, pixels, fields)
     part = _part(pixels, kept.pixels, label_codes(kept.records["label"], target.names), target)
     groups = kept.records["group"]
     grouped = bool((groups != "").any())
-    return replace(part, units=group_codes(groups)) if grouped else part, kept.version
+    part = replace(part, units=group_codes(groups)) if grouped else part
+    return Labelled(part, kept.version, grouped)
 
 
 def _part(pixels: Pixels, images: Bytes, labels: Integers, target: Classes) -> Part:
@@ -69,11 +76,13 @@ def _part(pixels: Pixels, images: Bytes, labels: Integers, target: Classes) -> P
 
 def _read_groups(data: Path, pixels: Pixels, fields: ImageFields) -> Kept:
     """Labelled images, with their groups where they have some: new ones need none."""
-    if fields.group:
-        # What is wrong with anything but the groups is told below.
-        with contextlib.suppress(DataMistake):
-            return _read(data, pixels, fields, "DATA", labelled=True)
-    return _read(data, pixels, _without_groups(fields), "DATA", labelled=True)
+    try:
+        return _read(data, pixels, fields, "DATA", labelled=True)
+    except DataMistake:
+        if not fields.group:
+            raise
+        # What is wrong with anything but the groups is wrong once more.
+        return _read(data, pixels, _without_groups(fields), "DATA", labelled=True)
 
 
 def _without_groups(fields: ImageFields) -> ImageFields:

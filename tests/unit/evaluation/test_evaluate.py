@@ -155,8 +155,9 @@ def test_a_near_perfect_linear_baseline_names_the_column() -> None:
     assert not any("leakage" in warning for warning in honest)
 
 
-def test_a_linear_baseline_that_is_better_is_warned_of() -> None:
-    scored = CASES["two"]
+@pytest.mark.parametrize("count", [60, 400])
+def test_a_linear_baseline_that_is_better_is_warned_of(count: int) -> None:
+    scored = scored_classes(2, count=count)
     truth = np.eye(2)[scored.part.target] * 0.5 + 0.25
     beaten = replace(scored, baselines={**scored.baselines, "linear": truth})
     warnings = evaluate(beaten, METRIC, (), seed=0).warnings

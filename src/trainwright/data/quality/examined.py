@@ -181,21 +181,21 @@ def _look(cells: pl.Series, written: Column) -> Look:
         return Look(cells.name, "nested", cells, cells, _none(), "")
     match column.kind:
         case "numeric":
-            return _numeric(cells, reason)
+            return numeric_look(cells, reason)
         case "categorical":
             values = to_labels(cells)
             return Look(cells.name, _kind_of(values), cells, values, _none(), reason)
         case "datetime" | "ignored" | "text":
             values = best_typed(cells, column.format)
             if values.dtype.is_numeric():
-                return _numeric(cells, reason)
+                return numeric_look(cells, reason)
             bad = (cells.is_not_null() & values.is_null()).arg_true().cast(pl.Int64).to_numpy()
             return Look(cells.name, _kind_of(values), cells, values, bad, reason)
         case _:
             assert_never(column.kind)
 
 
-def _numeric(cells: pl.Series, reason: str) -> Look:
+def numeric_look(cells: pl.Series, reason: str = "") -> Look:
     """A column of numbers; what is infinite or beyond 32-bit floats is none, as in a training."""
     reading = to_numbers(cells)
     beyond = (reading.series.abs() > LARGEST).fill_null(False)

@@ -26,12 +26,12 @@ _MOST_CLASSES = 200
 _FEW_ROWS = 1000
 _LIKELY = 0.5
 _SHOWN = 3
-
-Bits = npt.NDArray[np.bool_]
 _MOST_WRONG = 0.3
 _FEWEST_NUMBERS = 200
 _MOST_WRONG_NUMBERS = 0.1
 _MOST_OPEN = 0.5
+
+Bits = npt.NDArray[np.bool_]
 
 
 @final

@@ -17,11 +17,11 @@ from trainwright.contract.data import Column, TableData
 from trainwright.contract.quality import Action, FindingKind
 from trainwright.data.cells import Cells
 from trainwright.data.limits import Limit
-from trainwright.data.quality.examined import Look, LookKind, are_numbers
+from trainwright.data.quality.examined import Look, LookKind, are_numbers, numeric_look
 from trainwright.data.quality.keys import columns_of
 from trainwright.data.quality.ranges import broken_rows
 from trainwright.data.space import Space, bounds
-from trainwright.data.values import Cleaning, to_labels, to_numbers
+from trainwright.data.values import Cleaning, to_labels
 
 BY_ROW: Mapping[FindingKind, tuple[Action, ...]] = MappingProxyType(
     {
@@ -107,10 +107,10 @@ def _numbers(frame: pl.DataFrame, columns: Mapping[str, Column], space: Space) -
 
 
 def _look(cells: pl.Series, is_number: bool) -> Look:
+    if is_number:
+        return numeric_look(cells)
     kind: LookKind = "datetime"
     values = cells
     if cells.dtype == pl.String:
         kind, values = "categorical", to_labels(cells)
-    if is_number:
-        kind, values = "numeric", to_numbers(cells).series
     return Look(cells.name, kind, cells, values, np.empty(0, dtype=np.int64), "")
