@@ -182,8 +182,8 @@ def test_equal_chances_within_what_is_in() -> None:
 
 
 @given(
-    rows=st.integers(1, 3000),
-    block_rows=st.integers(1, 400),
+    rows=st.integers(1, 500),
+    block_rows=st.integers(1, 70),
     mixed_blocks=st.integers(1, 40),
     epoch=st.integers(0, 10**6),
 )

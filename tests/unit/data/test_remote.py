@@ -145,8 +145,9 @@ class Refusing(BaseHTTPRequestHandler):
 def test_a_file_that_may_not_be_read_is_not_called_missing(
     tmp_path: Path, status: int, said: str
 ) -> None:
+    pytest.importorskip("aiohttp")
     with HTTPServer(("127.0.0.1", 0), Refusing) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         with pytest.raises(DataMistake) as caught:
             read_source(f"http://127.0.0.1:{server.server_port}/{status}.csv", tmp_path)
         server.shutdown()
@@ -154,6 +155,7 @@ def test_a_file_that_may_not_be_read_is_not_called_missing(
 
 
 def test_a_server_that_is_down_has_no_missing_file(tmp_path: Path) -> None:
+    pytest.importorskip("aiohttp")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

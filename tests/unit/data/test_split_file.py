@@ -73,15 +73,15 @@ def test_of_many_wrong_keys_the_first_five_are_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(space, "SLICE_ROWS", 3)
-    FRAME.write_csv(tmp_path / "a.csv")
-    names = [f"{'id' if row < ROWS - 20 else 'no'}{row}" for row in range(ROWS)]
-    parts = pl.DataFrame({"id": names, "part": ["train"] * ROWS})
+    FRAME.head(60).write_csv(tmp_path / "a.csv")
+    names = [f"{'id' if row < 40 else 'no'}{row}" for row in range(60)]
+    parts = pl.DataFrame({"id": names, "part": ["train"] * 60})
     parts.write_csv(tmp_path / "s.csv")
     with pytest.raises(DataMistake) as caught:
         read_table(section(FileSplit(kind="file", path="s.csv", key="id")), tmp_path)
     absent, strange = caught.value.problems
     assert "20 rows" in absent.message
-    told = [", ".join(repr(f"{a}{row}") for row in range(580, 585)) for a in ("id", "no")]
+    told = [", ".join(repr(f"{a}{row}") for row in range(40, 45)) for a in ("id", "no")]
     assert absent.found == f"{told[0]} and others"
     assert "20 rows" in strange.message
     assert strange.found == f"{told[1]} and others"
