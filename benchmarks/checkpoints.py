@@ -42,6 +42,7 @@ from trainwright.checkpoint.background import BackgroundCheckpoints
 from trainwright.checkpoint.fence import Fence
 from trainwright.checkpoint.state import Snapshot
 from trainwright.checkpoint.store import Checkpoints, CheckpointStore, Loaded
+from trainwright.core.units import many
 
 GOALS = {"save": 1.3, "stall": 0.05, "load": 500.0}
 TENSORS = 32
@@ -245,8 +246,9 @@ def main() -> None:
     if given.write:
         about = (
             f"{__doc__.partition(chr(10) * 2)[2].strip()} {given.mebibytes} MiB, "
-            f"{given.batch} rows in a step, {given.rounds} rounds, {torch.get_num_threads()} "
-            "threads; the ratios are medians of the rounds' ratios."
+            f"{given.batch} rows in a step, {given.rounds} rounds, "
+            f"{many(torch.get_num_threads(), 'thread')}; the ratios are medians of the rounds' "
+            "ratios."
         )
         write_section("checkpoints", "Checkpoints", f"{about}\n\n{text}")
 

@@ -106,7 +106,7 @@ def _finding(data: Examined, suspects: Suspects, shown: str) -> Finding:
     return Finding(
         "label_error",
         "warning",
-        f"{len(suspects.rows):,} labels ({share:.1%}) are likely wrong: {shown}",
+        f"{many(len(suspects.rows), 'label')} ({share:.1%}) likely wrong: {shown}",
         len(suspects.rows),
         data.places(suspects.rows),
         (data.target,),
