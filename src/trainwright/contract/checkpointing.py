@@ -20,7 +20,11 @@ class Checkpointing(Section):
     """
 
     save_every_n_steps: Auto | Count = "auto"
-    """Optimizer steps between checkpoints. `auto`: at each validation."""
+    """Optimizer steps between checkpoints, beside those at validations. `auto`: at validations
+    alone."""
+
+    save_every_n_tokens: Literal["off"] | Count = "off"
+    """Tokens between checkpoints, beside the others; only for texts."""
 
     save_every_minutes: Auto | Literal["off", "measured"] | Positive = "auto"
     """Minutes after which a checkpoint is due, whatever the step; `measured`: from what a save

@@ -14,6 +14,7 @@ from trainwright.core.files import Json
 
 _CHECKPOINTING = (
     "save_every_n_steps",
+    "save_every_n_tokens",
     "save_every_minutes",
     "expected_hours_between_failures",
     "keep_top_k",

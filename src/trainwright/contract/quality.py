@@ -59,6 +59,7 @@ FindingKind = Literal[
     "few_test_rows",
     "packing",
     "padding",
+    "too_few_validations",
     "disk",
     "sampled",
 ]

@@ -43,6 +43,7 @@ from trainwright.contract.sampling_rules import SAMPLING_RULES
 from trainwright.contract.source_rules import SOURCE_RULES
 from trainwright.contract.token_rules import TOKEN_RULES
 from trainwright.contract.tracking_rules import check_inspect
+from trainwright.contract.validation_rules import VALIDATION_RULES
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.paths import check_name
 
@@ -323,6 +324,7 @@ RULES: tuple[Rule, ...] = (
     check_plateau,
     *QUALITY_RULES,
     *RAMP_RULES,
+    *VALIDATION_RULES,
     *AVERAGE_RULES,
     check_memory_format,
     check_matrix_products,

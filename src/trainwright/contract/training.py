@@ -17,13 +17,15 @@ from trainwright.contract.ramps import Ramps
 from trainwright.contract.scheduler import CosineWithWarmup, Scheduler
 from trainwright.contract.section import Auto, Count, NonNegative, Section
 from trainwright.contract.stop import Stop
+from trainwright.contract.validation import ValidationPass
 
 
 class EarlyStopping(Section):
     """Ends the training when the validation rows show no gain, and keeps the best weights."""
 
     patience: Count = 5
-    """Validations without a better value after which training ends."""
+    """Validations (not epochs) without a better value after which training ends. With
+    `validate_every_n_steps` they are closer together, and so many of them are sooner over."""
 
     metric: str = "auto"
     """What is watched: `val_loss`, or `val_` and a metric, for example `val_f1`. `auto`: the
@@ -103,4 +105,15 @@ class Training(Section):
     """What is written so that the run can go on."""
 
     validate_every_n_epochs: Count = 1
-    """Epochs between validations."""
+    """Epochs between validations. There is always one after the last step."""
+
+    validate_every_n_steps: Literal["off"] | Count = "off"
+    """Applied optimizer steps between validations, in place of `validate_every_n_epochs`. Each
+    validation has a checkpoint."""
+
+    validate_every_n_tokens: Literal["off"] | Count = "off"
+    """Tokens between validations, in place of `validate_every_n_epochs`; only for texts. The step
+    that reaches a multiple is validated; tokens of dropped steps count."""
+
+    validation: ValidationPass = ValidationPass()
+    """How the validation rows are scored during the training."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from trainwright.contract.model import Gpt
@@ -23,6 +23,7 @@ from trainwright.data.prepared import Prepared
 from trainwright.data.quality.finding import Finding, Severity, worst_first
 from trainwright.data.table import TokenInputs
 from trainwright.planner.plan import Plan
+from trainwright.planner.validations import idle_rules
 
 _SPARE_BYTES = 256 * 2**20
 _FEW_TEST_ROWS = 100
@@ -45,6 +46,7 @@ def preflight(
             *_test_rows(prepared),
             *_packing(decided, prepared),
             *_padding(decided, prepared),
+            *_validations(decided),
             _disk(decided, runs),
         )
     )
@@ -56,6 +58,12 @@ def _test_rows(prepared: Prepared) -> tuple[Finding, ...]:
         return ()
     message = f"{many(rows, 'test row')} for the verdict: the intervals will be wide"
     return (Finding("few_test_rows", "warning", message, rows, fix="give more rows to the test"),)
+
+
+def _validations(decided: Plan) -> Iterator[Finding]:
+    """What waits for validations that never come."""
+    for message, fix in idle_rules(decided.contract, decided.estimate.train_rows):
+        yield Finding("too_few_validations", "warning", message, fix=fix)
 
 
 def _packing(decided: Plan, prepared: Prepared) -> tuple[Finding, ...]:

@@ -28,13 +28,17 @@ class Portions:
     Args:
         policy: whether to halve.
         tell: is told of each halving.
+        size: rows of a pass, whatever an evaluation would like to have; 0 leaves it to that.
     """
 
     def __init__(
         self,
         policy: Literal["split", "raise"] = "split",
         tell: Callable[[Event], object] = lambda _: None,
+        *,
+        size: int = 0,
     ) -> None:
+        self._size = size
         self._splits = policy == "split"
         self._tell = tell
         self._most_rows = math.inf
@@ -42,7 +46,7 @@ class Portions:
 
     def rows(self, wanted: int) -> int:
         """The rows of a pass that would like to have so many, and at least one."""
-        rows = max(1, int(min(wanted, self._most_rows)))
+        rows = max(1, int(min(self._size or wanted, self._most_rows)))
         self._taken = max(self._taken, rows)
         return rows
 

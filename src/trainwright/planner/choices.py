@@ -187,7 +187,7 @@ def _training(contract: Contract, facts: DataFacts, choosing: Choosing) -> Train
     checkpointing = choosing.take(
         training.checkpointing,
         "training.checkpointing",
-        checkpoint_choices(training, contract.metric.name, in_epoch),
+        checkpoint_choices(contract, training, in_epoch),
     )
     return training.model_copy(
         update={

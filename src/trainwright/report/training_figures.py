@@ -13,7 +13,7 @@ from markupsafe import Markup
 from trainwright.core.files import Json
 from trainwright.data.table import Floats
 from trainwright.report.contents import Contents, Trees
-from trainwright.report.figures import MUTED, SERIES, Figure, Key, Panel, draw_svg
+from trainwright.report.figures import DASHES, MUTED, SERIES, Figure, Key, Panel, draw_svg
 from trainwright.report.reaching import view_reaching
 from trainwright.report.window_figures import draw_windows
 from trainwright.report.wording import clean, show_value, show_when
@@ -27,6 +27,19 @@ _MOST_VALIDATED = 4
 _SMOOTHING_PARTS = 40
 _WIDE = 30.0
 """From this ratio of largest to smallest on, an axis is logarithmic."""
+
+
+Point = tuple[float, float]
+"""A step and a value."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A named series; the name is empty where the title says it."""
+
+    name: str
+    points: Sequence[Point]
 
 
 @final
@@ -55,10 +68,11 @@ def view_training(contents: Contents) -> TrainingView:
     signals = {name: np.array(values) for name, values in contents.signals.items()}
     steps = signals.get("step", np.empty(0))
     figures: list[Figure] = []
+    validated = _validated(contents.events)
     if len(steps):
-        figures.append(_loss(steps, signals["loss"], resumed))
+        figures.append(_loss(steps, signals["loss"], resumed, validated.pop("val_loss", ())))
     figures += view_reaching(contents)
-    figures += _validations(contents.events, resumed)
+    figures += _validations(validated, resumed)
     if len(steps):
         figures.append(_plain("rate", "Learning rate", steps, signals["learning_rate"], resumed))
         figures.append(_plain("norm", "Gradient norm", steps, signals["gradient_norm"], resumed))
@@ -115,24 +129,41 @@ def _thinned(steps: Floats, values: Floats) -> tuple[Floats, Floats, Floats]:
     return steps[starts], low, np.maximum.reduceat(values, starts)
 
 
-def _loss(steps: Floats, loss: Floats, resumed: Sequence[float]) -> Figure:
+def _loss(
+    steps: Floats, loss: Floats, resumed: Sequence[float], validated: Sequence[Point]
+) -> Figure:
+    """Training and validation loss in one figure."""
     smoothed = smooth(loss, len(loss) / _SMOOTHING_PARTS)
     at, low, high = _thinned(steps, loss)
     every = max(1, len(steps) // _MOST_POINTS)
+    along = np.array(sorted(validated)).reshape(-1, 2)
 
     def draw(axes: Axes) -> None:
         axes.fill_between(at, low, high, color=SERIES[0], alpha=0.3, linewidth=0.8)
         axes.plot(steps[::every], smoothed[::every], color=SERIES[0])
-        _set_scale(axes, smoothed)
+        axes.plot(along[:, 0], along[:, 1], color=SERIES[1], marker="o", markersize=3)
+        _set_scale(axes, np.concatenate([smoothed, along[:, 1]]))
         _mark(axes, resumed)
         axes.set_xlabel("step")
-        axes.set_ylabel("training loss")
+        axes.set_ylabel("loss")
 
     lost = int((~np.isfinite(loss)).sum())
     caption = f"{len(steps):,} steps: as measured (pale) and smoothed."
     if lost:
         caption += f" {lost:,} were not finite numbers and are left out."
-    return Figure("Training loss", "Training loss over steps", _svg("loss", draw), caption)
+    if not len(along):
+        return Figure("Training loss", "Training loss over steps", _svg("loss", draw), caption)
+    caption += (
+        f" {len(along):,} validations, the last at {show_value(float(along[-1, 1]))}; without "
+        "dropout and augmentation, so that the validation loss may be the lower one."
+    )
+    return Figure(
+        "Training and validation loss",
+        "Training and validation loss over steps",
+        _svg("loss", draw),
+        caption,
+        (Key(0, "training rows"), Key(1, "validation rows")),
+    )
 
 
 def _plain(
@@ -153,8 +184,9 @@ def _plain(
     return Figure(title, f"{title} over steps", _svg(name, draw), caption)
 
 
-def _validations(events: Sequence[Mapping[str, Json]], resumed: Sequence[float]) -> list[Figure]:
-    series: dict[str, list[tuple[float, float]]] = {}
+def _validated(events: Sequence[Mapping[str, Json]]) -> dict[str, list[Point]]:
+    """The (step, value) of each validation, by metric."""
+    series: dict[str, list[Point]] = {}
     for event in events:
         values = event.get("values")
         if event.get("event") != "validated" or not isinstance(values, dict):
@@ -164,26 +196,49 @@ def _validations(events: Sequence[Mapping[str, Json]], resumed: Sequence[float])
                 series.setdefault(str(metric), []).append((_step(event), number_from_json(value)))
             except ValueError:
                 continue
-    shown = list(series.items())[:_MOST_VALIDATED]
-    return [_validation(number, *each, resumed) for number, each in enumerate(shown)]
+    return series
+
+
+def _validations(series: Mapping[str, Sequence[Point]], resumed: Sequence[float]) -> list[Figure]:
+    """A figure for each metric, and one for its slices."""
+    whole = [(name, points) for name, points in series.items() if "/" not in name]
+    figures = [
+        _validation(number, metric, (Curve("", points),), resumed)
+        for number, (metric, points) in enumerate(whole[:_MOST_VALIDATED])
+    ]
+    slices: dict[str, list[Curve]] = {}
+    for name, points in series.items():
+        metric, found, part = name.partition("/")
+        if found:
+            slices.setdefault(metric, []).append(Curve(part, points))
+    for number, (metric, curves) in enumerate(slices.items(), start=_MOST_VALIDATED):
+        figures.append(_validation(number, f"{metric} by slice", curves[: len(SERIES)], resumed))
+    return figures
 
 
 def _validation(
-    number: int, metric: str, points: Sequence[tuple[float, float]], resumed: Sequence[float]
+    number: int, metric: str, curves: Sequence[Curve], resumed: Sequence[float]
 ) -> Figure:
-    along = np.array(sorted(points))
+    first = 0 if len(curves) > 1 else 1
 
     def draw(axes: Axes) -> None:
-        axes.plot(along[:, 0], along[:, 1], color=SERIES[1], marker="o", markersize=3)
+        for series, curve in enumerate(curves, start=first):
+            along = np.array(sorted(curve.points))
+            dash = DASHES[series // 5]
+            axes.plot(along[:, 0], along[:, 1], dash, color=SERIES[series], marker="o", ms=3)
         _mark(axes, resumed)
         axes.set_xlabel("step")
         axes.set_ylabel("on validation rows")
 
+    last = max(curves[0].points)[1]
+    caption = f"{len(curves[0].points):,} validations"
+    keys = tuple(Key(series, clean(one.name, 40)) for series, one in enumerate(curves, first))
     return Figure(
         clean(f"Validation: {metric}", 80),
         clean(f"{metric} on the validation rows over steps", 120),
         _svg(f"validation-{number}", draw),
-        f"{len(along):,} validations, the last at {show_value(float(along[-1, 1]))}.",
+        f"{caption}." if curves[0].name else f"{caption}, the last at {show_value(last)}.",
+        keys if curves[0].name else (),
     )
 
 

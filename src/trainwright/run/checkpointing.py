@@ -42,7 +42,7 @@ from trainwright.engine.interval import (
     FixedSpacing,
     Spacing,
 )
-from trainwright.engine.job import At, Every
+from trainwright.engine.job import Every
 from trainwright.engine.stop import Reserve
 from trainwright.planner.plan import Plan
 from trainwright.run.context import RunContext
@@ -51,9 +51,7 @@ from trainwright.tracking.clock import Clock, SystemClock
 from trainwright.tracking.events import Event, Noted
 
 
-def _build_checkpoints(
-    plan: Plan, where: Path, validate_every: At, rollback_steps: int
-) -> Checkpoints:
+def _build_checkpoints(plan: Plan, where: Path, length: Length, rollback_steps: int) -> Checkpoints:
     """Kept as the contract says."""
     training = plan.contract.training
     section = training.checkpointing
@@ -63,20 +61,20 @@ def _build_checkpoints(
         _direction(training),
         section.keep_last,
         section.keep_every_n_steps,
-        _planned(plan, validate_every),
+        _planned(plan, length),
         rollback_steps,
     )
 
 
-def _planned(plan: Plan, validate_every: At) -> Callable[[int], bool]:
+def _planned(plan: Plan, length: Length) -> Callable[[int], bool]:
     """At which steps a run saves by itself: by the clock it may be at any."""
     if plan.contract.training.checkpointing.save_every_minutes != "off":
         return at_any_step
-    by_step = _by_step(plan, validate_every)
+    by_step = _by_step(plan, length)
 
     def planned(step: int) -> bool:
         at = Progress(step=step)
-        return step == 0 or validate_every.due(at) or by_step.due(at)
+        return step == 0 or length.validate_every.due(at) or by_step.due(at)
 
     return planned
 
@@ -105,8 +103,7 @@ def build_saving(
     """As the contract says: in the background or not, copied or not, by steps and by the clock.
     `reserve` learns how long saves take, `tell` of copies."""
     section = plan.contract.training.checkpointing
-    validate_every = length.validate_every
-    there = _build_checkpoints(plan, run.folder.checkpoints, validate_every, rollback_steps)
+    there = _build_checkpoints(plan, run.folder.checkpoints, length, rollback_steps)
     store: CheckpointStore = TimedCheckpoints(there, reserve)
     if section.on_failure == "continue":
         store = TolerantCheckpoints(store)
@@ -116,7 +113,7 @@ def build_saving(
     copying: AbstractContextManager[object] = nullcontext()
     if section.remote != "off":
         store = copying = _mirrored(section.remote, store, there, run, tell)
-    by_step = _by_step(plan, validate_every)
+    by_step = _by_step(plan, length)
     if section.save_every_minutes == "off":
         return Saving(there, store, by_step, copying, fence)
     clock = SystemClock()
@@ -160,12 +157,13 @@ def _spacing(section: Checkpointing) -> Spacing:
             return FixedSpacing(60 * minutes)
 
 
-def _by_step(plan: Plan, validate_every: At) -> Every | At:
-    """If the contract leaves it open, at the feed's own validations."""
+def _by_step(plan: Plan, length: Length) -> Due:
+    """At steps and tokens; if the contract leaves the steps open, at the feed's own validations."""
     path = "training.checkpointing.save_every_n_steps"
     if any(choice.path == path for choice in plan.choices):
-        return validate_every
-    return Every(settled(plan.contract.training.checkpointing.save_every_n_steps))
+        return FirstOf([length.validate_every, length.save_at])
+    steps = settled(plan.contract.training.checkpointing.save_every_n_steps)
+    return FirstOf([Every(steps), length.save_at])
 
 
 def _direction(training: Training) -> Direction:

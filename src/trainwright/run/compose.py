@@ -133,7 +133,7 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
     updates = build_updates(training, Learning(model, objective, feed), network.state, length)
     shown = run.screen.progress(length.most_steps)
     tell = Observers([*run.observers, shown], run.screen.say).observe
-    portions = Portions(training.guard.out_of_memory, tell)
+    portions = _build_portions(training, tell)
     scorer, validation = _build_validation(section, network, plan, prepared, portions)
     saving = build_saving(plan, run, length, longest_rollback(device), ends.reserve, tell)
     trained = Trained(model, objective, updates.optimizer)
@@ -197,6 +197,12 @@ def _build_measured(
     measurable = Measurable(trained.model, settled(training.mixed_precision), target_unit(prepared))
     gauges = (*stepping.gauges, *feed_gauges(contract))
     return build_measured(contract.tracking, measurable, run, tell, gauges, stepping.probes)
+
+
+def _build_portions(training: Training, tell: Callable[[Event], None]) -> Portions:
+    """How many rows an evaluation takes at once."""
+    size = training.validation.batch_size
+    return Portions(training.guard.out_of_memory, tell, size=0 if size == "default" else size)
 
 
 def _build_ends(contract: Contract) -> _Ends:

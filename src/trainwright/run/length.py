@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import final
+from typing import Literal, final
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from trainwright.data.padded_store import Trimmed
 from trainwright.data.ramps import Stages, steps_up_to, window_lengths
 from trainwright.data.short_windows import ShortWindows
 from trainwright.data.table import Integers
-from trainwright.engine.job import At, Source
+from trainwright.engine.job import At, Every, Source
 from trainwright.engine.stop import SampleLimit, StepLimit, StopRule
 
 
@@ -24,15 +25,16 @@ from trainwright.engine.stop import SampleLimit, StepLimit, StopRule
 @dataclass(frozen=True, slots=True)
 class Length:
     """Rows of a step by position, and what follows: optimizer steps at the end of each epoch, those
-    that the limits leave, and those that the schedule spans, if no step is dropped; and after which
-    of them is validated."""
+    that the limits leave, and those that the schedule spans, if no step is dropped; after which of
+    them is validated, and which reach the tokens of a checkpoint."""
 
     step_rows: Stages
     epoch_ends: tuple[int, ...]
     most_steps: int
     scheduled_steps: int
     limits: tuple[StopRule, ...]
-    validate_every: At
+    validate_every: Every | At
+    save_at: At
 
 
 def length_of(contract: Contract, feed: Feed) -> Length:
@@ -50,9 +52,52 @@ def length_of(contract: Contract, feed: Feed) -> Length:
         limits.append(SampleLimit(samples, f"all {stop.max_tokens:,} tokens"))
         most = min(most, steps_up_to(feed.step_rows, feed.rows, samples))
     scheduled = most if stop.schedule_spans == "limits" else ends[-1]
+    return Length(
+        feed.step_rows,
+        ends,
+        most,
+        scheduled,
+        tuple(limits),
+        _validations(contract, feed, ends),
+        _at_tokens(training.checkpointing.save_every_n_tokens, contract, feed, ends[-1]),
+    )
+
+
+def _validations(contract: Contract, feed: Feed, ends: tuple[int, ...]) -> Every | At:
+    """After which steps is validated: every so many steps or tokens, else at ends of epochs."""
+    training = contract.training
+    if training.validate_every_n_steps != "off":
+        return Every(training.validate_every_n_steps)
+    if training.validate_every_n_tokens != "off":
+        return _at_tokens(training.validate_every_n_tokens, contract, feed, ends[-1])
     every = training.validate_every_n_epochs
-    validations = At(frozenset(ends[every - 1 :: every]))
-    return Length(feed.step_rows, ends, most, scheduled, tuple(limits), validations)
+    return At(frozenset(ends[every - 1 :: every]))
+
+
+def _at_tokens(every: Literal["off"] | int, contract: Contract, feed: Feed, most: int) -> At:
+    """The steps, at most `most`, that reach a multiple of so many tokens if none is dropped."""
+    if every == "off":
+        return At(frozenset())
+    samples = settled(contract.training.num_epochs) * feed.rows
+    reached = _rows_reaching(every, samples, contract, feed)
+    steps = (steps_up_to(feed.step_rows, feed.rows, rows) for rows in reached)
+    return At(frozenset(step for step in steps if step <= most))
+
+
+def _rows_reaching(every: int, samples: int, contract: Contract, feed: Feed) -> Iterator[int]:
+    """The rows, of so many `samples`, that reach each multiple of so many tokens."""
+    assert isinstance(contract.model, Gpt), "the rules refuse it for other data"
+    if not isinstance(feed.forming, Trimmed):
+        context = contract.model.context
+        yield from (-(-tokens // context) for tokens in range(every, samples * context + 1, every))
+        return
+    before = 0
+    for epoch in range(samples // feed.rows):
+        lengths = feed.forming.lengths[feed.order.at(epoch, 0, feed.rows)]
+        reached = before + np.cumsum(lengths)
+        wanted = np.arange(before // every + 1, reached[-1] // every + 1) * every
+        yield from (epoch * feed.rows + np.searchsorted(reached, wanted) + 1).tolist()
+        before = int(reached[-1])
 
 
 def _rows_of_tokens(tokens: int, contract: Contract, feed: Feed) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import final
 
@@ -10,15 +10,19 @@ import numpy as np
 import torch
 from torch import nn
 
+from trainwright.contract.document import Contract
 from trainwright.contract.metric import METRICS, Metric
+from trainwright.contract.section import settled
 from trainwright.contract.training import Training
 from trainwright.data.pixels import Pixels
 from trainwright.data.prepared import Prepared
 from trainwright.data.store import Store
+from trainwright.data.table import Part
 from trainwright.data.target import Classes, NextToken
 from trainwright.engine.portions import Portions
 from trainwright.evaluation.answers import Answers, answers_of
 from trainwright.evaluation.metrics import measure
+from trainwright.evaluation.slices import SliceRows, find_slices
 from trainwright.objective.losses import Objective, Supervised, TargetLoss
 from trainwright.planner.plan import Plan
 from trainwright.predictor.network import NetworkScorer
@@ -42,18 +46,32 @@ class Validation:
         self._scorer = scorer
         self._loss = loss
         self._section = plan.contract.metric
+        self._slices = _slices(plan.contract, self._part)
         training = plan.contract.training
         watched = (_watched(training), training.checkpointing.rank_by)
         names = (*(name.removeprefix("val_") for name in watched), self._section.name)
         self._names = dict.fromkeys(name for name in names if name in METRICS)
 
     def __call__(self) -> Mapping[str, float]:
-        """`val_loss`, the watched metric and the contract's, on all validation rows."""
+        """`val_loss`, slices as `val_<metric>/<slice>` if asked for, the watched metric and the
+        contract's, on all validation rows."""
         scores = self._scorer.score(self._part.inputs)
         positive = self._target.positive if isinstance(self._target, Classes) else -1
         answers = answers_of(self._part.target, scores, positive)
         values = {f"val_{name}": measure(name, answers, self._section) for name in self._names}
-        return {"val_loss": self._loss(answers), **values}
+        of_slices = {
+            f"val_{metric}/{one.name}": measure(metric, answers.take(one.rows), self._section)
+            for one, metric in self._slices
+        }
+        return {"val_loss": self._loss(answers), **of_slices, **values}
+
+
+def _slices(contract: Contract, part: Part) -> Sequence[tuple[SliceRows, str]]:
+    """The slices that are measured at each validation, each with its metric."""
+    if not contract.training.validation.slices:
+        return ()
+    found = find_slices(contract.slices, part.frame)
+    return [(one, settled(contract.slices[one.number].metric)) for one in found]
 
 
 def validation_loss(

@@ -185,7 +185,9 @@ class ConsoleProgress:
     def _tell(self, event: RareEvent) -> None:
         match event:
             case Validated():
-                values = [f"{name} {show_number(v)}" for name, v in event.values.items()]
+                # Slices stand in the log and the report: here they would fill the line.
+                shown = {name: v for name, v in event.values.items() if "/" not in name}
+                values = [f"{name} {show_number(v)}" for name, v in shown.items()]
                 self._score = values[-1] if values else ""
                 if event.improved:
                     self._best_step = event.progress.step
