@@ -74,6 +74,10 @@ ROWS: dict[str, tuple[str, str]] = {
     "F-46": ("hostile contracts", "refused with the line, nothing is imported"),
     "F-47": ("names that lead out of the folder", "refused, nothing is written"),
     "F-48": ("planted secrets", "in no byte of a run folder"),
+    "F-62": (
+        "a checkout that names programs: filters, hooks, remotes, pagers, ssh, includes",
+        "none of them runs, the commit is recorded",
+    ),
 }
 """Row to what is injected and what must follow."""
 
@@ -96,6 +100,6 @@ GOALS: dict[str, tuple[str, ...]] = {
     ),
     "a full disk: a typed error, nothing leaked, no good checkpoint lost": ("F-16", "F-17"),
     "10,000 random histories of checkpoints: no violation": ("F-24",),
-    "more than 60 hostile files: none of them runs": ("F-45", "F-46", "F-47", "F-48"),
+    "more than 60 hostile files: none of them runs": ("F-45", "F-46", "F-47", "F-48", "F-62"),
 }
 """What is promised, and the rows that measure it."""

@@ -12,7 +12,7 @@ import pytest
 from run_folders import facts
 from trainwright.core.errors import StorageFailed
 from trainwright.testing.clock import FakeClock
-from trainwright.tracking.hardware import describe_source
+from trainwright.tracking.checkout import describe_source
 from trainwright.tracking.record import Ending, RunRecord
 from trainwright.tracking.redaction import redact, redact_command
 
