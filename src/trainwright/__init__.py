@@ -11,17 +11,19 @@ if TYPE_CHECKING:
     from trainwright.checkpoint.random_state import RandomState
     from trainwright.checkpoint.store import Checkpoints
     from trainwright.contract.reading import read_contract
+    from trainwright.core.errors import Interrupted, Mistake, TrainwrightError
     from trainwright.data.block_draws import BlockDraws
     from trainwright.data.draws import CurriculumDraws, GroupDraws, Pace, WeightedDraws
     from trainwright.data.feed import Feed
     from trainwright.data.workers import Workers
     from trainwright.engine.job import Every, Job
-    from trainwright.engine.loop import fit
+    from trainwright.engine.loader_feed import LoaderFeed
     from trainwright.engine.step import OptimizerStep
     from trainwright.engine.stop import Patience, StepLimit
     from trainwright.objective.losses import LossSum
     from trainwright.optim.knob import LearningRate
     from trainwright.optim.schedule import cosine_with_warmup
+    from trainwright.run.script.fit_job import fit
 
 __version__ = "0.1.0"
 
@@ -32,9 +34,12 @@ __all__ = [
     "Every",
     "Feed",
     "GroupDraws",
+    "Interrupted",
     "Job",
     "LearningRate",
+    "LoaderFeed",
     "LossSum",
+    "Mistake",
     "ModuleState",
     "OptimizerState",
     "OptimizerStep",
@@ -42,6 +47,7 @@ __all__ = [
     "Patience",
     "RandomState",
     "StepLimit",
+    "TrainwrightError",
     "WeightedDraws",
     "Workers",
     "__version__",
@@ -58,7 +64,10 @@ if not TYPE_CHECKING:
         "BlockDraws": "data.block_draws",
         "CurriculumDraws": "data.draws",
         "GroupDraws": "data.draws",
+        "Interrupted": "core.errors",
+        "Mistake": "core.errors",
         "Pace": "data.draws",
+        "TrainwrightError": "core.errors",
         "WeightedDraws": "data.draws",
         "load": "api",
         "read_contract": "contract.reading",
@@ -70,6 +79,7 @@ if not TYPE_CHECKING:
         "Feed": "data.feed",
         "Job": "engine.job",
         "LearningRate": "optim.knob",
+        "LoaderFeed": "engine.loader_feed",
         "LossSum": "objective.losses",
         "ModuleState": "checkpoint.module",
         "OptimizerState": "checkpoint.optimizer",
@@ -79,7 +89,7 @@ if not TYPE_CHECKING:
         "StepLimit": "engine.stop",
         "Workers": "data.workers",
         "cosine_with_warmup": "optim.schedule",
-        "fit": "engine.loop",
+        "fit": "run.script.fit_job",
     }
 
     def __getattr__(name: str) -> object:

@@ -47,6 +47,12 @@ def test_a_network_learns_with_a_gradient_penalty(script: Path, capsys: Printed)
     assert float(loss) < 0.1
 
 
+@example("loader")
+def test_a_data_loader_feeds_a_training(script: Path, capsys: Printed) -> None:
+    # 16 steps of at most 64 rows go through the 1,000 rows once.
+    assert said_by(script, capsys) == "6256 rows in 100 steps\n"
+
+
 @example("named_signals")
 def test_the_script_reads_the_signals_that_it_named(script: Path, capsys: Printed) -> None:
     reason, steps, last = said_by(script, capsys).splitlines()

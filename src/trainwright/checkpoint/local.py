@@ -44,6 +44,11 @@ class LocalStorage:
         self._ledger = Ledger(folder / LEDGER)
         self._spare = Spare(folder)
 
+    @property
+    def folder(self) -> Path:
+        """Where they lie."""
+        return self._folder
+
     def __str__(self) -> str:
         return str(self._folder)
 

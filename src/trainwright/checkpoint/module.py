@@ -23,6 +23,11 @@ class ModuleState:
     def __init__(self, module: nn.Module) -> None:
         self._module = module
 
+    @property
+    def module(self) -> nn.Module:
+        """The module."""
+        return self._module
+
     def snapshot(self) -> Snapshot:
         """A copy of every tensor; `tied` names the first name of each repeated one. Forward passes
         change buffers, and no parameters."""

@@ -41,6 +41,11 @@ class OptimizerState:
                 if id(parameter) not in self._names:
                     raise ValueError("the optimizer holds a parameter that the model does not name")
 
+    @property
+    def optimizer(self) -> Optimizer:
+        """The optimizer."""
+        return self._optimizer
+
     def snapshot(self) -> Snapshot:
         """Tensors as `state/<parameter>/<key>`, everything else as values."""
         tensors: dict[str, Tensor] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
-from typing import Protocol, Self, final
+from typing import Protocol, Self, final, runtime_checkable
 
 from torch import Tensor
 
@@ -70,6 +70,7 @@ class Snapshot:
         return sum(tensor.nbytes for tensor in self._tensors.values())
 
 
+@runtime_checkable
 class Stateful(Protocol):
     """Something that must be as it was for a run to go on.
 

@@ -208,6 +208,11 @@ class Checkpoints:
             raise Damaged(f"{name}: it belongs to another run")
         return self._commit(files, catalog, began)
 
+    @property
+    def storage(self) -> CheckpointStorage:
+        """Where they are."""
+        return self._storage
+
     def elsewhere(self, where: CheckpointStorage) -> Checkpoints:
         """Those in another place, kept by the same rules."""
         kept_by = self._retention

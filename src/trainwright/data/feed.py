@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from trainwright.core.errors import Mistake, Problem
 from trainwright.data.draws import Draws
 from trainwright.data.loader import Direct, Loader
 from trainwright.data.order import Order, Positions, even_pieces
@@ -87,6 +88,22 @@ class _Block(NamedTuple):
     rows: Positions
 
 
+def _too_small(name: str, value: int) -> Mistake:
+    return Mistake(Problem(f"a feed needs a {name} of at least 1", found=str(value)))
+
+
+def _other_rows(drawn: int, there: int) -> Mistake:
+    return Mistake(
+        Problem(
+            "the sampler draws from another number of rows than the feed has",
+            path="draws",
+            found=f"{drawn:,}",
+            expected=f"{there:,}",
+            fix="make the sampler for the rows of these tensors",
+        )
+    )
+
+
 def rows_of(batch: Batch) -> int:
     """Rows of a micro-batch, which are its targets but for a text."""
     return len(batch[0])
@@ -128,10 +145,12 @@ class Feed:
     ) -> None:
         loader = tensors if isinstance(tensors, Workers) else Direct(as_store(tensors))
         store = loader.store
-        assert batch_size >= 1
-        assert accumulate >= 1
+        for name, value in (("batch_size", batch_size), ("accumulate", accumulate)):
+            if value < 1:
+                raise _too_small(name, value)
         self.order: Draws = draws or Order(store.rows, seed, shuffle)
-        assert self.order.rows == store.rows
+        if self.order.rows != store.rows:
+            raise _other_rows(self.order.rows, store.rows)
         self._loader: Loader = loader
         self._batch = batch_size
         self._step_rows = ramp or Stages.flat(batch_size * accumulate)
@@ -148,6 +167,16 @@ class Feed:
     def rows(self) -> int:
         """Training rows, N."""
         return self.order.rows
+
+    @property
+    def batch_size(self) -> int:
+        """Rows of a micro-batch."""
+        return self._batch
+
+    @property
+    def store(self) -> Store:
+        """Where its rows come from."""
+        return self._loader.store
 
     @property
     def steps_per_epoch(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, final
+from typing import Protocol, final, runtime_checkable
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ Batch = tuple[Tensor, ...]
 """Aligned tensors of one micro-batch, first axis rows; the last one is the target by custom."""
 
 
+@runtime_checkable
 class Store(Protocol):
     """N rows that can be fetched in any order.
 
@@ -49,8 +50,23 @@ class TextStore(Store, Protocol):
 
 
 def as_store(rows: Sequence[Tensor] | Store) -> Store:
-    """The store itself, or that of aligned tensors."""
-    return TensorStore(rows) if isinstance(rows, Sequence) else rows
+    """The store itself, or that of aligned tensors.
+
+    Raises:
+        Mistake: it is neither.
+    """
+    if isinstance(rows, Sequence):
+        return TensorStore(rows)
+    if isinstance(rows, Store):
+        return rows
+    raise Mistake(
+        Problem(
+            "a feed cannot take its rows from this",
+            found=type(rows).__name__,
+            expected="aligned tensors, or a store with `rows`, `row_bytes` and `take`",
+            fix="tw.Feed([inputs, targets], ...), or tw.LoaderFeed(loader) for a DataLoader",
+        )
+    )
 
 
 @final
@@ -58,6 +74,16 @@ class TensorStore:
     """Aligned tensors in memory, on whatever device they lie; the same in every epoch."""
 
     def __init__(self, tensors: Sequence[Tensor]) -> None:
+        given: Sequence[object] = tensors
+        if odd := [type(one).__name__ for one in given if not isinstance(one, Tensor)]:
+            raise Mistake(
+                Problem(
+                    "a feed needs tensors",
+                    found=", ".join(odd),
+                    expected="torch.Tensor",
+                    fix="torch.from_numpy(array) turns a NumPy array into one without a copy",
+                )
+            )
         rows = {len(tensor) for tensor in tensors}
         if len(rows) != 1 or not min(rows):
             raise Mistake(

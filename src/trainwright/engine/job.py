@@ -63,7 +63,7 @@ Validate = Callable[[], Mapping[str, float]]
 
 
 LASTING = frozenset(
-    {"guard", "caution", "clock", "memory", "portions", "random", "scaler", "windows"}
+    {"guard", "caution", "clock", "feed", "memory", "portions", "random", "scaler", "windows"}
 )
 
 

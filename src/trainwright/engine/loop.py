@@ -4,6 +4,7 @@ rules between steps. Everything else only watches."""
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import assert_never
@@ -13,6 +14,7 @@ import torch
 from trainwright.checkpoint.random_state import RandomState
 from trainwright.checkpoint.score import NOT_SCORED, NotScored
 from trainwright.checkpoint.store import Loaded, NoCheckpoint
+from trainwright.core.errors import Mistake, Problem
 from trainwright.core.faultpoints import reached
 from trainwright.core.progress import Progress
 from trainwright.engine.guard import Drop, Halt, Keep, RollBack
@@ -159,10 +161,30 @@ def _validate(job: Job, progress: Progress) -> float:
         for module, training in modes:
             module.training = training
         RandomState().restore(numbers)
-    score = values[job.patience.watch]
+    score = _value(values, job.patience.watch, "patience")
     improved = job.patience.tell(score, progress.step)
     _tell(job, Validated(progress, values, time.perf_counter() - started, improved))
-    return values[job.rank_by or job.patience.watch]
+    return _value(values, job.rank_by or job.patience.watch, "rank_by")
+
+
+def _value(values: Mapping[str, float], name: str, needed_by: str) -> float:
+    """A value of a validation.
+
+    Raises:
+        Mistake: it was not given.
+    """
+    if name in values:
+        return float(values[name])
+    raise Mistake(
+        Problem(
+            f"the validation gives no {name!r}",
+            path=f"Job.{needed_by}",
+            found=", ".join(values) or "no value",
+            expected=f"{name!r} among the values that validate() returns",
+            fix='return it, or name another value: patience=tw.Patience("accuracy", "max", '
+            "patience=5); math.inf never stops",
+        )
+    )
 
 
 def _finish(job: Job, saves: Saves, progress: Progress, reason: StopReason) -> Ended:

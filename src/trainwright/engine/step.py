@@ -96,6 +96,11 @@ class OptimizerStep:
         self._apply = stepping_of(optimizer)
         self._before_update: Callable[[], object] = nobody_reads
 
+    @property
+    def clipping(self) -> Clipping:
+        """How its gradients are clipped."""
+        return self._clipping
+
     def waiting_for(self, before_update: Callable[[], object]) -> Self:
         """This step, which calls that each time before it writes to weights and moments, and each
         time before it returns: it ends when nobody copies them any more."""

@@ -36,12 +36,12 @@ class StepLimit:
     """Ends after a number of applied steps."""
 
     def __init__(self, steps: int) -> None:
-        self._steps = steps
+        self.steps = steps
 
     def reason(self, progress: Progress) -> StopReason | None:
         """`finished` once all steps are made."""
-        if progress.step >= self._steps:
-            return StopReason("finished", f"all {self._steps:,} steps")
+        if progress.step >= self.steps:
+            return StopReason("finished", f"all {self.steps:,} steps")
         return None
 
 

@@ -30,6 +30,10 @@ class LearningRate:
         self._groups = [(group, float(group["lr"])) for group in optimizer.param_groups]
         self._schedule = schedule
 
+    def factor(self, step: int) -> float:
+        """The schedule's factor for the step after `step` applied ones."""
+        return self._schedule(step)
+
     def __call__(self, progress: Progress) -> None:
         """The learning rate of the step after `progress.step` applied ones."""
         factor = self._schedule(progress.step)

@@ -26,12 +26,19 @@ class Observers:
     """Tells several observers, in order.
 
     One that cannot record does not stop the run: its failures are counted, and the first of each is
-    announced. Any other error is a mistake in the program and ends the run.
+    announced. Any other error is a mistake in the program and ends the run, unless `survived` says
+    otherwise.
     """
 
-    def __init__(self, observers: Sequence[Observer], announce: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        observers: Sequence[Observer],
+        announce: Callable[[str], None],
+        survived: tuple[type[Exception], ...] = (StorageFailed, OSError),
+    ) -> None:
         self._observers = tuple(observers)
         self._announce = announce
+        self._survived = survived
         self._failures = [0] * len(self._observers)
 
     @property
@@ -44,11 +51,12 @@ class Observers:
         for index, observer in enumerate(self._observers):
             try:
                 observer.observe(event)
-            except (StorageFailed, OSError) as error:
+            except self._survived as error:
                 self._count(index, error)
 
     def _count(self, index: int, error: Exception) -> None:
         self._failures[index] += 1
         if self._failures[index] == 1:
             name = type(self._observers[index]).__name__
-            self._announce(f"{name} cannot record and the training goes on: {error}")
+            why = str(error) or type(error).__name__
+            self._announce(f"{name} cannot record and the training goes on: {why}")

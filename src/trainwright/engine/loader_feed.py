@@ -1,0 +1,231 @@
+"""A feed from a torch `DataLoader`, or any iterable of batches."""
+
+from __future__ import annotations
+
+import random
+import time
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, final
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, DistributedSampler
+
+from trainwright.checkpoint.state import Snapshot
+from trainwright.core.errors import DataChanged, Mistake, Problem
+from trainwright.data.feed import StepBatches
+
+Batch = Any
+"""What the iterable gives: a tensor, or a tuple, list or mapping that holds tensors."""
+
+
+@final
+class LoaderFeed:
+    """Gives each optimizer step the next batches of an iterable, pass after pass.
+
+    Whatever is drawn at random for a batch (the order of a `DataLoader`, the seeds of its workers,
+    augmentation) follows from `seed` and its position: it is the same in every process. A resume
+    goes through the batches of the interrupted pass once more without training on them, which takes
+    the time of loading them, and compares the last of them with the one that was trained on; where
+    they differ, as for a stream that cannot be repeated, it refuses to go on. The feed has a state:
+    put it into `Job.state` as `"feed"`.
+
+    Args:
+        batches: iterated anew for each pass; a generator, which ends for good, serves one pass.
+        accumulate: batches of a step; the last step of a pass may have fewer.
+        seed: where the order of a `DataLoader` starts.
+        device: where tensors are moved to; empty leaves them where they are.
+        count_targets: targets in a batch where that is not its number of rows; the objective must
+            count the same.
+    """
+
+    def __init__(
+        self,
+        batches: Iterable[Batch],
+        accumulate: int = 1,
+        *,
+        seed: int = 0,
+        device: str | torch.device = "",
+        count_targets: Callable[[Batch], int] | None = None,
+    ) -> None:
+        if accumulate < 1:
+            raise Mistake(Problem("a feed needs at least one batch a step", found=f"{accumulate}"))
+        self._batches = batches
+        self.accumulate = accumulate
+        self.seed = seed
+        self._device = device
+        self._count = count_targets or count_rows
+        self.samples = 0
+        self._pass = 0
+        self._taken = 0
+        self._digest = 0
+        self._iterator: Iterator[Batch] | None = None
+
+    def next_step(self) -> StepBatches:
+        """The batches of the next step; a step never reaches over the end of a pass.
+
+        Raises:
+            Mistake: the iterable gives nothing, or no tensors.
+        """
+        started = time.perf_counter()
+        batches = self._take_step()
+        if not batches:
+            self._pass, self._taken, self._iterator = self._pass + 1, 0, None
+            batches = self._take_step()
+        if not batches:
+            raise _no_batches(self._pass)
+        self._digest = digest_of(batches[-1])
+        rows = sum(map(count_rows, batches))
+        self.samples += rows
+        if self._device:
+            batches = [_to(batch, self._device) for batch in batches]
+        waited = time.perf_counter() - started
+        targets = sum(map(self._count, batches))
+        return StepBatches(batches, targets, rows, self.samples, self._pass, waited)
+
+    def seek(self, samples: int) -> None:
+        """Move the cursor to `samples` consumed, where a restored state says how far that is.
+
+        Raises:
+            Mistake: there is no state for this position. DataChanged: the iterable gives other
+            batches than it gave before.
+        """
+        if samples == 0:
+            self._pass = self._taken = self.samples = 0
+        if samples != self.samples:
+            raise Mistake(
+                Problem(
+                    "the position of an iterable is more than a number of samples",
+                    path="Job.state",
+                    fix='keep the feed in the job\'s state: "feed": feed',
+                )
+            )
+        self._iterator = None
+        taken, self._taken = self._taken, 0
+        last: Batch = None
+        for _ in range(taken):
+            last = self._take()
+        if taken and (last is None or digest_of(last) != self._digest):
+            raise DataChanged(
+                f"batch {taken:,} of pass {self._pass + 1:,} is not the one that was trained on: "
+                "the iterable cannot be repeated, so the run cannot go on from here. Give the "
+                "DataLoader a dataset whose rows do not change, or train into another folder"
+            )
+
+    def snapshot(self) -> Snapshot:
+        """Pass, batches of it, samples, and a checksum of the last batch."""
+        values = [self._pass, self._taken, self.samples, self._digest]
+        return Snapshot(values={"position": values})
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """The position, which `seek` then moves to."""
+        self._pass, self._taken, self.samples, self._digest = snapshot.values["position"]
+        self._iterator = None
+
+    def _take_step(self) -> list[Batch]:
+        batches: list[Batch] = []
+        while len(batches) < self.accumulate and (batch := self._take()) is not None:
+            batches.append(batch)
+        return batches
+
+    def _take(self) -> Batch:
+        """The next batch of the pass; None at its end. Whatever it draws at random follows from its
+        position, and the generators of the training are left as they were."""
+        with _seeded((self.seed, self._pass, self._taken)):
+            if self._iterator is None:
+                self._iterator = self._begin_pass()
+            batch = next(self._iterator, None)
+        self._taken += batch is not None
+        return batch
+
+    def _begin_pass(self) -> Iterator[Batch]:
+        if isinstance(self._batches, DataLoader):
+            if isinstance(self._batches.sampler, DistributedSampler):
+                self._batches.sampler.set_epoch(self._pass)
+            if isinstance(self._batches.generator, torch.Generator):
+                self._batches.generator.manual_seed(_seed_of((self.seed, self._pass)))
+        return iter(self._batches)
+
+
+def _seed_of(key: tuple[int, ...]) -> int:
+    return int(np.random.SeedSequence(key).generate_state(1)[0])
+
+
+@contextmanager
+def _seeded(key: tuple[int, ...]) -> Iterator[None]:
+    """Inside the block the generators of Python, NumPy and torch (CPU) start from `key`."""
+    before = random.getstate(), np.random.get_state(legacy=True), torch.get_rng_state()
+    seed = _seed_of(key)
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.default_generator.manual_seed(seed)
+    try:
+        yield
+    finally:
+        random.setstate(before[0])
+        np.random.set_state(before[1])
+        torch.set_rng_state(before[2])
+
+
+def tensors_of(batch: Batch) -> list[Tensor]:
+    """The tensors of a batch, in order."""
+    if isinstance(batch, Tensor):
+        return [batch]
+    if isinstance(batch, Mapping):
+        batch = list(batch.values())
+    if isinstance(batch, tuple | list):
+        return [tensor for one in batch for tensor in tensors_of(one)]
+    return []
+
+
+def count_rows(batch: Batch) -> int:
+    """The length of the first tensor of a batch.
+
+    Raises:
+        Mistake: there is no tensor in it.
+    """
+    for tensor in tensors_of(batch):
+        if tensor.ndim:
+            return len(tensor)
+    raise Mistake(
+        Problem(
+            "a batch holds no tensor",
+            found=type(batch).__name__,
+            expected="a tensor, or a tuple, list or mapping that holds tensors with rows first",
+            fix="collate the samples into tensors",
+        )
+    )
+
+
+def digest_of(batch: Batch) -> int:
+    """CRC-32 of the tensors of a batch."""
+    digest = 0
+    for tensor in tensors_of(batch):
+        flat = tensor.detach().cpu().contiguous().flatten()
+        digest = zlib.crc32(flat.view(torch.uint8).numpy().tobytes(), digest)
+    return digest
+
+
+def _to(batch: Batch, device: str | torch.device) -> Batch:
+    if isinstance(batch, Tensor):
+        return batch.to(device, non_blocking=True)
+    if isinstance(batch, Mapping):
+        return {key: _to(one, device) for key, one in batch.items()}
+    if isinstance(batch, tuple | list):
+        return tuple(_to(one, device) for one in batch)
+    return batch
+
+
+def _no_batches(number: int) -> Mistake:
+    what = "it has ended, as generators do" if number else "it gives no batch"
+    return Mistake(
+        Problem(
+            "the iterable of batches is empty",
+            found=what,
+            expected="an iterable that starts again, such as a DataLoader or a list",
+            fix="pass that, or end the training with the last of its steps: tw.StepLimit(...)",
+        )
+    )

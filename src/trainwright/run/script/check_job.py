@@ -1,0 +1,174 @@
+"""What a job from a script must hold before it may start: all that a resume needs."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import final
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn.modules.dropout import _DropoutNd
+from torch.optim import Optimizer
+
+from trainwright.checkpoint.module import ModuleState
+from trainwright.checkpoint.optimizer import OptimizerState
+from trainwright.checkpoint.random_state import RandomState
+from trainwright.checkpoint.state import Stateful
+from trainwright.core.errors import Mistake, Problem
+from trainwright.data.feed import StepBatches
+from trainwright.engine.job import Job
+from trainwright.engine.nothing import NoCheckpoints
+from trainwright.engine.step import Step
+from trainwright.run.script.reachable import find_within
+from trainwright.tracking.events import StepOutcome
+
+_SHOWN = 5
+
+
+def check_job(job: Job) -> None:
+    """Refuse a job whose checkpoints would lack what a resume needs.
+
+    Raises:
+        Mistake: every gap at once; nothing was written.
+    """
+    if isinstance(job.checkpoints, NoCheckpoints):
+        return
+    gaps = (_weights, _optimizers, _patience, _random_numbers, _source)
+    if problems := [problem for find in gaps for problem in find(job)]:
+        raise Mistake(problems)
+
+
+def _weights(job: Job) -> Iterator[Problem]:
+    modules = [part.module for part in job.state.values() if isinstance(part, ModuleState)]
+    covered = {id(one) for module in modules for one in _tensors_of(module)}
+    missing = {
+        name: tensor for name, tensor in _named_tensors(job.model) if id(tensor) not in covered
+    }
+    if missing and not _is_in_snapshots(job, list(missing.values())):
+        yield _gap(
+            "the model's weights",
+            f"no part of `state` holds {_listed(list(missing))}",
+            'state={"model": tw.ModuleState(model), ...}',
+        )
+
+
+def _tensors_of(module: nn.Module) -> list[torch.Tensor]:
+    return [tensor for _, tensor in _named_tensors(module)]
+
+
+def _named_tensors(module: nn.Module) -> list[tuple[str, torch.Tensor]]:
+    named = module.state_dict(keep_vars=True)
+    return [(name, one) for name, one in named.items() if isinstance(one, torch.Tensor)]
+
+
+def _is_in_snapshots(job: Job, tensors: list[torch.Tensor]) -> bool:
+    """Whether parts written by the script itself hold these tensors' values."""
+    own = [part for part in job.state.values() if not _is_ours(part)]
+    copies = [copy for part in own for copy in part.snapshot().tensors.values()]
+    return all(
+        any(copy.shape == one.shape and torch.equal(copy, one.detach().cpu()) for copy in copies)
+        for one in tensors
+    )
+
+
+def _is_ours(part: object) -> bool:
+    return type(part).__module__.startswith("trainwright.")
+
+
+def _optimizers(job: Job) -> Iterator[Problem]:
+    parts = job.state.values()
+    holders = [part.optimizer for part in parts if isinstance(part, OptimizerState)]
+    own = [part for part in parts if not _is_ours(part)]
+    kept = {id(one) for one in find_within([holders, own], Optimizer)}
+    if any(id(one) not in kept for one in find_within(job.step, Optimizer)):
+        yield _gap(
+            "the optimizer",
+            "no part of `state` holds its moments and hyperparameters",
+            '"optimizer": tw.OptimizerState(optimizer, model.named_parameters())',
+        )
+
+
+def _patience(job: Job) -> Iterator[Problem]:
+    if job.patience in job.stop_rules and job.patience not in job.state.values():
+        yield _gap(
+            "patience",
+            "early stopping would start counting again",
+            '"patience": patience',
+        )
+
+
+def _random_numbers(job: Job) -> Iterator[Problem]:
+    dropout = [one for one in job.model.modules() if isinstance(one, _DropoutNd) and one.p]
+    if dropout and not _keeps_random_numbers(job):
+        yield _no_random_numbers(f"the model has {dropout[0]}")
+
+
+def _source(job: Job) -> Iterator[Problem]:
+    if isinstance(job.feed, Stateful) and job.feed not in job.state.values():
+        yield _gap("the feed", "its position is not a number of samples alone", '"feed": feed')
+
+
+def _keeps_random_numbers(job: Job) -> bool:
+    return any(isinstance(part, RandomState) for part in job.state.values())
+
+
+def _no_random_numbers(found: str) -> Problem:
+    return _gap("the random numbers", found, '"random": tw.RandomState()')
+
+
+def _gap(what: str, found: str, fix: str) -> Problem:
+    return Problem(
+        f"the checkpoints of this job lack {what}: a resumed run would be another run",
+        path="Job.state",
+        found=found,
+        fix=f"add to the job: {fix}",
+    )
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
+
+
+@final
+class RandomNumbersKept:
+    """A step that refuses, at its first call, to draw random numbers that no checkpoint holds."""
+
+    def __init__(self, step: Step) -> None:
+        self._step = step
+        self._is_checked = False
+
+    def __call__(self, work: StepBatches) -> StepOutcome:
+        """One update.
+
+        Raises:
+            Mistake: the first step drew random numbers.
+        """
+        if self._is_checked:
+            return self._step(work)
+        self._is_checked = True
+        before = _generators()
+        outcome = self._step(work)
+        if _generators() != before:
+            raise Mistake(_no_random_numbers("the first step drew some"))
+        return outcome
+
+
+def keep_random_numbers(job: Job) -> Step:
+    """The job's step, checked for random numbers where nothing in its state holds them."""
+    if _keeps_random_numbers(job) or isinstance(job.checkpoints, NoCheckpoints):
+        return job.step
+    return RandomNumbersKept(job.step)
+
+
+def _generators() -> tuple[object, ...]:
+    devices = range(torch.cuda.device_count()) if torch.cuda.is_available() else ()
+    return (
+        random.getstate(),
+        repr(np.random.get_state(legacy=False)["state"]["key"].tolist()),
+        np.random.get_state(legacy=False)["state"]["pos"],
+        torch.get_rng_state().numpy().tobytes(),
+        *(torch.cuda.get_rng_state(one).numpy().tobytes() for one in devices),
+    )

@@ -1,0 +1,227 @@
+"""`tw.fit`: the loop for an own model, guarded as a run from a contract is. Needs torch."""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from typing import final
+
+import torch
+
+from trainwright.checkpoint.evaluated import evaluated_part
+from trainwright.checkpoint.local import LocalStorage
+from trainwright.checkpoint.module import ModuleState
+from trainwright.checkpoint.optimizer import OptimizerState
+from trainwright.checkpoint.state import Stateful
+from trainwright.checkpoint.store import Checkpoints, Loaded
+from trainwright.core.errors import Interrupted, Mistake, NonFinite, Problem
+from trainwright.core.files import storage_errors
+from trainwright.core.flag import StopFlag
+from trainwright.core.units import show_number
+from trainwright.engine.asked import OrAsked
+from trainwright.engine.inventory import numerics_of
+from trainwright.engine.job import Job
+from trainwright.engine.loop import fit as run_loop
+from trainwright.engine.nothing import NoCheckpoints
+from trainwright.engine.stop import StepLimit, StopRequested
+from trainwright.run.interrupt import stop_on_signals
+from trainwright.run.script.check_job import check_job, keep_random_numbers
+from trainwright.run.script.job_settings import Settings, describe_job
+from trainwright.run.script.same_settings import SETTINGS, ChangedOptions, OnChange, SameSettings
+from trainwright.run.stages import StreamScreen
+from trainwright.run.summary import labelled
+from trainwright.tracking.console import ConsoleProgress
+from trainwright.tracking.events import Ended, Event, Number, StepKept, read_number
+from trainwright.tracking.lock import RunLock
+from trainwright.tracking.observers import Observer, Observers
+
+_LOCK = "lock"
+
+
+@final
+class StoppedBySignal(Interrupted, SystemExit):
+    """A training from a script was stopped by a signal after its checkpoint was written.
+
+    Where nothing catches it, the process ends with exit code 75 and without a traceback.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.code = self.exit_code
+
+
+def fit(
+    job: Job,
+    *,
+    changed: OnChange = "refuse",
+    restore_best: bool = False,
+    progress: bool = True,
+) -> Ended:
+    """Train until a stop rule or the guard ends it; resumes from the newest valid checkpoint.
+
+    There is a checkpoint at step 0 and at every ending. SIGTERM and Ctrl-C end the training after
+    the current step, with a checkpoint; SIGUSR1 asks for one. An observer that raises does not end
+    the training: its failures are counted and the first is announced.
+
+    Args:
+        job: model, step, feed and the rest.
+        changed: what happens if settings (learning rate, batch size, dropout, weight decay, rows)
+            differ from those of the checkpoint: `refuse`, or `record`, which announces them and
+            goes on with the new ones.
+        restore_best: whether the model ends with the weights of the best validation.
+        progress: whether progress, remaining time and loss are shown on stderr.
+
+    Raises:
+        Mistake: the job lacks what a resume needs, or its settings have changed; nothing was
+            written. DataChanged: the feed's rows have changed. RunLocked: another process trains
+            into this folder. Interrupted: stopped by a signal, to be resumed by the same call; ends
+            a script with exit code 75. NonFinite: the guard halted the training. NoValidCheckpoint,
+            StorageFailed: as their names say. Whatever the step itself raises passes through.
+    """
+    check_job(job)
+    if restore_best:
+        _check_best(job)
+    settings, flag, screen = Settings(describe_job(job)), StopFlag(), StreamScreen(sys.stderr)
+    with ExitStack() as stack:
+        stack.enter_context(_locked(job))
+        stack.enter_context(stop_on_signals(flag))
+        last_loss = _LastLoss()
+        shown: list[Observer] = [screen.progress(_total_steps(job)), last_loss] if progress else []
+        guarded = _guard(job, settings, changed, flag, shown)
+        stack.enter_context(_closing(shown))
+        stack.enter_context(flag.watched())
+        ended = run_loop(guarded)
+    _check_ending(ended, job)
+    reason = ended.reason
+    if restore_best:
+        reason = f"{reason}; weights of step {_restore_best(job):,}"
+        ended = replace(ended, reason=reason)
+    if progress:
+        screen.say(labelled("trained", " · ".join([reason, *last_loss.text()])))
+    return ended
+
+
+def _guard(
+    job: Job,
+    settings: Settings,
+    changed: OnChange,
+    flag: StopFlag,
+    shown: list[Observer],
+) -> Job:
+    """The job with its signals heeded, its settings compared and its observers kept from ending
+    it."""
+    screen = StreamScreen(sys.stderr)
+
+    def say(line: str) -> None:
+        screen.say(labelled("warning", line))
+
+    state: dict[str, Stateful] = dict(job.state)
+    if changed == "record":
+        for name, part in job.state.items():
+            if isinstance(part, OptimizerState):
+                state[name] = ChangedOptions(part, settings)
+    inventory = dict(job.inventory) if isinstance(job.inventory, dict) else {}
+    device = next((one.device for one in job.model.parameters()), torch.device("cpu"))
+    return replace(
+        job,
+        step=keep_random_numbers(job),
+        state=state,
+        stop_rules=(*job.stop_rules, StopRequested(flag)),
+        observers=(Observers(job.observers, say, survived=(Exception,)), *shown),
+        checkpoints=SameSettings(job.checkpoints, settings, changed, say, state),
+        checkpoint_every=OrAsked(job.checkpoint_every, flag),
+        inventory={**numerics_of(device), **inventory, SETTINGS: settings.values},
+    )
+
+
+def _locked(job: Job) -> RunLock | ExitStack:
+    """The right to write into the job's checkpoint folder, where it is one of this machine."""
+    store = job.checkpoints
+    if not (isinstance(store, Checkpoints) and isinstance(store.storage, LocalStorage)):
+        return ExitStack()
+    folder = store.storage.folder
+    with storage_errors(f"making {folder}"):
+        folder.mkdir(parents=True, exist_ok=True)
+    return RunLock.acquire(folder / _LOCK)
+
+
+@contextmanager
+def _closing(shown: list[Observer]) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        for one in shown:
+            if isinstance(one, ConsoleProgress):
+                one.close()
+
+
+def _total_steps(job: Job) -> int:
+    """The length of the training in steps; 0 if no rule says it."""
+    limits = [rule.steps for rule in job.stop_rules if isinstance(rule, StepLimit)]
+    return min(limits, default=0)
+
+
+def _check_ending(ended: Ended, job: Job) -> None:
+    if ended.kind == "halted":
+        raise NonFinite(f"the training was halted: {ended.reason}")
+    if ended.kind == "interrupted":
+        kept = not isinstance(job.checkpoints, NoCheckpoints)
+        then = "run the script again to go on" if kept else "nothing is kept: it has no checkpoints"
+        text = f"stopped by {ended.reason} after step {ended.progress.step:,}; {then}"
+        sys.stderr.write(labelled("stopped", text) + "\n")
+        raise StoppedBySignal(text)
+
+
+def _check_best(job: Job) -> None:
+    has_model = any(_is_model(job, part) for part in job.state.values())
+    if isinstance(job.checkpoints, Checkpoints) and has_model:
+        return
+    raise Mistake(
+        Problem(
+            "the best weights are taken from a checkpoint, and this job keeps none",
+            path="restore_best",
+            expected='checkpoints=tw.Checkpoints(...), state={"model": tw.ModuleState(model), ...}',
+            fix="add them, or leave restore_best out",
+        )
+    )
+
+
+def _is_model(job: Job, part: Stateful) -> bool:
+    return isinstance(part, ModuleState) and part.module is job.model
+
+
+def _restore_best(job: Job) -> int:
+    """Put the weights of the best validation into the model; their step."""
+    assert isinstance(job.checkpoints, Checkpoints)
+    best = job.checkpoints.best_valid()
+    if not isinstance(best, Loaded):
+        raise Mistake(
+            Problem(
+                "no checkpoint has a score, so none is the best",
+                path="restore_best",
+                fix="validate during the training: Job(validate=..., validate_every=...)",
+            )
+        )
+    name, model = next((n, one) for n, one in job.state.items() if _is_model(job, one))
+    model.restore(evaluated_part({"model": best.parts[name], **best.parts}))
+    return best.step
+
+
+@final
+class _LastLoss:
+    """Remembers the last loss, read from its device only when it is shown."""
+
+    def __init__(self) -> None:
+        self._losses: deque[Number] = deque(maxlen=1)
+
+    def observe(self, event: Event) -> None:
+        """Keep the loss of a step."""
+        if type(event) is StepKept:
+            self._losses.append(event.outcome.loss)
+
+    def text(self) -> list[str]:
+        """`loss 0.123`; nothing before the first step."""
+        return [f"loss {show_number(read_number(loss))}" for loss in self._losses]

@@ -1,0 +1,145 @@
+"""Hyperparameters of a job from a script, kept in its checkpoints and compared when it resumes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import final
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from trainwright.core.files import Json
+from trainwright.data.feed import Feed
+from trainwright.engine.job import Job
+from trainwright.engine.step import OptimizerStep
+from trainwright.optim.knob import LearningRate
+from trainwright.run.script.reachable import find_within
+
+DATA = "feed.data"
+_MOST_MODULES = 2000
+_SAMPLED_ROWS = 64
+_SAMPLED_STEPS = (0, 1, 3, 10, 30, 100, 300, 1000, 3000, 10_000, 100_000, 1_000_000)
+_SCALARS = (bool, int, float, str)
+
+
+def describe_job(job: Job) -> dict[str, Json]:
+    """Settings of model, optimizer, learning rate, step and feed by name, as the program made them.
+
+    Whatever decides an update stands in it, except code: own losses and steps are not compared.
+    """
+    return {
+        **_describe_model(job.model),
+        **dict(_describe_optimizers(find_within(job.step, Optimizer))),
+        **dict(_describe_schedules(find_within(job.knobs, LearningRate))),
+        **dict(_describe_steps(find_within(job.step, OptimizerStep))),
+        **dict(_describe_feed(job.feed)),
+    }
+
+
+def compare_settings(before: Json, now: Mapping[str, Json]) -> list[tuple[str, Json, Json]]:
+    """Name, old and new value of each setting that differs."""
+    if not isinstance(before, Mapping):
+        return []
+    names = [*now, *(name for name in before if name not in now)]
+    return [
+        (name, before.get(name, "absent"), now.get(name, "absent"))
+        for name in names
+        if before.get(name, "absent") != now.get(name, "absent")
+    ]
+
+
+def _describe_model(model: nn.Module) -> dict[str, Json]:
+    lines = {f"model.{name}" if name else "model": _module(m) for name, m in model.named_modules()}
+    if len(lines) <= _MOST_MODULES:
+        return dict(lines)
+    return {"model": hashlib.sha256(repr(sorted(lines.items())).encode()).hexdigest()}
+
+
+def _module(module: nn.Module) -> str:
+    """`Dropout(p=0.1, inplace=False)`; of own classes their public numbers and texts as well."""
+    kind = type(module)
+    own = () if kind.__module__.startswith("torch.") else sorted(_scalars_of(module))
+    shapes = [f"{name}{list(p.shape)}" for name, p in module.named_parameters(recurse=False)]
+    return f"{kind.__name__}({', '.join([module.extra_repr(), *own, *shapes]).strip(', ')})"
+
+
+def _scalars_of(one: object) -> Iterator[str]:
+    for name, value in vars(one).items():
+        if isinstance(value, _SCALARS) and not name.startswith("_") and name != "training":
+            yield f"{name}={value}"
+
+
+def _describe_optimizers(optimizers: Sequence[Optimizer]) -> Iterator[tuple[str, Json]]:
+    for number, optimizer in enumerate(optimizers):
+        prefix = "optimizer" if number == 0 else f"optimizer_{number + 1}"
+        yield prefix, type(optimizer).__name__
+        for index, group in enumerate(optimizer.param_groups):
+            for key, value in group.items():
+                if key not in ("params", "param_names"):
+                    yield f"{prefix}.{index}.{key}", _plain(value)
+
+
+def _describe_schedules(knobs: Sequence[LearningRate]) -> Iterator[tuple[str, Json]]:
+    for knob in knobs:
+        for step in _SAMPLED_STEPS:
+            yield f"learning_rate.factor_at_step_{step}", knob.factor(step)
+
+
+def _describe_steps(steps: Sequence[OptimizerStep]) -> Iterator[tuple[str, Json]]:
+    for step in steps:
+        clipping = step.clipping
+        numbers = (f"{name.strip('_')}={value}" for name, value in vars(clipping).items())
+        yield "step.clipping", f"{type(clipping).__name__}({', '.join(numbers)})"
+
+
+def _describe_feed(feed: object) -> Iterator[tuple[str, Json]]:
+    yield "feed", type(feed).__name__
+    if not isinstance(feed, Feed):
+        for text in _scalars_of(feed):
+            name, _, value = text.partition("=")
+            yield f"feed.{name}", value
+        return
+    yield "feed.batch_size", feed.batch_size
+    yield "feed.rows_of_a_step", [int(rows) for rows in feed.step_rows.values]
+    yield "feed.rows", feed.rows
+    last = min(feed.rows, _SAMPLED_ROWS)
+    orders = [np.asarray(feed.order.at(epoch, 0, last)).tolist() for epoch in (0, 1)]
+    yield "feed.order", _digest([repr(orders).encode()])
+    rows = np.unique(np.linspace(0, feed.store.rows - 1, _SAMPLED_ROWS).astype(np.int64))
+    yield DATA, _digest(_bytes_of(one) for one in feed.store.take(0, rows))
+
+
+def _bytes_of(tensor: Tensor) -> bytes:
+    return tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes()
+
+
+def _digest(parts: Iterator[bytes] | Sequence[bytes]) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+    return digest.hexdigest()[:16]
+
+
+def _plain(value: object) -> Json:
+    if isinstance(value, Tensor):
+        return value.tolist()
+    if isinstance(value, tuple | list):
+        return [_plain(one) for one in value]
+    return value if isinstance(value, _SCALARS) else type(value).__name__
+
+
+@final
+class Settings:
+    """The settings of a job, and those of a checkpoint that differ once one was compared."""
+
+    def __init__(self, values: Mapping[str, Json]) -> None:
+        self.values = dict(values)
+        self.changed: Sequence[tuple[str, Json, Json]] = ()
+
+    def compare(self, before: Json) -> Sequence[tuple[str, Json, Json]]:
+        """What differs from the settings of a checkpoint."""
+        self.changed = compare_settings(before, self.values)
+        return self.changed

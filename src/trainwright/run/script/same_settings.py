@@ -1,0 +1,131 @@
+"""A checkpoint store that refuses, or announces, a resume with other settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager
+from typing import Literal, final
+
+from trainwright.checkpoint.optimizer import OptimizerState
+from trainwright.checkpoint.score import NOT_SCORED, NotScored
+from trainwright.checkpoint.state import Snapshot
+from trainwright.checkpoint.store import CheckpointStore, Kept, Loaded, NoCheckpoint
+from trainwright.core.errors import DataChanged, Mistake, Problem
+from trainwright.core.files import Json
+from trainwright.run.script.job_settings import DATA, Settings
+
+SETTINGS = "settings"
+OnChange = Literal["refuse", "record"]
+_SHOWN = 8
+
+
+@final
+class SameSettings:
+    """Gives no checkpoint that was written with other settings, unless these are to be recorded:
+    nothing of it is restored then."""
+
+    def __init__(
+        self,
+        store: CheckpointStore,
+        settings: Settings,
+        on_change: OnChange,
+        say: Callable[[str], None],
+        parts: Collection[str],
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._on_change = on_change
+        self._say = say
+        self._parts = frozenset(parts)
+        self._is_compared = False
+
+    def taking(self) -> AbstractContextManager[None]:
+        """As the store does it."""
+        return self._store.taking()
+
+    def save(
+        self,
+        step: int,
+        parts: Mapping[str, Snapshot],
+        inventory: Json,
+        score: float | NotScored = NOT_SCORED,
+    ) -> Kept:
+        """As the store does it."""
+        return self._store.save(step, parts, inventory, score)
+
+    def settled(self, *, wait: bool) -> tuple[Kept, ...]:
+        """What the store says."""
+        return self._store.settled(wait=wait)
+
+    def newest_valid(self, up_to: int | None = None, further: int = 0) -> Loaded | NoCheckpoint:
+        """What the store has.
+
+        Raises:
+            Mistake: it was written with other settings. DataChanged: with other rows.
+        """
+        found = self._store.newest_valid(up_to, further)
+        if isinstance(found, Loaded) and not self._is_compared:
+            self._compare(found)
+            self._is_compared = True
+        return found
+
+    def _compare(self, found: Loaded) -> None:
+        if missing := sorted(self._parts - set(found.parts)):
+            raise Mistake(
+                Problem(
+                    f"{found.name} holds no part named {', '.join(missing)}",
+                    path="Job.state",
+                    found=", ".join(sorted(set(found.parts) - {"progress"})),
+                    expected="the parts of the job that wrote it",
+                    fix="train into another folder, or remove this one to start over",
+                )
+            )
+        before = found.inventory.get(SETTINGS) if isinstance(found.inventory, dict) else None
+        changed = self._settings.compare(before)
+        if not changed:
+            return
+        if self._on_change == "record":
+            listed = ", ".join(f"{name} {old} -> {new}" for name, old, new in changed[:_SHOWN])
+            more = f" and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else ""
+            self._say(f"resumed with other settings: {listed}{more}")
+            return
+        if all(name == DATA for name, _, _ in changed):
+            raise DataChanged(
+                f"the rows of the feed are not those that {found.name} was trained on. Put them "
+                'back, train into another folder, or go on with them: tw.fit(job, changed="record")'
+            )
+        raise Mistake([_refused(name, old, new, found.name) for name, old, new in changed[:_SHOWN]])
+
+
+def _refused(name: str, old: Json, new: Json, checkpoint: str) -> Problem:
+    return Problem(
+        f"{checkpoint} was trained with another value",
+        path=name,
+        found=str(new),
+        expected=str(old),
+        fix="put the value back, train into another folder, or go on with the new one: "
+        'tw.fit(job, changed="record")',
+    )
+
+
+@final
+class ChangedOptions:
+    """An optimizer's state that keeps the changed options of its groups when it is restored."""
+
+    def __init__(self, state: OptimizerState, settings: Settings) -> None:
+        self._state = state
+        self._settings = settings
+        self._made = [dict(group) for group in state.optimizer.param_groups]
+
+    def snapshot(self) -> Snapshot:
+        """As the optimizer has it."""
+        return self._state.snapshot()
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """All but the options that the program has changed."""
+        self._state.restore(snapshot)
+        changed = {name for name, _, _ in self._settings.changed}
+        for index, group in enumerate(self._state.optimizer.param_groups):
+            for key in group:
+                if f"optimizer.{index}.{key}" in changed:
+                    group[key] = self._made[index][key]

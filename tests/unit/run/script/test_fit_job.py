@@ -1,0 +1,318 @@
+"""`tw.fit` refuses, locks, saves and explains as a run from a contract does."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import Tensor, nn  # noqa: E402
+
+import trainwright as tw  # noqa: E402
+from trainwright.checkpoint.state import Snapshot, Stateful  # noqa: E402
+from trainwright.core.errors import (  # noqa: E402
+    DataChanged,
+    Interrupted,
+    Mistake,
+    NonFinite,
+    RunLocked,
+)
+from trainwright.tracking.events import Event, StepKept  # noqa: E402
+from trainwright.tracking.lock import RunLock  # noqa: E402
+
+pytestmark = pytest.mark.torch
+STEPS = 12
+
+
+def squared_error(model: nn.Module, batch: tuple[Tensor, ...]) -> tw.LossSum:
+    inputs, target = batch
+    return tw.LossSum((model(inputs).squeeze(1) - target).square().sum(), len(target))
+
+
+def make_job(
+    folder: Path,
+    *,
+    dropout: float = 0.0,
+    rate: float = 1e-2,
+    decay: float = 0.01,
+    batch_size: int = 4,
+    last: int = STEPS,
+    shift: float = 0.0,
+) -> tw.Job:
+    torch.manual_seed(0)
+    inputs = torch.randn(24, 3) + shift
+    target = inputs.sum(dim=1)
+    layers = [nn.Linear(3, 8), nn.Tanh(), nn.Dropout(dropout), nn.Linear(8, 1)]
+    model = nn.Sequential(*layers)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=decay)
+    patience = tw.Patience("val_loss", "min", patience=100)
+
+    def validate() -> dict[str, float]:
+        loss = squared_error(model, (inputs, target))
+        return {"val_loss": float(loss.sum) / loss.targets}
+
+    return tw.Job(
+        model=model,
+        feed=tw.Feed([inputs, target], batch_size=batch_size),
+        step=tw.OptimizerStep(model, squared_error, optimizer),
+        knobs=(tw.LearningRate(optimizer, tw.cosine_with_warmup(STEPS, 2, floor=0.1)),),
+        stop_rules=(tw.StepLimit(last), patience),
+        validate=validate,
+        validate_every=tw.Every(4),
+        patience=patience,
+        checkpoints=tw.Checkpoints(folder, keep_top_k=1),
+        state={
+            "model": tw.ModuleState(model),
+            "optimizer": tw.OptimizerState(optimizer, model.named_parameters()),
+            "random": tw.RandomState(),
+            "patience": patience,
+        },
+    )
+
+
+def without(job: tw.Job, name: str) -> tw.Job:
+    return replace(job, state={key: part for key, part in job.state.items() if key != name})
+
+
+def weights(job: tw.Job) -> list[object]:
+    return [tensor.tolist() for tensor in job.model.state_dict().values()]
+
+
+class AtStep:
+    """Does something once, after a step."""
+
+    def __init__(self, step: int, act: Callable[[], object]) -> None:
+        self.step, self.act = step, act
+
+    def observe(self, event: Event) -> None:
+        if isinstance(event, StepKept) and event.progress.step == self.step:
+            self.act()
+
+
+@pytest.mark.row("F-61")
+@pytest.mark.parametrize(
+    ("part", "what"),
+    [
+        ("model", "the model's weights"),
+        ("optimizer", "the optimizer"),
+        ("patience", "patience"),
+        ("random", "the random numbers"),
+    ],
+)
+def test_a_state_with_a_gap_is_refused_before_anything_is_written(
+    part: str, what: str, tmp_path: Path
+) -> None:
+    job = without(make_job(tmp_path / "kept", dropout=0.5), part)
+    with pytest.raises(Mistake, match=what) as refused:
+        tw.fit(job)
+    assert f'"{part}"' in refused.value.problems[0].fix
+    assert not (tmp_path / "kept").exists()
+
+
+def test_random_numbers_of_an_objective_are_noticed_at_its_first_step(tmp_path: Path) -> None:
+    job = without(make_job(tmp_path), "random")
+
+    def noisy(model: nn.Module, batch: tuple[Tensor, ...]) -> tw.LossSum:
+        inputs, target = batch
+        return squared_error(model, (inputs + torch.randn_like(inputs), target))
+
+    optimizer = torch.optim.SGD(job.model.parameters(), lr=1e-3)
+    kept = tw.OptimizerState(optimizer, job.model.named_parameters())
+    job = replace(
+        job,
+        step=tw.OptimizerStep(job.model, noisy, optimizer),
+        knobs=(),
+        state={**job.state, "optimizer": kept},
+    )
+    with pytest.raises(Mistake, match="the first step drew some"):
+        tw.fit(job)
+
+
+def test_a_job_that_draws_no_random_numbers_needs_no_part_for_them(tmp_path: Path) -> None:
+    assert tw.fit(without(make_job(tmp_path), "random")).kind == "finished"
+
+
+class OwnWeights:
+    """A part written by the user."""
+
+    def __init__(self, model: nn.Module, *, whole: bool) -> None:
+        self.model, self.whole = model, whole
+
+    def snapshot(self) -> Snapshot:
+        tensors = dict(list(self.model.state_dict().items())[0 if self.whole else 1 :])
+        return Snapshot(tensors=tensors)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        self.model.load_state_dict(dict(snapshot.tensors))
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_an_own_part_counts_where_it_holds_every_weight(whole: bool, tmp_path: Path) -> None:
+    job = make_job(tmp_path)
+    own: Mapping[str, Stateful] = {**job.state, "model": OwnWeights(job.model, whole=whole)}
+    job = replace(job, state=own)
+    if whole:
+        assert tw.fit(job).kind == "finished"
+    else:
+        with pytest.raises(Mistake, match=r"holds 0\.weight"):
+            tw.fit(job)
+
+
+@pytest.mark.row("F-61")
+@pytest.mark.parametrize(
+    ("changed", "path"),
+    [
+        ({"rate": 2e-2}, "optimizer.0.lr"),
+        ({"decay": 0.1}, "optimizer.0.weight_decay"),
+        ({"batch_size": 6}, "feed.batch_size"),
+        ({"dropout": 0.5}, "model.2"),
+    ],
+)
+def test_a_resume_with_another_setting_names_it(
+    changed: dict[str, float], path: str, tmp_path: Path
+) -> None:
+    tw.fit(make_job(tmp_path, last=6))
+    before = sorted(one.name for one in tmp_path.iterdir())
+    with pytest.raises(Mistake) as refused:
+        tw.fit(make_job(tmp_path, **changed))  # type: ignore[arg-type]
+    assert path in [problem.path for problem in refused.value.problems]
+    assert sorted(one.name for one in tmp_path.iterdir()) == before
+
+
+def test_another_schedule_is_named(tmp_path: Path) -> None:
+    tw.fit(make_job(tmp_path, last=6))
+    job = make_job(tmp_path)
+    optimizer = torch.optim.AdamW(job.model.parameters(), lr=1e-2, weight_decay=0.01)
+    longer = tw.LearningRate(optimizer, tw.cosine_with_warmup(2 * STEPS, 2, floor=0.1))
+    with pytest.raises(Mistake, match=r"learning_rate\.factor_at_step"):
+        tw.fit(replace(job, knobs=(longer,)))
+
+
+def test_other_rows_are_other_data(tmp_path: Path) -> None:
+    tw.fit(make_job(tmp_path, last=6))
+    with pytest.raises(DataChanged):
+        tw.fit(make_job(tmp_path, shift=1.0))
+
+
+def test_a_changed_setting_can_be_taken_up_and_is_announced(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tw.fit(make_job(tmp_path, last=6))
+    job = make_job(tmp_path, decay=0.5)
+    assert tw.fit(job, changed="record").kind == "finished"
+    assert "optimizer.0.weight_decay 0.01 -> 0.5" in capsys.readouterr().err
+    optimizer = job.state["optimizer"]
+    assert isinstance(optimizer, tw.OptimizerState)
+    assert optimizer.optimizer.param_groups[0]["weight_decay"] == 0.5
+
+
+@pytest.mark.row("F-61")
+def test_the_same_script_goes_on_to_the_same_bits(tmp_path: Path) -> None:
+    unbroken = make_job(tmp_path / "unbroken", dropout=0.3)
+    tw.fit(unbroken)
+    tw.fit(make_job(tmp_path / "cut", dropout=0.3, last=5))
+    resumed = make_job(tmp_path / "cut", dropout=0.3)
+    tw.fit(resumed)
+    assert weights(resumed) == weights(unbroken)
+
+
+@pytest.mark.row("F-61")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_saves_and_ends_with_exit_code_75(number: int, tmp_path: Path) -> None:
+    unbroken = make_job(tmp_path / "unbroken", dropout=0.3)
+    tw.fit(unbroken)
+    job = make_job(tmp_path / "stopped", dropout=0.3)
+    stop = AtStep(5, lambda: os.kill(os.getpid(), number))
+    with pytest.raises(Interrupted, match="after step 5") as stopped:
+        tw.fit(replace(job, observers=(stop,)))
+    assert isinstance(stopped.value, SystemExit)
+    assert stopped.value.code == 75
+    resumed = make_job(tmp_path / "stopped", dropout=0.3)
+    tw.fit(resumed)
+    assert weights(resumed) == weights(unbroken)
+
+
+@pytest.mark.row("F-61")
+def test_an_observer_that_raises_does_not_end_the_training(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail() -> None:
+        raise ValueError("the dashboard says 503")
+
+    job = make_job(tmp_path)
+    ended = tw.fit(replace(job, observers=(AtStep(3, fail),)))
+    assert ended.kind == "finished"
+    assert capsys.readouterr().err.count("the dashboard says 503") == 1
+
+
+@pytest.mark.row("F-61")
+def test_one_process_trains_into_a_folder(tmp_path: Path) -> None:
+    job = make_job(tmp_path)
+    with RunLock.acquire(tmp_path / "lock"), pytest.raises(RunLocked):
+        tw.fit(job)
+    assert tw.fit(job).kind == "finished"
+
+
+def test_a_value_that_the_validation_does_not_give_is_named(tmp_path: Path) -> None:
+    job = replace(make_job(tmp_path), validate=lambda: {"accuracy": 0.5})
+    with pytest.raises(Mistake, match="gives no 'val_loss'") as refused:
+        tw.fit(job)
+    assert refused.value.problems[0].found == "accuracy"
+
+
+def test_a_training_that_was_halted_is_an_error(tmp_path: Path) -> None:
+    job = make_job(tmp_path)
+
+    def broken(model: nn.Module, batch: tuple[Tensor, ...]) -> tw.LossSum:
+        total, targets = squared_error(model, batch)
+        return tw.LossSum(total * float("nan"), targets)
+
+    optimizer = torch.optim.SGD(job.model.parameters(), lr=1e-3)
+    kept = tw.OptimizerState(optimizer, job.model.named_parameters())
+    step = tw.OptimizerStep(job.model, broken, optimizer)
+    with pytest.raises(NonFinite):
+        tw.fit(replace(job, step=step, state={**job.state, "optimizer": kept}))
+
+
+def test_the_best_weights_are_put_back(tmp_path: Path) -> None:
+    scores = iter([3.0, 1.0, 2.0])
+    seen: list[list[object]] = []
+    job = make_job(tmp_path)
+
+    def validate() -> dict[str, float]:
+        seen.append(weights(job))
+        return {"val_loss": next(scores)}
+
+    ended = tw.fit(replace(job, validate=validate), restore_best=True)
+    assert ended.reason.endswith("weights of step 8")
+    assert weights(job) == seen[1]
+
+
+def test_progress_and_the_last_loss_are_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tw.fit(make_job(tmp_path / "a"))
+    shown = capsys.readouterr().err
+    assert "trained   all 12 steps · loss " in shown
+    assert "validated val_loss" in shown
+    tw.fit(make_job(tmp_path / "b"), progress=False)
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("wrong", [{"batch_size": 0}, {"batch_size": 4, "accumulate": 0}])
+def test_an_impossible_feed_is_a_mistake(wrong: dict[str, int]) -> None:
+    with pytest.raises(Mistake, match="at least 1"):
+        tw.Feed([torch.zeros(8, 2)], **wrong)
+
+
+def test_what_is_no_rows_at_all_is_a_mistake() -> None:
+    with pytest.raises(Mistake, match="cannot take its rows"):
+        tw.Feed({"x": torch.zeros(8)}, batch_size=4)  # type: ignore[arg-type]
+    with pytest.raises(Mistake, match="a feed needs tensors"):
+        tw.Feed([[1, 2, 3]], batch_size=1)  # type: ignore[list-item]
