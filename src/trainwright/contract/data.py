@@ -35,7 +35,18 @@ class Column(Section):
     """Spellings to replace before anything else, for example `{">50K.": ">50K"}`."""
 
     format: str = "auto"
-    """How a `datetime` is written, in strftime codes, for example `%d/%m/%Y %H:%M`."""
+    """How a `datetime` is written, in strftime codes, for example `%d/%m/%Y %H:%M`, or `excel` for
+    the serial numbers of spreadsheets (days since 1899-12-30). Several forms stand with ` | `
+    between them, and the first that reads a value counts."""
+
+    unit: str = ""
+    """A sign or word that may stand before or after the numbers of the column and is taken off:
+    `$` for `$554`, `EUR` for `60.91 EUR`, `%` for `5%` (which is 5). A number beside another unit
+    is no number. With commas in them, `data.reading.numbers` says of which kind they are."""
+
+    unreadable: Literal["refuse", "missing"] = "refuse"
+    """What becomes of values that are no numbers in a `numeric` column, or no dates in a `datetime`
+    one: `refuse`, or `missing`, in every file."""
 
     features: ColumnFeatures = ColumnFeatures()
     """How this column becomes numbers, where that is not as `data.features` says."""
@@ -252,6 +263,15 @@ class TableData(Feeding):
 
     reading: Reading = Reading()
     """How files are read, and how far they are trusted."""
+
+
+def file_reading(data: TableData) -> Reading:
+    """How the files of a table are read. Numbers beside a unit wait until it is taken off."""
+    united = {name for name, column in data.columns.items() if column.unit}
+    if not united & set(data.reading.numbers):
+        return data.reading
+    numbers = {name: way for name, way in data.reading.numbers.items() if name not in united}
+    return data.reading.model_copy(update={"numbers": numbers})
 
 
 Data = Annotated[

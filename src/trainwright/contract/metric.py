@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from trainwright.contract.section import Count, Section
+from trainwright.contract.section import Auto, Count, Section
 
 Direction = Literal["min", "max"]
 TaskKind = Literal["classification", "regression", "generation"]
@@ -65,9 +65,11 @@ class Metric(Section):
     `f1_macro` for several, `accuracy` for images, `rmse` for numbers, `nats_per_token` for a
     text."""
 
-    target: Literal["baseline"] | float = "baseline"
+    target: Auto | Literal["baseline", "every_baseline"] | float = "auto"
     """The value to reach. `baseline`: be better than always predicting the commonest class, the
-    mean, or each token by its share of the training text, on the same rows."""
+    mean, or each token by its share of the training text, on the same rows. `every_baseline`: be
+    better than this and than every other baseline of the run, above all the linear one. `auto`:
+    `baseline` for a linear model, else `every_baseline`."""
 
     recall: Annotated[float, Field(gt=0, le=1)] = 0.9
     """For `precision_at_recall`: the least share of positives to find."""

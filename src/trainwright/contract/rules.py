@@ -245,6 +245,20 @@ def column_formats(contract: Contract, _written: frozenset[str]) -> Problems:
             )
 
 
+def column_units(contract: Contract, _written: frozenset[str]) -> Problems:
+    """A unit stands beside numbers."""
+    columns = contract.data.columns if isinstance(contract.data, TableData) else {}
+    for name, column in columns.items():
+        if column.unit and column.kind not in ("auto", "numeric"):
+            yield Problem(
+                f"a {column.kind} column has no unit",
+                path=f"data.columns.{name}.unit",
+                found=column.unit,
+                expected="unit only beside kind: numeric",
+                fix="remove unit, or change kind to numeric",
+            )
+
+
 def positive_needs_classes(contract: Contract, written: frozenset[str]) -> Problems:
     """Numbers have no positive class."""
     data = contract.data
@@ -309,6 +323,7 @@ RULES: tuple[Rule, ...] = (
     split_of_given_parts,
     target_is_not_a_feature,
     column_formats,
+    column_units,
     *FEATURE_RULES,
     *TOKEN_RULES,
     positive_needs_classes,

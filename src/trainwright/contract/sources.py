@@ -32,6 +32,18 @@ class Reading(Section):
     """Whether the first line of CSV and TSV holds the column names; without one the columns are
     `column_1`, `column_2` and so on."""
 
+    skip_lines: Annotated[int, Field(ge=0)] = 0
+    """How many lines of CSV and TSV stand above the header, or above the first row where there is
+    none: a title, a date of export."""
+
+    repeated_names: Literal["refuse", "rename"] = "refuse"
+    """What becomes of a CSV or TSV in whose header a name stands twice. `rename`: the second `a`
+    is `a_2`, and so on."""
+
+    control_characters: Literal["refuse", "remove"] = "refuse"
+    """What becomes of NUL bytes in text files. `remove`: they are left out, with the other control
+    characters that are no tab and no line break."""
+
     separator: str = ""
     """The mark between fields of a CSV. Left out: a comma, or else `;`, tab or `|` if the header
     holds one; of a TSV always a tab."""

@@ -43,7 +43,16 @@ class Place:
 
 NOWHERE = Place("")
 
-ProblemKind = Literal["", "no_feature", "broken_quotes", "nested_values"]
+ProblemKind = Literal[
+    "",
+    "no_feature",
+    "broken_quotes",
+    "nested_values",
+    "encoding",
+    "control_characters",
+    "repeated_names",
+    "ragged_rows",
+]
 
 
 @dataclass(frozen=True, slots=True)

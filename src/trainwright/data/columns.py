@@ -43,7 +43,8 @@ _FREE_TEXT_WORDS = 3
 @dataclass(frozen=True, slots=True)
 class ColumnType:
     """What one column is. `reason` says why, above all why a column is `ignored`; `missing` and
-    `distinct` count over the training file; `format` is the strftime form of a datetime."""
+    `distinct` count over the training file; `format` is the form of a datetime, `unreadable` what
+    becomes of values that are not of the kind."""
 
     name: str
     kind: Kind
@@ -52,6 +53,7 @@ class ColumnType:
     distinct: int
     example: str
     format: str = ""
+    unreadable: Literal["refuse", "missing"] = "refuse"
 
     def to_json(self) -> Json:
         """The fields by name."""
@@ -63,6 +65,8 @@ class ColumnType:
             "distinct": self.distinct,
             "example": self.example,
             "format": self.format,
+            # Absent where it is usual, as before there was a choice: versions of data stay.
+            **({"unreadable": self.unreadable} if self.unreadable != "refuse" else {}),
         }
 
     @classmethod
@@ -96,8 +100,20 @@ def infer_column(
     """
     if left_out:
         return Inferred(_described(cells, "ignored", left_out, _best_format(cells, written)))
+    inferred = _inferred(cells, written, source, keep)
+    if written.unreadable == "refuse" or inferred.type.kind not in ("numeric", "datetime"):
+        return inferred
+    # What cannot be read is no problem then, as long as the way of reading is clear.
+    clear = inferred.type.kind == "numeric" or inferred.type.format
+    typed = replace(inferred.type, unreadable=written.unreadable)
+    return Inferred(typed, () if clear else inferred.problems)
+
+
+def _inferred(cells: Cells, written: Column, source: SourceFile, keep: bool) -> Inferred:
     if written.kind != "auto":
         return _as_written(cells, written.kind, written, source)
+    if written.unit:
+        return _as_written(cells, "numeric", written, source)
     if written.format != "auto":
         return _as_written(cells, "datetime", written, source)
     if not cells.present:
@@ -133,7 +149,8 @@ def value_problems(
 ) -> tuple[pl.Series, tuple[Problem, ...]]:
     """`type_column` with the values that the kind refuses, each as a problem with its rows."""
     series, bad = type_column(cells, column)
-    problems = [_unreadable(cells, bad, column.kind, source)] if len(bad) else []
+    refused = len(bad) and column.unreadable == "refuse"
+    problems = [_unreadable(cells, bad, column.kind, source)] if refused else []
     if column.kind == "numeric":
         problems += infinite_problems(series, source)
     return series, tuple(problems)

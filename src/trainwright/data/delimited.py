@@ -49,6 +49,16 @@ class _Dialect:
     separator: str
     quoted: bool
     header: bool
+    skipped_lines: int
+    renames: bool
+
+    @contextlib.contextmanager
+    def text(self, file: Path) -> Iterator[TextIO]:
+        """The text of a file behind the lines that are no part of the table."""
+        with _text(file) as stream:
+            for _ in range(self.skipped_lines):
+                stream.readline(_MOST_FIELD_LETTERS)
+            yield stream
 
     def records(self, text: TextIO) -> Records:
         """The records of a text, the header first if there is one."""
@@ -81,7 +91,13 @@ def read_delimited(
         DataMistake: duplicate column names, broken quotes, rows with a wrong number of fields.
     """
     separator = _separator_of(file, kind, reading)
-    dialect = _Dialect(separator, reading.quotes == "double", reading.header)
+    dialect = _Dialect(
+        separator,
+        reading.quotes == "double",
+        reading.header,
+        reading.skip_lines,
+        reading.repeated_names == "rename",
+    )
     scan = _scan(file, dialect, written, BadRecords(reading.bad_records))
     # The fast reader takes the width of text without a header from its first line.
     by_hand = bool(scan.skipped) or (not dialect.header and 0 in scan.left_out)
@@ -96,6 +112,8 @@ def _separator_of(file: Path, kind: Literal["csv", "tsv"], reading: Reading) -> 
     if reading.separator:
         return reading.separator
     with _text(file) as text:
+        for _ in range(reading.skip_lines):
+            text.readline(_MOST_FIELD_LETTERS)
         header = text.readline(_MOST_FIELD_LETTERS)
         while header and not header.strip(" \r\n"):
             header = text.readline(_MOST_FIELD_LETTERS)
@@ -118,15 +136,15 @@ def _text(file: Path) -> Iterator[TextIO]:
 def _scan(file: Path, dialect: _Dialect, written: str, bad: BadRecords) -> _Scan:
     starts, left_out = array("q"), array("q")
     ragged: list[tuple[int, int]] = []
-    start = 1
+    start = 1 + dialect.skipped_lines
     names: tuple[str, ...] = ()
-    with _text(file) as text:
+    with dialect.text(file) as text:
         reader = dialect.records(text)
         try:
             names = _names(file, dialect, written)
             if dialect.header:
                 next(reader)
-                start = reader.line_num + 1
+                start = dialect.skipped_lines + reader.line_num + 1
             for number, record in enumerate(reader):
                 if len(record) == len(names):
                     starts.append(start)
@@ -137,7 +155,7 @@ def _scan(file: Path, dialect: _Dialect, written: str, bad: BadRecords) -> _Scan
                     ragged.append((start, len(record)))
                 else:
                     ragged.append((start, len(record)))
-                start = reader.line_num + 1
+                start = dialect.skipped_lines + reader.line_num + 1
         except csv.Error as error:
             problems = [_quote_problem(start, str(error), written)]
             problems += _ragged_problems(ragged, len(names), dialect, written)
@@ -149,10 +167,10 @@ def _scan(file: Path, dialect: _Dialect, written: str, bad: BadRecords) -> _Scan
 
 def _names(file: Path, dialect: _Dialect, written: str) -> tuple[str, ...]:
     """Of the columns: those of the header, or as many as the first row has fields."""
-    with _text(file) as text:
+    with dialect.text(file) as text:
         records = dialect.records(text)
         if dialect.header:
-            return _header(next(records, []), written)
+            return _header(next(records, []), dialect, written)
         first = next((record for record in records if not _is_blank(record)), [])
     if not first:
         problem = Problem("the file holds no rows", found="blank lines", place=Place(written))
@@ -164,7 +182,7 @@ def _is_blank(record: list[str]) -> bool:
     return not record or (len(record) == 1 and not record[0].strip())
 
 
-def _header(first: list[str], written: str) -> tuple[str, ...]:
+def _header(first: list[str], dialect: _Dialect, written: str) -> tuple[str, ...]:
     if not any(name.strip() for name in first):
         raise DataMistake(
             Problem(
@@ -177,18 +195,33 @@ def _header(first: list[str], written: str) -> tuple[str, ...]:
         )
     names = [name.strip() or f"column_{i}" for i, name in enumerate(first, start=1)]
     twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice and dialect.renames:
+        return _renamed(names)
     if twice:
         raise DataMistake(
             Problem(
                 "column names occur more than once",
                 found=quoted(twice),
                 expected="names that occur once",
-                fix="rename or remove the repeated columns in the header, or set "
-                "data.reading.header to false if the first line is a row",
-                place=Place(written, 1),
+                fix="rename the repeated columns in the header, set data.reading.repeated_names to "
+                "rename, or data.reading.header to false if the first line is a row",
+                place=Place(written, 1 + dialect.skipped_lines),
+                kind="repeated_names",
             )
         )
     return tuple(names)
+
+
+def _renamed(names: list[str]) -> tuple[str, ...]:
+    """Each name once: the second `a` is `a_2`, unless another column is called so."""
+    found: list[str] = []
+    for name in names:
+        free, number = name, 1
+        while free in found or (number > 1 and free in names):
+            number += 1
+            free = f"{name}_{number}"
+        found.append(free)
+    return tuple(found)
 
 
 def _quote_problem(line: int, detail: str, written: str) -> Problem:
@@ -222,6 +255,7 @@ def _ragged_problems(
                 fix="quote fields that hold the separator, repair these rows, or let some be left "
                 "out: data.reading.bad_records",
                 place=Place(written, line),
+                kind="ragged_rows",
             )
         )
     return problems
@@ -233,6 +267,7 @@ def _wrote_fast(file: Path, dialect: _Dialect, scan: _Scan, target: Path) -> boo
         file,
         separator=dialect.separator,
         has_header=dialect.header,
+        skip_lines=dialect.skipped_lines,
         quote_char='"' if dialect.quoted else None,
         schema=dict.fromkeys(scan.names, pl.String),
         infer_schema=False,
@@ -254,7 +289,7 @@ def _write_exactly(file: Path, dialect: _Dialect, scan: _Scan, target: Path) -> 
     schema = dict.fromkeys(scan.names, pl.String)
     left_out = frozenset(scan.left_out.tolist())
     blocks: list[Path] = []
-    with _text(file) as text:
+    with dialect.text(file) as text:
         reader = dialect.records(text)
         if dialect.header:
             next(reader)

@@ -109,7 +109,7 @@ def _of_file(section: TokenData, folder: Path) -> Documents:
     file = folder / section.path
     version = _checked(file, section.path, section)
     return Documents(
-        (version,), lambda: text_blocks(file, section.path, section.reading.encoding), several=False
+        (version,), lambda: text_blocks(file, section.path, section.reading), several=False
     )
 
 
@@ -129,7 +129,7 @@ def _of_folder(section: TokenData, folder: Path) -> Documents:
 
     def blocks() -> Iterator[str]:
         for name in written:
-            for block in text_blocks(folder / name, name, section.reading.encoding):
+            for block in text_blocks(folder / name, name, section.reading):
                 yield _without_end(block, name)
             yield END
 
@@ -219,7 +219,7 @@ def _check_columns(section: TokenData, source: SourceFile) -> None:
 
 def _checked(file: Path, written: str, section: TokenData) -> FileVersion:
     check_file(file, written, "data.path")
-    check_content(file, "text", written, section.reading.encoding)
+    check_content(file, "text", written, section.reading)
     size = file.stat().st_size
     check_size(size, written, section.reading)
     sha256 = hash_file(file)

@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 
+from trainwright.contract.sources import Reading
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.files import storage_errors
 
@@ -15,32 +16,36 @@ _MARK = "\ufeff"
 _NEAR = 400
 _MANY_HIGH_BYTES = 3
 _LOWER_CYRILLIC = 0xE0
+_CONTROL = dict.fromkeys([*(set(range(32)) - set(b"\t\n\r")), 127])
 
 
-def plain_text(file: Path, written: str, encoding: str, target: Path) -> Path:
+def plain_text(file: Path, written: str, reading: Reading, target: Path) -> Path:
     """A text file in UTF-8: the file itself, or its transcription in `target`. Every byte is
-    checked, and none may be NUL.
+    checked, and none is NUL in it.
 
     Raises:
         DataMistake: naming the first byte that is not of the encoding, or the first NUL.
     """
-    if codecs.lookup(encoding).name == "utf-8":
-        for _ in text_blocks(file, written, encoding):
+    blocks = text_blocks(file, written, reading)
+    as_it_is = reading.control_characters == "refuse"
+    if codecs.lookup(reading.encoding).name == "utf-8" and as_it_is:
+        for _ in blocks:
             pass
         return file
     with storage_errors(f"transcribing {written}"), target.open("wb") as out:
-        for text in text_blocks(file, written, encoding):
+        for text in blocks:
             out.write(text.encode())
     return target
 
 
-def text_blocks(file: Path, written: str, encoding: str) -> Iterator[str]:
+def text_blocks(file: Path, written: str, reading: Reading) -> Iterator[str]:
     """The text of a file, about a million letters at a time, without a byte order mark.
 
     Raises:
         DataMistake: as `plain_text`.
     """
-    name = codecs.lookup(encoding).name
+    name = codecs.lookup(reading.encoding).name
+    removes = reading.control_characters == "remove"
     decoder = codecs.getincrementaldecoder(name)()
     offset = lines = 0
     with file.open("rb") as stream:
@@ -52,7 +57,10 @@ def text_blocks(file: Path, written: str, encoding: str) -> Iterator[str]:
             except UnicodeDecodeError as error:
                 at = offset - held + error.start
                 raise DataMistake(_foreign(file, written, name, at, error.reason)) from error
-            if "\0" in text:
+            count = text.count("\n")
+            if removes:
+                text = text.translate(_CONTROL)
+            elif "\0" in text:
                 line = lines + text.count("\n", 0, text.index("\0")) + 1
                 raise DataMistake(_nul(written, line))
             # Only some decoders take the mark off themselves.
@@ -60,7 +68,7 @@ def text_blocks(file: Path, written: str, encoding: str) -> Iterator[str]:
             if not block:
                 return
             offset += len(block)
-            lines += text.count("\n")
+            lines += count
 
 
 def encoding_of(sample: bytes) -> str:
@@ -114,6 +122,7 @@ def _foreign(file: Path, written: str, encoding: str, at: int, reason: str) -> P
         fix=f"set data.reading.encoding to {guess} or to the encoding it was written in, or: "
         f"iconv -f {guess.upper()} -t UTF-8 '{written}' > utf8.csv",
         place=Place(written, line),
+        kind="encoding",
     )
 
 
@@ -122,6 +131,7 @@ def _nul(written: str, line: int) -> Problem:
         "the text holds a NUL byte",
         found=f"a byte of value 0 in line {line:,}",
         expected="text; a file that was cut short by a crash ends in such bytes",
-        fix="export the file again, or remove the bytes: tr -d '\\0'",
+        fix="export the file again, or set data.reading.control_characters to remove",
         place=Place(written, line),
+        kind="control_characters",
     )

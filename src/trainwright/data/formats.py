@@ -7,6 +7,7 @@ from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Literal
 
+from trainwright.contract.sources import USUAL, Reading
 from trainwright.core.errors import DataMistake, Place, Problem
 
 Format = Literal["csv", "tsv", "jsonl", "parquet", "arrow"]
@@ -174,9 +175,10 @@ def looks_like(head: bytes) -> str:
     return "binary data" if b"\x00" in head else "text"
 
 
-def check_content(file: Path, kind: str, written: str, encoding: str = "utf-8") -> None:
+def check_content(file: Path, kind: str, written: str, reading: Reading = USUAL) -> None:
     """Hold a file's first bytes against what it should be: a format, a packing or `text`, which an
-    `encoding` of two or four bytes a letter may make look like binary data.
+    encoding of two or four bytes a letter, or NUL bytes that are to be removed, may make look like
+    binary data.
 
     Raises:
         DataMistake: it is something else, and no parser may see it.
@@ -184,8 +186,11 @@ def check_content(file: Path, kind: str, written: str, encoding: str = "utf-8") 
     with file.open("rb") as stream:
         head = stream.read(_HEAD_BYTES)
     found = looks_like(head)
-    wide = encoding.lower().replace("_", "-").startswith(("utf-16", "utf-32"))
+    wide = reading.encoding.lower().replace("_", "-").startswith(("utf-16", "utf-32"))
     if found in _WANTED[kind] or (wide and found in (*_WIDE_TEXT, "binary data")):
+        return
+    is_text = kind in ("csv", "tsv", "jsonl", "text")
+    if found == "binary data" and is_text and reading.control_characters == "remove":
         return
     fix = {
         "Python pickle": "export the table as Parquet or CSV; a pickle can run code and is "
@@ -203,6 +208,7 @@ def check_content(file: Path, kind: str, written: str, encoding: str = "utf-8") 
             expected=_WANTED[kind][0],
             fix=fix,
             place=Place(written),
+            kind="control_characters" if found == "binary data" and is_text else "",
         )
     )
 

@@ -56,7 +56,7 @@ class LocalFile:
         """
         kind, compression = format_of(self.told_by or self.written, self.path)
         check_file(self.file, self.written, self.path)
-        check_content(self.file, compression or kind, self.written, self.reading.encoding)
+        check_content(self.file, compression or kind, self.written, self.reading)
         sha256, size_bytes = hash_file(self.file), self.file.stat().st_size
         how = _how(kind, compression, self.reading)
         key = hash_value({"scheme": _SCHEME, "sha256": sha256, "how": how})
@@ -178,8 +178,11 @@ def _how(kind: Format, compression: Compression, reading: Reading) -> list[str]:
         how.append(reading.nested)
     if kind not in ("parquet", "arrow"):
         how += [reading.encoding, str(reading.bad_records)]
+        how += ["no control"] if reading.control_characters == "remove" else []
     if kind in ("csv", "tsv"):
         how += [str(reading.header), reading.separator, reading.quotes]
+        how += [f"skip {reading.skip_lines}"] if reading.skip_lines else []
+        how += [reading.repeated_names] if reading.repeated_names != "refuse" else []
     return [*how, *(part for pair in sorted(reading.numbers.items()) for part in pair)]
 
 
@@ -188,7 +191,7 @@ def _parse(source: LocalFile, kind: Format, compression: Compression, target: Pa
     check_size(source.file.stat().st_size, written, reading)
     file = unpack(source.file, compression, written, reading, target.with_name("unpacked"))
     if compression:
-        check_content(file, kind, written, reading.encoding)
+        check_content(file, kind, written, reading)
     parsed = _rows(file, kind, source, target)
     if reading.numbers:
         rewrite_commas(target, reading.numbers, parsed, written)
@@ -199,10 +202,10 @@ def _rows(file: Path, kind: Format, source: LocalFile, target: Path) -> Parsed:
     written, reading = source.written, source.reading
     match kind:
         case "csv" | "tsv":
-            text = plain_text(file, written, reading.encoding, target.with_name("text"))
+            text = plain_text(file, written, reading, target.with_name("text"))
             return read_delimited(text, kind, written, reading, target)
         case "jsonl":
-            text = plain_text(file, written, reading.encoding, target.with_name("text"))
+            text = plain_text(file, written, reading, target.with_name("text"))
             return read_json_lines(text, written, reading, target)
         case "parquet" | "arrow":
             _write_binary(file, kind, written, reading, target)

@@ -20,7 +20,7 @@ from trainwright.contract.data import (
     StratifiedGroupSplit,
     TableData,
     TimeSplit,
-    split_columns,
+    file_reading,
 )
 from trainwright.core.errors import DataMistake, MissingExtra, Mistake, Problem
 from trainwright.core.extras import need_pyarrow
@@ -29,9 +29,11 @@ from trainwright.core.units import many
 from trainwright.data.cache import scratch_folder
 from trainwright.data.categories import count_labels
 from trainwright.data.cells import Cells
+from trainwright.data.column_names import name_problems
 from trainwright.data.columns import ColumnType, infer_column
-from trainwright.data.formats import known_format
+from trainwright.data.doubts import Doubt
 from trainwright.data.frames import NO_FRAMES, Frame
+from trainwright.data.proposing import decide_columns
 from trainwright.data.sources import FileVersion, SourceFile, read_query, read_source
 from trainwright.data.space import (
     IN_MEMORY,
@@ -53,7 +55,7 @@ from trainwright.data.target_column import (
 )
 from trainwright.data.typed_rows import type_rows
 from trainwright.data.values import Cleaning
-from trainwright.data.wording import nearest, quoted, some
+from trainwright.data.wording import some
 
 
 @final
@@ -62,7 +64,7 @@ class DataFacts:
     """What a plan needs to know of the data. `rows` counts all files; `given` names the parts that
     have a file of their own; `columns` leaves the target out. `documents` are the tokens of
     each document of the training part of each source of a text, by the name of the source,
-    `placing` is where the rows of a table lie."""
+    `placing` is where the rows of a table lie, `doubts` are what its columns left open."""
 
     rows: int
     columns: tuple[ColumnType, ...]
@@ -72,6 +74,7 @@ class DataFacts:
     part_rows: Mapping[str, int]
     documents: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     placing: Placing = IS_SMALL
+    doubts: tuple[Doubt, ...] = ()
 
     def to_json(self) -> Json:
         """Everything, as JSON."""
@@ -117,6 +120,10 @@ def read_table(
     if problems:
         raise DataMistake(problems)
     placing, space = _placed(section, sources, folder)
+    proposed = decide_columns(section, sources["train"], space)
+    section = proposed.section
+    if proposed.reads_anew:
+        sources = read_sources(section, folder, given)
     cleaning = Cleaning.of(section)
     cells = {
         part: [Cells(one, cleaning.cells, space) for one in source.frame.get_columns()]
@@ -136,7 +143,7 @@ def read_table(
     written = read_split_file(section.split, folder)
     frames["train"] = with_parts(frames["train"], cells["train"], written, space)
     raw = _raw(sources, frames, (columns, target, cleaning), written, space)
-    return replace(raw, facts=replace(raw.facts, placing=placing))
+    return replace(raw, facts=replace(raw.facts, placing=placing, doubts=proposed.doubts))
 
 
 def _placed(
@@ -165,7 +172,7 @@ def read_sources(
         ("test", "data.test_path", section.test_path),
     ]
     if section.sql.query:
-        source = read_query(section.sql, folder, section.reading)
+        source = read_query(section.sql, folder, file_reading(section))
         if few := _row_problems(source, "train", "data.sql.query"):
             raise DataMistake(few)
         return {"train": source}
@@ -179,7 +186,7 @@ def read_sources(
         if not written:
             continue
         try:
-            sources[part] = read_source(written, folder, path, section.reading, given)
+            sources[part] = read_source(written, folder, path, file_reading(section), given)
             problems += _row_problems(sources[part], part, path)
         except MissingExtra:
             raise
@@ -209,80 +216,6 @@ def _row_problems(source: SourceFile, part: PartName, path: str) -> list[Problem
             place=source.place(),
         )
     ]
-
-
-def name_problems(section: TableData, sources: Mapping[PartName, SourceFile]) -> list[Problem]:
-    """Columns that the contract names and the training file has not, and columns of the training
-    file that other files lack."""
-    source = sources["train"]
-    names = source.frame.columns
-    wanted = [("data.target", section.target)]
-    wanted += [(f"data.exclude.{i}", name) for i, name in enumerate(section.exclude)]
-    wanted += [(f"data.columns.{name}", name) for name in section.columns]
-    wanted += [(f"data.reading.numbers.{name}", name) for name in section.reading.numbers]
-    wanted += [(f"data.split.{field}", name) for field, name in split_columns(section.split)]
-    problems = [_absent(path, name, names, source) for path, name in wanted if name not in names]
-    problems += _useless_numbers(section, source)
-    unused = {*section.exclude}
-    unused |= {name for name, column in section.columns.items() if column.kind == "ignored"}
-    needed = [name for name in names if name not in unused]
-    for part, other in sources.items():
-        lacking = [name for name in needed if name not in other.frame.columns]
-        if part != "train" and lacking:
-            problems.append(
-                Problem(
-                    f"the {part} file lacks columns of the training file",
-                    path=f"data.{'val' if part == 'validation' else 'test'}_path",
-                    found=f"no {quoted(lacking)}",
-                    expected=f"the columns of {source.version.path}",
-                    fix="add the columns, or list them in data.exclude",
-                    place=other.place(),
-                )
-            )
-    return problems
-
-
-def _useless_numbers(section: TableData, source: SourceFile) -> list[Problem]:
-    """The problems of numbers that are to be rewritten where nothing is: outside files, and in
-    columns that are no text."""
-    if not section.reading.numbers:
-        return []
-    if any(known_format(file.path) for file in source.files):
-        types = source.frame.schema
-        return [
-            Problem(
-                f"the column {name!r} is no text: its type in the file says what its numbers are",
-                path=f"data.reading.numbers.{name}",
-                found=str(types[name]),
-                expected="text",
-                fix="leave it out of data.reading.numbers",
-                place=source.place(),
-            )
-            for name in section.reading.numbers
-            if name in types and types[name] != pl.String
-        ]
-    return [
-        Problem(
-            "only the numbers of files are rewritten",
-            path="data.reading.numbers",
-            found=source.version.path,
-            expected="a file",
-            fix="leave data.reading.numbers out, and give the numbers as 1234.5",
-            place=source.place(),
-        )
-    ]
-
-
-def _absent(path: str, name: str, names: list[str], source: SourceFile) -> Problem:
-    near = nearest(name, names)
-    return Problem(
-        f"there is no column {name!r}",
-        path=path,
-        found=name,
-        expected=f"one of: {some(names, 12)}",
-        fix=f"did you mean {near!r}?" if near else "name one of the columns",
-        place=source.place(),
-    )
 
 
 def _infer_columns(

@@ -65,7 +65,8 @@ def target_kind(
 ) -> tuple[Literal["classes", "numbers"], list[Problem]]:
     """Whether the target is predicted as class or number: numbers with more than 20 different
     values are numbers, unless the contract types the column."""
-    kind = section.columns.get(section.target, Column()).kind
+    written = section.columns.get(section.target, Column())
+    kind = "numeric" if written.unit and written.kind == "auto" else written.kind
     if kind in ("datetime", "text", "ignored") or cells.dtype == pl.Datetime("us"):
         found = kind if kind != "auto" else "datetime"
         return "classes", [
@@ -102,9 +103,12 @@ def typed_target(
     """The target as labels or numbers; a missing target stays null here."""
     problems: list[Problem] = []
     if target.kind == "numbers":
-        column = ColumnType(target.name, "numeric", "", 0, 0, "")
+        unreadable = target.section.columns.get(target.name, Column()).unreadable
+        column = ColumnType(target.name, "numeric", "", 0, 0, "", unreadable=unreadable)
         series, found = value_problems(cells, column, source)
         problems += found
+        if unreadable == "missing":
+            cells = series
     else:
         series = to_labels(cells)
         if cells.dtype.is_float():

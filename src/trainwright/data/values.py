@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import final
 
 import numpy as np
@@ -13,6 +13,7 @@ import polars as pl
 from trainwright.contract.data import TableData
 from trainwright.core.files import Json
 from trainwright.data.table import Integers
+from trainwright.data.units import Unit
 
 DATE_FORMATS = (
     "%Y-%m-%d",
@@ -44,7 +45,12 @@ DATE_FORMATS = (
 LARGEST = float(np.finfo(np.float32).max)
 """Features are 32-bit floats; a larger number would become infinite."""
 
+SERIAL, FORMS = "excel", " | "
+"""The form of spreadsheets' serial numbers, and what stands between several forms."""
+
 _DATES = pl.Datetime("us")
+_DAY, _FIRST_SERIAL, _SERIALS = 86_400_000_000, "-25569d", (1.0, 2_958_466.0)
+_FIRST_YEAR = 1000
 FIRST_DATES, FIRST_VALUES = 20, 100
 """So many values show which way of writing a date is the closest."""
 
@@ -58,16 +64,23 @@ def as_it_is(values: pl.Series) -> pl.Series:
 @dataclass(frozen=True, slots=True)
 class Cleaning:
     """What is done to every cell before it is typed: blanks stripped, spellings replaced, missing
-    spellings made null."""
+    spellings made null, units taken off."""
 
     missing: tuple[str, ...]
     values: Mapping[str, Mapping[str, str]]
+    units: Mapping[str, Unit] = field(default_factory=dict)
 
     @classmethod
     def of(cls, section: TableData) -> Cleaning:
         """The cleaning that a contract asks for."""
         values = {name: dict(column.values) for name, column in section.columns.items()}
-        return cls(section.missing_values, {name: v for name, v in values.items() if v})
+        commas = section.reading.numbers
+        units = {
+            name: Unit(column.unit, commas.get(name, ""))
+            for name, column in section.columns.items()
+            if column.unit
+        }
+        return cls(section.missing_values, {name: v for name, v in values.items() if v}, units)
 
     def cells(self, series: pl.Series) -> pl.Series:
         """A cleaned column: String, a number type, Datetime, or nested values left alone.
@@ -90,22 +103,28 @@ class Cleaning:
 
     def to_json(self) -> Json:
         """What `from_json` reads."""
+        units = {name: unit.to_json() for name, unit in self.units.items()}
         return {
             "missing": list(self.missing),
             "values": {name: dict(replace) for name, replace in self.values.items()},
+            # Absent where nothing has one, as before there were any: versions of data stay.
+            **({"units": units} if units else {}),
         }
 
     @classmethod
     def from_json(cls, value: Json) -> Cleaning:
         """The cleaning that `to_json` wrote."""
-        return cls(tuple(value["missing"]), value["values"])
+        units = {name: Unit.from_json(unit) for name, unit in value.get("units", {}).items()}
+        return cls(tuple(value["missing"]), value["values"], units)
 
     def _text(self, series: pl.Series, replace: Mapping[str, str]) -> pl.Series:
         series = series.str.strip_chars()
         if replace:
             series = series.replace(list(replace), list(replace.values()))
         missing = list({"", *self.missing})
-        return series.set(series.is_in(missing), None)
+        series = series.set(series.is_in(missing), None)
+        unit = self.units.get(series.name)
+        return series if unit is None else unit.without(series)
 
     def _numbers(self, series: pl.Series) -> pl.Series:
         if series.dtype.is_float():
@@ -174,11 +193,13 @@ def to_moments(cells: pl.Series, form: str) -> Reading:
     codes); without one, every recognised way of writing is tried."""
     if cells.dtype == _DATES:
         return Reading(cells, _rows(pl.Series([], dtype=pl.UInt32)))
+    if cells.dtype.is_numeric() and SERIAL in form:
+        cells = cells.cast(pl.String)
     if cells.dtype != pl.String:
         return Reading(_nothing(cells, _DATES), _rows(cells.is_not_null().arg_true()))
-    moments = _parse_moments(cells, form) if form else _nothing(cells, _DATES)
+    moments = parse_moments(cells, form) if form else _nothing(cells, _DATES)
     if not form and (forms := date_formats(cells)):
-        moments = _parse_moments(cells, forms[0])
+        moments = parse_moments(cells, forms[0])
     return Reading(moments, _rows((cells.is_not_null() & moments.is_null()).arg_true()))
 
 
@@ -192,12 +213,12 @@ def formats_of(first: pl.Series, slices: Iterable[pl.Series]) -> tuple[str, ...]
     """The same of a column that comes in slices, with its first values."""
     if not len(first):
         return ()
-    forms = [form for form in DATE_FORMATS if not _parse_moments(first, form).null_count()]
+    forms = [form for form in DATE_FORMATS if not parse_moments(first, form).null_count()]
     for cells in slices:
         if not forms:
             break
         present = cells.drop_nulls()
-        forms = [form for form in forms if not _parse_moments(present, form).null_count()]
+        forms = [form for form in forms if not parse_moments(present, form).null_count()]
     return tuple(forms)
 
 
@@ -205,16 +226,29 @@ def closest_format(first: pl.Series, slices: Iterable[pl.Series]) -> tuple[str, 
     """The recognised format that most of the first values of a text column follow, and how many of
     all values follow it; empty and 0 if none does."""
     first = first.head(FIRST_VALUES)
-    counts = {form: _parse_moments(first, form).count() for form in DATE_FORMATS}
+    counts = {form: parse_moments(first, form).count() for form in DATE_FORMATS}
     form = max(counts, key=lambda form: counts[form])
     if not counts[form]:
         return "", 0
-    return form, sum(_parse_moments(cells, form).count() for cells in slices)
+    return form, sum(parse_moments(cells, form).count() for cells in slices)
 
 
-def _parse_moments(cells: pl.Series, form: str) -> pl.Series:
-    moments = cells.str.to_datetime(form, strict=False, time_unit="us", ambiguous="null")
-    return _plain(moments)
+def parse_moments(cells: pl.Series, form: str) -> pl.Series:
+    """Text as Datetime by a form, or by the first of several that reads it; null where none does.
+    A year of two digits is none of the first century."""
+    first, _, others = form.partition(FORMS)
+    if first == SERIAL:
+        days = cells.cast(pl.Float64, strict=False)
+        days = days.set(~days.is_between(*_SERIALS), None)
+        moments = (days * _DAY).round(0).cast(pl.Int64).cast(_DATES).dt.offset_by(_FIRST_SERIAL)
+    else:
+        read = cells.str.to_datetime(first, strict=False, time_unit="us", ambiguous="null")
+        moments = _plain(read)
+        moments = moments.set(moments.dt.year() < _FIRST_YEAR, None)
+    if others and moments.null_count():
+        later = parse_moments(cells, others)
+        moments = moments.zip_with(moments.is_not_null(), later)
+    return moments.alias(cells.name)
 
 
 def _nothing(cells: pl.Series, dtype: pl.DataType) -> pl.Series:

@@ -14,7 +14,7 @@ from trainwright.data.table import Floats, Part
 from trainwright.data.target import Classes, Target
 from trainwright.evaluation.answers import Answers, answers_of
 from trainwright.evaluation.curves import Curves, curves_from_json, curves_to_json, draw_curves
-from trainwright.evaluation.findings import LinearBaseline, Size, find_warnings
+from trainwright.evaluation.findings import LinearBaseline, Size, find_warnings, low_target
 from trainwright.evaluation.intervals import Draws, Interval
 from trainwright.evaluation.measuring import Line, Measured, count_units, gain_of, measure_lines
 from trainwright.evaluation.metrics import metrics_of
@@ -162,7 +162,11 @@ def evaluate(scored: Scored, metric: Metric, slices: Sequence[Slice], seed: int)
         baselines={who: _intervals(each) for who, each in baselines.items()},
         gains=gains,
         curves=draw_curves(answers[MODEL], scored.target),
-        warnings=(*scored.notes, *find_warnings(metric.name, size, of_model, linear)),
+        warnings=(
+            *scored.notes,
+            *low_target(metric, baselines.get("dummy", {})),
+            *find_warnings(metric.name, size, of_model, linear),
+        ),
     )
 
 

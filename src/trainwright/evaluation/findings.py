@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from trainwright.contract.metric import METRICS, Direction
+from trainwright.contract.metric import METRICS, Direction, Metric
 from trainwright.core.units import many, show_number
 from trainwright.evaluation.intervals import Interval
 from trainwright.evaluation.measuring import Measured
@@ -74,6 +74,21 @@ def find_warnings(
         values = f"{show_number(other)} against {show_number(own)}"
         found.append(f"the linear baseline is better than the model: {judged} {values}")
     return tuple(found)
+
+
+def low_target(metric: Metric, dummy: Mapping[str, Measured]) -> tuple[str, ...]:
+    """The warning that a target asks for less than a model that knows nothing reaches."""
+    if isinstance(metric.target, str) or metric.name not in dummy:
+        return ()
+    value = dummy[metric.name].interval.value
+    is_max = METRICS[metric.name].direction == "max"
+    if not (value >= metric.target if is_max else value <= metric.target):
+        return ()
+    asked = f"{metric.name} {'>=' if is_max else '<='} {metric.target:g}"
+    return (
+        f"the target proves nothing: it asks for {asked}, and the dummy, which knows nothing of a "
+        f"row, has {show_number(value)}",
+    )
 
 
 def _is_worse(gain: Interval, direction: Direction) -> bool:

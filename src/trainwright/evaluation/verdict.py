@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, assert_never
 
 from trainwright.contract.metric import METRICS, Direction, Metric
 from trainwright.contract.slices import Slice
@@ -76,9 +76,10 @@ class Verdict:
 def judge(metric: Metric, slices: Sequence[Slice], evaluation: Evaluation) -> Verdict:
     """Judge the contract's metric and the floor of each slice that has one.
 
-    `metric.name` is decided. A slice with a floor that has no rows at all is undecided.
+    `metric.name` is decided; an undecided target asks for what `every_baseline` does. A slice with
+    a floor that has no rows at all is undecided.
     """
-    clauses = [_main_clause(metric, evaluation)]
+    clauses = _main_clauses(metric, evaluation)
     for number, section in enumerate(slices):
         if section.floor == "none":
             continue
@@ -113,17 +114,30 @@ def gain_status(interval: Interval, direction: Direction) -> Status:
     return "missed" if interval.low >= 0 else "undecided"
 
 
-def _main_clause(metric: Metric, evaluation: Evaluation) -> Clause:
-    name = metric.name
+def _main_clauses(metric: Metric, evaluation: Evaluation) -> list[Clause]:
+    match metric.target:
+        case "baseline":
+            return [_gain_clause(metric.name, BASELINE, "baseline", evaluation)]
+        case "auto" | "every_baseline":
+            others = [who for who in evaluation.gains if who != BASELINE]
+            return [
+                _gain_clause(metric.name, BASELINE, "baseline", evaluation),
+                *(_gain_clause(metric.name, who, f"{who} baseline", evaluation) for who in others),
+            ]
+        case float(target):
+            name, interval = metric.name, evaluation.metrics[metric.name]
+            status = status_of(interval, target, METRICS[name].direction)
+            return [Clause(_condition(name, target), name, ALL_ROWS, target, interval, status)]
+        case _:
+            assert_never(metric.target)
+
+
+def _gain_clause(name: str, who: str, shown: str, evaluation: Evaluation) -> Clause:
     direction = METRICS[name].direction
-    if metric.target == "baseline":
-        gain = evaluation.gains[BASELINE][name]
-        sign = ">" if direction == "max" else "<"
-        status = gain_status(gain, direction)
-        return Clause(f"{name} minus baseline {sign} 0", name, ALL_ROWS, 0.0, gain, status)
-    interval = evaluation.metrics[name]
-    status = status_of(interval, metric.target, direction)
-    return Clause(_condition(name, metric.target), name, ALL_ROWS, metric.target, interval, status)
+    gain = evaluation.gains[who][name]
+    sign = ">" if direction == "max" else "<"
+    status = gain_status(gain, direction)
+    return Clause(f"{name} minus {shown} {sign} 0", name, ALL_ROWS, 0.0, gain, status)
 
 
 def _floor_clause(section: Slice, floor: float, score: SliceScore) -> Clause:

@@ -15,6 +15,7 @@ from trainwright.contract.slices import Slice
 from trainwright.contract.tracking import Tracking
 from trainwright.contract.training import EarlyStopping, Training
 from trainwright.core.files import Json
+from trainwright.data.proposing import said, with_doubts
 from trainwright.data.reading import DataFacts
 from trainwright.planner.averaging_choices import choose_average
 from trainwright.planner.checkpoint_choices import checkpoint_choices
@@ -93,7 +94,13 @@ def _metric(contract: Contract, facts: DataFacts, choosing: Choosing) -> Metric:
         chosen = ("roc_auc", "there are two classes")
     else:
         chosen = ("f1_macro", f"there are {len(facts.target.classes)} classes")
-    return choosing.take(contract.metric, "metric", {"name": chosen})
+    return choosing.take(contract.metric, "metric", {"name": chosen, "target": _clause(contract)})
+
+
+def _clause(contract: Contract) -> tuple[Json, str]:
+    if isinstance(contract.model, Linear):
+        return "baseline", "a linear model is one of the other baselines itself"
+    return "every_baseline", "a model that a baseline replaces proves nothing"
 
 
 def _slice(part: Slice, at: int, metric: Metric, choosing: Choosing) -> Slice:
@@ -121,6 +128,10 @@ def _table(contract: Contract, data: TableData, facts: DataFacts, choosing: Choo
         share = facts.target.classes[rarer] / max(1, sum(facts.target.classes.values()))
         chosen = (rarer, f"the rarer class, {share:.1%} of the rows")
         data = choosing.take(data, "data", {"positive": chosen})
+    data = with_doubts(data, facts.doubts)
+    for doubt in facts.doubts:
+        path = f"data.columns.{doubt.column}"
+        choosing.made.append(Choice(path, said(doubt.settings), doubt.reason))
     rows_in: dict[str, tuple[Json, str]] = {"rows_in": facts.placing}
     reading = choosing.take(data.reading, "data.reading", rows_in)
     features = choosing.take(data.features, "data.features", _features(contract.model))

@@ -9,7 +9,7 @@ from trainwright.contract.sources import Reading
 from trainwright.data.commas import Commas, Look, how_written
 from trainwright.data.formats import known_format
 from trainwright.data.sources import read_source
-from trainwright.planner.propose import comment, scalar
+from trainwright.planner.propose import scalar
 
 _SURE: Mapping[Look, tuple[Commas, str]] = {
     "decimal_comma": ("decimal_comma", "1,5 is 1.5"),
@@ -28,7 +28,7 @@ def with_numbers(
     """A reading and its lines in the contract, with the columns whose numbers have commas.
 
     Where a column may be written in two ways and the others agree on one, it is read like them,
-    and its line says so; where they do not, it stays as it is, and a comment says that.
+    and its line says so; where they do not, it is one of the columns in doubt.
     """
     source = read_source(found, folder, "DATA", reading)
     if not known_format(source.files[0].path):
@@ -43,9 +43,5 @@ def with_numbers(
     if known:
         written = [f"      {scalar(name)}: {way}  # {why}" for name, (way, why) in known.items()]
         lines = (*(lines or ("  reading:",)), "    numbers:", *written)
-    left = [name for name, look in looks.items() if look == "either" and name not in known]
-    words = [
-        f"  # {comment(name)}: words, until reading.numbers says what 1,234 is" for name in left
-    ]
     numbers = {name: way for name, (way, _) in known.items()}
-    return reading.model_copy(update={"numbers": numbers}), (*lines, *words)
+    return reading.model_copy(update={"numbers": numbers}), lines

@@ -78,7 +78,9 @@ def propose(raw: RawTable, path: str, target: str, settings: Settings = USUAL) -
     lines.append("  " + _line("split", split))
     lines += ["model: {kind: boosting}  # the strongest start on tables; or linear, mlp", "metric:"]
     lines.append("  " + _line("name", _metric(raw)))
-    lines.append(f"  # target: {_example_target(frame[target])}; left out: better than no model")
+    lines.append(
+        f"  # target: {_example_target(frame[target])}; left out: better than every baseline"
+    )
     lines += _slice_lines(raw, excluded, key)
     lines.append("seed: 0  # the same number gives the same split and the same model")
     return "\n".join(lines) + "\n"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from trainwright.contract.data import TableData, file_reading
 from trainwright.contract.document import Contract
 from trainwright.contract.images import ImageData
 from trainwright.contract.mistakes import problems_of_shape
@@ -51,7 +52,8 @@ def reading_of(contract: Contract, overrides: Sequence[str]) -> Reading:
     if problems := list(separator_is_one_mark(changed, frozenset())):
         raise ContractMistake(problems)
     assert not isinstance(changed.data, ImageData), "only data.reading has changed"
-    reading = changed.data.reading
+    data = changed.data
+    reading = file_reading(data) if isinstance(data, TableData) else data.reading
     away = reading.cache == "off" or Path(reading.cache).is_absolute()
     return reading if away else reading.model_copy(update={"cache": USUAL.cache})
 

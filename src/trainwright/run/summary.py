@@ -8,13 +8,15 @@ from typing import assert_never
 from trainwright.contract.data import Data, TableData
 from trainwright.contract.model import Boosting, Gpt, Linear, Mlp, Pretrained, ResNet, TabularResNet
 from trainwright.contract.section import settled
+from trainwright.contract.yaml_text import show_value
 from trainwright.core.units import many, show_bytes, show_count
 from trainwright.data.features import Features
 from trainwright.data.kinds import Raw
 from trainwright.data.pixels import Pixels
 from trainwright.data.prepared import Prepared
+from trainwright.data.proposing import said
 from trainwright.data.raw_images import RawImages
-from trainwright.data.reading import RawTable
+from trainwright.data.reading import DataFacts, RawTable
 from trainwright.data.target import NextToken, Numbers
 from trainwright.data.vocabulary import TextVocabulary
 from trainwright.data.wording import some
@@ -46,10 +48,20 @@ def describe_data(raw: Raw, prepared: Prepared) -> list[str]:
     )
     if isinstance(raw, RawTable) and (left_out := _left_out(raw)):
         lines.append(labelled("left out", left_out))
+    lines += [labelled("warning", warning) for warning in doubt_warnings(facts)]
     lines += [labelled("done", one.message) for one in prepared.done]
     if isinstance(raw, RawImages):
         lines += [labelled("left out", note) for note in raw.notes]
     return lines
+
+
+def doubt_warnings(facts: DataFacts) -> list[str]:
+    """What was decided of columns that left it open, a line each, with the line to write."""
+    return [
+        f"{doubt.column}: {doubt.reason} · to decide it, write data.columns.{doubt.column}: "
+        f"{show_value(said(doubt.settings))}"
+        for doubt in facts.doubts
+    ]
 
 
 def _content(rows: int, prepared: Prepared) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from trainwright.contract.data import TableData
 from trainwright.contract.resume import Resume
@@ -33,7 +33,7 @@ from trainwright.run.ready import Ready, Request, make_ready
 from trainwright.run.result import Result
 from trainwright.run.settling import settle
 from trainwright.run.stages import Screen, Stages
-from trainwright.run.summary import labelled
+from trainwright.run.summary import doubt_warnings, labelled
 from trainwright.tracking.events import Noted
 from trainwright.tracking.observers import Observers
 
@@ -134,7 +134,8 @@ def _judge(
         write_baselines(baselines, started.folder)
     reached("judge")
     with stages("judge"):
-        scored = _scored(prepared, fitted, baselines, held_out)
+        said = doubt_warnings(ready.raw.facts)
+        scored = _scored(prepared, fitted, baselines, held_out, said)
         evaluation = evaluate(scored, contract.metric, contract.slices, contract.seed)
         verdict = judge(contract.metric, contract.slices, evaluation)
     result = Result(started.folder, evaluation, verdict, dict(stages.seconds))
@@ -145,10 +146,16 @@ def _judge(
     return result
 
 
-def _scored(prepared: Prepared, fitted: Fitted, baselines: Baselines, held_out: HeldOut) -> Scored:
+def _scored(
+    prepared: Prepared,
+    fitted: Fitted,
+    baselines: Baselines,
+    held_out: HeldOut,
+    said: Sequence[str],
+) -> Scored:
     """The test rows as the model scores them; with folds, as the models scored them that did not
-    see them."""
-    notes = (*fitted.warnings, *baselines.warnings)
+    see them. `said` are warnings of the data."""
+    notes = (*said, *fitted.warnings, *baselines.warnings)
     if held_out.folds:
         return held_out.scored(prepared, baselines.shares, notes)
     return Scored(

@@ -25,7 +25,7 @@ def test_a_byte_order_mark_is_no_letter(encoding: str, tmp_path: Path) -> None:
     assert found.columns == ["größe", "y"]
     assert found["größe"].to_list() == ["1", "\ufeff2"]
     (tmp_path / "rows.txt").write_bytes(text.encode(encoding))
-    blocks = text_blocks(tmp_path / "rows.txt", "rows.txt", encoding)
+    blocks = text_blocks(tmp_path / "rows.txt", "rows.txt", Reading(encoding=encoding))
     assert "".join(blocks) == text.removeprefix(mark)
 
 

@@ -141,7 +141,8 @@ def test_a_numeric_target_that_is_not_finite(tmp_path: Path, value: str, message
 def test_numbers_mixed_with_a_few_words(tmp_path: Path) -> None:
     lines = [f"{i * 3},{i % 2}" for i in range(18)]
     text = rows("a,y", *lines, "unknown,1", "-,0")
-    (problem,) = problems(tmp_path, text)
+    assert read(tmp_path, text).frames["train"]["a"].to_list()[-2:] == [None, None]
+    (problem,) = problems(tmp_path, text, columns={"a": Column(kind="numeric")})
     assert problem.path == "a"
     assert problem.found == "'unknown', '-' in lines 20, 21"
     assert "data.missing_values" in problem.fix
@@ -155,9 +156,11 @@ def test_fewer_numbers_than_words_are_categories(tmp_path: Path) -> None:
     assert kinds(read(tmp_path, rows("a,y", "1,n", "x,y", "2,n"))) == {"a": "categorical"}
 
 
-def test_dates_that_can_be_read_two_ways_are_refused(tmp_path: Path) -> None:
+def test_dates_that_can_be_read_two_ways(tmp_path: Path) -> None:
     text = rows("d,y", "01/02/2020,n", "03/04/2020,y")
-    (problem,) = problems(tmp_path, text)
+    (doubt,) = read(tmp_path, text).facts.doubts
+    assert "it may as well be" in doubt.reason
+    (problem,) = problems(tmp_path, text, columns={"d": Column(kind="datetime")})
     assert "%d/%m/%Y or %m/%d/%Y" in problem.found
     raw = read(tmp_path, text, columns={"d": Column(format="%m/%d/%Y")})
     assert str(raw.frames["train"]["d"][0]) == "2020-01-02 00:00:00"
@@ -166,9 +169,9 @@ def test_dates_that_can_be_read_two_ways_are_refused(tmp_path: Path) -> None:
 def test_dates_mixed_with_a_few_words(tmp_path: Path) -> None:
     lines = [f"2020-01-{i + 1:02d},{i % 2}" for i in range(18)]
     text = rows("d,y", *lines, "2020-02-30,1", "soon,0")
-    (problem,) = problems(tmp_path, text)
+    assert read(tmp_path, text).frames["train"]["d"].to_list()[-2:] == [None, None]
+    (problem,) = problems(tmp_path, text, columns={"d": Column(kind="datetime")})
     assert (problem.path, problem.found) == ("d", "'2020-02-30', 'soon' in lines 20, 21")
-    assert problems(tmp_path, text, columns={"d": Column(kind="datetime")}) == [problem]
 
 
 def test_a_text_is_read_as_one_where_the_contract_says_so(tmp_path: Path) -> None:
@@ -179,7 +182,8 @@ def test_a_text_is_read_as_one_where_the_contract_says_so(tmp_path: Path) -> Non
 
 def test_problems_of_all_columns_come_at_once(tmp_path: Path) -> None:
     lines = [f"{i},{i},{i % 2}" for i in range(18)]
-    found = problems(tmp_path, rows("a,b,y", *lines, "x,inf,"))
+    written = {"a": Column(kind="numeric")}
+    found = problems(tmp_path, rows("a,b,y", *lines, "x,inf,"), columns=written)
     assert [problem.path for problem in found] == ["a", "b", "y"]
 
 

@@ -169,6 +169,14 @@ def test_a_linear_baseline_that_is_better_is_warned_of(count: int) -> None:
         assert not any("the linear baseline is better" in text for text in warnings)
 
 
+@pytest.mark.parametrize(("target", "warned"), [(0.4, True), (0.999, False)])
+def test_a_target_that_the_dummy_reaches_is_warned_of(target: float, *, warned: bool) -> None:
+    found = evaluate(
+        scored_classes(2), Metric(name="accuracy", target=target, resamples=100), (), 0
+    )
+    assert any("the target proves nothing" in one for one in found.warnings) is warned
+
+
 def test_a_perfect_order_of_two_rows_is_no_leak() -> None:
     scored = scored_classes(2, count=2)
     two = replace(scored, part=replace(scored.part, target=np.array([0, 1])))

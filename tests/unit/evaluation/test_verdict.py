@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -101,6 +102,20 @@ def test_without_a_target_the_difference_to_the_baseline_is_judged() -> None:
     assert better.status == "met"
     worse = judge(Metric(name="rmse"), (), _evaluation(GOOD))
     assert (worse.clauses[0].name, worse.status) == ("rmse minus baseline < 0", "missed")
+
+
+def test_the_default_asks_for_more_than_every_baseline() -> None:
+    known = _evaluation(GOOD)
+    linear = {"accuracy": Interval(-0.01, -0.02, 0.01), "rmse": Interval(-0.2, -0.3, -0.1)}
+    evaluation = replace(known, gains={**known.gains, "linear": linear})
+    verdict = judge(Metric(name="accuracy", target="every_baseline"), (), evaluation)
+    assert [(one.name, one.status) for one in verdict.clauses] == [
+        ("accuracy minus baseline > 0", "met"),
+        ("accuracy minus linear baseline > 0", "undecided"),
+    ]
+    assert verdict.status == "undecided"
+    (clause,) = judge(Metric(name="accuracy", target="baseline"), (), evaluation).clauses
+    assert clause.status == "met"
 
 
 def test_only_slices_with_a_floor_are_judged_each_by_its_own() -> None:

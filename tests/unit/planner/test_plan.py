@@ -82,6 +82,7 @@ def test_what_is_written_stays(tmp_path: Path) -> None:
     assert training.checkpointing.save_every_n_steps == 7
     assert training.early_stopping == EarlyStopping(metric="val_loss", mode="min")
     assert {choice.path for choice in made.choices} == {
+        "metric.target",
         "data.positive",
         "data.num_workers",
         "data.pin_memory",

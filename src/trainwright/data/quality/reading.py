@@ -9,10 +9,11 @@ import numpy as np
 
 from trainwright.contract.data import TableData
 from trainwright.core.errors import DataMistake
+from trainwright.data.column_names import name_problems
 from trainwright.data.prepared import Prepared
 from trainwright.data.quality.examined import Examined, examine, together
 from trainwright.data.quality.keys import columns_of, key_columns
-from trainwright.data.reading import RawTable, name_problems, read_sources
+from trainwright.data.reading import RawTable, read_sources
 from trainwright.data.split_file import PART_COLUMN
 from trainwright.data.values import Cleaning
 

@@ -1,0 +1,88 @@
+"""The columns that a contract names, held against those of its files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import polars as pl
+
+from trainwright.contract.data import TableData, split_columns
+from trainwright.core.errors import Problem
+from trainwright.data.formats import known_format
+from trainwright.data.sources import SourceFile
+from trainwright.data.table import PartName
+from trainwright.data.wording import nearest, quoted, some
+
+
+def name_problems(section: TableData, sources: Mapping[PartName, SourceFile]) -> list[Problem]:
+    """Columns that the contract names and the training file has not, and columns of the training
+    file that other files lack."""
+    source = sources["train"]
+    names = source.frame.columns
+    wanted = [("data.target", section.target)]
+    wanted += [(f"data.exclude.{i}", name) for i, name in enumerate(section.exclude)]
+    wanted += [(f"data.columns.{name}", name) for name in section.columns]
+    wanted += [(f"data.reading.numbers.{name}", name) for name in section.reading.numbers]
+    wanted += [(f"data.split.{field}", name) for field, name in split_columns(section.split)]
+    problems = [_absent(path, name, names, source) for path, name in wanted if name not in names]
+    problems += _useless_numbers(section, source)
+    unused = {*section.exclude}
+    unused |= {name for name, column in section.columns.items() if column.kind == "ignored"}
+    needed = [name for name in names if name not in unused]
+    for part, other in sources.items():
+        lacking = [name for name in needed if name not in other.frame.columns]
+        if part != "train" and lacking:
+            problems.append(
+                Problem(
+                    f"the {part} file lacks columns of the training file",
+                    path=f"data.{'val' if part == 'validation' else 'test'}_path",
+                    found=f"no {quoted(lacking)}",
+                    expected=f"the columns of {source.version.path}",
+                    fix="add the columns, or list them in data.exclude",
+                    place=other.place(),
+                )
+            )
+    return problems
+
+
+def _useless_numbers(section: TableData, source: SourceFile) -> list[Problem]:
+    """The problems of numbers that are to be rewritten where nothing is: outside files, and in
+    columns that are no text."""
+    if not section.reading.numbers:
+        return []
+    if any(known_format(file.path) for file in source.files):
+        types = source.frame.schema
+        return [
+            Problem(
+                f"the column {name!r} is no text: its type in the file says what its numbers are",
+                path=f"data.reading.numbers.{name}",
+                found=str(types[name]),
+                expected="text",
+                fix="leave it out of data.reading.numbers",
+                place=source.place(),
+            )
+            for name in section.reading.numbers
+            if name in types and types[name] != pl.String
+        ]
+    return [
+        Problem(
+            "only the numbers of files are rewritten",
+            path="data.reading.numbers",
+            found=source.version.path,
+            expected="a file",
+            fix="leave data.reading.numbers out, and give the numbers as 1234.5",
+            place=source.place(),
+        )
+    ]
+
+
+def _absent(path: str, name: str, names: list[str], source: SourceFile) -> Problem:
+    near = nearest(name, names)
+    return Problem(
+        f"there is no column {name!r}",
+        path=path,
+        found=name,
+        expected=f"one of: {some(names, 12)}",
+        fix=f"did you mean {near!r}?" if near else "name one of the columns",
+        place=source.place(),
+    )

@@ -1,0 +1,85 @@
+"""A section with what its columns leave open decided, as `init` would write it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+from trainwright.contract.data import Column, TableData, TimeSplit, split_columns
+from trainwright.core.files import Json
+from trainwright.data.cells import Cells
+from trainwright.data.doubts import Doubt, find_doubt
+from trainwright.data.formats import known_format
+from trainwright.data.sources import SourceFile
+from trainwright.data.space import Space
+from trainwright.data.values import Cleaning
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """A section in which nothing is in doubt, and what was."""
+
+    section: TableData
+    doubts: tuple[Doubt, ...] = ()
+
+    @property
+    def reads_anew(self) -> bool:
+        """Whether the files have to be read in another way."""
+        return any(doubt.numbers and not doubt.settings.unit for doubt in self.doubts)
+
+
+def decide_columns(section: TableData, source: SourceFile, space: Space) -> Proposed:
+    """Decide what columns are of which the contract says nothing and the training file leaves it
+    open. What is written stays as it is."""
+    cleaning = Cleaning.of(section)
+    found = []
+    for series in source.frame.get_columns():
+        if not _is_open(section, series.name):
+            continue
+        doubt = find_doubt(Cells(series, cleaning.cells, space))
+        if doubt is None or not _applies(doubt, section, source):
+            continue
+        found.append(doubt)
+    return Proposed(with_doubts(section, found), tuple(found))
+
+
+def with_doubts(section: TableData, doubts: Sequence[Doubt]) -> TableData:
+    """The section as if the proposals stood in it."""
+    if not doubts:
+        return section
+    columns = {**section.columns, **{doubt.column: doubt.settings for doubt in doubts}}
+    numbers = {doubt.column: doubt.numbers for doubt in doubts if doubt.numbers}
+    reading = section.reading.model_copy(update={"numbers": {**section.reading.numbers, **numbers}})
+    return section.model_copy(update={"columns": columns, "reading": reading})
+
+
+def said(settings: Column) -> dict[str, Json]:
+    """What a proposal writes: the settings that are not the usual ones."""
+    return dict(settings.model_dump(mode="json", exclude_defaults=True))
+
+
+def _is_open(section: TableData, name: str) -> bool:
+    keys = () if isinstance(section.split, TimeSplit) else split_columns(section.split)
+    written = section.columns.get(name, Column())
+    return (
+        written.kind == "auto"
+        and written.format == "auto"
+        and not written.unit
+        and not written.values
+        and written.unreadable == "refuse"
+        and name not in section.exclude
+        and name not in section.reading.numbers
+        and name not in {key for _, key in keys}
+    )
+
+
+def _applies(doubt: Doubt, section: TableData, source: SourceFile) -> bool:
+    in_files = all(known_format(file.path) for file in source.files)
+    if doubt.numbers and not in_files:
+        return False
+    if doubt.column != section.target:
+        return True
+    # The classes of a target are what they are; its numbers may have a unit or commas.
+    return doubt.settings.kind == "numeric" and not doubt.settings.values

@@ -1,0 +1,57 @@
+"""Numbers that stand beside a unit: `$554`, `60.91 EUR`, `5%`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal, final
+
+import polars as pl
+
+from trainwright.core.files import Json
+
+_PLAIN = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+_NUMBER = MappingProxyType(
+    {
+        "": _PLAIN,
+        "thousands_comma": rf"(?:[0-9]{{1,3}}(?:,[0-9]{{3}})+(?:\.[0-9]*)?|{_PLAIN})",
+        "decimal_comma": (
+            r"(?:[0-9]{1,3}(?:[.' \u00a0\u202f][0-9]{3})+(?:,[0-9]+)?|[0-9]+(?:,[0-9]+)?)"
+        ),
+    }
+)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """The unit of a column, and how its numbers are written beside it."""
+
+    text: str
+    commas: Literal["", "decimal_comma", "thousands_comma"] = ""
+
+    def without(self, cells: pl.Series) -> pl.Series:
+        """Cells of text with the unit taken off those that are a number and the unit, or a number
+        alone; the others as they are."""
+        unit = rf"(?:(?i:{re.escape(self.text)})\s*)?"
+        pattern = rf"^([+-]?)\s*{unit}([+-]?{_NUMBER[self.commas]})\s*{unit}$"
+        bare = cells.str.replace(pattern, "${1}${2}")
+        match self.commas:
+            case "thousands_comma":
+                bare = bare.str.replace_all(",", "", literal=True)
+            case "decimal_comma":
+                bare = bare.str.replace_all(r"[.' \u00a0\u202f]", "")
+                bare = bare.str.replace(",", ".", literal=True)
+            case "":
+                return bare
+        return bare.zip_with(cells.str.contains(pattern).fill_null(value=False), cells)
+
+    def to_json(self) -> Json:
+        """What `from_json` reads."""
+        return {"text": self.text, "commas": self.commas}
+
+    @classmethod
+    def from_json(cls, value: Json) -> Unit:
+        """The unit that `to_json` wrote."""
+        return cls(value["text"], value["commas"])
