@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 
+from canary import Killed  # noqa: E402
 from trainwright.checkpoint.module import ModuleState  # noqa: E402
 from trainwright.checkpoint.optimizer import OptimizerState  # noqa: E402
 from trainwright.checkpoint.random_state import RandomState  # noqa: E402
@@ -52,6 +53,8 @@ def trained(
     policy: dict[str, object] | None = None,
     window: int = 1,
     batch: int = 16,
+    saves: int = 20,
+    store: MemoryCheckpoints | None = None,
 ) -> tuple[Ended, list[Event]]:
     """A small network; the loss (and so the gradient) of attempted step i is times a factor."""
     torch.manual_seed(seed)
@@ -72,7 +75,7 @@ def trained(
     job = Job(
         model=model,
         feed=feed,
-        step=OptimizerStep(model, objective, optimizer),
+        step=OptimizerStep(model, objective, optimizer).dropping_above(guard.limit),
         stop_rules=(StepLimit(steps),),
         knobs=(LearningRate(optimizer, schedule), caution),
         guard=guard,
@@ -81,11 +84,12 @@ def trained(
             "optimizer": OptimizerState(optimizer, model.named_parameters()),
             "random": RandomState(),
             "guard": guard,
+            "watch": guard.watch,
             "caution": caution,
         },
         observers=(seen,),
-        checkpoints=MemoryCheckpoints(),
-        checkpoint_every=Every(20),
+        checkpoints=MemoryCheckpoints() if store is None else store,
+        checkpoint_every=Every(saves),
     )
     return fit(job), seen.events
 
@@ -106,6 +110,73 @@ def test_a_poisoned_stretch_is_left_behind(window: int) -> None:
     assert max(loss for step, loss in kept.items() if step > 120) < 10
 
 
+def bad_region(step: int) -> float:
+    return 1000.0 if 100 <= step < 125 else 1.0
+
+
+def trained_rows(events: list[Event]) -> dict[int, float]:
+    """The loss of each attempted step whose update is part of the run's end: what is rolled back is
+    not."""
+    kept: dict[int, tuple[int, float]] = {}
+    for event in events:
+        if isinstance(event, StepKept):
+            kept[event.progress.step] = (event.outcome.samples // 16 - 1, float(event.outcome.loss))
+        elif isinstance(event, RolledBack | StepDropped):
+            kept = {step: one for step, one in kept.items() if step <= event.progress.step}
+    return dict(kept.values())
+
+
+@pytest.mark.parametrize("saves", [20, 10**6], ids=["a new checkpoint", "only that of step 0"])
+@pytest.mark.parametrize("window", [1, 10])
+def test_no_step_of_a_bad_region_is_trained(window: int, saves: int) -> None:
+    ended, events = trained(0, loss_factor=bad_region, window=window, saves=saves)
+    assert ended.kind == "finished"
+    assert len([event for event in events if isinstance(event, RolledBack)]) == 1
+    (back,) = (at for at, event in enumerate(events) if isinstance(event, RolledBack))
+    after = events[back:]
+    named = [event for event in after if isinstance(event, StepDropped)]
+    assert all("after the rollback" in event.why and event.rows for event in named)
+    # On a device a step is kept until its window is judged.
+    kept = {
+        event.outcome.samples // 16 - 1: event.outcome.loss
+        for event in after
+        if isinstance(event, StepKept)
+    }
+    dropped = {event.loss for event in named}
+    assert not [step for step in range(100, 125) if step in kept and kept[step] not in dropped]
+    assert min(step for step, loss in kept.items() if loss not in dropped) <= 150
+
+
+def test_a_level_that_stays_is_trained_on_after_a_while() -> None:
+    """Other data, not a bad region: it must not be dropped for ever."""
+    ended, events = trained(0, steps=400, loss_factor=lambda step: 50.0 if step >= 100 else 1.0)
+    assert ended.kind == "finished"
+    assert len([event for event in events if isinstance(event, StepDropped)]) <= 64
+    assert max(trained_rows(events)) > 400
+
+
+@pytest.mark.parametrize("window", [1, 10])
+@pytest.mark.parametrize("cut", [101, 103, 110, 124, 140])
+def test_a_cut_in_a_bad_region_changes_no_bit(cut: int, window: int) -> None:
+    lives = [cut]
+
+    def dying(step: int) -> float:
+        if step in lives:
+            lives.clear()
+            raise Killed
+        return bad_region(step)
+
+    store = MemoryCheckpoints()
+    with pytest.raises(Killed):
+        trained(0, loss_factor=dying, window=window, store=store)
+    ended, events = trained(0, loss_factor=dying, window=window, store=store)
+    whole, all_events = trained(0, loss_factor=bad_region, window=window)
+    assert ended == whole
+    again, at_once = trained_rows(events), trained_rows(all_events)
+    assert len(again) > 150
+    assert again == {step: at_once[step] for step in again}
+
+
 def test_a_spike_halts_under_raise() -> None:
     ended, _ = trained(0, loss_factor=bad_stretch, policy={"spike": "raise"})
     assert ended.kind == "halted"
@@ -121,7 +192,7 @@ def test_a_spike_is_left_alone_under_ignore() -> None:
 
 def test_a_stretch_without_end_spends_the_budget_and_halts() -> None:
     def worse_and_worse(step: int) -> float:
-        return 10.0 ** (3 * (step // 60))
+        return 10.0 ** (3 * (step // 200))
 
     ended, events = trained(0, steps=2000, loss_factor=worse_and_worse)
     assert ended.kind == "halted"

@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol, SupportsInt, assert_never, final
 
 from trainwright.checkpoint.state import Snapshot
 from trainwright.contract.guard import Guard as GuardSection
+from trainwright.engine.bad_region import BadRegion
 from trainwright.engine.caution import Caution
 from trainwright.engine.spike import Spike, SpikeWatch
 from trainwright.tracking.events import StepOutcome, read_number
@@ -103,15 +104,20 @@ class HaltOnNonFinite:
 class PolicyGuard:
     """Does at each event what the contract says.
 
-    Its state is the spike watch, the steps dropped in a row, the rollbacks made, the good steps
-    since the last one, and outcomes that were not read yet. A rollback does not rewind it: what is
-    spent stays spent. One that is due again within twenty good steps goes back further: the state
-    that the last one put back leads there whatever rows come.
+    Its state is the steps dropped in a row, the rollbacks made, the good steps since the last one,
+    the bad region that one has left, and outcomes that were not read yet. A rollback does not
+    rewind it: what is spent stays spent. One that is due again within twenty good steps goes back
+    further: the state that the last one put back leads there whatever rows come.
+
+    `watch` is rewound: it belongs into a job's state as `watch`. Without it a rollback at a spike
+    knows no usual loss and passes over the next 32 steps. `limit` belongs into the step, which
+    drops the updates of a bad region; see `BadRegion`.
 
     Args:
         section: the policy of each event.
         caution: what lowers the learning rate after a rollback.
         rows_between: names the rows of a step; see `Feed.rows_between`.
+        rows_named: what the numbers of `rows_between` are.
         window: steps whose numbers are read together. 1 where reading is free; on a device the
             guard judges that many steps late.
         read: reads the numbers of a window at once.
@@ -128,14 +134,17 @@ class PolicyGuard:
         window: int = 1,
         read: ReadScalars = read_each,
         scaled: bool = False,
+        rows_named: str = "training rows",
     ) -> None:
         self._section = section
+        self._rows_named = rows_named
         self._caution = caution
         self._rows_between = rows_between
         self._window = window
         self._read = read
         self._scaled = scaled
-        self._watch = SpikeWatch(section.spike_z)
+        self.watch = SpikeWatch(section.spike_z)
+        self._region = BadRegion(self.watch)
         self._watches = section.spike != "ignore"
         self._unread: list[StepOutcome] = []
         self._in_a_row = 0
@@ -151,19 +160,29 @@ class PolicyGuard:
                 loss = read_number(loss)
             if not isinstance(norm, float):
                 norm = read_number(norm)
-            return self._judge_one(outcome, loss, norm, 1)
+            judged = self._judge_one(outcome, loss, norm, 1)
+            if self._region.is_open:
+                self._region.settle()
+            return judged
         self._unread.append(outcome)
         if len(self._unread) < self._window:
             return _KEEP
         unread, self._unread = self._unread, []
-        return self._judge_window(unread)
+        judged = self._judge_window(unread)
+        if self._region.is_open:
+            self._region.settle()
+        return judged
+
+    def limit(self) -> float:
+        """The loss above which no update is to be made; infinite unless a spike was rolled back."""
+        return self._region.limit()
 
     def snapshot(self) -> Snapshot:
         """Everything that a judgement depends on; waits for numbers that are on the device."""
-        values = self._watch.snapshot().values
         return Snapshot(
             values={
-                "watch": values,
+                "watch": self.watch.snapshot().values,
+                "region": self._region.snapshot().values,
                 "in_a_row": self._in_a_row,
                 "overflows": self._overflows,
                 "rollbacks": self._rollbacks,
@@ -175,7 +194,8 @@ class PolicyGuard:
     def restore(self, snapshot: Snapshot) -> None:
         """Judge on from there."""
         values = snapshot.values
-        self._watch.restore(Snapshot(values=values["watch"]))
+        self.watch.restore(Snapshot(values=values["watch"]))
+        self._region.restore(Snapshot(values=values["region"]))
         self._in_a_row = int(values["in_a_row"])
         self._overflows = int(values["overflows"])
         self._rollbacks = int(values["rollbacks"])
@@ -204,22 +224,41 @@ class PolicyGuard:
     ) -> Judgement:
         if not (math.isfinite(loss) and math.isfinite(norm)):
             return self._judge_nonfinite(outcome, loss, norm, steps_ago)
+        if self._region.is_open:
+            dropped = read_number(outcome.found_nonfinite) > 0
+            self._region.take(dropped=dropped)
+            if dropped:
+                return self._passed_over(outcome, loss, norm)
         if self._in_a_row or self._overflows:
             self._in_a_row = self._overflows = 0
         if self._good < _SOON:
             self._good += 1
         if self._watches:
-            spike = self._watch.look(loss, norm, outcome.learning_rate)
+            spike = self.watch.look(loss, norm, outcome.learning_rate)
             if spike is not None:
                 return self._judge_spike(outcome, spike, steps_ago)
         return _KEEP
 
+    def _passed_over(self, outcome: StepOutcome, loss: float, norm: float) -> Drop:
+        """A step of the bad region."""
+        limit = self._region.limit()
+        rows = self._rows_of(outcome)
+        known = f"is above {limit:.4g}" if limit > -math.inf else "cannot be compared yet"
+        why = f"after the rollback: loss {loss:.4g} {known}: {self._show(rows)}"
+        return Drop((DroppedStep(why, rows, loss, norm),))
+
+    def _show(self, rows: Sequence[int]) -> str:
+        return f"{self._rows_named} {_show_rows(rows)}"
+
+    def _rows_of(self, outcome: StepOutcome) -> tuple[int, ...]:
+        start = outcome.samples - outcome.rows
+        return tuple(int(row) for row in self._rows_between(start, outcome.samples))
+
     def _judge_nonfinite(
         self, outcome: StepOutcome, loss: float, norm: float, steps_ago: int
     ) -> Judgement:
-        start = outcome.samples - outcome.rows
-        rows = tuple(int(row) for row in self._rows_between(start, outcome.samples))
-        why = f"{_where(outcome, loss, norm)}: training rows {_show_rows(rows)}"
+        rows = self._rows_of(outcome)
+        why = f"{_where(outcome, loss, norm)}: {self._show(rows)}"
         drop = Drop((DroppedStep(why, rows, loss, norm),))
         if self._scaled and math.isfinite(loss):
             self._overflows += 1
@@ -254,7 +293,10 @@ class PolicyGuard:
         )
         if self._section.spike == "raise":
             return Halt(f"{why}. {_REMEDY}, or go back by itself: training.guard.spike: rollback")
-        return self._roll_back(why, spike.steps + steps_ago - 1)
+        judged = self._roll_back(why, spike.steps + steps_ago - 1)
+        if isinstance(judged, RollBack):
+            self._region.begin()
+        return judged
 
     def _roll_back(self, why: str, steps: int) -> RollBack | Halt:
         """Within the budget; beyond it the run ends with what is known."""
@@ -263,7 +305,8 @@ class PolicyGuard:
         further = self._good + 1 if self._good < _SOON else 0
         self._rollbacks += 1
         self._in_a_row = self._overflows = self._good = 0
-        self._watch.rearm()
+        # What it knows is not of the weights that come back: these bring their own.
+        self.watch.rearm()
         self._caution.begin()
         return RollBack(why, steps, further)
 

@@ -18,7 +18,7 @@ from trainwright.engine.backward import backward_from
 from trainwright.engine.buffers import MovingBuffers
 from trainwright.engine.guard import Guard, Halt, Judgement
 from trainwright.engine.precision import Full, Precision
-from trainwright.engine.step import nobody_reads, wrong_count
+from trainwright.engine.step import above, no_limit, nobody_reads, wrong_count
 from trainwright.objective.losses import LossSum, Objective
 from trainwright.optim.optimizer import drops_on_device
 from trainwright.tracking.events import StepOutcome
@@ -63,8 +63,14 @@ class InBackwardStep:
         self._norms: dict[Tensor, Tensor] = {}
         self._dropped: float | Tensor = 0.0
         self._before_update: Callable[[], object] = nobody_reads
+        self._limit: Callable[[], float] = no_limit
         for parameter in self._groups:
             parameter.register_post_accumulate_grad_hook(self._update)  # type: ignore[no-untyped-call]
+
+    def dropping_above(self, limit: Callable[[], float]) -> Self:
+        """As `OptimizerStep` does it; the whole update, for the loss is known before it begins."""
+        self._limit = limit
+        return self
 
     def waiting_for(self, before_update: Callable[[], object]) -> Self:
         """This step, which calls that each time before the backward pass, in which it writes to
@@ -80,12 +86,15 @@ class InBackwardStep:
         loss_sum = self._passed(work)
         self._before_update()
         loss: float | Tensor
+        passes_over = False
         if loss_sum.device.type == "cpu":
             loss = loss_sum.item() / work.targets
-            self._dropped = 0.0 if math.isfinite(loss) else 1.0
+            passes_over = self._limit() < loss < math.inf
+            self._dropped = 0.0 if math.isfinite(loss) and not passes_over else 1.0
         else:
             loss = loss_sum.detach() / work.targets
-            self._dropped = torch.logical_not(torch.isfinite(loss)).to(torch.float32)
+            nonfinite = torch.logical_not(torch.isfinite(loss)).to(torch.float32)
+            self._dropped = above(loss, self._limit(), nonfinite)
         if isinstance(self._dropped, Tensor) or not self._dropped:
             root = torch.full_like(loss_sum, 1 / work.targets)
             backward_from(loss_sum, root)
@@ -95,10 +104,11 @@ class InBackwardStep:
             self._buffers.put_back_if(self._dropped)
         elif self._dropped:
             self._buffers.put_back()
+        norm = 0.0 if passes_over else self._norm()
         return StepOutcome(
             loss=loss,
             learning_rate=self._optimizer.param_groups[0]["lr"],
-            gradient_norm=self._norm(),
+            gradient_norm=norm,
             found_nonfinite=self._dropped,
             step_seconds=time.perf_counter() - started,
             data_seconds=work.wait_seconds,

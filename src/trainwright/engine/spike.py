@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import struct
 from collections import deque
 from collections.abc import Iterable
 from typing import NamedTuple, final
@@ -11,6 +12,7 @@ from trainwright.checkpoint.state import Snapshot
 
 _WINDOW = 64
 _ARMED_AT = 32
+_FEWEST_STEPS = 16
 _FIT_EVERY = 64
 _NEEDED, _OF = 3, 5
 _LEAST_RISE = math.log(1.5)
@@ -44,7 +46,8 @@ class SpikeWatch:
     median, and its gradient norm over 4 times the median norm (or z twice the threshold). Three
     suspicious steps of five are a spike. Suspicious steps do not enter the window. Median and
     deviation are renewed every 64 calm steps. It is armed after 32 calm steps, and anew when the
-    learning rate leaps up by half. A window with a loss of 0 or less cannot alarm.
+    learning rate leaps up by half. A window with a loss of 0 or less cannot alarm. A rollback puts
+    its state back with the model's, so that it is armed by what was usual for those weights.
 
     A z-score of loss and norm over a window follows llm.c (Karpathy 2024, `outlier_detector.h`);
     median and MAD in the place of mean and deviation keep the spike from hiding itself.
@@ -84,6 +87,16 @@ class SpikeWatch:
             self._fit()
         return None
 
+    def usual_limit(self) -> float:
+        """The loss above which a step is not usual, as far as the window tells: -inf where it has
+        too few steps, inf where it has losses that have no logarithm. A number of fp32, so that
+        devices compare with the same one."""
+        if len(self._losses) < _FEWEST_STEPS:
+            return -math.inf
+        limit = self._usual()[2] if self._limit == math.inf else self._limit
+        (rounded,) = struct.unpack("f", struct.pack("f", min(limit, _LARGEST_FP32)))
+        return float(rounded)
+
     def snapshot(self) -> Snapshot:
         """The window, what was made of it, and the steps that are suspicious."""
         return Snapshot(
@@ -122,21 +135,25 @@ class SpikeWatch:
 
     def _fit(self) -> None:
         self._until_fit = _FIT_EVERY
-        middle = len(self._norms) // 2
-        self._norm = sorted(self._norms)[middle]
+        self._norm = sorted(self._norms)[len(self._norms) // 2]
+        self._center, self._deviation, self._limit = self._usual()
+
+    def _usual(self) -> tuple[float, float, float]:
+        """Median and deviation of the log-losses, and the least loss that is suspicious."""
         if min(self._losses) <= 0:
-            self._limit = math.inf
-            return
+            return self._center, self._deviation, math.inf
+        middle = len(self._losses) // 2
         logs = sorted(map(math.log, self._losses))
-        center = self._center = logs[middle]
+        center = logs[middle]
         spread = sorted([abs(log - center) for log in logs])[middle]
-        self._deviation = max(_MAD_TO_DEVIATION * spread, _LEAST_DEVIATION)
-        rise = max(self._threshold * self._deviation, _LEAST_RISE)
-        self._limit = math.exp(min(self._center + rise, _LARGEST_LOG))
+        deviation = max(_MAD_TO_DEVIATION * spread, _LEAST_DEVIATION)
+        rise = max(self._threshold * deviation, _LEAST_RISE)
+        return center, deviation, math.exp(min(center + rise, _LARGEST_LOG))
 
 
 _MASK = (1 << _OF) - 1
 _LARGEST_LOG = 700.0
+_LARGEST_FP32 = 3e38
 
 
 def _window(values: Iterable[float]) -> deque[float]:

@@ -38,14 +38,17 @@ class Step(Protocol):
 
 
 class Update(NamedTuple):
-    """Whether an update was dropped, and whether its gradient was clipped (0 or 1)."""
+    """Whether an update was dropped, whether its gradient was clipped, and whether a number of it
+    was not finite (0 or 1)."""
 
     dropped: float | Tensor
     clipped: float | Tensor
+    nonfinite: float | Tensor
 
 
 _MOST_ROOTS = 256
-_DROPPED, _APPLIED, _CLIPPED = Update(1.0, 0.0), Update(0.0, 0.0), Update(0.0, 1.0)
+_NONFINITE, _ABOVE = Update(1.0, 0.0, 1.0), Update(1.0, 0.0, 0.0)
+_APPLIED, _CLIPPED = Update(0.0, 0.0, 0.0), Update(0.0, 1.0, 0.0)
 
 
 @final
@@ -95,6 +98,13 @@ class OptimizerStep:
         self._drops_on_device = drops_on_device(optimizer)
         self._apply = stepping_of(optimizer)
         self._before_update: Callable[[], object] = nobody_reads
+        self._limit: Callable[[], float] = no_limit
+
+    def dropping_above(self, limit: Callable[[], float]) -> Self:
+        """This step, which makes no update where its loss is above what that says: see
+        `PolicyGuard.limit`."""
+        self._limit = limit
+        return self
 
     @property
     def clipping(self) -> Clipping:
@@ -132,7 +142,7 @@ class OptimizerStep:
                 norm = norm / self._scale.on(norm.device)
             update = self._update_on_device(torch.as_tensor(loss), norm, gradients)
         if not isinstance(self._scale, Unscaled):
-            self._scale.adapt(update.dropped)
+            self._scale.adapt(update.nonfinite)
         return StepOutcome(
             loss=loss,
             learning_rate=self._optimizer.param_groups[0]["lr"],
@@ -205,14 +215,18 @@ class OptimizerStep:
         """Clip and update, unless a number is not finite."""
         if not (math.isfinite(norm) and math.isfinite(loss)):
             self._buffers.put_back()
-            return _DROPPED
+            return _NONFINITE
+        if loss > self._limit():
+            self._buffers.put_back()
+            return _ABOVE
         clipped = self._clipping.clip(gradients, norm)
         self._apply()
         return _CLIPPED if clipped else _APPLIED
 
     def _update_on_device(self, loss: Tensor, norm: Tensor, gradients: list[Tensor]) -> Update:
         """The same without reading a number."""
-        dropped = torch.logical_not(torch.isfinite(norm + loss)).to(torch.float32)
+        nonfinite = torch.logical_not(torch.isfinite(norm + loss)).to(torch.float32)
+        dropped = above(loss, self._limit(), nonfinite)
         divisor, clipped = self._clipping.clip_on_device(gradients, norm)
         if isinstance(self._scale, LossScale):
             divisor = divisor * self._scale.on(norm.device)
@@ -221,11 +235,23 @@ class OptimizerStep:
         self._optimizer.found_inf = dropped  # type: ignore[attr-defined]
         self._apply()
         self._buffers.put_back_if(dropped)
-        return Update(dropped, clipped)
+        return Update(dropped, clipped, nonfinite)
 
 
 def nobody_reads() -> None:
     """What a step waits for where nobody copies weights while it runs."""
+
+
+def no_limit() -> float:
+    """The loss above which a step makes no update where nobody has rolled back."""
+    return math.inf
+
+
+def above(loss: Tensor, limit: float, dropped: Tensor) -> Tensor:
+    """`dropped`, or 1 where the loss is above the limit, without reading a number."""
+    if limit == math.inf:
+        return dropped
+    return torch.maximum(dropped, (loss > limit).to(torch.float32))
 
 
 def _no_targets() -> Mistake:

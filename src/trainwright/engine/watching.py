@@ -93,11 +93,20 @@ class WatchedStep:
                     rule.take(loss, norm)
 
     def _numbers(self, untold: Sequence[StepOutcome]) -> list[tuple[float, float]]:
+        """Loss and gradient norm; NaN of a step that was dropped."""
         count = len(untold)
         numbers = self._read(
-            [*(seen.loss for seen in untold), *(seen.gradient_norm for seen in untold)]
+            [
+                *(seen.loss for seen in untold),
+                *(seen.gradient_norm for seen in untold),
+                *(seen.found_nonfinite for seen in untold),
+            ]
         )
-        return list(zip(numbers[:count], numbers[count:], strict=True))
+        losses, norms, dropped = (numbers[count * at : count * (at + 1)] for at in range(3))
+        return [
+            (math.nan if one else loss, norm)
+            for loss, norm, one in zip(losses, norms, dropped, strict=True)
+        ]
 
 
 @final

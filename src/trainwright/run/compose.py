@@ -50,6 +50,7 @@ from trainwright.run.feeding import (
     build_objective,
     class_rows,
     feed_gauges,
+    rows_of_data,
     target_unit,
 )
 from trainwright.run.length import Length, length_of, ramped_source
@@ -137,7 +138,8 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
     scorer, validation = _build_validation(section, network, plan, prepared, portions)
     saving = build_saving(plan, run, length, longest_rollback(device), ends.reserve, tell)
     trained = Trained(model, objective, updates.optimizer)
-    stepping = build_stepping(contract, trained, feed, ends.by_step, tell, saving.fence.wait)
+    rows = rows_of_data(feed, prepared)
+    stepping = build_stepping(contract, trained, rows, ends.by_step, tell, saving.fence.wait)
     measured = _build_measured(contract, prepared, trained, stepping, run, tell)
     own_state: dict[str, Stateful] = {"random": RandomState(), "portions": portions, **ends.state}
     inventory = _inventory(plan, prepared, device)

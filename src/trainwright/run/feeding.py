@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from trainwright.data.buckets import BucketDraws
 from trainwright.data.drawing import build_draws, mixture_draws
 from trainwright.data.draws import Draws
 from trainwright.data.feed import AsStored, Feed, Forming, rows_of
+from trainwright.data.order import Positions
 from trainwright.data.packed_store import Counted, PackedStore, packed_targets
 from trainwright.data.padded_store import PaddedStore, Trimmed, padded_targets
 from trainwright.data.padding import padded_shapes
@@ -33,6 +34,7 @@ from trainwright.data.target import Classes, Numbers, Target
 from trainwright.data.vocabulary import TextVocabulary
 from trainwright.data.workers import Workers
 from trainwright.engine.gauges import Padding
+from trainwright.engine.guard import RowsBetween
 from trainwright.engine.windows import Gauge
 from trainwright.objective.losses import Mixed, Objective, Packed, Padded, Supervised, TargetLoss
 from trainwright.tracking.events import Event, Noted
@@ -117,6 +119,26 @@ def build_objective(contract: Contract, loss: TargetLoss) -> Objective:
 def feed_gauges(contract: Contract) -> tuple[Gauge, ...]:
     """What is measured of the rows themselves."""
     return (Padding(),) if packs(contract) or pads(contract) else ()
+
+
+class StepRows(NamedTuple):
+    """The rows of a step for messages: what their numbers are, and the numbers themselves."""
+
+    named: str
+    between: RowsBetween
+
+
+def rows_of_data(feed: Feed, prepared: Prepared) -> StepRows:
+    """Rows by their positions in the data, as the findings of the quality checks have them; of a
+    text the windows or documents of an epoch."""
+    part = prepared.train
+    if isinstance(part.inputs, TokenInputs):
+        return StepRows("windows of the text", feed.rows_between)
+
+    def between(start: int, stop: int) -> Positions:
+        return part.rows[feed.rows_between(start, stop)]
+
+    return StepRows("rows of the data (counted from 0)", between)
 
 
 def class_rows(prepared: Prepared) -> Integers:

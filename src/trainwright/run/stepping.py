@@ -14,7 +14,6 @@ from trainwright.contract.document import Contract
 from trainwright.contract.section import settled
 from trainwright.contract.tracking import Tracking
 from trainwright.contract.training import Training
-from trainwright.data.feed import Feed
 from trainwright.engine.caution import Caution
 from trainwright.engine.clipping import build_clipping
 from trainwright.engine.compiling import CompiledObjective
@@ -30,6 +29,7 @@ from trainwright.engine.watching import StepRule, WatchedStep
 from trainwright.engine.windows import Gauge
 from trainwright.objective.losses import Objective
 from trainwright.optim.optimizer import Optimizer
+from trainwright.run.feeding import StepRows
 from trainwright.run.memory import (
     build_guard_of_memory,
     build_splitting,
@@ -80,7 +80,7 @@ class Stepping:
 def build_stepping(
     contract: Contract,
     trained: Trained,
-    feed: Feed,
+    rows: StepRows,
     rules: Sequence[StepRule],
     tell: Callable[[Event], object],
     before_update: Callable[[], object],
@@ -96,9 +96,11 @@ def build_stepping(
         training.memory, trained.model, objective, trained.optimizer, clipping, precision
     ).waiting_for(before_update)
     splitting = build_splitting(whole, training, trained.model, tell)
-    guard, caution = _build_guard(training, trained, feed, isinstance(precision.scale, LossScale))
+    guard, caution = _build_guard(training, trained, rows, isinstance(precision.scale, LossScale))
+    whole.dropping_above(guard.limit)
     state: dict[str, Stateful] = {
         "guard": guard,
+        "watch": guard.watch,
         "caution": caution,
         "clipping": clipping,
         "memory": splitting,
@@ -136,7 +138,7 @@ def _build_objective(
 
 
 def _build_guard(
-    training: Training, trained: Trained, feed: Feed, scaled: bool
+    training: Training, trained: Trained, rows: StepRows, scaled: bool
 ) -> tuple[PolicyGuard, Caution]:
     """The guard of a plan, and what lowers the learning rate after a rollback."""
     section, device = training.guard, trained.device
@@ -148,10 +150,11 @@ def _build_guard(
     guard = PolicyGuard(
         section,
         caution,
-        feed.rows_between,
+        rows.between,
         window=_window(device),
         read=reader(device),
         scaled=scaled,
+        rows_named=rows.named,
     )
     return guard, caution
 

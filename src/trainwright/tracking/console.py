@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _PLAIN_SECONDS = 10.0
 _LIVE_SECONDS = 0.25
 _LOOKS_PER_SHOW = 5
+_MOST_DROPPED = 3
 
 LABEL_WIDTH = 10
 """Letters before the text of a line that stays: its label and blanks."""
@@ -137,10 +138,13 @@ class ConsoleProgress:
         self._score = ""
         self._validated = ""
         self._best_step = 0
+        self._dropped = 0
 
     def observe(self, event: Event) -> None:
         """Show what is worth showing."""
         if type(event) is StepKept:
+            if self._dropped:
+                self._say_dropped()
             self._seen += 1
             if self._seen >= self._next_look:
                 self._look(event)
@@ -179,6 +183,13 @@ class ConsoleProgress:
             parts.append(f"{show_seconds((self._total - step) * pace)} left")
         self._screen.draw(step, " · ".join(parts))
 
+    def _say_dropped(self) -> None:
+        """How many steps more were dropped in a row than were shown."""
+        if self._dropped > _MOST_DROPPED:
+            more = self._dropped - _MOST_DROPPED
+            self._say("dropped", f"{more:,} more in a row: events.jsonl names their rows")
+        self._dropped = 0
+
     def _say(self, label: str, text: str) -> None:
         self._screen.say(f"{label:<{LABEL_WIDTH}}{text}")
 
@@ -201,11 +212,14 @@ class ConsoleProgress:
                 steps = f"from step {event.from_step:,} to {event.progress.step:,}"
                 self._say("rollback", f"{steps}: {event.why}")
             case StepDropped():
-                self._say("dropped", f"step {event.progress.step:,}: {event.why}")
+                self._dropped += 1
+                if self._dropped <= _MOST_DROPPED:
+                    self._say("dropped", f"step {event.progress.step:,}: {event.why}")
             case Noted():
                 self._say("note", event.message)
             case Ended():
                 self._screen.close()
+                self._say_dropped()
                 if self._validated:
                     self._say("validated", self._validated)
             case SaveMissed():

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 torch = pytest.importorskip("torch")
 
-from command import NETWORK, events_of_one, project_in, train_one  # noqa: E402
+from command import NETWORK, events_of_one, inside, project_in, train_one  # noqa: E402
 from trainwright.data.feed import Feed, StepBatches  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -40,7 +41,7 @@ def test_by_default_the_run_ends_and_names_the_rows(project: Path) -> None:
     ran = train_one()
     assert ran.code == 14
     assert "loss nan" in ran.err
-    assert "training rows " in ran.err
+    assert "rows of the data (counted from 0) " in ran.err
     assert "(epoch 0)" in ran.err
 
 
@@ -51,6 +52,29 @@ def test_skip_goes_on(project: Path) -> None:
     assert [event["step"] for event in dropped] == [2, 2]
     assert [len(event["rows"]) for event in dropped] == [32, 32]
     assert {event["loss"] for event in dropped} == {"nan"}
+
+
+def test_the_rows_of_a_report_are_rows_of_the_file(tmp_path: Path) -> None:
+    """Also where the split and the order of an epoch stand between the two."""
+    huge = {17: 1e30, 201: -1e30}
+    rows = pl.DataFrame({"x": [huge.get(row, row / 7) for row in range(300)]}).with_columns(
+        y=pl.int_range(300) / 3,
+        part=pl.Series(["train" if row % 5 < 3 else "test" for row in range(299)] + ["validation"]),
+    )
+    with inside(tmp_path):
+        rows.write_csv("rows.csv")
+        Path("small.yaml").write_text(
+            "data: {path: rows.csv, target: y, split: {kind: column, column: part},"
+            " features: {numeric: none}}\n"
+            "task: regression\nmodel: {kind: mlp, hidden: [4]}\n"
+            "training: {num_epochs: 1, batch_size: 1, guard: {non_finite: skip}}\n"
+            "metric: {target: baseline, resamples: 100}\n"
+        )
+        ran = train_one()
+        assert ran.code in (0, 3), ran.err
+        dropped = events_of_one("step_dropped")
+    assert sorted(event["rows"] for event in dropped) == [[17], [201]]
+    assert "rows of the data (counted from 0) 17" in ran.err
 
 
 def test_rollback_goes_back_within_its_budget(project: Path) -> None:

@@ -19,6 +19,7 @@ from trainwright.tracking.events import (
     Noted,
     Resumed,
     RolledBack,
+    StepDropped,
     StepKept,
     StepOutcome,
     Validated,
@@ -200,3 +201,14 @@ def test_trees_are_counted_a_line_an_interval() -> None:
     assert stream.getvalue().splitlines() == [
         f"tree {trees} of at most 2,000 · validation 0.5000" for trees in (10, 20, 30)
     ]
+
+
+def test_steps_that_are_dropped_in_a_row_take_few_lines() -> None:
+    stream = io.StringIO()
+    console = ConsoleProgress(PlainScreen(stream), 400, 10.0, FakeClock())
+    for step in range(25):
+        console.observe(StepDropped(Progress(7, 7 + step, 0, 0), f"loss {step}"))
+    console.observe(kept(8, Loss()))
+    lines = stream.getvalue().splitlines()
+    assert lines[:3] == [f"dropped   step 7: loss {step}" for step in range(3)]
+    assert lines[3:] == ["dropped   22 more in a row: events.jsonl names their rows"]

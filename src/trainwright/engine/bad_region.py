@@ -1,0 +1,78 @@
+"""The rows after a rollback: steps of a bad region of the data are dropped until it ends."""
+
+from __future__ import annotations
+
+import math
+from typing import final
+
+from trainwright.checkpoint.state import Snapshot
+from trainwright.engine.spike import SpikeWatch
+
+_UNKNOWN_STEPS = 32
+_CALM_IN_A_ROW = 32
+_MOST_DROPPED = 64
+
+
+@final
+class BadRegion:
+    """The loss above which no update is made, from a rollback on until the bad region is over.
+
+    The rollback puts the watch back too, so that the usual loss is that of the weights that came
+    back. Where these are too young for one, the next 32 steps are dropped unseen. The region is
+    over after 32 calm steps in a row. After 64 dropped steps the new level is taken for the usual
+    one: it is no region of bad rows but other data, or other weights.
+    """
+
+    def __init__(self, watch: SpikeWatch) -> None:
+        self._watch = watch
+        self.is_open = False
+        self._limit = math.nan
+        self._dropped = 0
+        self._calm = 0
+
+    def begin(self) -> None:
+        """A rollback follows; the limit is measured once it is done."""
+        self.is_open = True
+        self._limit = math.nan
+        self._dropped = self._calm = 0
+
+    def limit(self) -> float:
+        """The loss above which an update is not to be made; infinite while nothing is wrong. The
+        same from one call of `settle` to the next."""
+        if not self.is_open:
+            return math.inf
+        if math.isnan(self._limit):
+            self._limit = self._watch.usual_limit()
+        return self._limit
+
+    def take(self, *, dropped: bool) -> None:
+        """Count a step."""
+        self._dropped += dropped
+        self._calm = 0 if dropped else self._calm + 1
+
+    def settle(self) -> None:
+        """Close the region if it is over."""
+        unknown = self._limit == -math.inf
+        if self._dropped >= _MOST_DROPPED and not unknown:
+            self._watch.rearm()
+            self.is_open = False
+        elif self._calm >= _CALM_IN_A_ROW or (unknown and self._dropped >= _UNKNOWN_STEPS):
+            self.is_open = False
+
+    def snapshot(self) -> Snapshot:
+        """Everything."""
+        return Snapshot(
+            values={
+                "is_open": self.is_open,
+                "limit": self.limit(),
+                "dropped": self._dropped,
+                "calm": self._calm,
+            }
+        )
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go on from there."""
+        values = snapshot.values
+        self.is_open = bool(values["is_open"])
+        self._limit = float(values["limit"])
+        self._dropped, self._calm = int(values["dropped"]), int(values["calm"])
