@@ -47,6 +47,16 @@ def check_watched(contract: Contract, _written: frozenset[str]) -> Iterator[Prob
         yield from mode_problems(stopping, name.removeprefix("val_"))
 
 
+def check_target_reached(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+    """The value that ends a run is one that what it is compared with can take."""
+    training = contract.training
+    stopping, target = training.early_stopping, training.stop.target_reached
+    watched = "auto" if stopping == "off" else stopping.metric.removeprefix("val_")
+    name = contract.metric.name if watched == "auto" else watched
+    if target != "off" and name in METRICS:
+        yield from value_problems(name, target, "training.stop.target_reached")
+
+
 def watched_problems(watched: str, path: str, task: str) -> Iterator[Problem]:
     """`watched` is the validation loss, or `val_` and a metric of `task`."""
     if watched == "val_loss":

@@ -25,6 +25,7 @@ from trainwright.contract.metric_rules import (
     check_floors,
     check_metric,
     check_target,
+    check_target_reached,
     check_watched,
 )
 from trainwright.contract.model import Boosting, Linear
@@ -349,6 +350,7 @@ RULES: tuple[Rule, ...] = (
     check_metric,
     check_target,
     check_watched,
+    check_target_reached,
     check_ranking,
     check_spacing,
     check_remote,

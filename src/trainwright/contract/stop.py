@@ -41,7 +41,8 @@ class Stop(Section):
     leave of them, so that the rate has fallen when they are reached."""
 
     target_reached: Literal["off"] | float = "off"
-    """Value of the watched metric (`early_stopping.metric`) at which the run is good enough."""
+    """Value on the validation rows at which the run is good enough: of `early_stopping.metric`, and
+    with early stopping off of the contract's metric."""
 
     gradient_norm_below: Literal["off"] | Positive = "off"
     """Gradient norm below which, 10 steps in a row, the weights are taken to have arrived."""

@@ -13,7 +13,7 @@ from trainwright.checkpoint.module import ModuleState
 from trainwright.checkpoint.random_state import RandomState, seed_generators
 from trainwright.checkpoint.state import Stateful
 from trainwright.contract.document import Contract
-from trainwright.contract.metric import Direction
+from trainwright.contract.metric import METRICS, Direction
 from trainwright.contract.model import Network
 from trainwright.contract.section import settled
 from trainwright.contract.training import Training
@@ -210,7 +210,7 @@ def _build_portions(training: Training, tell: Callable[[Event], None]) -> Portio
 def _build_ends(contract: Contract) -> _Ends:
     stop, reserve = contract.training.stop, Reserve()
     limit = TimeLimit(contract.budget.seconds(), name_budget(contract.budget), reserve)
-    patience = _patience(contract.training)
+    patience = _patience(contract)
     target, by_step = build_target(stop, patience), build_step_rules(stop)
     return _Ends(patience, limit, reserve, target, by_step)
 
@@ -220,10 +220,13 @@ def _recorders(run: RunContext, device: torch.device, measured: Measured) -> Obs
     return Observers([recorder, *measured.windows], run.screen.say)
 
 
-def _patience(training: Training) -> Patience:
-    stopping = training.early_stopping
+def _patience(contract: Contract) -> Patience:
+    """What the best value so far is one of: without early stopping the contract's metric, which
+    `stop.target_reached` is a value of."""
+    stopping = contract.training.early_stopping
     if stopping == "off":
-        return Patience("val_loss", "min", math.inf)
+        name = contract.metric.name
+        return Patience(f"val_{name}", METRICS[name].direction, math.inf)
     direction: Direction = settled(stopping.mode)
     return Patience(stopping.metric, direction, stopping.patience, stopping.min_delta)
 

@@ -69,6 +69,28 @@ def test_a_stop_rule_of_the_contract_ends_the_run(setting: str, reason: str, pro
     assert ended["step"] < 4 * 7
 
 
+@pytest.mark.parametrize(
+    ("target", "kind"), [("0.9999", "finished"), ("0.5", "early")], ids=["not reached", "reached"]
+)
+def test_without_early_stopping_the_target_is_one_of_the_contracts_metric(
+    target: str, kind: str, project: Path
+) -> None:
+    """And not of the validation loss, which is below 1 from the first validation on."""
+    ran = train_one("training.early_stopping=off", f"training.stop.target_reached={target}")
+    assert ran.code in (0, 3), ran.err
+    (ended,) = events_of_one("ended")
+    assert ended["kind"] == kind
+    if kind == "early":
+        assert ended["reason"].startswith("val_roc_auc 0.")
+
+
+def test_a_target_that_the_metric_can_never_have_is_refused(project: Path) -> None:
+    ran = train_one("training.early_stopping=off", "training.stop.target_reached=95")
+    assert ran.code == 2
+    assert "roc_auc can never be 95" in ran.err
+    assert "did you mean 0.95?" in ran.err
+
+
 def test_the_plan_counts_the_parameters_that_are_trained(project: Path) -> None:
     ran = train_one("training.num_epochs=1")
     assert ran.code in (0, 3), ran.err
