@@ -238,12 +238,13 @@ def _relabel(work: _Work) -> None:
 
 
 def _suspects(work: _Work, action: Action) -> Suspects:
-    """The training rows whose label is likely wrong; none, and a note, where none can be judged."""
+    """The training rows whose label is surest to be wrong, no more than are wrong at least; none,
+    and a note, where none can be judged."""
     found = find_suspects(work.examined("train"))
-    if isinstance(found, Unjudged):
+    if isinstance(found, Unjudged) or (found.open and not found.least):
         work.note("label_error", action, f"no training row changed: {found}", _NO_ROWS)
         return Suspects(_NO_ROWS, [], [])
-    return found
+    return found.vouched()
 
 
 def _faulty(work: _Work, kind: FindingKind) -> Flags:

@@ -20,22 +20,18 @@ LEAST_RIGHT = 0.7
 """Labels of images are judged where the models, which know little of images, give so many of them
 to rows that they did not see: digits and clothes, not photographs of many things."""
 
-UNLIKELY = 0.05
-"""And the labels that are named are less likely than this: of the images of clothes that the models
-mistake, most are less far off."""
-
 _SIDE, _COMPONENTS = 14, 40
 _FIX = "look at the images; correct the labels in the files, or leave the images out"
 
 
 def image_label_errors(raw: RawImages, data: Examined) -> list[Finding]:
-    """Likely label errors of images, by confident learning (see `label_errors`) on the first 40
+    """Likely label errors of images, (see `label_errors`), by the first 40
     principal components of the greys of 14 x 14 parts of each image."""
     inputs = [raw.images[part] for part in PARTS if part in raw.images]
     numbers = _components(np.concatenate([pooled_means(one, _SIDE) for one in inputs]))
     nothing = pl.repeat("", len(numbers), eager=True)
     suspects = suspects_among(
-        data, lambda rows: Known(nothing.gather(rows), numbers[rows], ()), LEAST_RIGHT, UNLIKELY
+        data, lambda rows: Known(nothing.gather(rows), numbers[rows], ()), LEAST_RIGHT
     )
     # What cannot be judged is no finding here: of most images these models know too little.
     found = [] if isinstance(suspects, Unjudged) else say_suspects(data, suspects)

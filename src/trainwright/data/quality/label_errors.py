@@ -1,13 +1,12 @@
-"""Labels that a model which never saw them would not have given."""
+"""Labels that are probably wrong, by models that never saw them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from trainwright.core.units import many
@@ -15,7 +14,7 @@ from trainwright.data.counting import counted
 from trainwright.data.quality.confident import wrong_labels
 from trainwright.data.quality.examined import Examined
 from trainwright.data.quality.finding import Finding
-from trainwright.data.quality.noise_floor import chances_wrong
+from trainwright.data.quality.label_noise import APART, LabelNoise, label_noise
 from trainwright.data.quality.out_of_sample import Known, class_chances, number_guesses
 from trainwright.data.quality.residuals import unexplained, wrong_numbers
 from trainwright.data.table import Floats, Integers
@@ -25,28 +24,41 @@ _FEWEST_OF_A_CLASS = 10
 _MOST_CLASSES = 200
 _FEW_ROWS = 1000
 _LIKELY = 0.5
+_SURE = 15.0
+"""Evidence of noise (twice a log-likelihood ratio) for naming rows."""
+
+_MOSTLY = 0.5
 _SHOWN = 3
 _MOST_WRONG = 0.3
 _FEWEST_NUMBERS = 200
 _MOST_WRONG_NUMBERS = 0.1
 _MOST_OPEN = 0.5
 
-Bits = npt.NDArray[np.bool_]
-
 
 @final
 @dataclass(frozen=True, slots=True)
 class Suspects:
-    """Rows whose label is likely wrong, and the class that each is more like. About `expected` of
-    them are wrong, at most; `surest` are those of which it is surest. The models disagree with the
-    labels of as many rows more as are `open`, which may well be right."""
+    """Rows whose label is probably wrong, the surest first, and the class that each is more like.
+    At least `least` of them are wrong, with a confidence of 95%: as many as an action may change.
+    The models disagree with the labels of as many rows more as are `open`, which are as overlapping
+    classes have them."""
 
     rows: Integers
     given: list[str]
     likelier: list[str]
-    expected: float = 0.0
-    surest: tuple[int, ...] = ()
+    least: int = 0
     open: int = 0
+
+    def vouched(self) -> Suspects:
+        """Only the surest, as many as are wrong at least."""
+        sure = self.least
+        return Suspects(self.rows[:sure], self.given[:sure], self.likelier[:sure], sure)
+
+    def __str__(self) -> str:
+        return (
+            f"models that did not see {many(self.open, 'label')} would give another class, no more "
+            "than overlapping classes explain: none is called wrong"
+        )
 
 
 @final
@@ -76,7 +88,8 @@ def say_suspects(data: Examined, suspects: Suspects | Unjudged) -> list[Finding]
     if isinstance(suspects, Unjudged):
         return [Finding("label_error", "info", str(suspects), columns=(data.target,))]
     if not len(suspects.rows):
-        return [_nothing_to_tell(data, suspects)] if suspects.open else []
+        open_only = Finding("label_error", "info", str(suspects), columns=(data.target,))
+        return [open_only] if suspects.open else []
     if data.task == "numbers":
         return [_finding(data, suspects, _examples(data, suspects))]
     pairs = pl.DataFrame({"given": suspects.given, "likelier": suspects.likelier})
@@ -85,19 +98,8 @@ def say_suspects(data: Examined, suspects: Suspects | Unjudged) -> list[Finding]
     shown = ", ".join(
         f"{given!r} for {likelier!r} in {count:,}" for given, likelier, count in counts.iter_rows()
     )
-    surest = ", ".join(f"{row:,}" for row in data.rows[list(suspects.surest)].tolist())
-    shown += f"; at most about {suspects.expected:,.0f} are; surest: rows {surest}"
-    if suspects.open:
-        shown += f"; {suspects.open:,} more may be right"
-    return [_finding(data, suspects, shown)]
-
-
-def _nothing_to_tell(data: Examined, suspects: Suspects) -> Finding:
-    message = (
-        f"models that did not see {many(suspects.open, 'label')} would give another class, but "
-        "none is likely wrong: the classes overlap there"
-    )
-    return Finding("label_error", "info", message, columns=(data.target,))
+    surest = ", ".join(f"{row:,}" for row in data.rows[suspects.rows[:_SHOWN]].tolist())
+    return [_finding(data, suspects, f"{shown}; surest: rows {surest}")]
 
 
 def _finding(data: Examined, suspects: Suspects, shown: str) -> Finding:
@@ -106,12 +108,13 @@ def _finding(data: Examined, suspects: Suspects, shown: str) -> Finding:
     return Finding(
         "label_error",
         "warning",
-        f"{many(len(suspects.rows), 'label')} ({share:.1%}) likely wrong: {shown}",
+        f"{many(len(suspects.rows), 'label')} ({share:.1%}) probably wrong, at least "
+        f"{suspects.least:,} of them: {shown}",
         len(suspects.rows),
         data.places(suspects.rows),
         (data.target,),
-        f"look at the rows; data.quality.actions: {{label_error: drop}}{classes} changes training "
-        "rows only",
+        f"look at the rows; data.quality.actions: {{label_error: drop}}{classes} changes the "
+        f"{suspects.least:,} surest, of training rows only",
     )
 
 
@@ -135,13 +138,10 @@ def find_suspects(data: Examined) -> Suspects | Unjudged:
 
 
 def suspects_among(
-    data: Examined,
-    know: Callable[[Integers], Known],
-    least_right: float = 0.0,
-    unlikely: float = 1.0,
+    data: Examined, know: Callable[[Integers], Known], least_right: float = 0.0
 ) -> Suspects | Unjudged:
-    """Rows whose class is likely wrong and at most so likely, where models go by what `know` says
-    of the rows that are judged, and give at least so many of the labels."""
+    """Rows whose class is probably wrong, where models go by what `know` says of the rows that are
+    judged, and give at least so many of the labels."""
     nothing = Suspects(np.empty(0, dtype=np.int64), [], [])
     if data.task != "classes" or len(data) < _FEWEST_ROWS:
         return nothing
@@ -160,49 +160,47 @@ def suspects_among(
     right = float((chances.argmax(axis=1) == given).mean())
     if right < least_right:
         return Unjudged(f"give only {right:.0%} of them")
-    doubted = wrong_labels(given, chances)
-    if len(rows) < _FEW_ROWS:
-        doubted, chances = _second_look(known, given, doubted, chances)
-    return _suspects(rows, given, doubted, chances, names, unlikely)
+    noise = label_noise(given, chances)
+    if len(rows) < _FEW_ROWS and 1 - right <= APART:
+        noise, chances = _second_look(known, given, noise, chances)
+    if noise.evidence < _SURE:
+        return Suspects(nothing.rows, [], [], open=int(wrong_labels(given, chances).sum()))
+    return _suspects(rows, given, noise, chances, names)
 
 
 def _second_look(
-    known: Known, given: Integers, doubted: Bits, chances: Floats
-) -> tuple[Bits, Floats]:
-    """The same by models that were not fitted on the labels that were doubted, of which those stay
-    so with which these models disagree too: among few rows a single wrong one leads them astray."""
+    known: Known, given: Integers, noise: LabelNoise, chances: Floats
+) -> tuple[LabelNoise, Floats]:
+    """The same by models that were not fitted on the doubted labels: among few rows a single wrong
+    one leads them astray. Where the classes do not overlap otherwise, it adds to the evidence."""
+    doubted = wrong_labels(given, chances)
     left = np.bincount(given[~doubted], minlength=chances.shape[1])
-    if not 0 < doubted.mean() <= _MOST_WRONG or (2 * left < np.bincount(given)).any():
-        return doubted, chances
+    if not doubted.any() or (2 * left < np.bincount(given)).any():
+        return noise, chances
     again = class_chances(known, given, chances.shape[1], doubted)
-    stay = doubted & (again.argmax(axis=1) != given)
-    return wrong_labels(given, again) | stay, again
+    second = label_noise(given, again)
+    unlikely = int((again.argmax(axis=1) != given).sum())
+    if second.chances.sum() < _MOSTLY * unlikely:
+        return noise, chances
+    return replace(second, evidence=noise.evidence + second.evidence), again
 
 
 def _suspects(
-    rows: Integers,
-    given: Integers,
-    doubted: Bits,
-    chances: Floats,
-    names: list[str],
-    unlikely: float,
+    rows: Integers, given: Integers, noise: LabelNoise, chances: Floats, names: list[str]
 ) -> Suspects | Unjudged:
-    """Those of the rows with doubted labels that are likelier wrong than not, and at most so
-    likely."""
-    own = chances[np.arange(len(given)), given]
-    doubted &= own <= unlikely
-    if (share := float(doubted.mean())) > _MOST_WRONG:
+    """Those of the rows whose labels are likelier wrong than not."""
+    wrong = np.flatnonzero(noise.chances >= _LIKELY)
+    if (share := len(wrong) / len(given)) > _MOST_WRONG:
         return Unjudged.of(share)
-    chance = chances_wrong(given, chances)
-    wrong = np.flatnonzero(doubted & (chance >= _LIKELY))
+    wrong = wrong[np.argsort(chances[wrong, given[wrong]], kind="stable")]
     likelier = chances[wrong].argmax(axis=1)
+    unlikely = int((chances.argmax(axis=1) != given).sum())
     return Suspects(
         rows[wrong],
         [names[code] for code in given[wrong]],
         [names[code] for code in likelier],
-        float(chance[wrong].sum()),
-        tuple(rows[wrong[np.argsort(own[wrong], kind="stable")[:_SHOWN]]].tolist()),
-        int(doubted.sum()) - len(wrong),
+        int(noise.least * noise.chances[wrong].sum()),
+        unlikely - len(wrong),
     )
 
 
@@ -217,11 +215,12 @@ def _wrong_numbers(data: Examined) -> Suspects | Unjudged:
         return nothing
     if (left := unexplained(given, guesses)) > _MOST_OPEN:
         return Unjudged(f"leave {left:.0%} of how they vary open")
-    wrong = np.flatnonzero(wrong_numbers(given, guesses))
-    if len(wrong) > _MOST_WRONG_NUMBERS * len(data):
-        return Unjudged.of(len(wrong) / len(data))
+    wrong = wrong_numbers(given, guesses)
+    if len(wrong.rows) > _MOST_WRONG_NUMBERS * len(data):
+        return Unjudged.of(len(wrong.rows) / len(data))
     return Suspects(
-        rows[wrong],
-        [f"{number:g}" for number in given[wrong]],
-        [f"{number:.4g}" for number in guesses[wrong]],
+        rows[wrong.rows],
+        [f"{number:g}" for number in given[wrong.rows]],
+        [f"{number:.4g}" for number in guesses[wrong.rows]],
+        wrong.least,
     )

@@ -121,14 +121,14 @@ def test_swapped_labels_of_images_are_found() -> None:
     images = {"train": ImageInputs.of(pixels)}
     clean = RawImages(images, {"train": labels}, ("left", "right"), facts)
     assert image_label_errors(clean, examine_images(clean)) == []
-    planted = [7, 31, 88, 170, 222, 290]
+    planted = list(range(7, 300, 19))
     swapped = labels.copy()
     swapped[planted] = 1 - swapped[planted]
     raw = RawImages(images, {"train": swapped}, ("left", "right"), facts)
     (found,) = image_label_errors(raw, examine_images(raw))
     assert found.kind == "label_error"
     assert set(found.rows) <= set(planted)
-    assert len(found.rows) >= 4
+    assert len(found.rows) >= 12
     assert found in find_image_faults(raw, examine_images(raw))
     noise = random.integers(0, 256, pixels.shape).astype(np.uint8)
     blind = RawImages({"train": ImageInputs.of(noise)}, {"train": swapped}, raw.names, facts)
