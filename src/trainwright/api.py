@@ -9,21 +9,24 @@ from functools import cached_property
 from pathlib import Path
 from typing import final
 
+from trainwright.contract.reading import ContractText, Sections
+from trainwright.core.errors import Mistake, Problem
 from trainwright.core.faultpoints import reached
 from trainwright.core.files import Json
 from trainwright.data.frames import Frame
 from trainwright.evaluation.evaluate import Evaluation
 from trainwright.evaluation.verdict import Verdict
-from trainwright.predictor.bundle import read_bundle
+from trainwright.predictor.bundle import MANIFEST, read_bundle
 from trainwright.predictor.predictor import Predictor
 from trainwright.run.ready import Request
 from trainwright.run.result import Result
 from trainwright.run.stages import Screen, StreamScreen
 from trainwright.run.train import train as train_contract
+from trainwright.tracking.folder import RunFolder, is_run_folder
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TrainedRun:
     """A judged run: what was measured, the verdict, and the model."""
 
@@ -63,9 +66,20 @@ class TrainedRun:
         """What `trainwright train --json` prints."""
         return self.result.to_json()
 
+    def __repr__(self) -> str:
+        from trainwright.report.cell import summarise_result
+
+        return summarise_result(self.result)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from trainwright.report.cell import draw_cell
+
+        return draw_cell(self.result)
+
 
 def train(
-    contract: str | Path,
+    contract: str | Path | Sections,
     *,
     overrides: Sequence[str] = (),
     runs: str | Path = "runs",
@@ -76,7 +90,8 @@ def train(
     """Train what a contract describes and judge it; says on stderr what it does.
 
     Args:
-        contract: the contract's file.
+        contract: the contract's file; or its sections as a mapping, or what `read_contract` gave.
+            The relative paths of a mapping start at the working directory.
         overrides: replaced values, each as `"training.batch_size=64"`.
         runs: the folder in which the run gets its own.
         name: the run's name; empty takes the contract's name and the next free number.
@@ -90,9 +105,12 @@ def train(
         NonFinite: the training was halted at a loss or gradient that is not a finite number.
         TrainwrightError: the other ways to fail, each named in `trainwright.core.errors`.
     """
-    request = Request(
-        Path(contract), tuple(overrides), Path(runs), name, resume, frames=dict(frames or {})
+    read = (
+        Path(contract)
+        if isinstance(contract, str | Path)
+        else ContractText.of(contract, Path.cwd())
     )
+    request = Request(read, tuple(overrides), Path(runs), name, resume, frames=dict(frames or {}))
     return TrainedRun(train_and_report(request, StreamScreen(sys.stderr)))
 
 
@@ -111,10 +129,23 @@ def train_and_report(request: Request, screen: Screen) -> Result:
     return result
 
 
-def load(bundle: str | Path) -> Predictor:
-    """Read a predictor from a bundle, `runs/<name>/bundle`; every file is verified first.
+def load(run: str | Path) -> Predictor:
+    """Read the predictor of a run from its folder, or from a bundle; every file is verified first.
 
     Raises:
-        Mistake: not a bundle, or a changed one. MissingExtra: a network, without PyTorch.
+        Mistake: neither, a run without a model yet, or a changed file. MissingExtra: a network,
+        without PyTorch.
     """
-    return read_bundle(Path(bundle))
+    folder = Path(run)
+    if (folder / MANIFEST).exists() or not is_run_folder(folder):
+        return read_bundle(folder)
+    bundle = RunFolder.open(folder).bundle
+    if bundle.is_dir():
+        return read_bundle(bundle)
+    raise Mistake(
+        Problem(
+            f"run {folder.name} has no model yet",
+            found=f"no {bundle.name} in {folder}",
+            fix=f"let it end: trainwright resume {folder}",
+        )
+    )

@@ -67,17 +67,18 @@ def show_result(
         say_whole(label, line)
 
 
-def commands_after_training(contract: Path, result: Result, runs: Path) -> list[str]:
-    """The two commands that a person may want after a training, ready to be run."""
+def commands_after_training(folder: Path, result: Result, runs: Path) -> list[str]:
+    """The two commands that a person may want after a training, ready to be run. `folder` is where
+    the contract's relative paths start."""
     data = read_planned(result.folder).data
     listing = shlex.join(_command("runs", runs, "list"))
     match data:
         case TableData():
             written = data.test_path or data.path or data.train_path
-            rows = "ROWS.csv" if is_remote(written) else str(contract.parent / written)
+            rows = "ROWS.csv" if is_remote(written) else str(folder / written)
         case ImageData():
             written = data.test_path or data.path
-            at = contract.parent / written
+            at = folder / written
             here = str(at / "t10k-images-idx3-ubyte.gz" if holds_idx(at) else at)
             rows = "IMAGES" if is_remote(written) else here
         case TokenData():

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from numbers import Integral, Real
+from pathlib import Path, PurePath
+from typing import Self
 
 from pydantic import ValidationError
+from ruamel.yaml import YAML
 
 from trainwright.contract.document import Contract
 from trainwright.contract.mistakes import problems_of_shape
@@ -55,21 +59,75 @@ class Document:
     notes: tuple[str, ...] = ()
 
 
-def read_contract(path: Path, overrides: Sequence[str] = ()) -> Document:
+@dataclass(frozen=True, slots=True)
+class ContractText:
+    """A contract that stands in no file of its own. Its relative paths start at `folder`."""
+
+    text: str
+    folder: Path
+
+    def __str__(self) -> str:
+        return "contract"
+
+    @classmethod
+    def of(cls, values: Sections, folder: Path) -> Self:
+        """The YAML of a mapping of sections, of a contract object, or of a contract that was read,
+        which keeps its own folder.
+
+        Raises:
+            ContractMistake: a value is not one that YAML has.
+        """
+        if isinstance(values, Document):
+            folder, values = values.source.folder, values.contract
+        if isinstance(values, Contract):
+            values = values.model_dump(mode="json", exclude_unset=True)
+        try:
+            plain = json.loads(json.dumps(values, default=_plain, allow_nan=False))
+        except (TypeError, ValueError, RecursionError) as error:
+            problem = Problem(
+                "the contract holds a value that YAML cannot",
+                found=str(error),
+                expected="numbers, texts, lists and mappings",
+                fix="give files by their path, and frames by frames={NAME: frame}",
+            )
+            raise ContractMistake(problem) from None
+        stream = io.StringIO()
+        yaml = YAML(typ="safe", pure=True)
+        yaml.default_flow_style, yaml.width = False, 4096
+        yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
+        yaml.dump(plain, stream)
+        return cls(stream.getvalue(), folder)
+
+
+Sections = Mapping[str, object] | Contract | Document
+"""A contract that is given from Python."""
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, PurePath):
+        return str(value)
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Real):
+        return float(value)
+    raise TypeError(f"{type(value).__name__}: {value!r}"[:160])
+
+
+def read_contract(path: Path | ContractText, overrides: Sequence[str] = ()) -> Document:
     """Read the contract at `path` with `a.b.c=value` overrides in place.
 
     Raises:
         ContractMistake: every problem of the text, or else every problem of its shape, or else
             every rule that it breaks.
     """
-    data = _read(path)
+    data = path.text.encode() if isinstance(path, ContractText) else _read(path)
     written = read_yaml(data, str(path))
     if written.value is None:
-        raise ContractMistake(_empty(path))
+        raise ContractMistake(_empty(str(path)))
     if not isinstance(written.value, dict):
-        raise ContractMistake(_no_mapping(path))
+        raise ContractMistake(_no_mapping(str(path)))
     written, notes = set_values(written, overrides)
-    source = Source(str(path), data.decode("utf-8-sig"), path.absolute().parent, written.places)
+    source = Source(str(path), data.decode("utf-8-sig"), folder_of(path), written.places)
     contract = _shaped(written, source)
     document = Document(
         contract=_named(contract, path),
@@ -103,9 +161,16 @@ def _shaped(written: Written, source: Source) -> Contract:
         raise ContractMistake(placed(problems, source)) from None
 
 
-def _named(contract: Contract, path: Path) -> Contract:
+def folder_of(path: Path | ContractText) -> Path:
+    """Where the relative paths of a contract start."""
+    return path.folder if isinstance(path, ContractText) else path.absolute().parent
+
+
+def _named(contract: Contract, path: Path | ContractText) -> Contract:
     if contract.name != "auto":
         return contract
+    if isinstance(path, ContractText):
+        return contract.model_copy(update={"name": "run"})
     whole = path.absolute()
     name = whole.parent.name if whole.stem == "contract" else whole.stem
     safe = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("._-")[:_LONGEST_NAME]
@@ -138,19 +203,19 @@ def _read(path: Path) -> bytes:
     raise ContractMistake(problem)
 
 
-def _empty(path: Path) -> Problem:
+def _empty(path: str) -> Problem:
     return Problem(
         "the contract is empty",
         expected="at least the sections data and model",
         fix="write one with: trainwright init DATA --target COLUMN",
-        place=Place(str(path)),
+        place=Place(path),
     )
 
 
-def _no_mapping(path: Path) -> Problem:
+def _no_mapping(path: str) -> Problem:
     return Problem(
         "the contract is not a mapping of sections",
         expected="lines such as 'model:' with keys under them",
         fix="write one with: trainwright init DATA --target COLUMN",
-        place=Place(str(path), 1),
+        place=Place(path, 1),
     )

@@ -124,6 +124,11 @@ def known_format(written: str) -> Format | Literal[""]:
     return FORMATS.get(suffixes[-1], "") if suffixes else ""
 
 
+def is_untyped(written: str) -> bool:
+    """Whether this names a file of text in which values have no type."""
+    return known_format(written) in ("csv", "tsv")
+
+
 def is_aside(name: str) -> bool:
     """Whether a piece of a path begins with `_` or `.`: what programs keep for themselves beside
     the data, such as `_SUCCESS` or `.ipynb_checkpoints`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Protocol, TypeAlias, final
+from typing import Any, Protocol, TypeAlias, final, runtime_checkable
 
 import numpy.typing as npt
 import polars as pl
@@ -18,6 +18,7 @@ from trainwright.data.source_part import SourcePart
 from trainwright.data.wording import nearest, quoted
 
 
+@runtime_checkable
 class ArrowTable(Protocol):
     """A table of another library that Arrow can take over, such as one of pandas."""
 

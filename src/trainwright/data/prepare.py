@@ -256,7 +256,8 @@ class _Table:
         report = self.report(frames, left_out)
         if apart:
             check_crossing(report, section.split)
-        target = fit_target(frames["train"][section.target], self.task, section.positive)
+        labels, written = frames["train"][section.target], self.raw.facts.target.written
+        target = fit_target(labels, self.task, section.positive, written)
         return _ChosenRows(
             frames=frames,
             places=places,

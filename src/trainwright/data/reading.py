@@ -32,6 +32,7 @@ from trainwright.data.cells import Cells
 from trainwright.data.column_names import name_problems
 from trainwright.data.columns import ColumnType, infer_column
 from trainwright.data.doubts import Doubt
+from trainwright.data.formats import is_untyped
 from trainwright.data.frames import NO_FRAMES, Frame
 from trainwright.data.proposing import decide_columns
 from trainwright.data.sources import FileVersion, SourceFile, read_query, read_source
@@ -47,6 +48,7 @@ from trainwright.data.space import (
 )
 from trainwright.data.split_file import WrittenSplit, read_split_file, with_parts
 from trainwright.data.table import Integers, PartName
+from trainwright.data.target import label_type
 from trainwright.data.target_column import (
     TargetColumn,
     TargetFacts,
@@ -131,7 +133,9 @@ def read_table(
     }
     columns, problems = _infer_columns(section, cells["train"], sources["train"])
     of_target = next(one for one in cells["train"] if one.name == section.target)
-    target = TargetColumn(section, *target_kind(section, of_target, sources["train"]))
+    untyped = is_untyped(sources["train"].version.path)
+    kind, found = target_kind(section, of_target, sources["train"])
+    target = TargetColumn(section, kind, found, label_type(of_target.dtype, untyped=untyped))
     problems += target.problems
     frames: dict[PartName, pl.DataFrame] = {}
     for part, source in sources.items():
@@ -298,7 +302,7 @@ def _raw(
     facts = DataFacts(
         rows=sum(frame.height for frame in kept.values()),
         columns=columns,
-        target=TargetFacts(target.kind, counts, distinct, dropped),
+        target=TargetFacts(target.kind, counts, distinct, dropped, target.written),
         files=(
             *(replace(file, part=part) for part, one in sources.items() for file in one.files),
             *written.files,

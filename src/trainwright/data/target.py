@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
-from typing import Any, Literal, final
+from typing import Any, Literal, final, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -21,16 +22,21 @@ from trainwright.data.wording import Wrong, nearest, quoted
 
 NO_POSITIVE = -1
 
+LabelType = Literal["text", "integer", "boolean"]
+_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
+
 
 @final
 @dataclass(frozen=True, slots=True)
 class Classes:
     """Labels of training rows, sorted; a label's code is its position. `positive` is the code of
-    the positive class, meant only where there are two; `column` is the target's name."""
+    the positive class, meant only where there are two; `column` is the target's name, `written` the
+    type that its labels came with."""
 
     column: str
     names: tuple[str, ...]
     positive: int
+    written: LabelType = "text"
 
     @property
     def outputs(self) -> int:
@@ -61,14 +67,31 @@ class Classes:
         codes = list(range(len(self.names)))
         return labels.replace_strict(self.names, codes, return_dtype=pl.Int64).to_numpy()
 
-    def to_json(self) -> Json:
-        """What `target_from_json` reads."""
+    def labels_of(self, codes: Integers) -> pl.Series:
+        """Labels of codes int64 [N], of the type that they came with."""
+        names = pl.Series(self.names, dtype=pl.String)
+        match self.written:
+            case "integer":
+                names = names.cast(pl.Int64)
+            case "boolean":
+                names = names == "true"
+            case "text":
+                pass
+        return names.gather(codes)
+
+    def identity(self) -> Json:
+        """What decides how a model reads its target."""
         return {
             "kind": "classes",
             "column": self.column,
             "names": list(self.names),
             "positive": self.positive,
         }
+
+    def to_json(self) -> Json:
+        """What `target_from_json` reads."""
+        typed = {} if self.written == "text" else {"written": self.written}
+        return {**self.identity(), **typed}
 
 
 @final
@@ -144,9 +167,13 @@ Target = Classes | Numbers | NextToken
 
 
 def fit_target(
-    train: pl.Series, task: Literal["classification", "regression"], positive: str
+    train: pl.Series,
+    task: Literal["classification", "regression"],
+    positive: str,
+    written: LabelType = "text",
 ) -> Target:
-    """The target of the training rows. `positive` names a class, or is `auto` for the rarer one.
+    """The target of the training rows. `positive` names a class, or is `auto` for the rarer one;
+    `written` is the type that labels came with.
 
     Raises:
         DataMistake: the positive class does not exist, or a number is not one.
@@ -165,7 +192,18 @@ def fit_target(
                 fix="use a stratified split, or add rows of other classes",
             )
         )
-    return Classes(train.name, names, _positive(counts, train.name, positive))
+    if written == "integer" and not all(map(_INTEGER.fullmatch, names)):
+        written = "text"
+    return Classes(train.name, names, _positive(counts, train.name, positive), written)
+
+
+def label_type(dtype: pl.DataType, *, untyped: bool) -> LabelType:
+    """The type of labels by that of their column. `untyped` says that text may be numbers, as in
+    CSV; whether they are integers is seen once all are known."""
+    if dtype == pl.Boolean:
+        return "boolean"
+    is_number = untyped if dtype == pl.String else dtype.is_numeric()
+    return "integer" if is_number else "text"
 
 
 def encoded(target: Target, series: pl.Series, space: Space) -> npt.NDArray[Any]:
@@ -223,7 +261,10 @@ def target_from_json(value: Json) -> Target:
     """
     match value.get("kind"):
         case "classes":
-            return Classes(value["column"], tuple(value["names"]), value["positive"])
+            written = value.get("written", "text")
+            if written not in get_args(LabelType):
+                raise ValueError(f"labels written as {written!r}")
+            return Classes(value["column"], tuple(value["names"]), value["positive"], written)
         case "numbers":
             return Numbers(value["column"], value["mean"], value["deviation"])
         case "tokens":

@@ -17,6 +17,7 @@ from trainwright.data.columns import MOSTLY, ColumnType, infinite_problems, valu
 from trainwright.data.sources import SourceFile
 from trainwright.data.space import slices_of
 from trainwright.data.table import PartName
+from trainwright.data.target import LabelType
 from trainwright.data.values import to_labels, to_numbers
 from trainwright.data.wording import nearest, quoted
 
@@ -28,12 +29,14 @@ MOST_CLASSES_OF_NUMBERS = 20
 @dataclass(frozen=True, slots=True)
 class TargetFacts:
     """What is predicted. `classes` maps each label of the training file to its rows, and is empty
-    for numbers and tokens; `missing` counts rows that were left out for having no target."""
+    for numbers and tokens; `missing` counts rows that were left out for having no target; `written`
+    is the type that labels came with."""
 
     kind: Literal["classes", "numbers", "tokens"]
     classes: Mapping[str, int]
     distinct: int
     missing: int
+    written: LabelType = "text"
 
     def to_json(self) -> Json:
         """The fields by name."""
@@ -53,6 +56,7 @@ class TargetColumn:
     section: TableData
     kind: Literal["classes", "numbers"]
     problems: list[Problem]
+    written: LabelType
 
     @property
     def name(self) -> str:

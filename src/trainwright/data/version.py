@@ -10,7 +10,7 @@ from trainwright.data.done import Done
 from trainwright.data.features import Features
 from trainwright.data.reading import RawTable
 from trainwright.data.table import Integers, PartName
-from trainwright.data.target import Target
+from trainwright.data.target import Classes, Target
 
 _SCHEME = 1
 
@@ -36,7 +36,7 @@ def data_version(
                 part: hash_bytes(r.astype("<i8", copy=False).data) for part, r in rows.items()
             },
             "features": features.identity(),
-            "target": target.to_json(),
+            "target": target.identity() if isinstance(target, Classes) else target.to_json(),
         }
     )
     if not done:

@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import assert_never, final
+from typing import Any, TypeVar, assert_never, final, overload
 
 import numpy as np
 import polars as pl
 
 from trainwright.core.errors import NotAvailable, Problem
 from trainwright.data.features import Features
+from trainwright.data.frames import ArrowTable
 from trainwright.data.pixels import Pixels
 from trainwright.data.prepared import Encoding
 from trainwright.data.space import slices_of
 from trainwright.data.table import Floats, Inputs, Part
 from trainwright.data.target import Classes, NextToken, Numbers, Target
 from trainwright.data.vocabulary import TextVocabulary
-from trainwright.predictor.rows import Rows, frame_of, images_of
+from trainwright.predictor.rows import (
+    Columns,
+    Images,
+    Rows,
+    frame_of,
+    given_as,
+    images_of,
+)
 from trainwright.predictor.scorer import Scorer
+
+DataFrame = TypeVar("DataFrame", bound=ArrowTable)
 
 
 @final
@@ -43,12 +53,25 @@ class Predictor:
             return np.concatenate(list(scores))
         return self.scorer.score(part.inputs)
 
-    def predict(self, rows: Rows) -> pl.DataFrame:
+    @overload
+    def predict(self, rows: pl.DataFrame | Columns | Images) -> pl.DataFrame: ...
+    @overload
+    def predict(self, rows: DataFrame) -> DataFrame: ...
+    def predict(self, rows: Any) -> Any:
         """Predict new rows, typed as the training file was.
 
-        `rows` is a polars frame, a mapping of column names to lists, or a list of one mapping a
-        row; for a model of images it is an array, uint8 [N, H, W] or [N, C, H, W]. The result has a
-        row for each: `prediction`, and for classes `probability_<class>`.
+        `rows` is a frame of polars, pandas or Arrow, a mapping of column names to lists, or a list
+        of one mapping a row; for a model of images it is an array, uint8 [N, H, W] or [N, C, H, W].
+        The result has a row for each: `prediction`, and for classes `probability_<class>`. It is a
+        frame of the library that the rows came from, with the index of pandas, and else of polars.
+
+        Raises:
+            As `predict_frame`.
+        """
+        return given_as(rows, self.predict_frame(rows))
+
+    def predict_frame(self, rows: Rows) -> pl.DataFrame:
+        """`predict`, as a frame of polars whatever the rows are.
 
         Raises:
             DataMistake: a feature column is missing, a value is not of its kind, or an image not of
@@ -58,8 +81,7 @@ class Predictor:
         match self.target:
             case Classes(names=names):
                 chosen = np.argmax(scores, axis=1) if len(scores) else np.zeros(0, np.int64)
-                prediction = [names[code] for code in chosen]
-                columns = [pl.Series("prediction", prediction, dtype=pl.String)]
+                columns = [self.target.labels_of(chosen).alias("prediction")]
                 columns += [
                     pl.Series(f"probability_{name}", scores[:, code])
                     for code, name in enumerate(names)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from trainwright.core.errors import DataMistake, Problem
+from trainwright.data.frames import ArrowTable
 
 Images = npt.NDArray[np.uint8]
 
-Rows = pl.DataFrame | Mapping[str, Sequence[object]] | Sequence[Mapping[str, object]] | Images
-"""A frame, columns by name, or one mapping a row (a name that a row lacks is missing in it); for a
-model of images, an array of them."""
+Columns = Mapping[str, Sequence[object]] | Sequence[Mapping[str, object]]
+Rows = pl.DataFrame | ArrowTable | Columns | Images
+"""A frame of polars, pandas or Arrow, columns by name, or one mapping a row (a name that a row
+lacks is missing in it); for a model of images, an array of them."""
 
 
 def images_of(rows: object) -> Images:
@@ -36,7 +39,7 @@ def images_of(rows: object) -> Images:
     )
 
 
-def frame_of(rows: object) -> pl.DataFrame:
+def frame_of(rows: Any) -> pl.DataFrame:
     """The rows as a frame; a column of mixed types becomes text, which is read like a file's.
 
     Raises:
@@ -44,6 +47,10 @@ def frame_of(rows: object) -> pl.DataFrame:
     """
     if isinstance(rows, pl.DataFrame):
         return rows
+    if is_pandas(rows):
+        return pl.DataFrame([_of_pandas(str(name), rows[name]) for name in rows.columns])
+    if isinstance(rows, ArrowTable):
+        return pl.DataFrame(rows)
     if isinstance(rows, Mapping):
         return _of_columns(rows)
     if isinstance(rows, Sequence) and all(isinstance(row, Mapping) for row in rows):
@@ -53,9 +60,37 @@ def frame_of(rows: object) -> pl.DataFrame:
         Problem(
             "these are not rows",
             found=type(rows).__name__,
-            expected="a polars frame, a mapping of column names to lists, or a list of mappings",
+            expected="a frame of polars, pandas or Arrow, a mapping of column names to lists, or a "
+            "list of mappings",
         )
     )
+
+
+def is_pandas(rows: object) -> bool:
+    """Whether this is a frame of pandas, which is not imported for the question."""
+    return any(
+        kind.__name__ == "DataFrame" and kind.__module__.split(".")[0] == "pandas"
+        for kind in type(rows).__mro__
+    )
+
+
+def given_as(rows: Any, answer: pl.DataFrame) -> Any:
+    """A frame of the library that `rows` came from, with the index of pandas; else of polars."""
+    if is_pandas(rows):
+        columns = {name: answer[name].to_list() for name in answer.columns}
+        return type(rows)(columns, index=rows.index)
+    if type(rows).__module__.split(".")[0] == "pyarrow":
+        return answer.to_arrow()
+    return answer
+
+
+def _of_pandas(name: str, column: Any) -> pl.Series:
+    """Read by value, so that the index does not count and pyarrow is not needed; NaN is missing."""
+    if column.dtype == "datetime64[ns]" or str(column.dtype).startswith("datetime64["):
+        return pl.Series(name, column.to_numpy())
+    missing = column.isna().tolist()
+    values = [None if gone else value for value, gone in zip(column, missing, strict=True)]
+    return _series(name, values)
 
 
 def _of_columns(columns: Mapping[str, Sequence[object]]) -> pl.DataFrame:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from trainwright.contract.reading import ContractText
 from trainwright.core.errors import Mistake, Problem
-from trainwright.core.files import read_json
+from trainwright.core.files import Json, read_json
 from trainwright.run.ready import Request
 from trainwright.tracking.folder import RunFolder
 
@@ -28,10 +29,17 @@ def request_again(folder: RunFolder, command: Sequence[str]) -> Request:
         )
     plan = read_json(folder.plan)
     return Request(
-        contract=Path(plan["contract_path"]),
+        contract=_contract_of(folder, plan),
         overrides=tuple(plan["overrides"]),
         runs=folder.path.parent,
         name=folder.name,
         resume=True,
         command=tuple(command),
     )
+
+
+def _contract_of(folder: RunFolder, plan: Json) -> Path | ContractText:
+    if "contract_path" in plan:
+        return Path(plan["contract_path"])
+    text = folder.contract.read_text(encoding="utf-8")
+    return ContractText(text, Path(plan["contract_folder"]))

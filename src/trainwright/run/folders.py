@@ -11,6 +11,7 @@ from typing import Literal, final
 
 from trainwright.contract.data import TableData
 from trainwright.contract.free import differences, is_free
+from trainwright.contract.reading import ContractText
 from trainwright.contract.yaml_text import show_value
 from trainwright.core.errors import (
     ContractMistake,
@@ -108,6 +109,8 @@ def _saying_how_to_go_on(request: Request, folder: RunFolder) -> Iterator[None]:
 
 def resume_command(request: Request, folder: RunFolder) -> str:
     """What a person types to go on with a run, with everything the run was started with."""
+    if isinstance(request.contract, ContractText):
+        return shlex.join(["trainwright", "resume", str(folder.path)])
     words = ["trainwright", "train", str(request.contract)]
     for override in request.overrides:
         words += ["--set", override]
@@ -260,7 +263,7 @@ def _write_plan(folder: RunFolder, request: Request, ready: Ready) -> None:
         **ready.plan.to_json(),
         "data": ready.prepared.version,
         "overrides": list(request.overrides),
-        "contract_path": str(request.contract.absolute()),
+        **_where_written(request),
     }
     facts = ready.raw.facts.to_json()
     manifest = {
@@ -277,6 +280,13 @@ def _write_plan(folder: RunFolder, request: Request, ready: Ready) -> None:
     write_json(folder.data / "manifest.json", manifest)
     write_json(folder.data / "split.json", ready.prepared.split.to_json())
     write_json(folder.plan, plan)
+
+
+def _where_written(request: Request) -> dict[str, Json]:
+    """Where a resume reads the contract: its file, or the copy in the run folder."""
+    if isinstance(request.contract, ContractText):
+        return {"contract_folder": str(request.contract.folder)}
+    return {"contract_path": str(request.contract.absolute())}
 
 
 def _keep_rows(folder: RunFolder, ready: Ready) -> None:

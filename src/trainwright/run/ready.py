@@ -13,7 +13,7 @@ from trainwright.contract.availability import unavailable
 from trainwright.contract.document import Contract
 from trainwright.contract.metric import TaskKind
 from trainwright.contract.model import Boosting, Linear, Pretrained
-from trainwright.contract.reading import Document, Source, placed, read_contract
+from trainwright.contract.reading import ContractText, Document, Source, placed, read_contract
 from trainwright.contract.tokens import TokenData
 from trainwright.core.errors import NOWHERE, Mistake, NotAvailable
 from trainwright.core.extras import need_torch
@@ -50,7 +50,7 @@ class Request:
     `resume` and no name, the newest run of the contract's name goes on. `frames` are those that the
     contract calls `frame://NAME`."""
 
-    contract: Path
+    contract: Path | ContractText
     overrides: Sequence[str] = ()
     runs: Path = Path("runs")
     name: str = ""

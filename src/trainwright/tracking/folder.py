@@ -207,7 +207,7 @@ class RunFolder:
         if not path.is_dir():
             raise _no_run(path, "a file" if path.exists() else "nothing", "check the path")
         folder = cls(path)
-        if not _is_run(path):
+        if not is_run_folder(path):
             raise _no_run(path, "a folder without record.json", "check the path")
         return folder
 
@@ -276,7 +276,7 @@ def list_runs(root: Path) -> list[RunSummary]:
     runs = [
         _summarise(RunFolder(path))
         for path in root.iterdir()
-        if not path.is_symlink() and path.is_dir() and _is_run(path)
+        if not path.is_symlink() and path.is_dir() and is_run_folder(path)
     ]
     return sorted(runs, key=lambda run: (run.started, run.name))
 
@@ -305,7 +305,7 @@ def _summarise(folder: RunFolder) -> RunSummary:
     )
 
 
-def _is_run(path: Path) -> bool:
+def is_run_folder(path: Path) -> bool:
     """Whether a run was begun in this folder; one that died at once has written nothing yet."""
     folder = RunFolder(path)
     parts = folder.data.is_dir() and folder.checkpoints.is_dir()
