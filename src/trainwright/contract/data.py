@@ -67,6 +67,10 @@ class Column(Section):
     """Whether a value may be missing."""
 
 
+MOMENT_COLUMN = "\uffffmoment"
+"""The column beside those of the data in which a time stands that no single column says."""
+
+
 class _Parts(Folded):
     validation: Fraction = 0.15
     """Share of the rows that steer the training (early stopping); with `folds` of the rows outside
@@ -99,6 +103,10 @@ class StratifiedSplit(_Parts):
     """Random within each class, so that all parts have the same class shares."""
 
     kind: Literal["stratified"]
+
+    rare: Literal["refuse", "train"] = "refuse"
+    """What becomes of classes that have fewer rows than there are parts. `train`: their rows train
+    and are never judged."""
 
 
 class GroupSplit(_Parts):
@@ -135,16 +143,30 @@ class TimeSplit(_Parts):
 
     kind: Literal["time"]
 
-    column: str
+    column: str = ""
     """The column that says when the row was known: a date, a date with time, or a number."""
+
+    parts: tuple[str, ...] = ()
+    """In place of `column`: columns that are a time together, the largest unit first, for example
+    `[year, month, day, hour]`. Whole numbers or dates; they stay features."""
+
+    order: Literal["column", "file"] = "column"
+    """`file`, in place of `column`: the rows of each file stand in the order of time, the oldest
+    first."""
 
     gap: NonNegative = 0.0
     """Rows that are nearer than this to the first moment of the part behind theirs are left out, in
-    days, or in the unit of a numeric column: as long as it takes until a target is known."""
+    days, in the unit of a numeric column, or in rows under `order: file`: as long as it takes until
+    a target is known."""
 
     window: Literal["all"] | Positive = "all"
     """How far training rows reach back from the end of the training part, in days, or in the unit
     of a numeric column; older rows are left out."""
+
+    @property
+    def moment(self) -> str:
+        """The column of the rows that holds when each was known."""
+        return self.column or MOMENT_COLUMN
 
 
 class ColumnSplit(Folded):
@@ -190,12 +212,11 @@ EVERY_COLUMN = "*"
 def split_columns(split: Split) -> tuple[tuple[str, str], ...]:
     """The columns of the data that a split goes by, each as (field of the section, column)."""
     match split:
-        case (
-            GroupSplit(column=name)
-            | StratifiedGroupSplit(column=name)
-            | TimeSplit(column=name)
-            | ColumnSplit(column=name)
-        ):
+        case GroupSplit(column=name) | StratifiedGroupSplit(column=name) | ColumnSplit(column=name):
+            return (("column", name),)
+        case TimeSplit(column="", parts=parts):
+            return tuple((f"parts.{at}", name) for at, name in enumerate(parts))
+        case TimeSplit(column=name):
             return (("column", name),)
         case RandomSplit(key=name):
             return () if name in ("", EVERY_COLUMN) else (("key", name),)

@@ -14,6 +14,7 @@ from trainwright.contract.data import (
     ColumnSplit,
     FileSplit,
     TableData,
+    TimeSplit,
     fold_count,
     split_columns,
 )
@@ -246,6 +247,31 @@ def column_formats(contract: Contract, _written: frozenset[str]) -> Problems:
             )
 
 
+def time_is_said_once(contract: Contract, _written: frozenset[str]) -> Problems:
+    """A time split goes by a column, by parts of a time, or by the order of the file."""
+    data = contract.data
+    if not isinstance(data, TableData) or not isinstance(data.split, TimeSplit):
+        return
+    split = data.split
+    said = [bool(split.column), bool(split.parts), split.order == "file"]
+    if sum(said) != 1:
+        yield Problem(
+            "a time split needs a time" if not any(said) else "the time is said twice",
+            path="data.split",
+            found=f"column {split.column!r}, parts {list(split.parts)}, order {split.order}",
+            expected="one of column, parts and order: file",
+            fix="write column: NAME, or order: file if the rows stand in the order of time",
+        )
+    if split.parts and (split.gap or split.window != "all"):
+        yield Problem(
+            "parts of a time have no distance",
+            path="data.split.gap" if split.gap else "data.split.window",
+            found=f"parts {list(split.parts)}",
+            expected="gap and window only beside a column, or order: file",
+            fix="remove it, or make one column of the parts",
+        )
+
+
 def column_units(contract: Contract, _written: frozenset[str]) -> Problems:
     """A unit stands beside numbers."""
     columns = contract.data.columns if isinstance(contract.data, TableData) else {}
@@ -325,6 +351,7 @@ RULES: tuple[Rule, ...] = (
     target_is_not_a_feature,
     column_formats,
     column_units,
+    time_is_said_once,
     *FEATURE_RULES,
     *TOKEN_RULES,
     positive_needs_classes,

@@ -66,7 +66,7 @@ class Folds:
         known = ~tested
         if isinstance(split := self.split, TimeSplit):
             # Before the rest is divided: the validation rows would be the first to go.
-            times = distances(self.frame, split.column)
+            times = distances(self.frame, split.moment)
             known = (self.of_row < number) & (times[tested].min() - times >= split.gap)
         if known.any():
             parts = self._divided(known, (number + 1) % self.count)
@@ -152,8 +152,8 @@ def _cut(frame: pl.DataFrame, target: str, split: Split, count: int, seed: int) 
             counts, member = classes_of_groups(frame, target, column)
             keys = random_keys(len(counts), seed, "fold groups")
             return fill_bins_by_class(counts, [1 / count] * count, keys)[member]
-        case TimeSplit(column=column):
-            return stretches(moments(frame, column), count + 1) - 1
+        case TimeSplit():
+            return stretches(moments(frame, split.moment), count + 1) - 1
         case ColumnSplit(column=column):
             return _written(frame[column], count)
         case FileSplit():

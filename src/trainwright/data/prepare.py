@@ -167,7 +167,7 @@ class _Table:
             for part, frame in raw.frames.items()
         }
         if isinstance(section.split, TimeSplit):
-            check_times(typed, section.split.column)
+            check_times(typed, section.split.moment)
         history = NO_HISTORY
         if section.features.history != "off":
             target = section.target if task == "regression" else ""
@@ -367,9 +367,9 @@ def _units(
         case GroupSplit(column=name) | StratifiedGroupSplit(column=name):
             codes = label_codes((frame[name] for frame in frames.values()), space)
             return dict(zip(frames, codes, strict=True))
-        case TimeSplit(column=name):
+        case TimeSplit() as split:
             return {
-                part: time_units(moments(frame, name, space), space)
+                part: time_units(moments(frame, split.moment, space), space)
                 for part, frame in frames.items()
             }
         case _:

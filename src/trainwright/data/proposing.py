@@ -82,4 +82,4 @@ def _applies(doubt: Doubt, section: TableData, source: SourceFile) -> bool:
     if doubt.column != section.target:
         return True
     # The classes of a target are what they are; its numbers may have a unit or commas.
-    return doubt.settings.kind == "numeric" and not doubt.settings.values
+    return bool(doubt.settings.unit or doubt.numbers)

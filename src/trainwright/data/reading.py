@@ -34,6 +34,7 @@ from trainwright.data.columns import ColumnType, infer_column
 from trainwright.data.doubts import Doubt
 from trainwright.data.formats import is_untyped
 from trainwright.data.frames import NO_FRAMES, Frame
+from trainwright.data.hidden import with_moments
 from trainwright.data.proposing import decide_columns
 from trainwright.data.sources import FileVersion, SourceFile, read_query, read_source
 from trainwright.data.space import (
@@ -146,6 +147,7 @@ def read_table(
         raise DataMistake(problems)
     written = read_split_file(section.split, folder)
     frames["train"] = with_parts(frames["train"], cells["train"], written, space)
+    frames = with_moments(frames, section.split, space)
     raw = _raw(sources, frames, (columns, target, cleaning), written, space)
     return replace(raw, facts=replace(raw.facts, placing=placing, doubts=proposed.doubts))
 

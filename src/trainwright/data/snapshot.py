@@ -15,11 +15,11 @@ from trainwright.contract.data import FileSplit, RandomSplit, TableData, split_c
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json, read_json, write_atomic, write_json
 from trainwright.data.columns import name_tokens
+from trainwright.data.hidden import without_hidden
 from trainwright.data.order import Words
 from trainwright.data.profile import Profile, profile_column
 from trainwright.data.reading import RawTable
 from trainwright.data.row_hash import hash_rows
-from trainwright.data.split_file import PART_COLUMN
 
 PROFILE, ROWS = "profile.json", "rows.parquet"
 MOST_ROWS = 10_000_000
@@ -93,9 +93,7 @@ def take_snapshot(
 ) -> Snapshot:
     """Of typed rows. Without a key, the first column whose name says id and whose values are
     another in every row is one."""
-    frame = pl.concat(
-        [one.drop(PART_COLUMN, strict=False) for one in frames], how="diagonal_relaxed"
-    )
+    frame = pl.concat([without_hidden(one) for one in frames], how="diagonal_relaxed")
     key = key or _find_key(frame, target)
     kept = frame.height <= MOST_ROWS
     nothing = np.empty(0, dtype=np.uint64)

@@ -187,7 +187,7 @@ def _times(
     row of the other parts."""
     if not isinstance(split, TimeSplit):
         return {}, 0
-    columns = {part: times(frame, split.column) for part, frame in frames.items()}
+    columns = {part: times(frame, split.moment) for part, frame in frames.items()}
     ranges: dict[str, tuple[str, str]] = {
         part: (str(column.min()), str(column.max())) for part, column in columns.items()
     }

@@ -60,7 +60,7 @@ def divide(
         case RandomSplit():
             parts = _random(frame, split, shares, seed, space)
         case StratifiedSplit():
-            parts = _stratified(frame[target], shares, seed, space)
+            parts = _stratified(frame[target], split, shares, seed, space)
         case GroupSplit():
             parts = _groups(frame, split, shares, seed, space)
         case StratifiedGroupSplit(column=column):
@@ -124,20 +124,22 @@ def _wanted(rows: int, shares: Shares) -> tuple[int, int]:
     return round(rows * shares.validation), round(rows * shares.test)
 
 
-def _stratified(labels: pl.Series, shares: Shares, seed: int, space: Space) -> Integers:
+def _stratified(
+    labels: pl.Series, split: StratifiedSplit, shares: Shares, seed: int, space: Space
+) -> Integers:
     _check_classes(labels, "use split: {kind: random}")
     counts = dict(sorted(count_labels(labels).items()))
     fewest = len(shares.needed)
     rare = [f"{name} ({count})" for name, count in counts.items() if count < fewest]
-    if rare:
+    if rare and split.rare == "refuse":
         raise DataMistake(
             Problem(
                 "classes have too few rows to stand in every part",
                 path="data.split",
                 found=quoted(rare),
                 expected=f"at least {fewest} rows of each class",
-                fix="add rows, merge classes with data.columns.<target>.values, or use "
-                "split: {kind: random}",
+                fix="let them train alone, data.split: {kind: stratified, rare: train}, add rows, "
+                f"or merge classes with data.columns.{labels.name}.values",
             )
         )
     code_of = {name: code for code, name in enumerate(counts)}
@@ -146,7 +148,9 @@ def _stratified(labels: pl.Series, shares: Shares, seed: int, space: Space) -> I
         for some in slices_of(labels):
             yield some.replace_strict(code_of, return_dtype=pl.Int64).to_numpy()
 
-    wanted = [rows_of_class(count, shares) for count in counts.values()]
+    wanted = [
+        (0, 0) if count < fewest else rows_of_class(count, shares) for count in counts.values()
+    ]
     return draw_parts(codes, list(counts.values()), wanted, seed, space)
 
 

@@ -57,7 +57,7 @@ def check_times(frames: Mapping[PartName, pl.DataFrame], column: str) -> None:
 def cut_by_time(frame: pl.DataFrame, split: TimeSplit, shares: Shares, space: Space) -> Integers:
     """The part of each row, int64 [N] in `space`: cut between moments, as near to the wanted shares
     as moments allow, oldest to training."""
-    ranks = moments(frame, split.column, space)
+    ranks = moments(frame, split.moment, space)
     rows = len(ranks)
     validation, test = round(rows * shares.validation), round(rows * shares.test)
     ends = _ends(ranks, space)
@@ -77,7 +77,7 @@ def cut_by_time(frame: pl.DataFrame, split: TimeSplit, shares: Shares, space: Sp
             here[some > first_validation + 1] = VALIDATION
         if shares.needs_test:
             here[some > first_test + 1] = TEST
-    return _with_gaps(parts, distances(frame, split.column, space), split, space)
+    return _with_gaps(parts, distances(frame, split.moment, space), split, space)
 
 
 def keep_apart_from_files(
@@ -95,7 +95,7 @@ def keep_apart_from_files(
     """
     own = len(parts)
     names: list[PartName] = ["train", *(part for part in frames if part != "train")]
-    together = pl.concat([frames[name].select(split.column) for name in names])
+    together = pl.concat([frames[name].select(split.moment) for name in names])
     codes: Integers = space.array((together.height,), np.int64)
     for start, stop in bounds(own):
         codes[start:stop] = parts[start:stop]
@@ -103,7 +103,7 @@ def keep_apart_from_files(
     for name in names[1:]:
         filled(codes[before : before + frames[name].height], PARTS.index(name))
         before += frames[name].height
-    line = distances(together, split.column, space)
+    line = distances(together, split.moment, space)
     stay: Integers = kept(codes, space)
     for later in (VALIDATION, TEST):
         behind = _lowest(line, codes, later)

@@ -17,6 +17,7 @@ from trainwright.contract.training import EarlyStopping, Training
 from trainwright.core.files import Json
 from trainwright.data.proposing import said, with_doubts
 from trainwright.data.reading import DataFacts
+from trainwright.data.wording import quoted
 from trainwright.planner.averaging_choices import choose_average
 from trainwright.planner.checkpoint_choices import checkpoint_choices
 from trainwright.planner.choosing import Choice, Choosing, Chosen
@@ -32,6 +33,7 @@ _STEPS_WANTED = 4000
 _FEWEST_EPOCHS, _MOST_EPOCHS = 10, 100
 _BATCH, _SMALLEST_BATCH = 256, 16
 _FEW_ROWS = 10_000
+_PARTS = 3
 
 
 def decide(
@@ -144,7 +146,12 @@ def _table(contract: Contract, data: TableData, facts: DataFacts, choosing: Choo
         kept = {"validation": split.validation, "test": split.test, "folds": split.folds}
         if contract.task == "classification":
             reason = "the same class shares in every part"
-            split = StratifiedSplit.model_validate({"kind": "stratified", **kept})
+            rare = [name for name, rows in facts.target.classes.items() if rows < _PARTS]
+            few = "refuse"
+            if rare and split.folds == "off":
+                few = "train"
+                reason += f"; {quoted(rare)} have too few rows to be judged, and train"
+            split = StratifiedSplit.model_validate({"kind": "stratified", "rare": few, **kept})
         else:
             reason = "nothing says that rows depend on each other"
             split = RandomSplit.model_validate({"kind": "random", **kept})

@@ -13,6 +13,7 @@ from trainwright.contract.data import (
     GroupSplit,
     StratifiedGroupSplit,
     TimeSplit,
+    split_columns,
 )
 from trainwright.core.loading import loading
 from trainwright.data.audit.audited import Audited, Sides
@@ -84,8 +85,9 @@ def _matrix(sides: Sides) -> tuple[Floats, list[str], Integers]:
         frame[spread_rows(frame.height, _MOST_ROWS)] for frame in (sides.train, sides.held_out)
     ]
     sources = np.repeat([0, 1], [part.height for part in parts])
-    known = sides.split.column if isinstance(sides.split, TimeSplit) else ""
-    names = [column.name for column in sides.columns if column.name != known] + [sides.target]
+    timed = isinstance(sides.split, TimeSplit)
+    known = {name for _, name in split_columns(sides.split)} if timed else set()
+    names = [column.name for column in sides.columns if column.name not in known] + [sides.target]
     together = pl.concat([part.select(names) for part in parts])
     columns = [_numbers(together[name]) for name in names]
     return np.stack(columns, axis=1), names, sources

@@ -107,7 +107,7 @@ class Sides:
         """Under a time split, how many rows earlier the target stood that a column holds."""
         if not isinstance(self.split, TimeSplit):
             return {}
-        return lags(self.train, self.of_kind("numeric"), self.target, self.split.column)
+        return lags(self.train, self.of_kind("numeric"), self.target, self.split.moment)
 
     def held_out_rows(self, chosen: Integers) -> tuple[int, ...]:
         """Held-out rows as positions in the data."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from trainwright.contract.data import GroupSplit, StratifiedGroupSplit, TimeSplit
+from trainwright.contract.data import GroupSplit, StratifiedGroupSplit, TimeSplit, split_columns
 from trainwright.core.units import many
 from trainwright.data.audit.audited import Audited, Sides, Verdict
 from trainwright.data.table import Floats, Integers
@@ -29,12 +29,12 @@ def future_rows(sides: Sides) -> list[Audited]:
     in the order of time, or of the file, that resemble the ones beside them."""
     split = sides.split
     if isinstance(split, TimeSplit):
-        first = sides.held_out[split.column].min()
-        late = int((sides.train[split.column] >= first).sum())
+        first = sides.held_out[split.moment].min()
+        late = int((sides.train[split.moment] >= first).sum())
         rows = many(late, "training row is", "training rows are")
         message = f"{rows} not older than the oldest held-out row"
         verdict: Verdict = "leak" if late else "clean"
-        named = (split.column,)
+        named = tuple(name for _, name in split_columns(split))
         return [
             Audited("future rows", verdict, float(late), message, "future_rows", late, (), named)
         ]
@@ -84,11 +84,11 @@ def _middle(rows: Integers) -> Integers:
 def later_times(sides: Sides) -> list[Audited]:
     """Features with times later than the moment at which the row was known."""
     split = sides.split
-    if not isinstance(split, TimeSplit) or not sides.train[split.column].dtype.is_temporal():
+    if not isinstance(split, TimeSplit) or not sides.train[split.moment].dtype.is_temporal():
         message = "not looked for: the contract names no moment at which a row was known"
         return [Audited("later times", "clean", 0.0, message)]
     found: list[Audited] = []
-    known = sides.train[split.column]
+    known = sides.train[split.moment]
     for name in sides.of_kind("datetime"):
         if name == split.column:
             continue

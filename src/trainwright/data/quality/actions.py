@@ -16,6 +16,7 @@ from trainwright.contract.quality import Action, FindingKind
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.units import many
 from trainwright.data.done import MOST_LISTED, Done
+from trainwright.data.hidden import without_hidden
 from trainwright.data.limits import Limit, limited
 from trainwright.data.quality.collect import find_kind
 from trainwright.data.quality.duplicates import compared, first_of_each, frame_of
@@ -74,7 +75,7 @@ class _Work:
     def examined(self, *parts: PartName) -> Examined:
         """The rows of these parts, one part after the other."""
         return examine(
-            together([self.frames[part] for part in parts]),
+            together([without_hidden(self.frames[part]) for part in parts]),
             self.section.target,
             columns_of(self.section, self.frames["train"]),
             Cleaning((), {}),

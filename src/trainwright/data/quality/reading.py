@@ -10,11 +10,11 @@ import numpy as np
 from trainwright.contract.data import TableData
 from trainwright.core.errors import DataMistake
 from trainwright.data.column_names import name_problems
+from trainwright.data.hidden import without_hidden
 from trainwright.data.prepared import Prepared
 from trainwright.data.quality.examined import Examined, examine, together
 from trainwright.data.quality.keys import columns_of, key_columns
 from trainwright.data.reading import RawTable, read_sources
-from trainwright.data.split_file import PART_COLUMN
 from trainwright.data.values import Cleaning
 
 
@@ -46,7 +46,7 @@ def examine_table(section: TableData, folder: Path, *, targeted: bool = True) ->
 def examine_prepared(raw: RawTable, prepared: Prepared, section: TableData) -> Examined:
     """Rows that were read and divided already, with the part of each."""
     data = examine(
-        together([frame.drop(PART_COLUMN, strict=False) for frame in raw.frames.values()]),
+        together([without_hidden(frame) for frame in raw.frames.values()]),
         section.target,
         columns_of(section, raw.frames["train"]),
         Cleaning((), {}),
