@@ -48,6 +48,7 @@ ReadAs = Annotated[
     ),
 ]
 Runs = Annotated[Path, typer.Option("--runs", metavar="FOLDER", help="Where runs are kept.")]
+Every = Annotated[bool, typer.Option("--all", help="Show every finding, not one line a kind.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run's name or folder.")]
 Step = Annotated[int, typer.Argument(metavar="STEP", min=0, help="The step of a checkpoint.")]
@@ -80,12 +81,13 @@ def check(
     contract: ContractPath,
     overrides: Overrides = [],  # noqa: B006  typer reads the default
     runs: Runs = _RUNS,
+    every: Every = False,
     as_json: AsJson = False,
 ) -> None:
     """Validate a contract and its data without training."""
     from trainwright.cli.checking import check_contract
 
-    check_contract(contract, overrides, runs, as_json=as_json)
+    raise typer.Exit(check_contract(contract, overrides, runs, every=every, as_json=as_json))
 
 
 @app.command()
@@ -105,8 +107,7 @@ def train(
     if dry_run:
         from trainwright.cli.checking import check_contract
 
-        check_contract(contract, overrides, runs, as_json=as_json)
-        return
+        raise typer.Exit(check_contract(contract, overrides, runs, as_json=as_json))
     from trainwright.core.flag import StopFlag
     from trainwright.run.interrupt import stop_on_signals
 
@@ -260,12 +261,13 @@ def check_data(
     quick: Annotated[
         bool, typer.Option("--quick", help="Leave out what sorts, searches or fits.")
     ] = False,
+    every: Every = False,
     as_json: AsJson = False,
 ) -> None:
     """Look for duplicates, leaks, wrong values, label errors and other faults in data."""
     from trainwright.cli.quality import check_quality
 
-    raise typer.Exit(check_quality(source, target, quick=quick, as_json=as_json))
+    raise typer.Exit(check_quality(source, target, quick=quick, every=every, as_json=as_json))
 
 
 @data_app.command("show")

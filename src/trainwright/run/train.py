@@ -12,6 +12,7 @@ from trainwright.core.faultpoints import reached
 from trainwright.core.files import write_json
 from trainwright.core.flag import StopFlag
 from trainwright.data.prepared import Prepared
+from trainwright.data.quality.finding import one_a_kind
 from trainwright.data.unchanged import FilesRead
 from trainwright.doctor.preflight import preflight
 from trainwright.evaluation.baselines import Baselines, fit_baselines
@@ -113,7 +114,8 @@ def _look(ready: Ready, request: Request, started: StartedRun) -> list[str]:
     write_json(started.folder.data / "leakage.json", [one.to_json() for one in found.audited])
     findings = preflight(ready.plan, ready.prepared, found.faults, found.audited, request.runs)
     write_json(started.folder.preflight, [finding.to_json() for finding in findings])
-    return [finding.message for finding in findings if finding.severity != "info"]
+    worth = [finding for finding in findings if finding.severity != "info"]
+    return [finding.message for finding in one_a_kind(worth)]
 
 
 def _judge(

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -39,6 +40,38 @@ def test_a_group_on_both_sides(project: Path) -> None:
         fraction=1.0, shuffle=True, seed=0
     ).write_csv("rows.csv")
     assert found()["group_overlap"] == ["customer"]
+
+
+def test_one_line_a_kind(project: Path) -> None:
+    """A table of 80 columns, each with two outliers."""
+    random = np.random.default_rng(0)
+    values = random.normal(100, 1, (600, 80))
+    values[[3, 77]] = 10_000
+    wide = pl.DataFrame({f"c{at}": values[:, at] for at in range(80)})
+    rows = pl.read_csv("rows.csv")
+    pl.concat([rows, wide], how="horizontal").write_csv("rows.csv")
+    short, every = (
+        command("data", "check", "small.yaml", "--quick", *words) for words in ([], ["--all"])
+    )
+    assert short.code == every.code
+    assert len(short.out.splitlines()) < 25
+    assert "and 79 more: 'c1', 'c2', 'c3' and 76 more" in " ".join(short.out.split())
+    assert every.out.count("outliers") >= 80
+    checked = command("check", "small.yaml")
+    lines = checked.out.splitlines()
+    assert sum(line.startswith("warning") for line in lines) < 8
+    assert len(lines) < 40
+    assert "pin_memory" not in checked.out
+
+
+def test_check_and_data_check_agree_on_exit_codes(project: Path) -> None:
+    assert command("data", "check", "small.yaml", "--quick").code == 0
+    assert command("check", "small.yaml").code == 0
+    rows = pl.read_csv("rows.csv")
+    rows.with_columns(paid=(pl.col("bought") == "yes").cast(pl.Int64)).write_csv("rows.csv")
+    assert command("data", "check", "small.yaml", "--quick").code == 4
+    assert command("check", "small.yaml").code == 4
+    assert command("check", "small.yaml", "--json").code == 4
 
 
 def test_a_split_by_a_file_is_looked_at_too(project: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, final
 
 import numpy as np
@@ -11,6 +11,7 @@ import polars as pl
 
 from trainwright.contract.quality import FindingKind
 from trainwright.core.files import Json
+from trainwright.data.wording import quoted
 
 Severity = Literal["error", "warning", "info"]
 """`error`: what is trained on this is wrong. `warning`: a person should look. `info`: good to know,
@@ -69,6 +70,24 @@ def positions(rows: pl.Series | Iterable[int]) -> tuple[int, ...]:
 def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Errors, then warnings, then what is only good to know; else in the order given."""
     return tuple(sorted(findings, key=lambda finding: _ORDER[finding.severity]))
+
+
+def one_a_kind(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """One finding for each kind and severity, in the order given: the first of them, with the
+    columns of the others, or how many there are."""
+    alike: dict[tuple[FindingKind, Severity], list[Finding]] = {}
+    for finding in findings:
+        alike.setdefault((finding.kind, finding.severity), []).append(finding)
+    return tuple(_with_others(first, others) for first, *others in alike.values())
+
+
+def _with_others(first: Finding, others: Sequence[Finding]) -> Finding:
+    if not others:
+        return first
+    columns = dict.fromkeys(name for one in others for name in one.columns)
+    new = [name for name in columns if name not in first.columns]
+    where = f": {quoted(new, 3)}" if new else ""
+    return replace(first, message=f"{first.message} (and {len(others):,} more{where})")
 
 
 def findings_json(findings: Sequence[Finding]) -> Json:
