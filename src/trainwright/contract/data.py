@@ -94,9 +94,10 @@ class RandomSplit(_Parts):
 
     key: str = ""
     """What tells a row from the others. Empty: its place in the file, and the parts have exactly
-    the size that is asked for. A column, or `"*"` for all its cells: the side is a function of seed
-    and key alone, so that no row changes sides when others are added, removed or reordered; equal
-    keys are on one side, and the sizes are about right. A column is never a feature then."""
+    the size that is asked for. A column, or `"*"` for all its cells: the side is a function of
+    `split_seed` and key alone, so that no row changes sides when others are added, removed or
+    reordered; equal keys are on one side, and the sizes are about right. A column is never a
+    feature then."""
 
 
 class StratifiedSplit(_Parts):
@@ -119,8 +120,8 @@ class GroupSplit(_Parts):
 
     assign: Literal["balanced", "hashed"] = "balanced"
     """`balanced` comes as near to the shares as groups allow. `hashed`: the side of a group is a
-    function of seed and name alone, so that no group changes sides when others are added; the sizes
-    are about right where there are many groups."""
+    function of `split_seed` and name alone, so that no group changes sides when others are added;
+    the sizes are about right where there are many groups."""
 
 
 class StratifiedGroupSplit(_Parts):

@@ -55,8 +55,13 @@ class Contract(Section):
     """How an interrupted run goes on."""
 
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
-    """Where all randomness starts: the split, the order of the rows, the first weights, dropout,
+    """Where the randomness of a training starts: the order of the rows, the first weights, dropout,
     the bootstrap."""
+
+    split_seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+    """Where the randomness of the data starts: the split and its folds, and the folds in which
+    target means are fitted. Apart from `seed`, so that runs with other seeds are judged on the same
+    rows; a score that another `split_seed` changes depends on which rows were drawn."""
 
     distributed: Distributed = Distributed()
     """Over how many devices."""

@@ -42,6 +42,7 @@ from trainwright.contract.optimizer_rules import (
 from trainwright.contract.quality_rules import QUALITY_RULES
 from trainwright.contract.ramp_rules import RAMP_RULES
 from trainwright.contract.sampling_rules import SAMPLING_RULES
+from trainwright.contract.seed_rules import check_seeds
 from trainwright.contract.source_rules import SOURCE_RULES
 from trainwright.contract.token_rules import TOKEN_RULES
 from trainwright.contract.tracking_rules import check_inspect
@@ -129,9 +130,12 @@ def _ways_to_mend(batch: int, accumulation: int, devices: int, effective: int) -
 
 
 def training_has_effect(contract: Contract, written: frozenset[str]) -> Problems:
-    """Boosting and linear models are not fitted by the loop that `training` describes."""
+    """Boosting and linear models are not fitted by the loop that `training` describes; trees have a
+    seed, which linear models do not."""
     if isinstance(contract.model, Boosting | Linear) and "training" in written:
         keys = sorted(path for path in written if path.count(".") == 1 and _under_training(path))
+        if keys == ["training.seeds"] and isinstance(contract.model, Boosting):
+            return
         yield Problem(
             f"training has no effect on a model of kind {contract.model.kind}",
             path="training",
@@ -358,6 +362,7 @@ RULES: tuple[Rule, ...] = (
     *SAMPLING_RULES,
     batch_arithmetic,
     training_has_effect,
+    check_seeds,
     check_schedule_free,
     check_one_mean,
     check_batch_scaling,

@@ -41,6 +41,10 @@ class EarlyStopping(Section):
 class Training(Section):
     """How a network is fitted."""
 
+    seeds: Count = 1
+    """Trainings with one seed after the other, from the contract's `seed` on, all on one split. The
+    first is the run's model; the others show how much of its score is the luck of a seed."""
+
     num_epochs: Auto | Count = "auto"
     """Most passes over the training rows. `auto`: as many as make 4,000 optimizer steps, between 10
     and 100."""

@@ -29,6 +29,9 @@ def verify_run(folder: RunFolder) -> tuple[Checked, ...]:
     for inner in sorted(folder.folds.glob("*")) if folder.folds.is_dir() else ():
         of_fold = _checked(RunFolder(inner), _TRAINING)
         found += [replace(one, what=f"fold {inner.name}: {one.what}") for one in of_fold]
+    for inner in sorted(folder.seeds.glob("*")) if folder.seeds.is_dir() else ():
+        of_seed = _checked(RunFolder(inner), _TRAINING)
+        found += [replace(one, what=f"seed {inner.name}: {one.what}") for one in of_seed]
     return (*found, *_checked(folder, (("left over", _left_over),)))
 
 

@@ -82,7 +82,7 @@ def propose(raw: RawTable, path: str, target: str, settings: Settings = USUAL) -
         f"  # target: {_example_target(frame[target])}; left out: better than every baseline"
     )
     lines += _slice_lines(raw, excluded, key)
-    lines.append("seed: 0  # the same number gives the same split and the same model")
+    lines.append("seed: 0  # the same number gives the same model; split_seed draws the parts")
     return "\n".join(lines) + "\n"
 
 

@@ -96,7 +96,7 @@ def propose_images(data: Path, target: str, contract_folder: Path) -> str:
         f"  name: {_metric(seen)}",
         "  # target: 0.9; left out: better than every baseline",
         "slices: [{column: label}]  # tells each class; {column: label, floor: 0.5} demands it",
-        "seed: 0  # the same number gives the same split and the same model",
+        "seed: 0  # the same number gives the same model; split_seed draws the parts",
     ]
     return "\n".join(lines) + "\n"
 

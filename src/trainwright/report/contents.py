@@ -24,13 +24,14 @@ _WRONG_SHAPE = (ValueError, KeyError, TypeError, AttributeError, IndexError, Rec
 @dataclass(frozen=True, slots=True)
 class Judged:
     """`evaluation.json`: what was measured, how it was judged, and how long each part took; the
-    scores of single folds where there are folds."""
+    scores of single folds and seeds where there are several."""
 
     evaluation: Evaluation
     verdict: Verdict
     seconds: Mapping[str, float]
     opened: Sequence[tuple[str, str]]
     by_fold: Mapping[str, Json] = field(default_factory=dict)
+    by_seed: Mapping[str, Json] = field(default_factory=dict)
 
 
 @final
@@ -139,6 +140,7 @@ def _judged(value: Json) -> Judged:
         {str(name): float(each) for name, each in value.get("seconds", {}).items()},
         [(str(one["time"]), str(one["why"])) for one in value.get("opened", [])],
         value.get("by_fold") or {},
+        value.get("by_seed") or {},
     )
 
 

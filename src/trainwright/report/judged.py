@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, final
@@ -72,6 +73,17 @@ class Baselines:
 
 @final
 @dataclass(frozen=True, slots=True)
+class SeedTable:
+    """The metric that the contract judges, seed by seed on one split: (seed, value)."""
+
+    metric: str
+    rows: tuple[tuple[int, str], ...]
+    mean: str
+    deviation: str
+
+
+@final
+@dataclass(frozen=True, slots=True)
 class JudgedView:
     """All that the page shows of `evaluation.json` in words and tables."""
 
@@ -88,6 +100,7 @@ class JudgedView:
     compared: tuple[str, ...]
     slices: tuple[SliceTable, ...]
     folds: tuple[FoldTable, ...]
+    seeds: tuple[SeedTable, ...]
 
 
 def view_judged(judged: Judged) -> JudgedView:
@@ -110,7 +123,19 @@ def view_judged(judged: Judged) -> JudgedView:
         compared=_strongest_first(evaluation.baselines),
         slices=_slice_tables(evaluation, verdict),
         folds=_fold_table(judged.by_fold, _judged_metric(evaluation, verdict)),
+        seeds=_seed_table(judged.by_seed, _judged_metric(evaluation, verdict)),
     )
+
+
+def _seed_table(by_seed: Mapping[str, Json], metric: str) -> tuple[SeedTable, ...]:
+    """The seeds, where there are several."""
+    seeds = by_seed.get("seeds") or []
+    if not seeds:
+        return ()
+    values = [math.nan if v is None else float(v) for v in by_seed["metrics"][metric]]
+    rows = tuple((int(seed), show_value(v)) for seed, v in zip(seeds, values, strict=True))
+    mean, deviation = statistics.fmean(values), statistics.stdev(values)
+    return (SeedTable(metric, rows, show_value(mean), show_value(deviation)),)
 
 
 def _fold_table(by_fold: Mapping[str, Json], metric: str) -> tuple[FoldTable, ...]:

@@ -64,7 +64,7 @@ def audit_prepared(contract: Contract, raw: Raw, prepared: Prepared) -> tuple[Au
     them; other data has none."""
     if not (isinstance(contract.data, TableData) and isinstance(raw, RawTable)):
         return ()
-    section, task, seed = contract.data, task_of(contract), contract.seed
+    section, task, seed = contract.data, task_of(contract), contract.split_seed
     if not (count := fold_count(section)):
         return audit(prepared, section)
     assert task != "generation", "the rules refuse it for a table"

@@ -47,7 +47,7 @@ def write_contact_sheet(
             )
         )
     raw = read_images(section, document.source.folder)
-    prepared = prepare_images(raw, section, document.contract.seed)
+    prepared = prepare_images(raw, section, document.contract.split_seed)
     rows = _of_all_classes(prepared, images)
     sheet = contact_sheet(prepared, section, document.contract.seed, rows, epochs)
     stream = io.BytesIO()

@@ -301,7 +301,10 @@ def _record(folder: RunFolder, request: Request, ready: Ready) -> RunRecord:
         command=request.command,
         source=ready.document.source.folder,
         data_version=ready.prepared.version,
-        seeds={"contract": ready.plan.contract.seed},
+        seeds={
+            "contract": ready.plan.contract.seed,
+            "split": ready.plan.contract.split_seed,
+        },
         determinism={
             "level": ready.plan.contract.resume.determinism,
             "cost": dict(ready.plan.determinism_cost),

@@ -94,9 +94,9 @@ def describe_folds(scores: FoldScores, metric: str) -> str:
 
 
 def share_of_budget(plan: Plan) -> Plan:
-    """The plan of one training: the budget is shared out evenly between the folds and the run's own
-    model. Without folds the plan as it is."""
-    trainings = fold_count(plan.contract.data) + 1
+    """The plan of one training: the budget is shared out evenly between the folds or the seeds and
+    the run's own model. Without them the plan as it is."""
+    trainings = fold_count(plan.contract.data) + plan.contract.training.seeds
     if trainings == 1:
         return plan
     budget = plan.contract.budget
@@ -122,12 +122,12 @@ def train_folds(ready: Ready, run: RunContext, watchers: Sequence[Observer]) -> 
 
 def _tested(ready: Ready, run: RunContext, number: int, count: int) -> _Tested:
     contract, data = ready.plan.contract, ready.plan.contract.data
-    prepared = prepare_one_fold(ready.raw, data, task_of(contract), contract.seed, number)
+    prepared = prepare_one_fold(ready.raw, data, task_of(contract), contract.split_seed, number)
     folder = run.folder.fold(number + 1, prepared.version)
     tidy(folder)
     sizes = f"{len(prepared.train):,} / {len(prepared.validation):,} / {len(prepared.test):,}"
     run.screen.say(labelled("fold", f"{number + 1} of {count} · {sizes} rows"))
-    predictor, notes = _predictor(ready.plan, prepared, run, folder)
+    predictor, notes = inner_predictor(ready.plan, prepared, run, folder)
     features = data.features if isinstance(data, TableData) else None
     baselines = fit_baselines(prepared, features)
     return _Tested(
@@ -139,10 +139,10 @@ def _tested(ready: Ready, run: RunContext, number: int, count: int) -> _Tested:
     )
 
 
-def _predictor(
+def inner_predictor(
     plan: Plan, prepared: Prepared, run: RunContext, folder: RunFolder
 ) -> tuple[Predictor, tuple[str, ...]]:
-    """The model of a fold: read if it is there, else trained."""
+    """The model of a fold or of another seed: read if it is there, else trained."""
     if (folder.bundle / MANIFEST).is_file():
         about = read_json(folder.bundle / MANIFEST)["about"]
         return read_bundle(folder.bundle), tuple(about["warnings"])
@@ -153,7 +153,8 @@ def _predictor(
     inner = replace(run, folder=folder, observers=observers)
     fitted = build_learner(share_of_budget(plan)).fit(prepared, inner)
     check_ending(fitted, run.flag)
-    about = {"run": run.folder.name, "fold": folder.name, "warnings": list(fitted.warnings)}
+    kind = folder.path.parent.name.removesuffix("s")
+    about = {"run": run.folder.name, kind: folder.name, "warnings": list(fitted.warnings)}
     write_bundle(fitted.predictor, folder.bundle, about)
     return fitted.predictor, fitted.warnings
 

@@ -9,12 +9,13 @@ from trainwright.core.files import Json, read_json, write_json
 from trainwright.data.target import Classes, Target
 from trainwright.evaluation.evaluate import Evaluation
 from trainwright.evaluation.folds import FoldScores
+from trainwright.evaluation.seeds import SeedScores
 from trainwright.evaluation.verdict import Verdict
 from trainwright.run.result import Result
 from trainwright.tracking.folder import RunFolder
 
 
-def write_judged(result: Result, target: Target, folds: FoldScores) -> None:
+def write_judged(result: Result, target: Target, folds: FoldScores, seeds: SeedScores) -> None:
     """Write the evaluation of a run; earlier openings of the test rows stay listed."""
     path = result.folder.evaluation
     opened: list[Json] = read_json(path)["opened"] if path.is_file() else []
@@ -27,6 +28,7 @@ def write_judged(result: Result, target: Target, folds: FoldScores) -> None:
             "seconds": dict(result.seconds),
             "opened": [*opened, {"time": now, "why": "the verdict"}],
             "by_fold": folds.to_json(),
+            "by_seed": seeds.to_json(),
             "labels": list(target.names) if isinstance(target, Classes) else [],
         },
     )

@@ -117,7 +117,7 @@ def _divided_images(document: Document, section: ImageData, raw: RawImages, tell
     """The images with their parts; as they are read where they cannot be divided yet."""
     data = examine_images(raw)
     try:
-        return divided_images(data, raw, prepare_images(raw, section, document.contract.seed))
+        return divided_images(data, raw, prepare_images(raw, section, document.contract.split_seed))
     except Mistake as mistake:
         tell(f"faults in undivided images, since they cannot be divided: {mistake.problems[0]}")
         return data
@@ -131,7 +131,7 @@ def _divided(
     try:
         raw = read_data(section, document.source.folder)
         decided = plan(document, raw.facts, read_device(False)).contract
-        prepared: Prepared = prepare(raw, decided.data, task_of(decided), decided.seed)
+        prepared: Prepared = prepare(raw, decided.data, task_of(decided), decided.split_seed)
     except Mistake as mistake:
         tell(f"faults in undivided rows, since they cannot be divided: {mistake.problems[0]}")
         return data, ()

@@ -93,7 +93,7 @@ def make_ready(request: Request, stages: Stages, screen: Screen) -> Ready:
     decided = plan(document, raw.facts, device)
     task = task_of(decided.contract)
     with stages("prepare"), _blaming(document.source):
-        prepared = prepare(raw, decided.contract.data, task, contract.seed)
+        prepared = prepare(raw, decided.contract.data, task, contract.split_seed)
         # Asked again when the model is judged: a mistake in a condition is told before training.
         find_slices(contract.slices, prepared.train.frame)
         if is_network and not isinstance(contract.data, TokenData):

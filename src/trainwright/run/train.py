@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from trainwright.contract.data import TableData
 from trainwright.contract.resume import Resume
@@ -17,8 +18,10 @@ from trainwright.data.unchanged import FilesRead
 from trainwright.doctor.preflight import preflight
 from trainwright.evaluation.baselines import Baselines, fit_baselines
 from trainwright.evaluation.evaluate import Scored, evaluate
+from trainwright.evaluation.seeds import score_seeds
 from trainwright.evaluation.verdict import judge
 from trainwright.predictor.bundle import write_bundle
+from trainwright.predictor.predictor import Predictor
 from trainwright.run.auditing import look_at_data
 from trainwright.run.baselines import write_baselines
 from trainwright.run.context import RunContext
@@ -32,6 +35,7 @@ from trainwright.run.learners import build_learner
 from trainwright.run.notices import stop_on_notice
 from trainwright.run.ready import Ready, Request, make_ready
 from trainwright.run.result import Result
+from trainwright.run.seeds import train_seeds
 from trainwright.run.settling import settle
 from trainwright.run.stages import Screen, Stages
 from trainwright.run.summary import doubt_warnings, labelled
@@ -76,10 +80,11 @@ def _train(request: Request, screen: Screen, flag: StopFlag, wake: Callable[[], 
             observers = (*started.observers, grace)
             run = RunContext(started.folder, observers, screen, flag, goes_on=request.resume)
             held_out = train_folds(ready, run, (*request.watchers, grace))
+            others = train_seeds(ready, run, (*request.watchers, grace))
             fitted = build_learner(share_of_budget(ready.plan)).fit(ready.prepared, run)
         check_ending(fitted, flag)
         _check_data(files, resume, started, screen)
-        result = _judge(ready, fitted, held_out, started, stages, screen)
+        result = _judge(ready, fitted, held_out, others, started, stages, screen)
         reached("finish")
         started.finish(result.verdict.status, fitted.reason)
     screen.say(labelled("trained", f"{fitted.reason} ({fitted.kind})"))
@@ -122,6 +127,7 @@ def _judge(
     ready: Ready,
     fitted: Fitted,
     held_out: HeldOut,
+    others: Mapping[int, Predictor],
     started: StartedRun,
     stages: Stages,
     screen: Screen,
@@ -138,13 +144,18 @@ def _judge(
     with stages("judge"):
         said = doubt_warnings(ready.raw.facts)
         scored = _scored(prepared, fitted, baselines, held_out, said)
+        of_seeds = {seed: one.score(prepared.test.inputs) for seed, one in others.items()}
+        by_seed = score_seeds(scored, of_seeds, contract.seed, contract.metric)
+        scored = replace(scored, notes=(*scored.notes, *by_seed.doubt(contract.metric.name)))
         evaluation = evaluate(scored, contract.metric, contract.slices, contract.seed)
         verdict = judge(contract.metric, contract.slices, evaluation)
     result = Result(started.folder, evaluation, verdict, dict(stages.seconds))
     by_fold = held_out.by_fold(scored, contract.metric)
     if held_out.folds:
         screen.say(labelled("folds", describe_folds(by_fold, contract.metric.name)))
-    write_judged(result, prepared.target, by_fold)
+    if by_seed.seeds:
+        screen.say(labelled("seeds", by_seed.describe(contract.metric.name)))
+    write_judged(result, prepared.target, by_fold, by_seed)
     return result
 
 

@@ -22,6 +22,7 @@ RunState = Literal["finished", "interrupted", "failed", "running"]
 _SHOWN_RUNS = 5
 _NAME_ROOM = 58
 _FOLDS = "folds"
+_SEEDS = "seeds"
 _UNFINISHED = re.compile(r"\.tmp-([0-9]+)-")
 _NOT_WRITABLE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ELOOP})
 
@@ -113,6 +114,11 @@ class RunFolder:
         return self.path / _FOLDS
 
     @property
+    def seeds(self) -> Path:
+        """Folder of the trainings with other seeds, each a run folder of its own."""
+        return self.path / _SEEDS
+
+    @property
     def lock_file(self) -> Path:
         """Held by the process that owns the folder."""
         return self.path / "lock"
@@ -127,14 +133,25 @@ class RunFolder:
         Raises:
             StorageFailed: it cannot be made.
         """
+        return self._inner(self.folds, "fold", number, version)
+
+    def seed(self, number: int, version: str) -> RunFolder:
+        """The folder of a training with another seed, as `fold` makes one.
+
+        Raises:
+            StorageFailed: it cannot be made.
+        """
+        return self._inner(self.seeds, "seed", number, version)
+
+    def _inner(self, within: Path, kind: str, number: int, version: str) -> RunFolder:
         name = f"{number:02d}"
-        inner = RunFolder(self.folds / name, f"{self.full_name}-fold-{name}-{version[:12]}")
+        inner = RunFolder(within / name, f"{self.full_name}-{kind}-{name}-{version[:12]}")
         of_version = inner.data / "version.txt"
         with storage_errors(f"making {inner.path}"):
             known = of_version.read_bytes() if of_version.is_file() else b""
             if known != version.encode() and inner.path.exists():
                 shutil.rmtree(inner.path)
-            for folder in (self.folds, inner.path, inner.data, inner.checkpoints):
+            for folder in (within, inner.path, inner.data, inner.checkpoints):
                 folder.mkdir(mode=0o700, exist_ok=True)
         if not of_version.is_file():
             write_text(of_version, version)

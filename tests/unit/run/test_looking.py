@@ -46,7 +46,9 @@ def test_the_same_data_is_looked_at_once_and_the_same_is_told(looks: list[str]) 
     assert looks == ["looked"]
 
 
-@pytest.mark.parametrize("word", ["data.quality.look=quick", "data.reading.cache=off", "seed=7"])
+@pytest.mark.parametrize(
+    "word", ["data.quality.look=quick", "data.reading.cache=off", "split_seed=7"]
+)
 def test_another_way_to_look_is_another_look(word: str, looks: list[str]) -> None:
     told("a")
     told("b", "--set", word)

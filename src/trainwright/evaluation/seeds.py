@@ -1,0 +1,95 @@
+"""How much the score of a model differs from seed to seed, on one split."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import final
+
+from trainwright.contract.metric import METRICS, Metric
+from trainwright.core.files import Json
+from trainwright.core.units import show_number
+from trainwright.data.table import Floats
+from trainwright.data.target import Classes
+from trainwright.evaluation.answers import Answers, answers_of
+from trainwright.evaluation.evaluate import Scored
+from trainwright.evaluation.metrics import measure, metrics_of
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class SeedScores:
+    """Each metric of the models of all seeds, the run's own first, on the same test rows; empty
+    where one seed was trained."""
+
+    seeds: tuple[int, ...] = ()
+    metrics: Mapping[str, tuple[float, ...]] | None = None
+    reached: tuple[bool, ...] = ()
+
+    def of(self, metric: str) -> tuple[float, ...]:
+        """The values of a metric, nan where it is not defined."""
+        return (self.metrics or {}).get(metric, ())
+
+    def to_json(self) -> Json:
+        """Plain JSON; what is not defined is null."""
+        values = {
+            name: [v if math.isfinite(v) else None for v in each]
+            for name, each in (self.metrics or {}).items()
+        }
+        return {"seeds": list(self.seeds), "metrics": values, "reached": list(self.reached)}
+
+    def describe(self, metric: str) -> str:
+        """`roc_auc 0.76 · 0.85, mean 0.81, deviation 0.06 over 2 seeds`."""
+        values = self.of(metric)
+        listed = " · ".join(map(show_number, values))
+        spread = show_number(statistics.stdev(values))
+        mean = show_number(statistics.fmean(values))
+        return f"{metric} {listed}, mean {mean}, deviation {spread} over {len(values)} seeds"
+
+    def doubt(self, metric: str) -> tuple[str, ...]:
+        """What to warn of where the seed decides whether the target is reached."""
+        if all(self.reached) or not any(self.reached):
+            return ()
+        low, high = min(self.of(metric)), max(self.of(metric))
+        return (
+            f"the seed decides: {metric} is {show_number(low)} to {show_number(high)} over "
+            f"{len(self.seeds)} seeds on the same split, and {sum(self.reached)} of them reach the "
+            "target",
+        )
+
+
+def score_seeds(
+    scored: Scored, others: Mapping[int, Floats], seed: int, metric: Metric
+) -> SeedScores:
+    """Measure the run's own model, of `seed`, and those of other seeds on the same rows."""
+    if not others:
+        return SeedScores()
+    all_answers = [_answers(scored, scores) for scores in (scored.scores, *others.values())]
+    names = metrics_of(scored.target)
+    values = {name: tuple(measure(name, one, metric) for one in all_answers) for name in names}
+    targets = _targets(scored, metric)
+    reached = tuple(_reaches(value, targets, metric.name) for value in values[metric.name])
+    return SeedScores((seed, *others), values, reached)
+
+
+def _targets(scored: Scored, metric: Metric) -> Sequence[float]:
+    """What the contract's metric is to reach: a number, or what the baselines have."""
+    if isinstance(metric.target, float):
+        return (metric.target,)
+    wanted = scored.baselines
+    if metric.target == "baseline":
+        wanted = {name: one for name, one in wanted.items() if name == "dummy"}
+    return [measure(metric.name, _answers(scored, one), metric) for one in wanted.values()]
+
+
+def _reaches(value: float, targets: Sequence[float], metric: str) -> bool:
+    sign = 1 if METRICS[metric].direction == "max" else -1
+    return all(sign * value >= sign * target for target in targets)
+
+
+def _answers(scored: Scored, scores: Floats) -> Answers:
+    target = scored.target
+    positive = target.positive if isinstance(target, Classes) else -1
+    return answers_of(scored.part.target, scores, positive)
