@@ -74,6 +74,7 @@ NEEDS_TORCH = frozenset(
         "trainwright.run.script.job_settings",
         "trainwright.run.script.reachable",
         "trainwright.run.script.same_settings",
+        "trainwright.run.script.script_run",
         "trainwright.run.trial",
         "trainwright.run.worker_trial",
         "trainwright.run.updates",

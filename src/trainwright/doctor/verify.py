@@ -52,6 +52,9 @@ def _lock(folder: RunFolder) -> Iterator[Checked]:
 
 
 def _plan(folder: RunFolder) -> Iterator[Checked]:
+    if _is_script(folder):
+        yield whole("plan", "none: the training is that of a script")
+        return
     if not folder.plan.exists():
         yield note("plan", "there is none: the run was stopped before it began")
         return
@@ -68,13 +71,18 @@ def _plan(folder: RunFolder) -> Iterator[Checked]:
         yield whole("plan", f"hash {plan['hash'][:16]}")
 
 
+def _is_script(folder: RunFolder) -> bool:
+    """Whether a script trained here and nothing was judged."""
+    return folder.settings.is_file() and not folder.plan.exists()
+
+
 def _record(folder: RunFolder) -> Iterator[Checked]:
     if not folder.record.exists():
         yield note("record", "there is none yet")
         return
     record = read_json(folder.record)
     attempts = record["attempts"]
-    if record.get("ending", {}).get("state") == "finished":
+    if record.get("ending", {}).get("state") == "finished" and not _is_script(folder):
         for path in (folder.evaluation, folder.bundle / "bundle.json"):
             if not path.is_file():
                 yield broken("record", f"the run is finished and {path.name} is missing")

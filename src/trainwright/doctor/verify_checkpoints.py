@@ -176,7 +176,7 @@ def _pointers(
 def _others(folder: Path, names: list[str]) -> Iterator[Checked]:
     for path in sorted(folder.iterdir()):
         name = path.name
-        if name in (*names, "ledger.jsonl", "pointers.json") or name.startswith(".tmp-"):
+        if name in (*names, "ledger.jsonl", "pointers.json", "lock") or name.startswith(".tmp-"):
             continue
         if name.startswith("pinned-"):
             if name.removeprefix("pinned-") not in names:

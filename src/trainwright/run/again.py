@@ -9,6 +9,7 @@ from trainwright.contract.reading import ContractText
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json, read_json
 from trainwright.run.ready import Request
+from trainwright.run.script_runs import refuse_script_run
 from trainwright.tracking.folder import RunFolder
 
 
@@ -19,6 +20,7 @@ def request_again(folder: RunFolder, command: Sequence[str]) -> Request:
     Raises:
         Mistake: the run was stopped before its plan was written.
     """
+    refuse_script_run(folder, "run the script again: it goes on from the newest checkpoint")
     if not folder.plan.is_file():
         raise Mistake(
             Problem(

@@ -35,6 +35,7 @@ from trainwright.run.baselines import read_baselines
 from trainwright.run.new_images import labelled_images, predict_images
 from trainwright.run.new_rows import new_text, reading_of, whole_reading_of
 from trainwright.run.result import Result
+from trainwright.run.script_runs import refuse_script_run
 from trainwright.tracking.folder import RunFolder
 
 
@@ -59,7 +60,7 @@ def evaluate_rows(folder: RunFolder, data: str | Path, overrides: Sequence[str] 
         raise Mistake(
             Problem("no file is named that could be read so", path="DATA", fix="add the file")
         )
-    predictor = read_bundle(folder.bundle)
+    predictor = _read_predictor(folder)
     contract = read_planned(folder)
     reading = reading_of(contract, overrides)
     part, notes = _read(str(data), predictor, folder, contract, reading)
@@ -85,12 +86,19 @@ def predict_rows(
     Raises:
         Mistake: the run has no model, or a column is missing or cannot be read.
     """
-    predictor = read_bundle(folder.bundle)
+    predictor = _read_predictor(folder)
     contract = read_planned(folder)
     reading = whole_reading_of(contract, overrides)
     if isinstance(predictor.features, Pixels):
         return predict_images(predictor, predictor.features, Path(data), _fields_of(contract))
     return predictor.predict(read_source(str(data), Path(), "INPUT", reading).frame)
+
+
+def _read_predictor(folder: RunFolder) -> Predictor:
+    refuse_script_run(
+        folder, f"predict in the script, or: trainwright weights export {folder.name}"
+    )
+    return read_bundle(folder.bundle)
 
 
 def read_planned(folder: RunFolder) -> Contract:

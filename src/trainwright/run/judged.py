@@ -12,6 +12,7 @@ from trainwright.evaluation.folds import FoldScores
 from trainwright.evaluation.seeds import SeedScores
 from trainwright.evaluation.verdict import Verdict
 from trainwright.run.result import Result
+from trainwright.run.script_runs import refuse_script_run
 from trainwright.tracking.folder import RunFolder
 
 
@@ -40,6 +41,7 @@ def read_judged(folder: RunFolder) -> Result:
     Raises:
         Mistake: it did not.
     """
+    refuse_script_run(folder, "judge it in the script: tw.judge(predict, data)")
     if not folder.evaluation.is_file():
         raise Mistake(
             Problem(

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from trainwright.checkpoint.evaluated import evaluated_part
 from trainwright.checkpoint.manifest import read_manifest, read_parts
-from trainwright.checkpoint.names import name_of
+from trainwright.checkpoint.names import is_checkpoint, name_of, step_of
 from trainwright.checkpoint.regular_file import read_file
 from trainwright.checkpoint.strict_json import Damaged
 from trainwright.core.errors import Mistake, Problem
@@ -26,12 +26,21 @@ _LAYOUT = {"format": "pt"}
 
 def export_model(folder: RunFolder, output: Path) -> list[str]:
     """Write the model of a finished run as one safetensors file in Hugging Face's layout; the names
-    of its weights. What is read is verified.
+    of its weights. Of a run from a script these are the weights of its newest checkpoint. What is
+    read is verified.
 
     Raises:
         Mistake: there are no such weights. StorageFailed: the output cannot be written.
     """
+    if not folder.bundle.exists() and (steps := saved_steps(folder)):
+        return _write(_of_checkpoint(folder, steps[-1]), output)
     return _write(_of_bundle(folder), output)
+
+
+def saved_steps(folder: RunFolder) -> list[int]:
+    """Steps with a checkpoint, in order."""
+    names = (path.name for path in folder.checkpoints.glob("*") if is_checkpoint(path.name))
+    return sorted(map(step_of, names))
 
 
 def export_checkpoint(folder: RunFolder, step: int, output: Path) -> list[str]:

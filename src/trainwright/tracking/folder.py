@@ -59,6 +59,11 @@ class RunFolder:
         return self.path / "plan.json"
 
     @property
+    def settings(self) -> Path:
+        """The settings of a training from a script."""
+        return self.path / "settings.json"
+
+    @property
     def record(self) -> Path:
         """With what the run was made."""
         return self.path / "record.json"

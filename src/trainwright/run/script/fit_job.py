@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import final
 
 import torch
@@ -31,6 +32,7 @@ from trainwright.run.interrupt import stop_on_signals
 from trainwright.run.script.check_job import check_job, keep_random_numbers
 from trainwright.run.script.job_settings import Settings, describe_job
 from trainwright.run.script.same_settings import SETTINGS, ChangedOptions, OnChange, SameSettings
+from trainwright.run.script.script_run import keep_in_run, open_script_run
 from trainwright.run.stages import StreamScreen
 from trainwright.run.summary import labelled
 from trainwright.tracking.console import ConsoleProgress
@@ -56,6 +58,7 @@ class StoppedBySignal(Interrupted, SystemExit):
 def fit(
     job: Job,
     *,
+    run: str | Path | None = None,
     changed: OnChange = "refuse",
     restore_best: bool = False,
     progress: bool = True,
@@ -68,6 +71,8 @@ def fit(
 
     Args:
         job: model, step, feed and the rest.
+        run: a run folder for record, signals, events and, if the job names no other place, its
+            checkpoints; made if it is missing. `trainwright runs` and `tw.judge` take it.
         changed: what happens if settings (learning rate, batch size, dropout, weight decay, rows)
             differ from those of the checkpoint: `refuse`, or `record`, which announces them and
             goes on with the new ones.
@@ -81,20 +86,28 @@ def fit(
             a script with exit code 75. NonFinite: the guard halted the training. NoValidCheckpoint,
             StorageFailed: as their names say. Whatever the step itself raises passes through.
     """
+    where = None if run is None else Path(run)
+    job = job if where is None else keep_in_run(job, where)
     check_job(job)
     if restore_best:
         _check_best(job)
     settings, flag, screen = Settings(describe_job(job)), StopFlag(), StreamScreen(sys.stderr)
     with ExitStack() as stack:
-        stack.enter_context(_locked(job))
         stack.enter_context(stop_on_signals(flag))
+        kept = (
+            () if where is None else (stack.enter_context(open_script_run(where, job, settings)),)
+        )
+        stack.enter_context(_locked(job))
         last_loss = _LastLoss()
         shown: list[Observer] = [screen.progress(_total_steps(job)), last_loss] if progress else []
-        guarded = _guard(job, settings, changed, flag, shown)
+        recorded = [observer for one in kept for observer in one.observers]
+        guarded = _guard(job, settings, changed, flag, [*recorded, *shown])
         stack.enter_context(_closing(shown))
-        stack.enter_context(flag.watched())
-        ended = run_loop(guarded)
-    _check_ending(ended, job)
+        with flag.watched():
+            ended = run_loop(guarded)
+        _check_ending(ended, job)
+        for one in kept:
+            one.finish(ended)
     reason = ended.reason
     if restore_best:
         reason = f"{reason}; weights of step {_restore_best(job):,}"
@@ -109,7 +122,7 @@ def _guard(
     settings: Settings,
     changed: OnChange,
     flag: StopFlag,
-    shown: list[Observer],
+    own: list[Observer],
 ) -> Job:
     """The job with its signals heeded, its settings compared and its observers kept from ending
     it."""
@@ -130,7 +143,7 @@ def _guard(
         step=keep_random_numbers(job),
         state=state,
         stop_rules=(*job.stop_rules, StopRequested(flag)),
-        observers=(Observers(job.observers, say, survived=(Exception,)), *shown),
+        observers=(Observers(job.observers, say, survived=(Exception,)), *own),
         checkpoints=SameSettings(job.checkpoints, settings, changed, say, state),
         checkpoint_every=OrAsked(job.checkpoint_every, flag),
         inventory={**numerics_of(device), **inventory, SETTINGS: settings.values},

@@ -23,8 +23,17 @@ from trainwright.core.errors import (  # noqa: E402
     NonFinite,
     RunLocked,
 )
+from trainwright.core.files import read_json  # noqa: E402
+from trainwright.doctor.verify import verify_run  # noqa: E402
+from trainwright.engine.nothing import NoCheckpoints  # noqa: E402
+from trainwright.run.again import request_again  # noqa: E402
+from trainwright.run.evaluate import evaluate_rows, predict_rows  # noqa: E402
+from trainwright.run.judged import read_judged  # noqa: E402
+from trainwright.run.weights import export_model  # noqa: E402
 from trainwright.tracking.events import Event, StepKept  # noqa: E402
+from trainwright.tracking.folder import RunFolder, list_runs  # noqa: E402
 from trainwright.tracking.lock import RunLock  # noqa: E402
+from trainwright.tracking.signals import read_signals  # noqa: E402
 
 pytestmark = pytest.mark.torch
 STEPS = 12
@@ -316,3 +325,40 @@ def test_what_is_no_rows_at_all_is_a_mistake() -> None:
         tw.Feed({"x": torch.zeros(8)}, batch_size=4)  # type: ignore[arg-type]
     with pytest.raises(Mistake, match="a feed needs tensors"):
         tw.Feed([[1, 2, 3]], batch_size=1)  # type: ignore[list-item]
+
+
+def test_a_run_folder_holds_record_signals_events_and_checkpoints(tmp_path: Path) -> None:
+    job = replace(make_job(tmp_path), checkpoints=NoCheckpoints())
+    tw.fit(replace(job, stop_rules=(tw.StepLimit(5),)), run=tmp_path / "runs" / "own")
+    folder = RunFolder.find(tmp_path / "runs", "own")
+    assert read_json(folder.record)["ending"]["state"] == "finished"
+    assert [run.state for run in list_runs(tmp_path / "runs")] == ["finished"]
+    again = replace(make_job(tmp_path), checkpoints=NoCheckpoints())
+    tw.fit(again, run=folder.path)
+    assert read_signals(folder.signals)["step"] == [*range(1, STEPS + 1)]
+    assert len(read_json(folder.record)["attempts"]) == 2
+    assert [one for one in verify_run(folder) if one.status == "broken"] == []
+    names = export_model(folder, tmp_path / "weights.safetensors")
+    assert names == ["0.bias", "0.weight", "3.bias", "3.weight"]
+
+
+def test_a_training_that_stops_is_recorded_as_interrupted(tmp_path: Path) -> None:
+    job = make_job(tmp_path / "kept")
+    stop = AtStep(3, lambda: os.kill(os.getpid(), signal.SIGTERM))
+    with pytest.raises(Interrupted):
+        tw.fit(replace(job, observers=(stop,)), run=tmp_path / "own")
+    ending = read_json(tmp_path / "own" / "record.json")["ending"]
+    assert (ending["state"], ending["exit_code"]) == ("interrupted", 75)
+
+
+def test_what_needs_a_contract_says_that_a_script_trained_the_run(tmp_path: Path) -> None:
+    tw.fit(make_job(tmp_path / "kept", last=2), run=tmp_path / "own", progress=False)
+    folder = RunFolder.open(tmp_path / "own")
+    for ask in (
+        lambda: request_again(folder, ()),
+        lambda: read_judged(folder),
+        lambda: predict_rows(folder, "rows.csv"),
+        lambda: evaluate_rows(folder, "rows.csv"),
+    ):
+        with pytest.raises(Mistake, match="trained by a script"):
+            ask()

@@ -1,0 +1,86 @@
+"""The run folder of a training from a script: record, signals, events and checkpoints."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import final
+
+import torch
+
+from trainwright.checkpoint.store import Checkpoints
+from trainwright.core.errors import Interrupted, TrainwrightError
+from trainwright.core.files import write_json
+from trainwright.engine.job import Job
+from trainwright.engine.nothing import NoCheckpoints
+from trainwright.run.script.job_settings import DATA, Settings
+from trainwright.run.stepping import WINDOW, reader
+from trainwright.tracking.events import Ended
+from trainwright.tracking.folder import RunFolder, tidy
+from trainwright.tracking.log import EventLog
+from trainwright.tracking.observers import Observer
+from trainwright.tracking.record import Ending, RunFacts, RunRecord
+from trainwright.tracking.signals import SignalRecorder
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ScriptRun:
+    """A run folder that this process owns."""
+
+    folder: RunFolder
+    record: RunRecord
+    observers: tuple[Observer, ...]
+
+    def finish(self, ended: Ended) -> None:
+        """Complete the record of a training that came to its end."""
+        self.record.finish(Ending("finished", ended.reason))
+
+
+def keep_in_run(job: Job, path: Path) -> Job:
+    """The job with its checkpoints in the run folder, unless it keeps them elsewhere. Writes
+    nothing."""
+    if not isinstance(job.checkpoints, NoCheckpoints):
+        return job
+    kept = Checkpoints(RunFolder(path).checkpoints, 1, job.patience.direction)
+    return replace(job, checkpoints=kept)
+
+
+@contextmanager
+def open_script_run(path: Path, job: Job, settings: Settings) -> Iterator[ScriptRun]:
+    """The folder, made or taken up again, and locked for the block; an error inside is written into
+    its record.
+
+    Raises:
+        Mistake: the name is unsafe or taken by something else. RunLocked: the run is in use.
+        StorageFailed: it cannot be written.
+    """
+    folder = RunFolder.open(path) if path.exists() else RunFolder.create(path.parent, path.name)
+    with folder.lock():
+        tidy(folder)
+        device = next((one.device for one in job.model.parameters()), torch.device("cpu"))
+        facts = RunFacts(
+            command=sys.argv,
+            source=Path(sys.argv[0]).absolute().parent,
+            data_version=str(settings.values.get(DATA, "")),
+            threads={"torch": torch.get_num_threads()},
+            gpus=[torch.cuda.get_device_name(device)] if device.type == "cuda" else [],
+        )
+        write_json(folder.settings, settings.values)
+        record = RunRecord.start(folder.record, facts)
+        signals = SignalRecorder(folder.signals, WINDOW, reader(device))
+        try:
+            yield ScriptRun(folder, record, (EventLog(folder.events), signals))
+        except (Exception, KeyboardInterrupt) as error:
+            record.finish(_ending(error))
+            raise
+
+
+def _ending(error: BaseException) -> Ending:
+    code = error.exit_code if isinstance(error, TrainwrightError) else 1
+    stopped = isinstance(error, Interrupted | KeyboardInterrupt)
+    text = str(error) or type(error).__name__
+    return Ending("interrupted" if stopped else "failed", text, exit_code=code)
