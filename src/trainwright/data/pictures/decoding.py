@@ -16,6 +16,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from trainwright.contract.images import Decoding
 from trainwright.core.files import Json
+from trainwright.data.pictures.png import damage_of
 from trainwright.data.table import Bytes
 
 FORMATS = ("PNG", "JPEG", "GIF", "BMP", "WEBP", "TIFF", "PPM")
@@ -147,6 +148,8 @@ def decode(data: bytes, rule: Rule) -> tuple[Bytes, Header] | Fault:
     try:
         with opened:
             header = _header(opened)
+            if header.format == "PNG" and (damage := damage_of(data)):
+                return _damaged(damage)
             upright = ImageOps.exif_transpose(opened)
             flat = _flat(upright, rule.channels)
             if isinstance(flat, Fault):
@@ -255,9 +258,13 @@ def _too_large(found: str, most_pixels: int) -> Fault:
 def _broken(error: Exception) -> Fault:
     if isinstance(error, (Image.DecompressionBombError, MemoryError)):
         return Fault("the image does not fit into memory", found=str(error)[:200], fix="shrink it")
+    return _damaged((str(error).splitlines() or [type(error).__name__])[0][:200])
+
+
+def _damaged(found: str) -> Fault:
     return Fault(
         "the image is damaged or cut off",
-        found=(str(error).splitlines() or [type(error).__name__])[0][:200],
+        found=found,
         expected="a whole image file",
         fix="copy the file again, or remove it",
     )
