@@ -83,5 +83,25 @@ def history_is_past(contract: Contract, _written: frozenset[str]) -> Iterator[Pr
             )
 
 
-FEATURE_RULES = (missing_numbers_are_filled, features_fit_the_kind, history_is_past)
+def target_has_no_features(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+    """The target is predicted as it was measured; nothing is done to its numbers or classes."""
+    data = contract.data
+    if not isinstance(data, TableData) or data.target not in data.columns:
+        return
+    asked = data.columns[data.target].features.model_dump(exclude_defaults=True)
+    for key, value in asked.items():
+        yield Problem(
+            f"the target {data.target!r} is no feature: {key} would change nothing",
+            path=f"data.columns.{data.target}.features.{key}",
+            found=str(value),
+            fix="remove the key; a transformed target is a column of its own in the file",
+        )
+
+
+FEATURE_RULES = (
+    missing_numbers_are_filled,
+    features_fit_the_kind,
+    target_has_no_features,
+    history_is_past,
+)
 """All of them, for the list of rules."""

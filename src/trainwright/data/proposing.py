@@ -9,6 +9,7 @@ from typing import final
 from trainwright.contract.data import Column, TableData, TimeSplit, split_columns
 from trainwright.core.files import Json
 from trainwright.data.cells import Cells
+from trainwright.data.doubtful_classes import find_class_spellings
 from trainwright.data.doubts import Doubt, find_doubt
 from trainwright.data.formats import known_format
 from trainwright.data.sources import SourceFile
@@ -38,8 +39,11 @@ def decide_columns(section: TableData, source: SourceFile, space: Space) -> Prop
     for series in source.frame.get_columns():
         if not _is_open(section, series.name):
             continue
-        doubt = find_doubt(Cells(series, cleaning.cells, space))
+        cells = Cells(series, cleaning.cells, space)
+        doubt = find_doubt(cells)
         if doubt is None or not _applies(doubt, section, source):
+            doubt = find_class_spellings(cells) if series.name == section.target else None
+        if doubt is None:
             continue
         found.append(doubt)
     return Proposed(with_doubts(section, found), tuple(found))
@@ -69,6 +73,7 @@ def _is_open(section: TableData, name: str) -> bool:
         and not written.unit
         and not written.values
         and written.unreadable == "refuse"
+        and not written.allowed
         and name not in section.exclude
         and name not in section.reading.numbers
         and name not in {key for _, key in keys}

@@ -31,6 +31,15 @@ def test_the_small_contract_itself_is_right(tmp_path: Path) -> None:
     assert paths(tmp_path) == []
 
 
+def test_a_transform_of_the_target_is_refused(tmp_path: Path) -> None:
+    data = "{path: rows.csv, target: y, columns: {y: {features: {numeric: quantile}}}}"
+    (problem,) = problems(tmp_path, data=data)
+    assert problem.path == "data.columns.y.features.numeric"
+    assert problem.found == "quantile"
+    other = "{path: rows.csv, target: y, columns: {x: {features: {numeric: quantile}}}}"
+    assert paths(tmp_path, data=other) == []
+
+
 @pytest.mark.parametrize(
     ("training", "gpus", "right"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Set
 from dataclasses import replace
 
@@ -245,10 +246,16 @@ def variant_spellings(data: Examined) -> list[Finding]:
                 int(rows.sum()),
                 data.places(rows),
                 (look.name,),
-                f"data.columns.{look.name}.values: {{spelling: right spelling}}",
+                f"data.columns.{look.name}.values: {_map(rarer)}",
             )
         )
     return found
+
+
+def _map(rarer: pl.DataFrame) -> str:
+    """The first lines of what the contract would say."""
+    pairs = zip(rarer["value"], rarer["first"], strict=True)
+    return "{" + some([f"{json.dumps(one)}: {json.dumps(other)}" for one, other in pairs], 5) + "}"
 
 
 def surrounding_spaces(data: Examined) -> list[Finding]:

@@ -38,6 +38,26 @@ def test_a_lossless_file_of_each_format_is_its_pixels(kind: str) -> None:
     assert kind in SUFFIXES.values()
 
 
+@pytest.mark.parametrize("cut", [1, 4, 12, 13, 16, 20, 100])
+def test_a_png_that_ends_early_is_damaged(cut: int) -> None:
+    """Also where only checksums and the last chunk are missing, and Pillow reads every pixel."""
+    whole = saved(Image.fromarray(picture(1, 40)))
+    made = decode(whole[:-cut], RULE)
+    assert isinstance(made, Fault)
+    assert made.droppable
+    assert made.message == "the image is damaged or cut off"
+    assert not isinstance(decode(whole + b"more", RULE), Fault)
+
+
+def test_a_png_of_which_a_byte_was_changed_is_damaged() -> None:
+    whole = bytearray(saved(Image.fromarray(picture(1, 40))))
+    end = whole.index(b"IEND") - 8
+    whole[end] ^= 1
+    made = decode(bytes(whole), RULE)
+    assert isinstance(made, Fault)
+    assert "checksum" in made.found
+
+
 @pytest.mark.parametrize("turn", range(1, 9))
 def test_orientation_is_applied_to_pixels_and_header(turn: int) -> None:
     values = picture(4)[:, :7]

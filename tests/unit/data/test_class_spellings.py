@@ -1,0 +1,69 @@
+"""Classes in several spellings are one class, and classes that are honest stay apart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from trainwright.contract.data import Column, TableData
+from trainwright.data.cells import Cells
+from trainwright.data.doubtful_classes import find_class_spellings
+from trainwright.data.proposing import with_doubts
+from trainwright.data.reading import read_table
+
+TWELVE = ["yes", "Yes", "YES", "yes ", "yes.", "yEs", "no", "No", "NO", "no ", "no.", "nO"]
+
+
+def section(folder: Path, labels: list[str], **column: Column) -> TableData:
+    rows = pl.DataFrame({"x": [str(at % 17) for at in range(len(labels))], "y": labels})
+    rows.write_csv(folder / "rows.csv")
+    return TableData(path="rows.csv", target="y", columns=column)
+
+
+def test_spellings_without_a_majority_are_two_classes(tmp_path: Path) -> None:
+    asked = section(tmp_path, TWELVE * 20)
+    raw = read_table(asked, tmp_path)
+    assert len(raw.facts.target.classes) == 2
+    assert sorted(raw.facts.target.classes.values()) == [120, 120]
+    (doubt,) = raw.facts.doubts
+    assert doubt.column == "y"
+    assert doubt.reason.startswith("2 classes in 10 spellings")
+    again = read_table(with_doubts(asked, raw.facts.doubts), tmp_path)
+    assert again.facts.doubts == ()
+    assert again.facts.target.classes == raw.facts.target.classes
+
+
+def test_the_commonest_spelling_stays(tmp_path: Path) -> None:
+    raw = read_table(section(tmp_path, ["Yes"] * 60 + ["yes"] * 9 + ["no"] * 50), tmp_path)
+    assert raw.facts.target.classes == {"Yes": 69, "no": 50}
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        Column(kind="categorical"),
+        Column(allowed=tuple(one for one in TWELVE if one.strip() == one)),
+        Column(values={"yes.": "yes"}),
+    ],
+)
+def test_classes_that_the_contract_names_are_as_it_says(tmp_path: Path, column: Column) -> None:
+    raw = read_table(section(tmp_path, TWELVE * 20, y=column), tmp_path)
+    assert len(raw.facts.target.classes) >= 9
+    assert raw.facts.doubts == ()
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ["a", "A", "b", "B"],
+        ["resume", "résumé", "other"],
+        ["<=50K", ">50K"],
+        ["0", "1"],
+        ["+1", "-1"],
+        ["C++", "C"],
+    ],
+)
+def test_honest_classes_stay_apart(labels: list[str]) -> None:
+    assert find_class_spellings(Cells(pl.Series("y", labels * 30))) is None
