@@ -11,7 +11,7 @@ from trainwright.core.units import many
 from trainwright.data.cells import Cells
 from trainwright.data.counting import counted
 from trainwright.data.doubts import Doubt
-from trainwright.data.quality.spelling import folded
+from trainwright.data.spelling import folded
 from trainwright.data.values import to_labels
 from trainwright.data.wording import some
 

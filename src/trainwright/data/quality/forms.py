@@ -14,7 +14,7 @@ from trainwright.data.commas import how_written
 from trainwright.data.counting import counted
 from trainwright.data.quality.examined import Examined, Look
 from trainwright.data.quality.finding import Finding, Severity
-from trainwright.data.quality.spelling import folded
+from trainwright.data.spelling import folded
 from trainwright.data.values import DATE_FORMATS, to_labels, to_numbers
 from trainwright.data.wording import quoted, some
 

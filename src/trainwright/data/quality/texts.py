@@ -9,7 +9,7 @@ from trainwright.contract.quality import FindingKind
 from trainwright.core.units import many
 from trainwright.data.quality.examined import Examined, Look
 from trainwright.data.quality.finding import Finding, Severity
-from trainwright.data.quality.spelling import INVISIBLE
+from trainwright.data.spelling import INVISIBLE
 from trainwright.data.wording import some
 
 _FEWEST_LETTERS = 3
