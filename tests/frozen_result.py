@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-RESULT = ["baselines", "clauses", "metrics", "report", "run", "slices", "verdict", "warnings"]
+RESULT = [
+    "baselines",
+    "clauses",
+    "findings",
+    "metrics",
+    "report",
+    "run",
+    "slices",
+    "verdict",
+    "warnings",
+]
 CLAUSE = ["high", "low", "metric", "name", "slice", "status", "target", "value"]
 INTERVAL = ["high", "low", "value"]
 
@@ -23,4 +33,4 @@ def assert_frozen(result: Any) -> None:
     for name, one in result["slices"].items():
         assert sorted(one) == ["roc_auc", "rows"], name
         assert sorted(one["roc_auc"]) == INTERVAL
-    assert result["verdict"] in ("met", "missed", "undecided")
+    assert result["verdict"] in ("met", "missed", "undecided", "invalid")

@@ -21,7 +21,9 @@ from trainwright.core.files import Json, read_json, to_json
 from trainwright.core.units import show_number, show_seconds
 from trainwright.data.pictures.opening import holds_idx
 from trainwright.data.stores import is_remote
+from trainwright.evaluation.experiments.suspicions import acceptance
 from trainwright.evaluation.intervals import Interval
+from trainwright.evaluation.verdict import Verdict
 from trainwright.run.evaluate import find_run, read_planned
 from trainwright.run.judged import read_judged
 from trainwright.run.result import Result
@@ -30,7 +32,12 @@ from trainwright.run.summary import labelled
 from trainwright.tracking.console import LABEL_WIDTH
 from trainwright.tracking.folder import list_runs
 
-_STYLE = {"met": "bold green", "missed": "bold red", "undecided": "bold yellow"}
+_STYLE = {
+    "met": "bold green",
+    "missed": "bold red",
+    "undecided": "bold yellow",
+    "invalid": "bold red",
+}
 _WIDTH_WITHOUT_TERMINAL = 160
 
 
@@ -55,6 +62,7 @@ def show_result(
     console = results_console()
     if console.is_terminal:
         console.print()
+    show_decisive(result.verdict)
     say("scores", _against_baselines(result))
     for warning in result.evaluation.warnings:
         say("warning", warning, "yellow")
@@ -65,6 +73,19 @@ def show_result(
         say_whole("report", str(result.folder.report))
     for label, line in zip(("next", ""), following, strict=False):
         say_whole(label, line)
+
+
+def show_decisive(verdict: Verdict) -> None:
+    """Why a verdict is invalid, both numbers, and the lines of the contract that settle it."""
+    for one in verdict.decisive:
+        say("INVALID", f"{one.name}: {one.message}", _STYLE["invalid"])
+        say("tried", f"{one.numbers}; {one.method}")
+        for before, after in zip(verdict.clauses, one.corrected, strict=True):
+            if before.status == "met" and after.status != "met":
+                again = f"{show_number(after.interval.value)}, {_bounds(after.interval)}"
+                say("", f"{before.name} would be {after.status}: {again}")
+        say_whole("write", one.write)
+        say_whole("or accept", acceptance(one.finding, one.columns))
 
 
 def commands_after_training(folder: Path, result: Result, runs: Path) -> list[str]:

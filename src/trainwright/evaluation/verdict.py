@@ -3,74 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, assert_never
 
-from trainwright.contract.metric import METRICS, Direction, Metric
+from trainwright.contract.metric import METRICS, Metric
 from trainwright.contract.slices import Slice
 from trainwright.core.files import Json
+from trainwright.evaluation.clause import Clause, Status, gain_status, status_of
 from trainwright.evaluation.evaluate import ALL_ROWS, Evaluation, SliceScore
-from trainwright.evaluation.intervals import Interval
+from trainwright.evaluation.experiments.experiment import Experiment
 
-Status = Literal["met", "missed", "undecided"]
+Decision = Status | Literal["invalid"]
+"""`invalid`: the clauses are met, and would not be without what a finding names."""
 
 BASELINE = "dummy"
 
 
 @dataclass(frozen=True, slots=True)
-class Clause:
-    """One thing the contract asks for. `slice` is "all rows" or a slice's name.
-
-    Against a baseline, `interval` is that of the difference (model minus baseline) and `target` 0.
-    """
-
-    name: str
-    metric: str
-    slice: str
-    target: float
-    interval: Interval
-    status: Status
-
-
-@dataclass(frozen=True, slots=True)
 class Verdict:
-    """Met if every clause is met, missed if any is missed, else undecided."""
+    """Met if every clause is met, missed if any is missed, else undecided; invalid where an
+    experiment shows that being met rests on a finding."""
 
-    status: Status
+    status: Decision
     clauses: tuple[Clause, ...]
+    experiments: tuple[Experiment, ...] = ()
+
+    @property
+    def decisive(self) -> tuple[Experiment, ...]:
+        """The experiments that make it invalid."""
+        return tuple(one for one in self.experiments if one.outcome == "changes_decision")
+
+    def with_experiments(self, experiments: Sequence[Experiment]) -> Verdict:
+        """The same with the findings that were tried."""
+        tried = replace(self, experiments=tuple(experiments))
+        return replace(tried, status="invalid") if tried.decisive else tried
 
     def to_json(self) -> Json:
         """Plain JSON; bounds that are not given are null."""
         return {
             "status": self.status,
-            "clauses": [
-                {
-                    "name": one.name,
-                    "metric": one.metric,
-                    "slice": one.slice,
-                    "target": one.target,
-                    "status": one.status,
-                    **one.interval.to_json(),
-                }
-                for one in self.clauses
-            ],
+            "clauses": [one.to_json() for one in self.clauses],
+            "findings": [one.to_json() for one in self.experiments],
         }
 
     @staticmethod
     def from_json(json: Json) -> Verdict:
-        """The inverse of `to_json`."""
-        clauses = tuple(
-            Clause(
-                one["name"],
-                one["metric"],
-                one["slice"],
-                one["target"],
-                Interval.from_json(one),
-                one["status"],
-            )
-            for one in json["clauses"]
+        """The inverse of `to_json`; a verdict of an older version has no findings."""
+        return Verdict(
+            json["status"],
+            tuple(Clause.from_json(one) for one in json["clauses"]),
+            tuple(Experiment.from_json(one) for one in json.get("findings", ())),
         )
-        return Verdict(json["status"], clauses)
 
 
 def judge(metric: Metric, slices: Sequence[Slice], evaluation: Evaluation) -> Verdict:
@@ -86,32 +69,6 @@ def judge(metric: Metric, slices: Sequence[Slice], evaluation: Evaluation) -> Ve
         scores = [one for one in evaluation.slices if one.number == number]
         clauses.extend(_floor_clause(section, section.floor, one) for one in scores)
     return Verdict(_overall([clause.status for clause in clauses]), tuple(clauses))
-
-
-def status_of(interval: Interval, target: float, direction: Direction) -> Status:
-    """Whether the whole interval is at the target or better, wholly worse, or neither."""
-    if not interval.given:
-        return "undecided"
-    if direction == "max":
-        if interval.low >= target:
-            return "met"
-        return "missed" if interval.high < target else "undecided"
-    if interval.high <= target:
-        return "met"
-    return "missed" if interval.low > target else "undecided"
-
-
-def gain_status(interval: Interval, direction: Direction) -> Status:
-    """Whether a difference is wholly better than 0, wholly not better, or neither."""
-    if not interval.given:
-        return "undecided"
-    if direction == "max":
-        if interval.low > 0:
-            return "met"
-        return "missed" if interval.high <= 0 else "undecided"
-    if interval.high < 0:
-        return "met"
-    return "missed" if interval.low >= 0 else "undecided"
 
 
 def _main_clauses(metric: Metric, evaluation: Evaluation) -> list[Clause]:

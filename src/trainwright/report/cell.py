@@ -5,8 +5,8 @@ from __future__ import annotations
 from markupsafe import Markup
 
 from trainwright.core.units import show_number
+from trainwright.evaluation.clause import Clause
 from trainwright.evaluation.intervals import Interval
-from trainwright.evaluation.verdict import Clause
 from trainwright.run.result import Result
 
 _MOST_CLAUSES = 6
@@ -19,6 +19,7 @@ def summarise_result(result: Result) -> str:
     """The verdict, each clause with its interval, the baselines and the report."""
     verdict = result.verdict
     lines = [f"run {result.name}: {verdict.status.upper()}"]
+    lines += [f"  {line}" for line in _decisive(result)]
     lines += [f"  {_clause(clause)}: {clause.status}" for clause in verdict.clauses[:_MOST_CLAUSES]]
     lines += _more(len(verdict.clauses) - _MOST_CLAUSES, "clause")
     if baselines := _baselines(result):
@@ -35,6 +36,7 @@ def draw_cell(result: Result) -> str:
     verdict, clauses = result.verdict, result.verdict.clauses[:_MOST_CLAUSES]
     rows = Markup("").join(_row(clause) for clause in clauses)
     notes = [
+        *_decisive(result),
         *_more(len(verdict.clauses) - _MOST_CLAUSES, "clause"),
         *([f"baselines: {' · '.join(_baselines(result))}"] if _baselines(result) else []),
         *(f"warning: {one}" for one in result.evaluation.warnings[:_MOST_WARNINGS]),
@@ -49,6 +51,11 @@ def draw_cell(result: Result) -> str:
     )
     table = Markup("<table><thead><tr>{}</tr></thead><tbody>{}</tbody></table>")
     return str(Markup("<div>{}{}{}</div>").format(head, table.format(columns, rows), lines))
+
+
+def _decisive(result: Result) -> list[str]:
+    """Why the verdict is invalid, and the line of the contract that settles it."""
+    return [f"invalid: {one.name}: {one.numbers}. {one.write}" for one in result.verdict.decisive]
 
 
 def _row(clause: Clause) -> Markup:

@@ -10,15 +10,23 @@ from typing import Literal, final
 
 from trainwright.contract.metric import METRICS
 from trainwright.core.files import Json
+from trainwright.evaluation.clause import Clause
 from trainwright.evaluation.evaluate import MODEL, Evaluation, SliceScore
+from trainwright.evaluation.experiments.experiment import Experiment, Outcome
 from trainwright.evaluation.intervals import Interval
-from trainwright.evaluation.verdict import BASELINE, Clause, Status, Verdict
+from trainwright.evaluation.verdict import BASELINE, Decision, Verdict
 from trainwright.report.bars import Bar, Scale, draw_bar, scale_of
 from trainwright.report.contents import Judged
 from trainwright.report.wording import counted, show_change, show_range, show_value, show_when
 
 Word = Literal["met", "missed", "undecided", "not judged"]
 
+_OUTCOMES: Mapping[Outcome, str] = {
+    "changes_decision": "changes the decision",
+    "accepted": "accepted",
+    "measured": "worse, same decision",
+    "not_measured": "no difference measured",
+}
 _ORDER: Mapping[str, int] = {"missed": 0, "undecided": 1, "met": 2, "not judged": 3}
 
 
@@ -84,10 +92,23 @@ class SeedTable:
 
 @final
 @dataclass(frozen=True, slots=True)
+class TriedRow:
+    """One finding that was tried. `write` is the line of the contract that settles it."""
+
+    name: str
+    outcome: str
+    numbers: str
+    method: str
+    write: str
+    reason: str
+
+
+@final
+@dataclass(frozen=True, slots=True)
 class JudgedView:
     """All that the page shows of `evaluation.json` in words and tables."""
 
-    status: Status
+    status: Decision
     sentence: str
     confidence: str
     part: str
@@ -101,6 +122,7 @@ class JudgedView:
     slices: tuple[SliceTable, ...]
     folds: tuple[FoldTable, ...]
     seeds: tuple[SeedTable, ...]
+    tried: tuple[TriedRow, ...]
 
 
 def view_judged(judged: Judged) -> JudgedView:
@@ -124,6 +146,7 @@ def view_judged(judged: Judged) -> JudgedView:
         slices=_slice_tables(evaluation, verdict),
         folds=_fold_table(judged.by_fold, _judged_metric(evaluation, verdict)),
         seeds=_seed_table(judged.by_seed, _judged_metric(evaluation, verdict)),
+        tried=tuple(_tried_row(one) for one in verdict.experiments),
     )
 
 
@@ -136,6 +159,14 @@ def _seed_table(by_seed: Mapping[str, Json], metric: str) -> tuple[SeedTable, ..
     rows = tuple((int(seed), show_value(v)) for seed, v in zip(seeds, values, strict=True))
     mean, deviation = statistics.fmean(values), statistics.stdev(values)
     return (SeedTable(metric, rows, show_value(mean), show_value(deviation)),)
+
+
+def _tried_row(one: Experiment) -> TriedRow:
+    is_open = one.outcome in ("changes_decision", "measured")
+    reason = f"accepted: {one.reason}" if one.outcome == "accepted" else ""
+    numbers = "" if math.isnan(one.before) else one.numbers
+    outcome = _OUTCOMES[one.outcome]
+    return TriedRow(one.name, outcome, numbers, one.method, one.write if is_open else "", reason)
 
 
 def _fold_table(by_fold: Mapping[str, Json], metric: str) -> tuple[FoldTable, ...]:
@@ -178,6 +209,12 @@ def _sentence(verdict: Verdict) -> str:
             return (
                 f"{open_ones} of {count} undecided: the interval reaches over the target, or there "
                 "are too few rows. More evaluation rows would decide it."
+            )
+        case "invalid":
+            return (
+                "The clauses are met, and would not be without "
+                + " and ".join(one.name for one in verdict.decisive)
+                + "."
             )
 
 

@@ -53,7 +53,7 @@ def look_at_data(ready: Ready) -> Looked:
     what was found is kept beside the rows in the cache, if the contract has one.
     """
     contract, prepared = ready.plan.contract, ready.prepared
-    data: Json = contract.data.model_dump(mode="json", exclude=set(DELIVERY))
+    data: Json = contract.data.model_dump(mode="json", exclude={*DELIVERY, "audit"})
     key = hash_value({"version": prepared.version, "data": data, "code": _code()})
     kept = _cache_of(contract, ready.document.source.folder)
     return _read(kept.value(key, f"findings in {contract.name}", partial(_look, ready)))

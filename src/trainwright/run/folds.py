@@ -19,7 +19,7 @@ from trainwright.core.files import read_json
 from trainwright.core.units import show_number
 from trainwright.data.kinds import prepare_one_fold
 from trainwright.data.prepared import Prepared
-from trainwright.data.table import Floats, Integers
+from trainwright.data.table import Floats, Integers, Part
 from trainwright.evaluation.baselines import fit_baselines
 from trainwright.evaluation.evaluate import Scored
 from trainwright.evaluation.folds import FoldScores, score_folds
@@ -79,10 +79,15 @@ class HeldOut:
 
     def by_fold(self, scored: Scored, metric: Metric) -> FoldScores:
         """Each fold's own score; `scored` is what this gave."""
-        number = np.empty(len(scored.part), dtype=np.int64)
-        for at, fold in enumerate(self.folds):
-            number[np.searchsorted(scored.part.rows, fold.rows)] = at
+        number = self.fold_of_rows(scored.part)
         return score_folds(scored, number, [fold.train_rows for fold in self.folds], metric)
+
+    def fold_of_rows(self, part: Part) -> Integers:
+        """The fold of each judged row, int64 [N]; 0 without folds."""
+        number = np.zeros(len(part), dtype=np.int64)
+        for at, fold in enumerate(self.folds):
+            number[np.searchsorted(part.rows, fold.rows)] = at
+        return number
 
 
 def describe_folds(scores: FoldScores, metric: str) -> str:

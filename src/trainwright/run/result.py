@@ -28,7 +28,8 @@ class Result:
         return self.folder.name
 
     def to_json(self) -> Json:
-        """`run`, `verdict`, `clauses`, `metrics`, `slices`, `baselines`, `warnings`, `report`.
+        """`run`, `verdict`, `clauses`, `metrics`, `slices`, `baselines`, `warnings`, `findings`,
+        `report`.
 
         A bound that could not be given is null.
         """
@@ -47,5 +48,6 @@ class Result:
                 for name, metrics in self.evaluation.baselines.items()
             },
             "warnings": list(self.evaluation.warnings),
+            "findings": self.verdict.to_json()["findings"],
             "report": str(self.folder.report),
         }

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import final
 
 from trainwright.contract.data import TableData
 from trainwright.contract.resume import Resume
@@ -22,9 +23,10 @@ from trainwright.evaluation.seeds import score_seeds
 from trainwright.evaluation.verdict import judge
 from trainwright.predictor.bundle import write_bundle
 from trainwright.predictor.predictor import Predictor
-from trainwright.run.auditing import look_at_data
+from trainwright.run.auditing import Looked, look_at_data
 from trainwright.run.baselines import write_baselines
 from trainwright.run.context import RunContext
+from trainwright.run.experiments import try_audited, with_warnings
 from trainwright.run.fitted import Fitted, check_ending
 from trainwright.run.folders import FinishedRun, StartedRun, check_name, open_run
 from trainwright.run.folds import HeldOut, describe_folds, share_of_budget, train_folds
@@ -70,7 +72,8 @@ def _train(request: Request, screen: Screen, flag: StopFlag, wake: Callable[[], 
         if isinstance(started, FinishedRun):
             screen.say(labelled("note", f"{started.folder.name} is finished: nothing to do"))
             return read_judged(started.folder)
-        for warning in _look(ready, request, started):
+        found = look_at_data(ready)
+        for warning in _record_found(found, ready, request, started):
             screen.say(labelled("warning", warning))
         if watch.trouble:
             screen.say(labelled("warning", watch.trouble))
@@ -84,7 +87,8 @@ def _train(request: Request, screen: Screen, flag: StopFlag, wake: Callable[[], 
             fitted = build_learner(share_of_budget(ready.plan)).fit(ready.prepared, run)
         check_ending(fitted, flag)
         _check_data(files, resume, started, screen)
-        result = _judge(ready, fitted, held_out, others, started, stages, screen)
+        trained = Trained(fitted, held_out, others, found)
+        result = _judge(ready, trained, started, stages, screen)
         reached("finish")
         started.finish(result.verdict.status, fitted.reason)
     screen.say(labelled("trained", f"{fitted.reason} ({fitted.kind})"))
@@ -112,28 +116,40 @@ def _check_data(files: FilesRead, resume: Resume, started: StartedRun, screen: S
     Observers(started.observers, screen.say).observe(Noted("data_changed", note))
 
 
-def _look(ready: Ready, request: Request, started: StartedRun) -> list[str]:
+def _record_found(found: Looked, ready: Ready, request: Request, started: StartedRun) -> list[str]:
     """Record what the checks find before budget is spent; what a person should look at. A run that
-    goes on is looked at again: its data may be other data, and its disk may be full by now."""
-    found = look_at_data(ready)
+    goes on is looked at again: its data may be other data, and its disk may be full by now. What
+    only an experiment can show is not said before it."""
     write_json(started.folder.data / "leakage.json", [one.to_json() for one in found.audited])
     findings = preflight(ready.plan, ready.prepared, found.faults, found.audited, request.runs)
     write_json(started.folder.preflight, [finding.to_json() for finding in findings])
-    worth = [finding for finding in findings if finding.severity != "info"]
+    open_ones = {one.message for one in found.audited if one.is_open}
+    worth = [
+        finding
+        for finding in findings
+        if finding.severity != "info" and finding.message not in open_ones
+    ]
     return [finding.message for finding in one_a_kind(worth)]
 
 
+@final
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """The run's model, what the models of the folds gave, the models of other seeds, and what was
+    found in the data."""
+
+    fitted: Fitted
+    held_out: HeldOut
+    others: Mapping[int, Predictor]
+    found: Looked
+
+
 def _judge(
-    ready: Ready,
-    fitted: Fitted,
-    held_out: HeldOut,
-    others: Mapping[int, Predictor],
-    started: StartedRun,
-    stages: Stages,
-    screen: Screen,
+    ready: Ready, trained: Trained, started: StartedRun, stages: Stages, screen: Screen
 ) -> Result:
     """Open the test rows, once, and hold the model and the baselines to the contract."""
     contract, prepared = ready.plan.contract, ready.prepared
+    fitted, held_out = trained.fitted, trained.held_out
     data = contract.data
     features = data.features if isinstance(data, TableData) else None
     write_bundle(fitted.predictor, started.folder.bundle, {"run": started.folder.name})
@@ -144,11 +160,14 @@ def _judge(
     with stages("judge"):
         said = doubt_warnings(ready.raw.facts)
         scored = _scored(prepared, fitted, baselines, held_out, said)
-        of_seeds = {seed: one.score(prepared.test.inputs) for seed, one in others.items()}
+        of_seeds = {seed: one.score(prepared.test.inputs) for seed, one in trained.others.items()}
         by_seed = score_seeds(scored, of_seeds, contract.seed, contract.metric)
         scored = replace(scored, notes=(*scored.notes, *by_seed.doubt(contract.metric.name)))
         evaluation = evaluate(scored, contract.metric, contract.slices, contract.seed)
         verdict = judge(contract.metric, contract.slices, evaluation)
+    with stages("try findings"):
+        verdict = try_audited(ready, scored, verdict, held_out, trained.found.audited)
+        evaluation = with_warnings(evaluation, verdict)
     result = Result(started.folder, evaluation, verdict, dict(stages.seconds))
     by_fold = held_out.by_fold(scored, contract.metric)
     if held_out.folds:

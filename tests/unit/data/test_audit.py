@@ -79,9 +79,9 @@ NUMBERS: dict[str, tuple[Plant, str, str]] = {
     "persons": (
         lambda f: of_people(f, "person_id", 1.0).rename({"person_id": "customer"}),
         "same groups",
-        "leak",
+        "suspicious",
     ),
-    "persons without a name": (lambda f: of_people(f, "code", 1.0), "same groups", "leak"),
+    "persons without a name": (lambda f: of_people(f, "code", 1.0), "same groups", "suspicious"),
     "persons who matter little": (
         lambda f: of_people(f, "customer", 0.05),
         "same groups",
@@ -272,7 +272,7 @@ def test_files_that_share_a_group_and_the_future(tmp_path: Path) -> None:
     found = audited(
         tmp_path / "a.csv", "price", RANDOM, path="", train_path="a.csv", test_path="b.csv"
     )
-    assert worst(found)["same groups"] == "leak"
+    assert worst(found)["same groups"] == "suspicious"
 
 
 @pytest.mark.parametrize("split", [RANDOM, {"kind": "random", "key": "*"}, TIME])

@@ -11,7 +11,6 @@ from trainwright.core.files import Json
 CLEAN: list[tuple[str, str, Json, tuple[str, ...]]] = [
     ("adult/adult_train.csv", "income", STRATIFIED, ()),
     ("telco-churn/Telco-Customer-Churn.csv", "Churn", STRATIFIED, ()),
-    ("titanic/titanic_train.csv", "Survived", STRATIFIED, ()),
     ("penguins/penguins.csv", "species", STRATIFIED, ()),
     (
         "bike-sharing/hour.csv",
@@ -37,6 +36,7 @@ FAULTY: list[tuple[str, str, Json, tuple[str, ...], dict[str, str]]] = [
         (),
         {"tells the target": "leak", "future rows": "suspicious"},
     ),
+    ("titanic/titanic_train.csv", "Survived", STRATIFIED, (), {"same groups": "suspicious"}),
     ("elec2/elec.csv", "class", STRATIFIED, (), {"future rows": "suspicious"}),
     ("etth1/ETTh1.csv", "OT", RANDOM, (), {"future rows": "suspicious"}),
     (
@@ -54,7 +54,7 @@ FAULTY: list[tuple[str, str, Json, tuple[str, ...], dict[str, str]]] = [
         (),
         {
             "function of the target": "leak",
-            "same groups": "leak",
+            "same groups": "suspicious",
             "tells the target": "suspicious",
             "future rows": "suspicious",
         },

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from trainwright.data.audit.audited import Audited, Sides, Verdict
+from trainwright.data.columns import ColumnType
+from trainwright.data.quality.coincidence import Agreement
 from trainwright.data.quality.near import FEWEST_NUMBERS, FINE, TOLERANCE, scaled
 from trainwright.data.space import spread_rows
 from trainwright.data.table import Floats, Integers
@@ -29,17 +34,13 @@ def same_rows(sides: Sides) -> list[Audited]:
     rows whose features a training row has would: what is beyond a F and three deviations of that is
     what was copied.
     """
-    features = [column.name for column in sides.columns]
-    known = _hashes(sides.train, features), _hashes(sides.train, [*features, sides.target])
-    asked = _hashes(sides.held_out, features), _hashes(sides.held_out, [*features, sides.target])
-    alike = np.isin(asked[0], known[0])
-    equal = np.flatnonzero(np.isin(asked[1], known[1]))
-    by_chance = _repeated(known[1]) / max(1, _repeated(known[0]))
-    copied = _copied(len(equal), int(alike.sum()), min(1.0, by_chance))
-    share = copied / max(1, len(alike))
+    repeats = repeats_of(sides.train, sides.held_out, sides.columns, sides.target)
+    equal = np.flatnonzero(repeats.equal)
+    copied = repeats.copied
+    share = copied / max(1, len(repeats.equal))
     message = (
-        f"{len(equal):,} of {len(alike):,} held-out rows equal a training row in every feature and "
-        "the target"
+        f"{len(equal):,} of {len(repeats.equal):,} held-out rows equal a training row in every "
+        "feature and the target"
     )
     if copied < len(equal):
         message += f", about {copied:,.0f} more than rows of so few values do by chance"
@@ -57,19 +58,69 @@ def same_rows(sides: Sides) -> list[Audited]:
     ]
 
 
+@final
+@dataclass(frozen=True, slots=True)
+class Repeats:
+    """Which held-out rows [N] equal a training row in every feature and the target, and about how
+    many of them are copies and no chance."""
+
+    equal: npt.NDArray[np.bool_]
+    copied: float
+
+
+def repeats_of(
+    train: pl.DataFrame, held_out: pl.DataFrame, columns: Sequence[ColumnType], target: str
+) -> Repeats:
+    """The held-out rows that repeat training rows."""
+    features = [column.name for column in columns]
+    known = _hashes(train, features), _hashes(train, [*features, target])
+    asked = _hashes(held_out, features), _hashes(held_out, [*features, target])
+    alike, equal = np.isin(asked[0], known[0]), np.isin(asked[1], known[1])
+    by_chance = _repeated(known[1]) / max(1, _repeated(known[0]))
+    copied = _copied(int(equal.sum()), int(alike.sum()), min(1.0, by_chance))
+    if copied and _have_few_values(train, columns, target):
+        copied = 0.0
+    return Repeats(equal, copied)
+
+
+def _have_few_values(train: pl.DataFrame, columns: Sequence[ColumnType], target: str) -> bool:
+    """Whether rows have so few values that chance makes most pairs of equal ones."""
+    texts = {column.name for column in columns if column.kind == "text"}
+    rows = train[spread_rows(train.height, _MOST_TRAIN)]
+    names = [*(column.name for column in columns), target]
+    return Agreement.of(rows.select(names), frozenset({*texts, target})).by_chance()
+
+
+def near_rows_of(
+    train: pl.DataFrame, held_out: pl.DataFrame, columns: Sequence[ColumnType], target: str
+) -> npt.NDArray[np.bool_]:
+    """Which held-out rows are a training row but for rounding, and equal to none; of very many
+    training rows evenly spread ones are compared. No row where chance would make such pairs."""
+    fine = _compared(train, columns)
+    if not fine:
+        return np.zeros(held_out.height, dtype=np.bool_)
+    others = [column.name for column in columns if column.name not in fine]
+    others += [target] if train[target].dtype == pl.String else []
+    known = train[spread_rows(train.height, _MOST_TRAIN)]
+    return _but_for_rounding(known, held_out, fine, others)
+
+
+def _compared(train: pl.DataFrame, columns: Sequence[ColumnType]) -> list[str]:
+    """The columns of fine numbers, where there are enough of them."""
+    numeric = [column.name for column in columns if column.kind == "numeric"]
+    fine = [name for name in numeric if train[name].n_unique() > FINE]
+    return fine if len(fine) >= FEWEST_NUMBERS else []
+
+
 def near_rows(sides: Sides) -> list[Audited]:
     """Held-out rows that are a training row but for rounding: every number within 0.002 deviations,
     everything else equal. Needs three columns of more than 100 numbers; else chance makes such
     pairs."""
-    fine = [name for name in sides.of_kind("numeric") if sides.train[name].n_unique() > FINE]
-    if len(fine) < FEWEST_NUMBERS:
+    if not _compared(sides.train, sides.columns):
         message = "not looked for: fewer than three columns of fine numbers"
         return [Audited("near rows", "clean", 0.0, message, "near_duplicates")]
-    others = [column.name for column in sides.columns if column.name not in fine]
-    others += [sides.target] if sides.is_classes else []
-    train = sides.train[spread_rows(sides.train.height, _MOST_TRAIN)]
     asked = spread_rows(sides.held_out.height, _MOST_HELD_OUT)
-    found = asked[_but_for_rounding(train, sides.held_out[asked], fine, others)]
+    found = asked[near_rows_of(sides.train, sides.held_out[asked], sides.columns, sides.target)]
     share = len(found) / max(1, len(asked))
     message = (
         f"{len(found):,} of {len(asked):,} held-out rows are a training row but for rounding "

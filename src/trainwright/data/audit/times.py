@@ -20,6 +20,7 @@ _FEWEST_MOMENTS = 10
 _FEWEST_CHANGES = 200
 _MOST_NAMED = 5
 _MOST_ROWS = 50_000
+_QUARTER, _DAY_APART, _MOST_OFFSETS = 900, 14 * 3600, 4
 _FILE = ""
 """The order of the rows in the data; the others have the name of a column."""
 
@@ -53,7 +54,9 @@ def _resembling(sides: Sides) -> Audited:
         orders[name] = together[name].rank("ordinal").arg_sort().to_numpy().astype(np.int64)
     target = together[sides.target]
     found = {name: _resemblance(as_numbers(target[_middle(rows)])) for name, rows in orders.items()}
-    name = max(found, key=lambda order: found[order])
+    dates = [order for order in found if order != _FILE and found[order] >= RESEMBLE]
+    # A date says more than the order of a file, which may be sorted by anything.
+    name = max(dates or found, key=lambda order: found[order])
     number = found[name]
     columns = () if name == _FILE else (name,)
     shown = "the file" if name == _FILE else repr(name)
@@ -93,7 +96,7 @@ def later_times(sides: Sides) -> list[Audited]:
         if name == split.column:
             continue
         late = int((sides.train[name] > known).sum())
-        if late:
+        if late and not _is_local_time(sides.train[name], known):
             share = late / sides.train.height
             message = f"{name!r} is later than {split.column!r} in {share:.1%} of the training rows"
             fix = f"add {name} to data.exclude"
@@ -104,6 +107,14 @@ def later_times(sides: Sides) -> list[Audited]:
         return found
     message = f"no date is later than {split.column!r} of its row"
     return [Audited("later times", "clean", 0.0, message)]
+
+
+def _is_local_time(times: pl.Series, known: pl.Series) -> bool:
+    """Whether a date is the other one on the clock of another zone: always by few of the offsets
+    that zones have, multiples of a quarter of an hour up to 14 hours."""
+    offsets = (times - known).drop_nulls().dt.total_seconds().unique()
+    quarters = bool((offsets % _QUARTER == 0).all())
+    return quarters and len(offsets) <= _MOST_OFFSETS and bool((offsets.abs() <= _DAY_APART).all())
 
 
 def _together(sides: Sides) -> pl.DataFrame:

@@ -1,0 +1,1 @@
+"""Tables made with and without leaks."""

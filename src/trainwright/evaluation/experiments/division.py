@@ -1,0 +1,83 @@
+"""Rows for the probe, and the folds that they are divided into."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from trainwright.data.groups import members
+from trainwright.data.moments import moments, stretches
+from trainwright.data.row_keys import random_keys
+from trainwright.data.space import spread_rows
+from trainwright.data.table import Integers
+from trainwright.data.values import to_labels
+from trainwright.data.whole_groups import fill_bins
+from trainwright.evaluation.experiments.probe import FOLDS, MOST_ROWS
+
+STRETCHES = 50
+"""Stretches of time that are resampled as wholes."""
+
+
+class Sample(NamedTuple):
+    """The positions of the rows that the probe sees [n], and the unit that each is resampled with,
+    numbered from 0 [n]."""
+
+    rows: Integers
+    units: Integers
+
+
+def sample_groups(column: pl.Series, seed: int) -> Sample:
+    """Whole groups; of more rows than the probe sees, groups drawn at random. Rows without a group
+    are not among them."""
+    present = column.is_not_null().arg_true().to_numpy().astype(np.int64)
+    member, sizes = members(to_labels(column[present]))
+    keys = random_keys(len(sizes), seed, "experiment sample")
+    order = np.argsort(keys, kind="stable")
+    chosen = np.zeros(len(sizes), dtype=np.bool_)
+    chosen[order[np.cumsum(sizes[order]) <= MOST_ROWS]] = True
+    kept = chosen[member]
+    return Sample(present[kept], _numbered(member[kept]))
+
+
+def sample_stretches(column: pl.Series) -> Sample:
+    """50 stretches of time; of more rows than the probe sees, shorter ones evenly spread."""
+    rows = column.is_not_null().arg_true().to_numpy().astype(np.int64)
+    order = rows[np.argsort(column[rows].to_physical().to_numpy(), kind="stable")]
+    if len(order) > MOST_ROWS:
+        length = MOST_ROWS // STRETCHES
+        starts = np.linspace(0, len(order) - length, STRETCHES).astype(np.int64)
+        order = order[(starts[:, None] + np.arange(length)).ravel()]
+    rows = np.sort(order)
+    times = column[rows].alias("time").to_frame()
+    return Sample(rows, stretches(moments(times, "time"), STRETCHES))
+
+
+def sample_evenly(units: Integers) -> Sample:
+    """Evenly spread rows with the units that the contract's split knows."""
+    rows = spread_rows(len(units), MOST_ROWS)
+    return Sample(rows, _numbered(units[rows]))
+
+
+def folds_of_units(units: Integers, seed: int) -> Integers:
+    """The fold of each row, whole units together."""
+    sizes = np.bincount(units)
+    keys = random_keys(len(sizes), seed, "experiment folds")
+    return fill_bins(sizes, [len(units) / FOLDS] * FOLDS, keys)[units]
+
+
+def folds_in_order(units: Integers) -> Integers:
+    """The fold of each row, neighbouring units together."""
+    found: Integers = units * FOLDS // (int(units.max(initial=0)) + 1)
+    return found
+
+
+def shuffled(folds: Integers, seed: int) -> Integers:
+    """Folds of the same sizes, drawn at random."""
+    keys = random_keys(len(folds), seed, "experiment random")
+    return folds[np.argsort(keys, kind="stable")]
+
+
+def _numbered(units: Integers) -> Integers:
+    return np.unique(units, return_inverse=True)[1].astype(np.int64)

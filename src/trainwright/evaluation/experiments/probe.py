@@ -1,0 +1,221 @@
+"""The probe: a small model whose score on some rows is compared under two conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, final
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from trainwright.contract.model import Linear
+from trainwright.core.loading import loading
+from trainwright.data.columns import ColumnType
+from trainwright.data.counting import counted
+from trainwright.data.table import Floats, Integers, TableInputs
+from trainwright.model.linear import fit_linear
+
+ProbeKind = Literal["boosting", "linear"]
+
+FOLDS = 5
+MOST_ROWS = 20_000
+"""Rows that the probe sees; of more a sample."""
+
+_TREES, _CLASS_TREES, _FEWEST_TREES = 100, 300, 10
+_MOST_CODES = 200
+_TERMS = 300
+_SCALINGS, _TINY = 20, 1e-12
+_MICROSECONDS_A_DAY = 86_400_000_000
+_OPTIONS = {
+    "learning_rate": 0.1,
+    "num_leaves": 31,
+    "min_data_in_leaf": 20,
+    "deterministic": True,
+    "force_row_wise": True,
+    "num_threads": 1,
+    "verbosity": -1,
+    "seed": 0,
+}
+_PENALTY = Linear(kind="linear", max_iterations=200)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """N rows of a table as the probe sees them, with their target: int64 class codes of `outputs`
+    classes [N], or float64 values [N] and `outputs` 1."""
+
+    frame: pl.DataFrame
+    target: npt.NDArray[Any]
+    outputs: int
+
+    def __len__(self) -> int:
+        return len(self.target)
+
+    def take(self, rows: Integers) -> Rows:
+        """The given rows, in the given order."""
+        return Rows(self.frame[rows], self.target[rows], self.outputs)
+
+
+def encode(rows: Rows, columns: Sequence[ColumnType]) -> TableInputs:
+    """The columns without regard to the target: numbers and dates as numbers, words by codes of the
+    200 commonest, texts by their 300 commonest terms (present or not)."""
+    numbers: list[Floats] = []
+    codes: list[Integers] = []
+    for column in columns:
+        series = rows.frame[column.name]
+        match column.kind:
+            case "numeric":
+                numbers.append(series.cast(pl.Float64).fill_null(np.nan).to_numpy())
+            case "datetime":
+                days = (series.cast(pl.Int64) - series.cast(pl.Int64).min()) / _MICROSECONDS_A_DAY
+                numbers.append(days.fill_null(np.nan).to_numpy())
+            case "text":
+                numbers.extend(_terms(series).T)
+            case _:
+                codes.append(_codes(series))
+    empty = len(rows)
+    numeric = np.stack(numbers, axis=1) if numbers else np.empty((empty, 0))
+    categories = np.stack(codes, axis=1) if codes else np.empty((empty, 0), dtype=np.int64)
+    return TableInputs(numeric.astype(np.float32), categories)
+
+
+def out_of_fold(
+    rows: Rows, inputs: TableInputs, folds: Integers, kind: ProbeKind, *, level: bool
+) -> Floats:
+    """Scores of each row by a model that did not see its fold, [N, C] or [N, 1].
+
+    With `level` each fold's scores are moved to the mean, or the class shares, of all rows: that
+    the rows of a fold have another mean is then no evidence against the features.
+    """
+    scores = np.empty((len(rows), rows.outputs))
+    for fold in np.unique(folds):
+        seen, asked = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
+        score = _fit(rows, inputs, seen, kind)
+        found = score(asked)
+        scores[asked] = _levelled(found, score(seen), rows, seen) if level else found
+    return scores
+
+
+def constant_scores(rows: Rows) -> Floats:
+    """What a model gives that knows the mean, or the class shares, and nothing else."""
+    if rows.outputs == 1:
+        return np.full((len(rows), 1), float(rows.target.mean()))
+    return np.tile(_shares(rows.target, rows.outputs), (len(rows), 1))
+
+
+def _levelled(scores: Floats, of_seen: Floats, rows: Rows, seen: Integers) -> Floats:
+    """Scores moved by what moves those of the rows seen to the mean of all. Class shares are moved
+    by weights of the classes, found by iterative scaling: the prior's own ratio would move the
+    shares of rows that are told apart well by too little."""
+    if rows.outputs == 1:
+        moved: Floats = scores + (rows.target.mean() - rows.target[seen].mean())
+        return moved
+    wanted = _shares(rows.target, rows.outputs)
+    weights = np.ones(rows.outputs)
+    for _ in range(_SCALINGS):
+        weights *= wanted / np.maximum(_weighted(of_seen, weights).mean(axis=0), _TINY)
+    return _weighted(scores, weights)
+
+
+def _weighted(scores: Floats, weights: Floats) -> Floats:
+    weighted = scores * weights + _TINY
+    shares: Floats = weighted / weighted.sum(axis=1, keepdims=True)
+    return shares
+
+
+def _shares(codes: Integers, outputs: int) -> Floats:
+    """The share of each class, none of them 0."""
+    counts = np.bincount(codes, minlength=outputs) + 0.5
+    shares: Floats = counts / counts.sum()
+    return shares
+
+
+def _fit(
+    rows: Rows, inputs: TableInputs, seen: Integers, kind: ProbeKind
+) -> Callable[[Integers], Floats]:
+    """A model of the rows seen, as the scores that it gives for others."""
+    target = rows.target[seen]
+    if rows.outputs > 1 and len(np.unique(target)) == 1:
+        shares = _shares(target, rows.outputs)
+        return lambda asked: np.tile(shares, (len(asked), 1))
+    if kind == "linear":
+        scaled = _scaled(inputs, seen)
+        sizes = tuple(int(each.max()) + 1 for each in inputs.categories.T)
+        linear = fit_linear(_PENALTY, scaled.take(seen), target, rows.outputs, sizes)
+        return lambda asked: linear.score(scaled.take(asked))
+    return _grown(rows, inputs, seen)
+
+
+def _grown(rows: Rows, inputs: TableInputs, seen: Integers) -> Callable[[Integers], Floats]:
+    """Boosted trees; fewer of them for many classes, each of which has trees of its own."""
+    # Imported here: a run without findings does not need it.
+    with loading():
+        import lightgbm
+
+    matrix = np.concatenate([inputs.numeric, inputs.categories.astype(np.float32)], axis=1)
+    numbers, width = inputs.numeric.shape[1], matrix.shape[1]
+    trees = max(_FEWEST_TREES, min(_TREES, _CLASS_TREES // rows.outputs))
+    data = lightgbm.Dataset(
+        matrix[seen],
+        rows.target[seen],
+        categorical_feature=list(range(numbers, width)),
+        params={"max_bin": 127, "verbosity": -1},
+    )
+    model = lightgbm.train({**_OPTIONS, **_objective(rows.outputs)}, data, trees)
+
+    def score(asked: Integers) -> Floats:
+        raw = np.asarray(model.predict(matrix[asked], num_threads=1), dtype=np.float64)
+        if rows.outputs == 1:
+            return raw[:, None]
+        return np.stack([1 - raw, raw], axis=1) if rows.outputs == 2 else raw
+
+    return score
+
+
+def _objective(outputs: int) -> dict[str, str | int]:
+    match outputs:
+        case 1:
+            return {"objective": "regression_l2"}
+        case 2:
+            return {"objective": "binary"}
+        case _:
+            return {"objective": "multiclass", "num_class": outputs}
+
+
+def _scaled(inputs: TableInputs, seen: Integers) -> TableInputs:
+    """Numbers with the mean 0 and the deviation 1 of the rows seen, missing ones 0."""
+    numbers = inputs.numeric.astype(np.float64)
+    known = np.where(np.isfinite(numbers), numbers, np.nan)
+    of_seen = np.ma.masked_invalid(known[seen])
+    mean, deviation = (np.ma.filled(part, 0.0) for part in (of_seen.mean(0), of_seen.std(0)))
+    scaled = (known - mean) / np.where(deviation > 0, deviation, 1.0)
+    return TableInputs(np.nan_to_num(scaled).astype(np.float32), inputs.categories)
+
+
+def _codes(series: pl.Series) -> Integers:
+    """A code for each of the commonest words, one for the others, one for none."""
+    labels = series.cast(pl.String)
+    known = counted(labels.drop_nulls())["value"].head(_MOST_CODES)
+    codes = list(range(2, len(known) + 2))
+    coded = labels.replace_strict(known, codes, default=1, return_dtype=pl.Int64)
+    found: Integers = coded.zip_with(
+        labels.is_not_null(), pl.repeat(0, len(labels), eager=True).cast(pl.Int64)
+    ).to_numpy()
+    return found
+
+
+def _terms(series: pl.Series) -> Floats:
+    """Whether each of the commonest terms is in a text, [N, terms]."""
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    vectorizer = CountVectorizer(max_features=_TERMS, binary=True)
+    texts = series.cast(pl.String).fill_null("").to_list()
+    try:
+        found: Floats = vectorizer.fit_transform(texts).toarray().astype(np.float64)
+    except ValueError:
+        # No text has a term.
+        return np.empty((len(texts), 0))
+    return found
