@@ -26,8 +26,9 @@ from trainwright.core.errors import MissingExtra, Mistake, Problem, StorageFaile
 from trainwright.core.files import to_json
 from trainwright.core.hashing import hash_bytes
 from trainwright.core.paths import check_name
-from trainwright.tracking.redaction import redact
+from trainwright.core.redaction import redact
 
+_SCHEMES = ("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "file", "memory")
 _ABANDONED, _QUARANTINED = "abandoned", "quarantined"
 _FOLDER = re.compile(r"(step-[0-9]{10,18})-([0-9]{12})")
 
@@ -234,7 +235,16 @@ def open_objects(url: str) -> ObjectStorage:
 
     scheme = url.partition("://")[0]
     options: dict[str, Any] = {"use_listings_cache": False, "skip_instance_cache": True}
-    if scheme in ("file", "local"):
+    if scheme not in _SCHEMES:
+        raise Mistake(
+            Problem(
+                f"{redact(scheme)[:40]}:// leads to no storage that is known here",
+                path="training.checkpointing.remote",
+                expected=f"one of: {', '.join(f'{known}://' for known in _SCHEMES)}",
+                fix="write for example s3://bucket/folder or file:///folder",
+            )
+        )
+    if scheme == "file":
         # A folder that is mounted here: there a name needs the folder that it stands in.
         options["auto_mkdir"] = True
     try:
@@ -246,15 +256,6 @@ def open_objects(url: str) -> ObjectStorage:
                 path="training.checkpointing.remote",
                 found=redact(str(error)),
                 fix='pip install "trainwright[s3]" for s3, gcsfs for gs, adlfs for az',
-            )
-        ) from None
-    except ValueError as error:
-        raise Mistake(
-            Problem(
-                f"{scheme}:// leads to no storage that is known here",
-                path="training.checkpointing.remote",
-                found=redact(str(error)),
-                expected="for example s3://bucket/folder, gs://, az:// or file:///folder",
             )
         ) from None
     return ObjectStorage(files, root)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from trainwright.contract.yaml_text import Plain, Written, join, read_yaml, show_value
 from trainwright.core.errors import ContractMistake, Place, Problem
+from trainwright.core.redaction import redact
 
 _WITHOUT_TRAINING = ("boosting", "linear")
 
@@ -58,14 +59,14 @@ def set_values(written: Written, overrides: Sequence[str]) -> tuple[Written, tup
 
 def _readable(overrides: Sequence[str], problems: list[Problem]) -> Iterator[_Setting]:
     for text in overrides:
-        place = Place(f"--set {text}")
+        place = Place(f"--set {redact(text)}")
         override = _OVERRIDE.fullmatch(text)
         parts = _parts(override[1]) if override else ()
         if not override or not all(parts):
             problems.append(
                 Problem(
                     "an override is a path, '=' and a value",
-                    found=text,
+                    found=redact(text),
                     fix="write for example --set training.batch_size=64",
                     place=place,
                 )

@@ -18,6 +18,7 @@ from trainwright.contract.document import Contract
 from trainwright.contract.mistakes import problems_of_shape
 from trainwright.contract.overrides import set_values
 from trainwright.contract.rules import problems_of_rules
+from trainwright.contract.secrets import secrets_of
 from trainwright.contract.yaml_text import MAX_BYTES, Written, read_yaml
 from trainwright.core.errors import NOWHERE, ContractMistake, Place, Problem
 
@@ -128,6 +129,8 @@ def read_contract(path: Path | ContractText, overrides: Sequence[str] = ()) -> D
         raise ContractMistake(_no_mapping(str(path)))
     written, notes = set_values(written, overrides)
     source = Source(str(path), data.decode("utf-8-sig"), folder_of(path), written.places)
+    if problems := secrets_of(written, source.text, source.file):
+        raise ContractMistake(placed(problems, source))
     contract = _shaped(written, source)
     document = Document(
         contract=_named(contract, path),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from urllib.parse import parse_qsl, urlsplit
 
 from trainwright.contract.data import TableData
 from trainwright.contract.document import Contract
@@ -12,8 +11,6 @@ from trainwright.contract.images import ImageData
 from trainwright.contract.sources import FRAME
 from trainwright.core.errors import Problem
 
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
-_SECRET = re.compile(r"pass|pwd|secret|token|key|sig|credential|auth", re.IGNORECASE)
 _FIRST_WORD = re.compile(r"(?:\s|--[^\n]*(?:\n|\Z)|/\*.*?\*/|\()*(\w*)", re.DOTALL)
 """Of a query, behind blanks, comments and brackets."""
 _QUOTED = re.compile(
@@ -107,35 +104,6 @@ def _reads_once(query: str) -> Iterator[Problem]:
         )
 
 
-def no_secret_in_a_url(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
-    """A contract is copied into each run folder: what it holds is read by others."""
-    data = contract.data
-    urls = {"path": data.path}
-    if isinstance(data, TableData | ImageData):
-        urls |= {"val_path": data.val_path, "test_path": data.test_path}
-    if isinstance(data, TableData):
-        urls |= {"train_path": data.train_path, "sql.url": data.sql.url}
-    for key, url in urls.items():
-        if _URL.match(url) and _holds_secret(url):
-            yield Problem(
-                "the URL holds a password or a key, which a contract must not",
-                path=f"data.{key}",
-                found=f"{url.partition('://')[0]}://***",
-                expected="a URL that anybody may read",
-                fix="give it in the environment, as the library of this place reads it: PGPASSWORD "
-                "or ~/.pgpass for PostgreSQL, AWS_SECRET_ACCESS_KEY for S3, HF_TOKEN for hf://",
-            )
-
-
-def _holds_secret(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-        password, named = parts.password, parse_qsl(parts.query, keep_blank_values=True)
-    except ValueError:
-        return True
-    return bool(password) or any(_SECRET.search(name) for name, _ in named)
-
-
 def separator_is_one_mark(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
     """Text is told apart by one mark that no quote or line break is, in an encoding there is."""
     data = contract.data
@@ -178,7 +146,6 @@ def frames_are_of_tables(contract: Contract, _written: frozenset[str]) -> Iterat
 SOURCE_RULES = (
     one_source,
     query_is_whole,
-    no_secret_in_a_url,
     separator_is_one_mark,
     frames_are_of_tables,
 )

@@ -24,6 +24,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from trainwright.core.secret_urls import hide_in_urls
+
 EXIT_DONE = 0
 EXIT_VERDICT_NOT_MET = 3
 EXIT_DATA_FAULTY = 4
@@ -83,7 +85,7 @@ class Problem:
             )
             if text
         ]
-        return "\n".join([head, *details])
+        return hide_in_urls("\n".join([head, *details]))
 
 
 class TrainwrightError(Exception):

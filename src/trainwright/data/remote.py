@@ -8,6 +8,7 @@ from typing import final
 
 from trainwright.contract.sources import Reading
 from trainwright.core.errors import DataMistake, Place, Problem
+from trainwright.core.redaction import redact
 from trainwright.data.cache import Tables
 from trainwright.data.delta import LOG
 from trainwright.data.folders import Parts, is_pattern, mixed, parts_among
@@ -16,7 +17,6 @@ from trainwright.data.local import LocalFile
 from trainwright.data.partitions import is_partition, with_partition
 from trainwright.data.source_part import Source, SourcePart
 from trainwright.data.stores import Store
-from trainwright.tracking.redaction import redact
 
 
 @final

@@ -13,11 +13,11 @@ import polars as pl
 
 from trainwright.contract.sources import Reading, Sql
 from trainwright.core.errors import DataMistake, MissingExtra, Place, Problem, TrainwrightError
+from trainwright.core.redaction import redact
 from trainwright.data.frame_hash import hash_frame
 from trainwright.data.parsed import NO_LINES
 from trainwright.data.source_part import SourcePart
 from trainwright.data.unpacking import check_size
-from trainwright.tracking.redaction import redact
 
 _QUERY = "data.sql.query"
 _URL = "data.sql.url"

@@ -18,9 +18,10 @@ from trainwright.core.errors import (
 )
 from trainwright.core.files import storage_errors
 from trainwright.core.hashing import hash_value
+from trainwright.core.redaction import redact
+from trainwright.core.secret_urls import hide_in_urls
 from trainwright.data.cache import Tables, Uncached
 from trainwright.data.unpacking import check_size
-from trainwright.tracking.redaction import redact
 
 _BLOCK = 2**20
 _EXTRAS = {
@@ -35,6 +36,7 @@ _EXTRAS = {
     "https": "web",
     "hf": "hf",
 }
+_WITHOUT_PACKAGE = frozenset({"file", "memory"})
 _GONE = (404, 410)
 _TAGS = {
     "s3": ("ETag",),
@@ -146,14 +148,12 @@ class Store:
     def _open(self) -> tuple[Any, str]:
         scheme = self._scheme
         extra = _EXTRAS.get(scheme)
+        if extra is None and scheme not in _WITHOUT_PACKAGE:
+            # Others reach further than rows: into shells, other processes, chains of their own.
+            raise DataMistake(self._unknown())
         try:
-            from fsspec import get_filesystem_class
             from fsspec.core import url_to_fs
 
-            try:
-                get_filesystem_class(scheme.rpartition("::")[2])
-            except ValueError:
-                raise DataMistake(self._unknown()) from None
             files, root = url_to_fs(self._written, skip_instance_cache=True)
         except ImportError as error:
             fix = f"pip install 'trainwright[{extra}]'" if extra else "install the package it names"
@@ -169,9 +169,9 @@ class Store:
 
     def _unknown(self) -> Problem:
         return Problem(
-            f"{self._scheme}:// leads to no place that is known here",
+            f"{hide_in_urls(self._scheme)[:40]}:// leads to no place that is known here",
             path=self._path,
-            expected="s3://, gs://, az://, https:// or hf://, or a path of this machine",
+            expected="s3://, gs://, az://, https://, hf:// or file://, or a path of this machine",
             fix="correct the URL",
         )
 

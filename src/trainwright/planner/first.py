@@ -10,6 +10,7 @@ from pathlib import Path
 import polars as pl
 
 from trainwright.contract.data import Column, TableData
+from trainwright.contract.secrets import refuse_secret
 from trainwright.contract.sources import Reading
 from trainwright.contract.tokens import TokenData
 from trainwright.core.errors import DataMistake, Mistake, Problem
@@ -43,6 +44,7 @@ def propose_contract(
     Raises:
         DataMistake: the data cannot be trained on as it is, or nobody said what to predict.
     """
+    refuse_secret(data, "DATA")
     folder, found, written = located(data, contract_folder)
     place = folder / found
     if text:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup, escape
 
 from trainwright.core.files import Json, write_text
+from trainwright.core.redaction import redact
 from trainwright.report.confusion import view_confusion
 from trainwright.report.contents import Contents, Judged, read_contents
 from trainwright.report.data_section import view_data
@@ -25,7 +26,6 @@ from trainwright.report.record_section import (
 from trainwright.report.training_figures import view_training
 from trainwright.report.wording import clean, clean_lines, show_when
 from trainwright.tracking.folder import RunFolder
-from trainwright.tracking.redaction import redact
 
 if TYPE_CHECKING:
     from jinja2 import Environment

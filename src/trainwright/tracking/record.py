@@ -9,10 +9,10 @@ from typing import Literal, Self, final
 
 from trainwright.core.errors import StorageFailed
 from trainwright.core.files import Json, read_json, write_json
+from trainwright.core.redaction import redact, redact_command
 from trainwright.tracking.checkout import describe_source
 from trainwright.tracking.clock import Clock, SystemClock, show_time
 from trainwright.tracking.hardware import describe_environment, describe_hardware
-from trainwright.tracking.redaction import redact, redact_command
 
 _FORMAT = 1
 

@@ -11,10 +11,10 @@ import pytest
 
 from run_folders import facts
 from trainwright.core.errors import StorageFailed
+from trainwright.core.redaction import redact, redact_command
 from trainwright.testing.clock import FakeClock
 from trainwright.tracking.checkout import describe_source
 from trainwright.tracking.record import Ending, RunRecord
-from trainwright.tracking.redaction import redact, redact_command
 
 # The record.
 

@@ -10,6 +10,7 @@ from typing import final
 from trainwright.contract.images import ImageData, ImageFields
 from trainwright.contract.sources import USUAL
 from trainwright.core.errors import DataMistake, Place, Problem
+from trainwright.core.redaction import redact
 from trainwright.data.cache import Tables
 from trainwright.data.folders import is_pattern
 from trainwright.data.pictures.decoding import SUFFIXES
@@ -22,7 +23,6 @@ from trainwright.data.pictures.trees import LocalTree, RemoteTree, Tree
 from trainwright.data.stores import Store, is_remote
 from trainwright.data.table import PartName
 from trainwright.data.wording import some
-from trainwright.tracking.redaction import redact
 
 _EXPECTED = (
     "a folder with a folder for each class, a table (.csv, .parquet, ...), tar shards (.tar, "

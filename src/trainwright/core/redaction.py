@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-HIDDEN = "***"
+from trainwright.core.secret_urls import HIDDEN, hide_in_urls
 
 # `token` stays in the singular: `max_tokens` is a setting.
 _WORD = (
@@ -26,10 +26,10 @@ _LONG_RANDOM = re.compile(r"(?<![\w/.\-])(?=\w*\d)(?=\w*[A-Za-z])[A-Za-z0-9_+=]{
 def redact(text: str) -> str:
     """`text` with what looks like a secret replaced by `***`.
 
-    That is: user and password of a URL, values of names such as `token` or `password`, tokens of
-    known make, and single words of 32 and more letters and digits.
+    That is: user, password and keys of a URL, values of names such as `token` or `password`, tokens
+    of known make, and single words of 32 and more letters and digits.
     """
-    text = _USER_INFO.sub(rf"\1{HIDDEN}@", text)
+    text = _USER_INFO.sub(rf"\1{HIDDEN}@", hide_in_urls(text))
     text = _BEARER.sub(rf"\1 {HIDDEN}", text)
     text = _SECRET_VALUE.sub(rf"\1{HIDDEN}", text)
     text = _KNOWN_TOKEN.sub(HIDDEN, text)
