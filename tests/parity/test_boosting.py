@@ -62,7 +62,7 @@ def test_it_grows_the_same_trees_as_the_library_alone(outputs: int, fraction: fl
             "feature_fraction": fraction,
             "bagging_fraction": fraction,
             "bagging_freq": 1 if fraction < 1 else 0,
-            "lambda_l2": 0.0,
+            "lambda_l2": 1.0,
             "seed": 7,
             "deterministic": True,
             "force_row_wise": True,

@@ -10,7 +10,7 @@ from trainwright.contract.section import Auto, Count, NonNegative, Section
 
 Scaling = Literal["none", "standard", "robust", "log", "quantile"]
 Imputing = Literal["none", "median", "mean"]
-Encoding = Literal["codes", "target"]
+Encoding = Literal["codes", "target", "both", "by_count"]
 Inherit = Literal["inherit"]
 """What `data.features` says."""
 
@@ -41,8 +41,8 @@ class TextFeatures(Section):
     df those with the term. The numbers are those of scikit-learn's TfidfVectorizer."""
 
     terms: Auto | Count = "auto"
-    """Terms that are kept: the ones that occur most often in the training rows. `auto`: 300 where
-    each becomes a column, 5,000 where they are reduced."""
+    """Terms that are kept: the ones that occur most often in the training rows. `auto`: 20,000 for
+    linear models, 2,000 for boosting, 5,000 where they are reduced."""
 
     words: Annotated[int, Field(ge=1, le=3)] = 2
     """A term is one word, or up to so many words that follow each other."""
@@ -107,10 +107,12 @@ class Features(Section):
     """What stands for a missing number; a 0/1 indicator column is added beside it. `auto`: none for
     boosting, which splits on missing itself, else median."""
 
-    categorical: Encoding = "codes"
-    """What a category becomes: `codes`, of which a model learns the meaning, or `target`, the mean
-    target of its training rows, drawn towards the mean of all. A training row gets the mean of the
-    other folds."""
+    categorical: Auto | Encoding = "auto"
+    """What a category becomes: `codes`, of which a model learns the meaning; `target`, the mean
+    target of its training rows, drawn towards the mean of all, where a training row gets the mean
+    of the other folds; `both`; or `by_count`, `codes`, and `both` for a column of which at least
+    100 categories are kept, unless the target has more than 10 classes. `auto`: `by_count` for
+    boosting with rows in memory, else `codes`."""
 
     smoothing: Literal["variance"] | NonNegative = "variance"
     """How far the mean of a category with n rows is drawn to that of all (Micci-Barreca 2001,

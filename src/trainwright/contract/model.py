@@ -8,18 +8,31 @@ from pydantic import Discriminator, Field, Tag
 
 from trainwright.contract.section import Auto, Count, Fraction, NonNegative, Positive, Section
 
+Objective = Literal["log_loss", "squared_error", "absolute_error", "mape", "quantile", "poisson"]
+
 
 class Boosting(Section):
-    """Gradient-boosted trees (LightGBM). Stops adding trees when the validation metric does not
-    improve, and keeps the best number."""
+    """Gradient-boosted trees (LightGBM). Stops adding trees when the validation value does not
+    improve, and keeps the best number. The defaults are those of the benchmark of default models:
+    columns and rows drawn for each tree, and a penalty on leaf values, against overfitting."""
 
     kind: Literal["boosting"]
+
+    objective: Auto | Objective = "auto"
+    """The loss of the trees. `auto` follows the metric: `absolute_error` for mae, `mape` for mape,
+    `quantile` (the one of `metric.quantile`) for pinball, `squared_error` for other metrics of
+    numbers, `log_loss` for classes. `poisson` is for counts, whose spread grows with their mean."""
+
+    class_weights: Literal["none", "balanced"] = "none"
+    """How much a row counts: `none`, all alike; `balanced`, rows / (classes x rows of its class),
+    so that every class has the same say. Probabilities are then those of balanced classes."""
 
     max_trees: Count = 2000
     """Most trees (boosting rounds) to grow."""
 
     early_stopping_rounds: Count = 100
-    """Trees without a better validation loss after which growing ends."""
+    """Trees without a better validation value after which growing ends. The value is the metric for
+    numbers where LightGBM has it, else the loss: of few rows an AUC moves too little to tell."""
 
     learning_rate: Positive = 0.05
     """Shrinkage of each tree."""
@@ -30,13 +43,13 @@ class Boosting(Section):
     min_data_in_leaf: Count = 20
     """Fewest training rows in a leaf."""
 
-    feature_fraction: Annotated[float, Field(gt=0, le=1)] = 1.0
+    feature_fraction: Annotated[float, Field(gt=0, le=1)] = 0.8
     """Share of the features that each tree may use."""
 
-    bagging_fraction: Annotated[float, Field(gt=0, le=1)] = 1.0
+    bagging_fraction: Annotated[float, Field(gt=0, le=1)] = 0.8
     """Share of the rows that each tree sees."""
 
-    lambda_l2: NonNegative = 0.0
+    lambda_l2: NonNegative = 1.0
     """L2 penalty on leaf values."""
 
 
@@ -45,8 +58,9 @@ class Linear(Section):
 
     kind: Literal["linear"]
 
-    penalty: NonNegative = 1.0
-    """L2 penalty: 1/C of the logistic regression, alpha of the ridge regression."""
+    penalty: Auto | NonNegative = "auto"
+    """L2 penalty: 1/C of the logistic regression, alpha of the ridge regression. `auto`: 1, and 0.1
+    for classes where a column is a text."""
 
     max_iterations: Count = 1000
     """Most iterations of the solver."""

@@ -23,6 +23,7 @@ from trainwright.data.limits import Limit, limited
 from trainwright.data.scaling import NumberRows, NumberState, fit_numbers
 from trainwright.data.sources import FileVersion, SourceFile
 from trainwright.data.space import IN_MEMORY, Space, bounds, is_one_slice
+from trainwright.data.sparse import below, beside
 from trainwright.data.table import Floats, Integers, TableInputs
 from trainwright.data.target_means import TargetMeans, TrainTarget, cross_fitted, fit_means
 from trainwright.data.terms import Terms, fit_terms
@@ -30,6 +31,10 @@ from trainwright.data.values import Cleaning
 from trainwright.data.wording import nearest, some
 
 FORMAT = 2
+
+_MANY, _MOST_MEANS = 100, 10
+"""Categories from which on mean targets help trees beside the codes, and the most columns of them:
+there is one for each class."""
 
 
 @final
@@ -56,7 +61,7 @@ class Features:
 
     @property
     def numeric_names(self) -> tuple[str, ...]:
-        """The columns of `Inputs.numeric`."""
+        """The columns of `TableInputs.numeric`, then those of its terms."""
         names = (
             *_names(self.columns, "numeric"),
             *(date.name for date in self.dates),
@@ -64,7 +69,11 @@ class Features:
             *(name for means in self.means for name in means.names),
         )
         indicators = (f"{names[i]} (missing)" for i in self.numbers.indicated)
-        return (*names, *indicators, *(name for text in self.texts for name in text.names))
+        texts = (*self._texts(reduced=True), *self._texts(reduced=False))
+        return (*names, *indicators, *(name for text in texts for name in text.names))
+
+    def _texts(self, *, reduced: bool) -> tuple[Terms, ...]:
+        return tuple(text for text in self.texts if text.is_reduced == reduced)
 
     @property
     def categorical_names(self) -> tuple[str, ...]:
@@ -89,25 +98,29 @@ class Features:
         """Encode typed rows whose mean targets [N, K] are given."""
         if is_one_slice(frame.height) and space is IN_MEMORY:
             return self._encoded(frame, means)
-        numeric = space.array((frame.height, len(self.numeric_names)), np.float32)
+        terms_wide = sum(len(text.names) for text in self._texts(reduced=False))
+        width = len(self.numeric_names) - terms_wide
+        numeric = space.array((frame.height, width), np.float32)
         categories = space.array((frame.height, len(self.vocabularies)), np.int64)
+        terms = []
         for start, stop in bounds(frame.height):
             rows = frame.slice(start, stop - start)
             some = self._encoded(rows, [one[start:stop] for one in means])
             numeric[start:stop], categories[start:stop] = some.numeric, some.categories
-        return TableInputs(numeric, categories, in_files=space is not IN_MEMORY)
+            terms.append(some.terms)
+        return TableInputs(numeric, categories, space is not IN_MEMORY, below(terms))
 
     def _encoded(self, frame: pl.DataFrame, means: list[Floats]) -> TableInputs:
         frame = limited(frame, self.limits)
         values = _matrix(frame, _number_columns(self.columns, self.dates, self.history))
         numeric = self.numbers.transform(np.concatenate([values, *means], axis=1))
-        if self.texts:
-            blocks = [text.transform(frame[text.column]) for text in self.texts]
-            numeric = np.concatenate([numeric, *blocks], axis=1)
+        directions = [text.transform(frame[text.column]) for text in self._texts(reduced=True)]
+        numeric = np.concatenate([numeric, *directions], axis=1)
+        terms = [text.weigh(frame[text.column]) for text in self._texts(reduced=False)]
         codes = [vocabulary.encode(frame[vocabulary.name]) for vocabulary in self.vocabularies]
         shape = (frame.height, 0)
         categories = np.stack(codes, axis=1) if codes else np.empty(shape, dtype=np.int64)
-        return TableInputs(numeric, categories)
+        return TableInputs(numeric, categories, terms=beside(terms))
 
     def read(self, frame: pl.DataFrame, source: str = "the rows") -> pl.DataFrame:
         """Type new rows (all text, or typed) as the training file was typed.
@@ -263,11 +276,16 @@ def _fit_categories(
     for name in _names(rows.columns, "categorical"):
         own = _own(section, written, name)
         vocabulary = fit_vocabulary(rows.frame[name], own.rare_below, own.max_categories)
-        if own.categorical == "codes":
+        # Without a plan, which knows the model, a category is its code.
+        encoding = "codes" if own.categorical == "auto" else own.categorical
+        if encoding != "target":
             vocabularies.append(vocabulary)
+        if encoding == "codes" or (encoding == "by_count" and len(vocabulary.kept) < _MANY):
             continue
         codes, size = vocabulary.encode(rows.frame[name]), vocabulary.cardinality
         target = rows.target()
+        if encoding == "by_count" and len(target.names) > _MOST_MEANS:
+            continue
         known = fit_means(codes, target.values, size, own.smoothing)
         means.append(TargetMeans(vocabulary, target.names, known))
         crossed.append(cross_fitted(codes, target, size, own.smoothing))

@@ -12,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from trainwright.data.sparse import NO_TERMS, SparseColumns
+
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
@@ -26,19 +28,35 @@ class TableInputs:
 
     `numeric` is float32 [N, F] (NaN only where the plan imputes nothing); `categories` is int64
     [N, G], each entry a code below the column's cardinality. `in_files`: both are mapped from
-    files and may be larger than memory; whoever needs rows in memory copies some.
+    files and may be larger than memory; whoever needs rows in memory copies some. `terms` [N, T]
+    are the weights of the terms of texts, which follow the numbers.
     """
 
     numeric: npt.NDArray[np.float32]
     categories: Integers
     in_files: bool = False
+    terms: SparseColumns = NO_TERMS
 
     def __len__(self) -> int:
         return len(self.numeric)
 
     def take(self, rows: Integers) -> TableInputs:
         """The given rows, in the given order."""
-        return TableInputs(self.numeric[rows], self.categories[rows])
+        terms = self.terms.take(rows) if self.terms.width else self.terms
+        return TableInputs(self.numeric[rows], self.categories[rows], terms=terms)
+
+    def between(self, start: int, stop: int) -> TableInputs:
+        """The rows from `start` to `stop`, of which numbers and codes are not copied."""
+        rows = slice(start, stop)
+        terms = self.terms.take(rows) if self.terms.width else self.terms
+        return TableInputs(self.numeric[rows], self.categories[rows], self.in_files, terms)
+
+    def dense(self) -> TableInputs:
+        """The same with the terms among the numbers."""
+        if not self.terms.width:
+            return self
+        numeric = np.concatenate([self.numeric, self.terms.dense()], axis=1)
+        return TableInputs(numeric, self.categories)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ import polars as pl
 from trainwright.contract.features import TextFeatures
 from trainwright.contract.section import settled
 from trainwright.core.files import Json
+from trainwright.data.sparse import SparseColumns, sparse_of
 from trainwright.data.table import Floats
 
 _WORD = re.compile(r"\b\w\w+\b")
@@ -48,13 +49,22 @@ class Terms:
         return tuple(f"{self.column} ({term})" for term in self.terms)
 
     def transform(self, texts: pl.Series) -> npt.NDArray[np.float32]:
-        """[N, T] or [N, K]; a missing text has no term, so it is 0 everywhere."""
+        """The directions [N, K]; a missing text has no term, so it is 0 everywhere."""
         if not self.terms:
             return np.empty((len(texts), 0), dtype=np.float32)
         weighted = _weighted(texts, self.terms, self.weights, self.words)
-        if self.directions.shape[1]:
-            return np.asarray(weighted @ self.directions.astype(np.float64)).astype(np.float32)
-        return np.asarray(weighted.astype(np.float32).toarray())
+        return np.asarray(weighted @ self.directions.astype(np.float64)).astype(np.float32)
+
+    def weigh(self, texts: pl.Series) -> SparseColumns:
+        """The weights of the terms [N, T], where every term is a column."""
+        if not self.terms:
+            return SparseColumns.empty(len(texts))
+        return sparse_of(_weighted(texts, self.terms, self.weights, self.words))
+
+    @property
+    def is_reduced(self) -> bool:
+        """Whether directions stand for the terms."""
+        return bool(self.directions.shape[1])
 
     def identity(self) -> Json:
         """What decides the column. The directions follow from it but for the last bits, which

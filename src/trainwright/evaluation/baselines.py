@@ -25,14 +25,15 @@ from trainwright.model.frequencies import fit_frequencies
 from trainwright.model.linear import fit_linear
 from trainwright.predictor.predictor import Predictor
 
-_LINEAR = Linear(kind="linear", max_iterations=300)
-_LINEAR_OF_PIXELS = Linear(kind="linear", max_iterations=60)
+_LINEAR = Linear(kind="linear", penalty=1.0, max_iterations=300)
+_LINEAR_OF_TEXTS = Linear(kind="linear", penalty=0.1, max_iterations=300)
+_LINEAR_OF_PIXELS = Linear(kind="linear", penalty=1.0, max_iterations=60)
 _MOST_IMAGES = 20_000
 _FEWEST_IMAGES = 500
 _MOST_VALUES = 2**26
 _MANY_ROWS, _ROWS_SEEN = 500_000, 200_000
-_TERMS = {"reduce": "none", "terms": 300}
-"""A text of the linear one is its commonest terms, whatever it is to the model."""
+_TERMS = {"reduce": "none", "terms": 20_000}
+"""A text of the linear one is its terms, whatever it is to the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +118,9 @@ def _of_table(prepared: Prepared, known: Features, section: FeaturesSection) -> 
     means = partial(train_target, target, answers, units, chosen.folds, seed=0)
     rows = TrainRows(frame, known.columns, known.cleaning, means, known.history)
     features, inputs = fit_features(rows, chosen, {})
-    linear = fit_linear(_LINEAR, inputs, answers, target.outputs, features.cardinalities)
+    of_texts = bool(features.texts) and target.outputs > 1
+    kind = _LINEAR_OF_TEXTS if of_texts else _LINEAR
+    linear = fit_linear(kind, inputs, answers, target.outputs, features.cardinalities)
     said = list(linear.warnings)
     if len(seen) < len(train):
         said.append(f"fitted on {len(seen):,} of {len(train):,} training rows, evenly spread")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, final
@@ -49,8 +49,9 @@ class BoostingJob:
     """What is fitted on what.
 
     `outputs` is the number of classes, or 1 for numbers. `watch` is the metric whose best
-    validation value decides the number of trees: `loss`, or a metric that LightGBM computes; for
-    any other metric it is the loss. `threads` 0 means all available cores.
+    validation value decides the number of trees: `loss`, or a metric of numbers that LightGBM
+    computes; for any other metric it is the loss. `quantile` is the one of its objective and
+    metric. `threads` 0 means all available cores.
     """
 
     section: Boosting
@@ -60,6 +61,7 @@ class BoostingJob:
     seed: int
     watch: str = "loss"
     threads: int = 0
+    quantile: float = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +95,13 @@ class Boosted:
             return np.zeros((0, self.outputs))
         columns = columns_of(inputs)
         raw = np.concatenate(
-            [self._predict(_matrix(columns, slice(*ends))) for ends in bounds(len(columns))]
+            [self._predict(matrix_of(columns.between(*ends))) for ends in bounds(len(columns))]
         )
         if self.outputs == 1:
             return raw[:, None]
         return np.stack([1 - raw, raw], axis=1) if self.outputs == 2 else raw
 
-    def _predict(self, matrix: npt.NDArray[np.float32]) -> Floats:
+    def _predict(self, matrix: Any) -> Floats:
         return np.asarray(self.booster.predict(matrix, num_threads=available_threads()), np.float64)
 
     def write(self, folder: Path) -> None:
@@ -127,9 +129,18 @@ def available_threads() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def matrix_of(inputs: Inputs) -> npt.NDArray[np.float32]:
-    """Numeric columns, then category codes: float32 [N, F + G]; codes below 2**24 stay exact."""
-    return _matrix(columns_of(inputs), slice(None))
+def matrix_of(inputs: Inputs) -> Any:
+    """Numeric columns, terms of texts, then category codes: float32 [N, F + T + G], sparse where
+    there are terms; codes below 2**24 stay exact."""
+    columns = columns_of(inputs)
+    if not columns.terms.width:
+        return _matrix(columns, slice(None))
+    from scipy.sparse import csr_matrix, hstack
+
+    codes = columns.categories.astype(np.float32)
+    blocks = [csr_matrix(columns.numeric), columns.terms.matrix(), csr_matrix(codes)]
+    # Of an array LightGBM would make a matrix itself, each time.
+    return csr_matrix(hstack(blocks, format="csr"))
 
 
 def _matrix(columns: TableInputs, rows: int | slice) -> npt.NDArray[np.float32]:
@@ -159,8 +170,8 @@ def boosting_parameters(job: BoostingJob) -> dict[str, Any]:
     """LightGBM's own parameters: with these and `matrix_of`, a call by hand grows equal trees."""
     section = job.section
     return {
-        **_objective(job.outputs),
-        "metric": watched_metric(job.watch, job.outputs),
+        **_objective(job),
+        "metric": watched_metric(job),
         "learning_rate": section.learning_rate,
         "num_leaves": section.num_leaves,
         "min_data_in_leaf": section.min_data_in_leaf,
@@ -179,23 +190,45 @@ def boosting_parameters(job: BoostingJob) -> dict[str, Any]:
     }
 
 
-def _objective(outputs: int) -> dict[str, Any]:
-    if outputs == 1:
-        return {"objective": "regression_l2"}
-    if outputs == 2:
+def _objective(job: BoostingJob) -> dict[str, Any]:
+    if job.outputs == 2:
         return {"objective": "binary"}
-    return {"objective": "multiclass", "num_class": outputs}
+    if job.outputs > 2:
+        return {"objective": "multiclass", "num_class": job.outputs}
+    # `alpha` is that of the metric too; no other objective of ours reads it.
+    return {"objective": _OBJECTIVES[job.section.objective], "alpha": job.quantile}
 
 
-def watched_metric(watch: str, outputs: int) -> str:
-    """LightGBM's name of the metric `watch`, or of the loss where it has none of that name."""
-    if outputs == 1:
-        known = {"rmse": "rmse", "mae": "l1", "mape": "mape"}
-        return known.get(watch, "l2")
-    if outputs == 2:
-        known = {"roc_auc": "auc", "average_precision": "average_precision"}
-        return known.get(watch, "binary_logloss")
-    return "multi_logloss"
+_OBJECTIVES: Mapping[str, str] = {
+    "auto": "regression_l2",
+    "squared_error": "regression_l2",
+    "absolute_error": "regression_l1",
+    "mape": "mape",
+    "quantile": "quantile",
+    "poisson": "poisson",
+}
+"""LightGBM's objectives of numbers."""
+
+_LOSSES: Mapping[str, str] = {
+    "regression_l2": "l2",
+    "regression_l1": "l1",
+    "mape": "mape",
+    "quantile": "quantile",
+    "poisson": "poisson",
+    "binary": "binary_logloss",
+    "multiclass": "multi_logloss",
+}
+"""LightGBM's metric of each objective."""
+
+_METRICS: Mapping[str, str] = {"rmse": "rmse", "mae": "l1", "mape": "mape", "pinball": "quantile"}
+"""LightGBM's metrics of numbers by ours. Of classes the loss is watched: an AUC of few rows moves
+by chance, and the trees that it kept were too few."""
+
+
+def watched_metric(job: BoostingJob) -> str:
+    """LightGBM's name of the metric that decides the number of trees."""
+    loss = _LOSSES[_objective(job)["objective"]]
+    return _METRICS.get(job.watch, loss) if job.outputs == 1 else loss
 
 
 def fit_boosting(job: BoostingJob, watching: Watching | None = None) -> Boosted:
@@ -203,8 +236,9 @@ def fit_boosting(job: BoostingJob, watching: Watching | None = None) -> Boosted:
 
     Without validation rows all `max_trees` are grown.
     """
-    train = _dataset(job.train)
-    validation = [_dataset(job.validation, train)] if len(job.validation.target) else []
+    weights = _class_weights(job)
+    train = _dataset(job.train, weights)
+    validation = [_dataset(job.validation, weights, train)] if len(job.validation.target) else []
     watcher = _Watcher(job.section.early_stopping_rounds, watching or Watching())
     booster = lightgbm.train(
         boosting_parameters(job),
@@ -217,17 +251,28 @@ def fit_boosting(job: BoostingJob, watching: Watching | None = None) -> Boosted:
     kept = watcher.best_trees or booster.current_iteration()
     # Cut and read back: what is scored now is what the file will score, without the training rows.
     text = booster.model_to_string(num_iteration=kept)
-    metric = watched_metric(job.watch, job.outputs)
+    metric = watched_metric(job)
     return Boosted(lightgbm.Booster(model_str=text), job.outputs, metric, tuple(watcher.curve))
 
 
-def _dataset(rows: Rows, reference: lightgbm.Dataset | None = None) -> lightgbm.Dataset:
+def _class_weights(job: BoostingJob) -> Floats | None:
+    """What a row of each class counts, [C]; none where all rows count alike."""
+    if job.section.class_weights == "none":
+        return None
+    counts = np.bincount(job.train.target, minlength=job.outputs)
+    return np.asarray(len(job.train.target) / (job.outputs * np.maximum(counts, 1)), np.float64)
+
+
+def _dataset(
+    rows: Rows, weights: Floats | None, reference: lightgbm.Dataset | None = None
+) -> lightgbm.Dataset:
     columns = columns_of(rows.inputs)
-    numbers = columns.numeric.shape[1]
+    numbers = columns.numeric.shape[1] + columns.terms.width
     width = numbers + columns.categories.shape[1]
     return lightgbm.Dataset(
         _RowsInFiles(columns) if columns.in_files else matrix_of(columns),
         label=rows.target,
+        weight=None if weights is None else weights[rows.target],
         reference=reference,
         categorical_feature=list(range(numbers, width)),
         params={"verbosity": -1},

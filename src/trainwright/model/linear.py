@@ -23,7 +23,7 @@ _LEAST_PENALTY = 1e-10
 @final
 @dataclass(frozen=True, slots=True)
 class FittedLinear:
-    """Coefficients of K linear functions over F numbers and G categories.
+    """Coefficients of K linear functions over F numbers (the terms of texts last) and G categories.
 
     `intercept` [K], `numeric` [K, F], and for each categorical column a table [codes, K]. `link`
     turns them into scores: `identity` (K = 1) values, `logistic` (K = 1) two classes, `softmax`
@@ -43,7 +43,10 @@ class FittedLinear:
     def score(self, inputs: Inputs) -> Floats:
         """Class probabilities [N, C], or values [N, 1]. Inputs hold no NaN."""
         columns = columns_of(inputs)
-        raw = columns.numeric.astype(np.float64) @ self.numeric.T + self.intercept
+        numbers = columns.numeric.shape[1]
+        raw = columns.numeric.astype(np.float64) @ self.numeric[:, :numbers].T + self.intercept
+        if columns.terms.width:
+            raw += columns.terms.matrix() @ self.numeric[:, numbers:].T
         for column, table in enumerate(self.categories):
             raw += table[columns.categories[:, column]]
         if self.link == "identity":
@@ -79,7 +82,10 @@ class FittedLinear:
         """
         if not len(inputs):
             return np.zeros(self.numeric.shape[1] + len(self.categories))
-        numbers = np.abs(self.numeric).sum(axis=0) * inputs.numeric.std(axis=0, dtype=np.float64)
+        deviations = np.concatenate(
+            [inputs.numeric.std(axis=0, dtype=np.float64), inputs.terms.deviations()]
+        )
+        numbers = np.abs(self.numeric).sum(axis=0) * deviations
         tables = [
             table[inputs.categories[:, column]].std(axis=0).sum()
             for column, table in enumerate(self.categories)
@@ -131,7 +137,7 @@ def _fit_logistic(
     from sklearn.linear_model import LogisticRegression
 
     model = LogisticRegression(
-        C=1 / max(section.penalty, _LEAST_PENALTY), max_iter=section.max_iterations
+        C=1 / max(_penalty(section), _LEAST_PENALTY), max_iter=section.max_iterations
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -144,7 +150,7 @@ def _fit_logistic(
             "iterations: raise max_iterations or penalty",
         )
     link: Link = "logistic" if len(model.intercept_) == 1 else "softmax"
-    numeric, tables = _divide(model.coef_, inputs.numeric.shape[1], cardinalities)
+    numeric, tables = _divide(model.coef_, _numbers(inputs), cardinalities)
     intercept = np.asarray(model.intercept_, np.float64)
     return FittedLinear(link, outputs, present, intercept, numeric, tables, said)
 
@@ -154,23 +160,25 @@ def _fit_ridge(
 ) -> FittedLinear:
     from sklearn.linear_model import Ridge
 
+    penalty = _penalty(section)
     # Dense normal equations are exact; one-hot columns stay sparse and are solved by iteration.
     model = (
-        Ridge(alpha=section.penalty, solver="sparse_cg", tol=1e-8, max_iter=section.max_iterations)
-        if cardinalities
-        else Ridge(alpha=section.penalty, solver="svd")
+        Ridge(alpha=penalty, solver="sparse_cg", tol=1e-8, max_iter=section.max_iterations)
+        if cardinalities or inputs.terms.width
+        else Ridge(alpha=penalty, solver="svd")
     )
     model.fit(_design(inputs, cardinalities), target)
     coefficients = np.asarray(model.coef_, np.float64).reshape(1, -1)
-    numeric, tables = _divide(coefficients, inputs.numeric.shape[1], cardinalities)
+    numeric, tables = _divide(coefficients, _numbers(inputs), cardinalities)
     intercept = np.asarray([model.intercept_], np.float64).reshape(1)
     return FittedLinear("identity", 1, (), intercept, numeric, tables)
 
 
 def _design(inputs: TableInputs, cardinalities: tuple[int, ...]) -> Any:
-    """float64 [N, F + sum of cardinalities]: numbers, then 0/1 per code; sparse if any codes."""
+    """float64 [N, F + T + sum of cardinalities]: numbers, terms, then 0/1 per code; sparse if there
+    are terms or codes."""
     numeric = inputs.numeric.astype(np.float64)
-    if not cardinalities:
+    if not cardinalities and not inputs.terms.width:
         return numeric
     from scipy import sparse
 
@@ -181,7 +189,20 @@ def _design(inputs: TableInputs, cardinalities: tuple[int, ...]) -> Any:
         (np.ones(columns.size), columns, np.arange(rows + 1) * len(cardinalities)),
         shape=(rows, int(starts[-1])),
     )
-    return sparse.csr_array(sparse.hstack([sparse.csr_array(numeric), one_hot], format="csr"))
+    blocks = [sparse.csr_array(numeric), one_hot]
+    if inputs.terms.width:
+        blocks.insert(1, inputs.terms.matrix().astype(np.float64))
+    return sparse.csr_array(sparse.hstack(blocks, format="csr"))
+
+
+def _penalty(section: Linear) -> float:
+    """Without a plan, which knows of texts, it is the usual one."""
+    return 1.0 if section.penalty == "auto" else section.penalty
+
+
+def _numbers(inputs: TableInputs) -> int:
+    width: int = inputs.numeric.shape[1]
+    return width + inputs.terms.width
 
 
 def _divide(

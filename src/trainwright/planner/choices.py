@@ -51,7 +51,7 @@ def decide(
         update={
             "metric": _metric(contract, facts, choosing),
             "data": _data(contract, facts, device, choosing),
-            "model": _model(contract.model, facts, choosing),
+            "model": _model(contract, facts, choosing),
             "resume": choosing.take(
                 contract.resume, "resume", resume_choices(contract.resume, device)
             ),
@@ -136,7 +136,9 @@ def _table(contract: Contract, data: TableData, facts: DataFacts, choosing: Choo
         choosing.made.append(Choice(path, said(doubt.settings), doubt.reason))
     rows_in: dict[str, tuple[Json, str]] = {"rows_in": facts.placing}
     reading = choosing.take(data.reading, "data.reading", rows_in)
-    features = choosing.take(data.features, "data.features", _features(contract.model))
+    features = choosing.take(
+        data.features, "data.features", _features(contract.model, settled(reading.rows_in))
+    )
     # Said only where there is a text to say it of.
     told = choosing if any(column.kind == "text" for column in facts.columns) else Choosing()
     text = told.take(features.text, "data.features.text", _texts(contract.model))
@@ -159,33 +161,66 @@ def _table(contract: Contract, data: TableData, facts: DataFacts, choosing: Choo
     return data.model_copy(update={"features": features, "split": split, "reading": reading})
 
 
-def _features(model: Model) -> Chosen:
+def _features(model: Model, rows_in: str) -> Chosen:
+    codes = ("codes", "the model learns what each category means")
     match model:
         case Boosting():
             reason = "trees split on any scale, and on missing itself"
-            return {"numeric": ("none", reason), "impute": ("none", reason)}
+            many = ("by_count", "trees need help with a column of many categories")
+            return {
+                "numeric": ("none", reason),
+                "impute": ("none", reason),
+                "categorical": many if rows_in == "memory" else codes,
+            }
         case Linear():
             numeric = ("standard", "a penalty needs one scale")
         case _:
             numeric = ("quantile", "networks learn best from evenly spread numbers")
-    return {"numeric": numeric, "impute": ("median", "the model cannot read a missing number")}
+    impute = ("median", "the model cannot read a missing number")
+    return {"numeric": numeric, "impute": impute, "categorical": codes}
 
 
 def _texts(model: Model) -> Chosen:
     match model:
-        case Boosting() | Linear():
+        case Boosting():
             reason = "the model chooses among terms itself"
-            return {"reduce": ("none", reason), "terms": (300, "each is a column")}
+            return {"reduce": ("none", reason), "terms": (2000, "trees use few of them")}
+        case Linear():
+            reason = "the model weighs every term"
+            return {"reduce": ("none", reason), "terms": (20_000, "rare terms tell classes apart")}
         case _:
             reason = "a column for each term would hold most of the weights of the first layer"
     return {"reduce": ("svd", reason), "terms": (5000, "they are reduced to a few columns")}
 
 
-def _model(model: Model, facts: DataFacts, choosing: Choosing) -> Model:
-    if isinstance(model, Pretrained):
-        labels = max(1, len(facts.target.classes))
-        return choosing.take(model, "model", {"num_labels": (labels, "as many as the data has")})
-    return model
+def _model(contract: Contract, facts: DataFacts, choosing: Choosing) -> Model:
+    match model := contract.model:
+        case Pretrained():
+            labels = max(1, len(facts.target.classes))
+            chosen: Chosen = {"num_labels": (labels, "as many as the data has")}
+        case Boosting():
+            chosen = {"objective": _objective(contract.task, _metric(contract, facts, Choosing()))}
+        case Linear():
+            chosen = {"penalty": _penalty(contract.task, facts)}
+        case _:
+            return model
+    return choosing.take(model, "model", chosen)
+
+
+def _objective(task: str, metric: Metric) -> tuple[Json, str]:
+    if task == "classification":
+        return "log_loss", "classes are predicted"
+    objective = _OBJECTIVES.get(metric.name, "squared_error")
+    return objective, f"the metric is {metric.name}"
+
+
+_OBJECTIVES = {"mae": "absolute_error", "mape": "mape", "pinball": "quantile"}
+
+
+def _penalty(task: str, facts: DataFacts) -> tuple[Json, str]:
+    if task == "classification" and any(column.kind == "text" for column in facts.columns):
+        return 0.1, "a text has many terms, each in few rows"
+    return 1.0, "the usual one"
 
 
 def _training(contract: Contract, facts: DataFacts, choosing: Choosing) -> Training:

@@ -27,6 +27,7 @@ from trainwright.core.errors import Problem
 from trainwright.core.units import many
 from trainwright.data.reading import DataFacts
 from trainwright.optim.taking import taking_of
+from trainwright.planner.boosting_rules import problems_with_objective
 from trainwright.planner.estimate import epoch_ends, scheduled_steps, text_rows, train_rows_of
 
 _MOST_NAMED = 12
@@ -54,6 +55,7 @@ def problems_with_data(
         *_two_classes(contract, facts),
         *_positive(contract, facts),
         *check_balanced(contract, written),
+        *problems_with_objective(contract),
         *_labels(contract, facts),
     ]
 

@@ -33,6 +33,7 @@ from trainwright.model.shape import (
 )
 
 _NUMBER_BYTES = 4
+_TERM_BYTES, _TERMS_OF_A_TEXT = 20, 200
 _CODE_BYTES = 8
 _TARGET_BYTES = 8
 
@@ -172,7 +173,7 @@ def estimate_run(contract: Contract, facts: DataFacts) -> Estimate:
             case "categorical":
                 a_row += _CODE_BYTES
             case "text":
-                a_row += _NUMBER_BYTES * _text_columns(contract)
+                a_row += _text_bytes(contract)
             case "ignored":
                 pass
             case _:
@@ -192,10 +193,12 @@ def estimate_run(contract: Contract, facts: DataFacts) -> Estimate:
     return Estimate(rows, in_epoch, epoch_ends(contract, rows)[-1], held)
 
 
-def _text_columns(contract: Contract) -> int:
-    """At most so many columns does a text become."""
+def _text_bytes(contract: Contract) -> int:
+    """What a text takes: its directions, or those of its terms that occur in it."""
     data = contract.data
     if not isinstance(data, TableData):
         return 0
     text = data.features.text
-    return text.components if text.reduce == "svd" else settled(text.terms)
+    if text.reduce == "svd":
+        return _NUMBER_BYTES * text.components
+    return _TERM_BYTES * min(_TERMS_OF_A_TEXT, settled(text.terms))

@@ -50,11 +50,11 @@ def _needs(data: TableData, facts: DataFacts) -> Iterator[tuple[str, str, str]]:
             yield path, f"to {action} what the check of {kind} finds", "report it"
     if features.history != "off":
         yield "data.features.history", "the past of a row", "compute it into columns beforehand"
-    encoded: dict[str, str] = {"data.features.categorical": features.categorical}
+    encoded = {"data.features.categorical": str(features.categorical)}
     for name, column in data.columns.items():
         encoded[f"data.columns.{name}.features.categorical"] = column.features.categorical
     for path, encoding in encoded.items():
-        if encoding == "target":
+        if encoding in ("target", "both", "by_count"):
             yield path, "a category as its mean target", "write codes"
     for typed in facts.columns:
         if typed.kind == "text":

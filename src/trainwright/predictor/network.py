@@ -101,8 +101,8 @@ class NetworkScorer:
         parameter = next(self._model.parameters())
         rows = self._portions.rows(min(_TABLE_ROWS, len(inputs)))
         for start in range(0, len(inputs), rows):
-            numeric = torch.tensor(inputs.numeric[start : start + rows])
-            categories = torch.tensor(inputs.categories[start : start + rows])
+            some = inputs.between(start, start + rows).dense()
+            numeric, categories = torch.tensor(some.numeric), torch.tensor(some.categories)
             yield self._model(
                 numeric.to(parameter.device, parameter.dtype), categories.to(parameter.device)
             )

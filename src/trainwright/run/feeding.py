@@ -153,6 +153,7 @@ def part_store(part: Part, prepared: Prepared, device: torch.device) -> Store:
     there."""
     table = part.inputs
     assert isinstance(table, TableInputs), "images are decoded, and a text is fed as windows"
+    table = table.dense()
     finish = partial(_finished, prepared.target)
     if table.in_files:
         return ArrayStore((table.numeric, table.categories, part.target), finish, device)

@@ -78,6 +78,7 @@ class BoostingLearner:
             outputs=prepared.target.outputs,
             seed=self._plan.contract.seed,
             watch=self._plan.contract.metric.name,
+            quantile=self._plan.contract.metric.quantile,
         )
         with closing(run.screen.count(self._section.max_trees)) as progress:
             watching = Watching(

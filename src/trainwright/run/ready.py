@@ -15,7 +15,7 @@ from trainwright.contract.metric import TaskKind
 from trainwright.contract.model import Boosting, Linear, Pretrained
 from trainwright.contract.reading import ContractText, Document, Source, placed, read_contract
 from trainwright.contract.tokens import TokenData
-from trainwright.core.errors import NOWHERE, Mistake, NotAvailable
+from trainwright.core.errors import NOWHERE, ContractMistake, Mistake, NotAvailable
 from trainwright.core.extras import need_torch
 from trainwright.data.drawing import build_draws
 from trainwright.data.frames import Frame
@@ -23,6 +23,7 @@ from trainwright.data.kinds import Raw, prepare, read_data
 from trainwright.data.prepared import Prepared
 from trainwright.evaluation.slices import find_slices
 from trainwright.optim.needed import need_optimizer
+from trainwright.planner.boosting_rules import problems_with_counts
 from trainwright.planner.device import DeviceFacts, read_device
 from trainwright.planner.plan import Plan, plan
 from trainwright.run.shapes import shape_of
@@ -94,6 +95,8 @@ def make_ready(request: Request, stages: Stages, screen: Screen) -> Ready:
     task = task_of(decided.contract)
     with stages("prepare"), _blaming(document.source):
         prepared = prepare(raw, decided.contract.data, task, contract.split_seed)
+        if problems := list(problems_with_counts(decided.contract, prepared)):
+            raise ContractMistake(placed(problems, document.source))
         # Asked again when the model is judged: a mistake in a condition is told before training.
         find_slices(contract.slices, prepared.train.frame)
         if is_network and not isinstance(contract.data, TokenData):

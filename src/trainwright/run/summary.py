@@ -101,7 +101,7 @@ def describe_plan(decided: Plan) -> str:
         case Boosting():
             parts.append(f"at most {many(model.max_trees, 'tree')} of {model.num_leaves} leaves")
         case Linear():
-            parts.append(f"penalty {model.penalty:g}")
+            parts.append(f"penalty {settled(model.penalty):g}")
         case Mlp() | TabularResNet() | ResNet() | Gpt():
             training = contract.training
             form = training.mixed_precision

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, final
@@ -11,6 +11,7 @@ from typing import ClassVar, final
 import numpy as np
 
 from trainwright.core.files import read_json, write_json
+from trainwright.data.sparse import SparseColumns
 from trainwright.data.table import Floats, Inputs, columns_of
 from trainwright.predictor.scorer import Scorer
 
@@ -73,8 +74,14 @@ def check_purity(case: ScorerCase) -> None:
     before = copy.deepcopy(case.inputs)
     first = case.scorer.score(case.inputs)
     np.testing.assert_array_equal(first, case.scorer.score(case.inputs))
-    for name in before.__dataclass_fields__:
-        np.testing.assert_array_equal(getattr(before, name), getattr(case.inputs, name))
+    for one, other in zip(_arrays(before), _arrays(case.inputs), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def _arrays(inputs: Inputs) -> Iterator[object]:
+    for name in inputs.__dataclass_fields__:
+        value = getattr(inputs, name)
+        yield value.dense() if isinstance(value, SparseColumns) else value
 
 
 def check_rows_apart(case: ScorerCase) -> None:

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from trainwright.contract.data import Column, GroupSplit, RandomSplit, Split, TableData
-from trainwright.contract.features import ColumnFeatures, TextFeatures
+from trainwright.contract.features import ColumnFeatures, Encoding, TextFeatures
 from trainwright.contract.features import Features as FeaturesSection
 from trainwright.data.features import Features
 from trainwright.data.prepare import prepare_table, read_part
@@ -106,13 +106,15 @@ def test_a_saved_copy_encodes_new_rows_to_the_same_bits(tmp_path: Path, text: Te
     again = Features.from_json(json.loads(json.dumps(prepared.features.to_json())))
     assert again.numeric_names == prepared.table.numeric_names
     encoded = again.transform(again.read(read_source("a.csv", tmp_path).frame))
-    assert encoded.numeric.shape[1] == len(again.numeric_names)
+    assert encoded.dense().numeric.shape[1] == len(again.numeric_names)
     for part in (prepared.validation, prepared.test):
         expected = encoded.take(part.rows)
         assert part.inputs.numeric.tobytes() == expected.numeric.tobytes()
+        assert part.inputs.terms.dense().tobytes() == expected.terms.dense().tobytes()
         assert (part.inputs.categories == expected.categories).all()
     judged = read_part(read_source("a.csv", tmp_path).frame, again, prepared.target)
     assert judged.inputs.numeric.tobytes() == encoded.numeric.tobytes()
+    assert judged.inputs.terms.dense().tobytes() == encoded.terms.dense().tobytes()
 
 
 def test_a_training_row_does_not_see_its_own_target(tmp_path: Path) -> None:
@@ -174,3 +176,33 @@ def test_the_version_does_not_hang_on_the_last_bits_of_a_decomposition(tmp_path:
     told = features.to_json()
     assert "values" in told["texts"][0]
     assert "values" not in features.identity()["texts"][0]
+
+
+@pytest.mark.parametrize(
+    ("encoding", "coded", "averaged"),
+    [
+        ("codes", {"few", "many"}, set()),
+        ("target", set(), {"few", "many"}),
+        ("both", {"few", "many"}, {"few", "many"}),
+        ("by_count", {"few", "many"}, {"many"}),
+    ],
+)
+def test_a_column_of_many_categories_becomes_codes_and_mean_targets(
+    tmp_path: Path, encoding: Encoding, coded: set[str], averaged: set[str]
+) -> None:
+    rows = 4000
+    values = {
+        "few": [f"f{at % 40}" for at in range(rows)],
+        "many": [f"m{at % 150}" for at in range(rows)],
+        "y": [at % 7 + 0.5 for at in range(rows)],
+    }
+    pl.DataFrame(values).write_csv(tmp_path / "a.csv")
+    section = TableData(
+        path="a.csv",
+        target="y",
+        split=RandomSplit(kind="random"),
+        features=FeaturesSection(numeric="none", impute="none", categorical=encoding),
+    )
+    prepared = prepare_table(read_table(section, tmp_path), section, "regression", seed=0)
+    assert set(prepared.table.categorical_names) == coded
+    assert set(prepared.table.numeric_names) == {f"{name} (mean)" for name in averaged}

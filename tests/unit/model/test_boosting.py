@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 
 from trainwright.contract.model import Boosting
+from trainwright.data.sparse import sparse_of
 from trainwright.data.table import TableInputs
 from trainwright.model.boosting import (
     BoostingJob,
@@ -67,15 +70,63 @@ def test_the_same_seed_grows_the_same_trees() -> None:
     assert first.booster.model_to_string() == again.booster.model_to_string()
 
 
-def test_a_watched_metric_to_maximise_decides_the_number_of_trees() -> None:
-    job = _job(_rows(seed=1), early_stopping_rounds=3)
-    watched = BoostingJob(
-        job.section, job.train, job.validation, 2, seed=0, watch="roc_auc", threads=1
-    )
+def test_the_loss_of_classes_decides_the_number_of_trees_whatever_the_metric() -> None:
+    job = replace(_job(_rows(seed=1), early_stopping_rounds=3), watch="roc_auc")
     values: list[float] = []
-    boosted = fit_boosting(watched, Watching(lambda _, value: values.append(value)))
-    assert boosted.metric == "auc"
-    assert boosted.trees == int(np.argmax(values)) + 1
+    boosted = fit_boosting(job, Watching(lambda _, value: values.append(value)))
+    assert boosted.metric == "binary_logloss"
+    assert boosted.trees == int(np.argmin(values)) + 1
+
+
+def test_balanced_class_weights_find_the_rare_class() -> None:
+    generator = np.random.default_rng(0)
+    numeric = generator.normal(size=(2000, 1)).astype(np.float32)
+    target = (numeric[:, 0] + 2 * generator.normal(size=2000) > 4).astype(np.int64)
+    rows = Rows(TableInputs(numeric, np.zeros((2000, 0), np.int64)), target)
+    found = {}
+    for weights in ("none", "balanced"):
+        section = Boosting(kind="boosting", max_trees=25, class_weights=weights)
+        boosted = fit_boosting(BoostingJob(section, rows, rows, outputs=2, seed=0, threads=1))
+        scores = boosted.score(rows.inputs)[:, 1]
+        found[weights] = (
+            scores.mean(),
+            (scores[target == 0].mean() + scores[target == 1].mean()) / 2,
+        )
+    assert found["none"][0] == pytest.approx(target.mean(), abs=0.01)
+    assert found["balanced"][1] == pytest.approx(0.5, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("objective", "quantile", "expected"),
+    [
+        ("squared_error", 0.5, np.mean),
+        ("poisson", 0.5, np.mean),
+        ("absolute_error", 0.5, np.median),
+        ("quantile", 0.9, lambda values: np.quantile(values, 0.9)),
+    ],
+)
+def test_an_objective_of_numbers_predicts_what_makes_its_loss_small(
+    objective: str, quantile: float, expected: Callable[[np.ndarray], float]
+) -> None:
+    values = np.random.default_rng(0).exponential(size=4000)
+    nothing = TableInputs(np.zeros((4000, 1), np.float32), np.zeros((4000, 0), np.int64))
+    section = Boosting.model_validate({"kind": "boosting", "objective": objective})
+    rows = Rows(nothing, values)
+    job = BoostingJob(section, rows, rows, outputs=1, seed=0, threads=1, quantile=quantile)
+    assert fit_boosting(job).score(nothing)[0, 0] == pytest.approx(expected(values), rel=0.02)
+
+
+def test_trees_of_sparse_terms_are_those_of_the_same_columns() -> None:
+    rows = _rows(600)
+    terms = csr_matrix(np.where(rows.inputs.numeric > 1, rows.inputs.numeric, 0))
+    sparse = replace(rows, inputs=replace(rows.inputs, terms=sparse_of(terms)))
+    dense = replace(rows, inputs=sparse.inputs.dense())
+    job = _job(EMPTY)
+    grown = [fit_boosting(replace(job, train=each)) for each in (sparse, dense)]
+    scores = [
+        boosted.score(each.inputs) for boosted, each in zip(grown, (sparse, dense), strict=True)
+    ]
+    np.testing.assert_allclose(*scores, rtol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -85,14 +136,15 @@ def test_a_watched_metric_to_maximise_decides_the_number_of_trees() -> None:
         ("mae", 1, "l1"),
         ("loss", 2, "binary_logloss"),
         ("f1", 2, "binary_logloss"),
-        ("roc_auc", 2, "auc"),
+        ("pinball", 1, "quantile"),
+        ("roc_auc", 2, "binary_logloss"),
         ("roc_auc", 3, "multi_logloss"),
     ],
 )
 def test_what_the_library_cannot_watch_is_watched_by_the_loss(
     watch: str, outputs: int, expected: str
 ) -> None:
-    assert watched_metric(watch, outputs) == expected
+    assert watched_metric(replace(_job(EMPTY), outputs=outputs, watch=watch)) == expected
 
 
 MORE_THAN_ARE_SAMPLED = 250_000

@@ -87,6 +87,7 @@ def test_what_is_written_stays(tmp_path: Path) -> None:
         "data.num_workers",
         "data.pin_memory",
         "data.reading.rows_in",
+        "data.features.categorical",
         "distributed.num_gpus",
         "distributed.backend",
         "training.effective_batch_size",
