@@ -17,6 +17,7 @@ from trainwright.contract.model import Boosting
 from trainwright.core.files import Json, read_json, write_json, write_text
 from trainwright.data.space import SLICE_ROWS, bounds
 from trainwright.data.table import Floats, Inputs, TableInputs, columns_of
+from trainwright.model.lightgbm_text import check_model_text
 
 _CURVE_EVERY = 10
 _CURVE_SHARE = 0.2
@@ -116,9 +117,11 @@ def read_boosted(folder: Path) -> Boosted:
     """Read what `Boosted.write` wrote."""
     about = read_json(folder / "boosting.json")
     text = (folder / "model.txt").read_text(encoding="utf-8")
+    outputs = int(about["outputs"])
+    check_model_text(text, outputs)
     return Boosted(
         lightgbm.Booster(model_str=text),
-        int(about["outputs"]),
+        outputs,
         str(about["metric"]),
         tuple(CurvePoint(int(trees), train, value) for trees, train, value in about["curve"]),
     )
