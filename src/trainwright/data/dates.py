@@ -12,9 +12,9 @@ import polars as pl
 
 from trainwright.data.space import slices_of
 
-_PARTS = ("year", "month", "day", "weekday", "hour")
+_PARTS = ("year", "month", "day", "weekday", "hour", "minute")
 _PERIODS: Mapping[str, tuple[int, int]] = MappingProxyType(
-    {"month": (1, 12), "day": (1, 31), "weekday": (1, 7), "hour": (0, 24)}
+    {"month": (1, 12), "day": (1, 31), "weekday": (1, 7), "hour": (0, 24), "minute": (0, 60)}
 )
 """The first value of a part that comes again, and after how many values it does."""
 
@@ -76,5 +76,7 @@ def _part(dates: pl.Series, part: str) -> pl.Series:
             return times.weekday()
         case "hour":
             return times.hour()
+        case "minute":
+            return times.minute()
         case _:
             raise AssertionError(f"no part of a date: {part}")

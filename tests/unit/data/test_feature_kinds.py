@@ -13,6 +13,7 @@ import pytest
 from trainwright.contract.data import Column, GroupSplit, RandomSplit, Split, TableData
 from trainwright.contract.features import ColumnFeatures, Encoding, TextFeatures
 from trainwright.contract.features import Features as FeaturesSection
+from trainwright.data.dates import fit_dates
 from trainwright.data.features import Features
 from trainwright.data.prepare import prepare_table, read_part
 from trainwright.data.prepared import Prepared
@@ -206,3 +207,15 @@ def test_a_column_of_many_categories_becomes_codes_and_mean_targets(
     prepared = prepare_table(read_table(section, tmp_path), section, "regression", seed=0)
     assert set(prepared.table.categorical_names) == coded
     assert set(prepared.table.numeric_names) == {f"{name} (mean)" for name in averaged}
+
+
+def test_minutes_of_timestamps_are_kept() -> None:
+    times = pl.datetime_range(
+        pl.datetime(2024, 1, 1), pl.datetime(2024, 1, 1, 1), "5m", time_unit="us", eager=True
+    )
+    frame = pl.DataFrame({"at": times})
+    parts = {one.name: one for one in fit_dates(frame, ["at"], "parts")}
+    assert set(parts) == {"at (hour)", "at (minute)"}
+    assert parts["at (minute)"].values(frame).to_list() == times.dt.minute().to_list()
+    quarter = {one.name: one for one in fit_dates(frame, ["at"], "cyclic")}["at (minute sin)"]
+    assert quarter.values(frame)[3] == pytest.approx(1.0)

@@ -12,6 +12,8 @@ import polars as pl
 from trainwright.contract.data import Column
 from trainwright.data.cells import Cells
 from trainwright.data.columns import ColumnType, as_typed, best_typed, infer_column
+from trainwright.data.counting import counted
+from trainwright.data.doubtful_dates import find_dates
 from trainwright.data.quality.finding import positions
 from trainwright.data.sources import FileVersion, SourceFile
 from trainwright.data.table import Floats, Integers
@@ -23,6 +25,7 @@ DEFAULT_MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?")
 _WORDS_OF_A_TEXT = 4
 _DISTINCT_TEXTS = 0.3
 _FEWEST_TO_JUDGE = 20
+_MANY_WORDS = ("identifier", "values rarely", "free text")
 _MOST_CLASSES_OF_NUMBERS = 20
 
 
@@ -186,13 +189,25 @@ def _look(cells: pl.Series, written: Column) -> Look:
             values = to_labels(cells)
             return Look(cells.name, _kind_of(values), cells, values, _none(), reason)
         case "datetime" | "ignored" | "text":
-            values = best_typed(cells, column.format)
+            form = column.format or _date_form(cells, reason)
+            reason = "" if form else reason
+            values = best_typed(cells, form)
             if values.dtype.is_numeric():
                 return numeric_look(cells, reason)
             bad = (cells.is_not_null() & values.is_null()).arg_true().cast(pl.Int64).to_numpy()
             return Look(cells.name, _kind_of(values), cells, values, bad, reason)
         case _:
             assert_never(column.kind)
+
+
+def _date_form(cells: pl.Series, reason: str) -> str:
+    """The forms of dates whose different ways of writing, or impossible days, make words of them;
+    empty where they are none."""
+    if cells.dtype != pl.String or not reason.startswith(_MANY_WORDS):
+        return ""
+    counts = counted(cells.drop_nulls())
+    dates = find_dates(cells.name, counts["value"], counts["count"])
+    return dates.form if dates else ""
 
 
 def numeric_look(cells: pl.Series, reason: str = "") -> Look:

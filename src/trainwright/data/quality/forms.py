@@ -12,10 +12,11 @@ import polars as pl
 from trainwright.core.units import many
 from trainwright.data.commas import how_written
 from trainwright.data.counting import counted
+from trainwright.data.doubtful_dates import find_dates
 from trainwright.data.quality.examined import Examined, Look
 from trainwright.data.quality.finding import Finding, Severity
 from trainwright.data.spelling import folded
-from trainwright.data.values import DATE_FORMATS, to_labels, to_numbers
+from trainwright.data.values import FORMS, parse_moments, to_labels, to_numbers
 from trainwright.data.wording import quoted, some
 
 _HALF = 0.5
@@ -167,21 +168,15 @@ def _date_ways(cells: pl.Series) -> dict[str, pl.Series]:
     shape = sample.str.contains(r"^\d{1,4}[-/. ]\p{L}{3}|^\d{1,4}[-/.]\d{1,2}[-/.]\d|^\p{L}{3} \d")
     if float(shape.to_numpy().mean()) < _MOSTLY:
         return {}
+    counts = counted(cells.drop_nulls())
+    dates = find_dates(cells.name, counts["value"], counts["count"])
     ways: dict[str, pl.Series] = {}
-    left = first
-    while len(left):
-        read = {form: left.filter(_reads(left, form)) for form in DATE_FORMATS}
-        form = max(read, key=lambda name: len(read[name]))
-        if not len(read[form]):
-            break
-        ways[form] = cells.is_in(read[form].implode()).fill_null(False)
-        left = left.filter(~_reads(left, form))
-    total = sum(int(mask.sum()) for mask in ways.values())
-    return ways if total >= _MOSTLY * len(cells.drop_nulls()) else {}
-
-
-def _reads(cells: pl.Series, form: str) -> pl.Series:
-    return cells.str.to_datetime(form, strict=False, time_unit="us", ambiguous="null").is_not_null()
+    left = counts["value"]
+    for form in dates.form.split(FORMS) if dates else ():
+        read = parse_moments(left, form).is_not_null()
+        ways[form] = cells.is_in(left.filter(read).implode()).fill_null(False)
+        left = left.filter(~read)
+    return ways
 
 
 def units_as_text(data: Examined) -> list[Finding]:

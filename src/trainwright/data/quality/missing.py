@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
 import polars as pl
 
+from trainwright.core.units import many
+from trainwright.data.counting import counted
 from trainwright.data.quality.examined import Examined, Look
 from trainwright.data.quality.finding import Finding
 from trainwright.data.table import Floats, Integers
@@ -42,6 +46,46 @@ def missing(data: Examined) -> list[Finding]:
             )
         )
     return sorted(found, key=lambda finding: -finding.count)
+
+
+def missing_words(data: Examined) -> list[Finding]:
+    """Words such as None that count as missing in a column of words, and in no column of numbers:
+    they may be a category of their own."""
+    words = {
+        look.name: counted(data.raw[look.name].filter(look.cells.is_null()).drop_nulls())
+        for look in data.looks
+        if data.raw[look.name].dtype == pl.String and look.name not in data.left_out
+    }
+    usual = {
+        word
+        for look in data.looks
+        if look.kind in ("numeric", "datetime") and look.name in words
+        for word in words[look.name]["value"].to_list()
+    }
+    return [
+        finding
+        for look in data.looks
+        if look.kind not in ("numeric", "datetime", "empty") and look.name in words
+        for finding in _words_of(data, look, words[look.name], usual)
+    ]
+
+
+def _words_of(
+    data: Examined, look: Look, words: pl.DataFrame, usual: set[str]
+) -> Iterator[Finding]:
+    for word, count in words.iter_rows():
+        if not re.search(r"[^\W\d_]", word) or word in usual:
+            continue
+        yield Finding(
+            "missing",
+            "warning",
+            f"{look.name!r} is {word.strip()!r} in {many(count, 'row')}, read as missing: it may "
+            "be a category of its own",
+            count,
+            data.places((data.raw[look.name] == word).fill_null(False)),
+            (look.name,),
+            "leave the word out of data.missing_values if it is a category",
+        )
 
 
 def missing_not_at_random(data: Examined) -> list[Finding]:

@@ -21,6 +21,7 @@ HOURS = frozenset({"hr", "hour", "hours"})
 """Names of columns that say the hour of a date beside them."""
 
 _SECONDS_PER_HOUR = 3600
+_WORKDAYS = 5
 
 
 def stuck(data: Examined) -> list[Finding]:
@@ -137,7 +138,7 @@ def time_gaps(data: Examined) -> list[Finding]:
         found.append(
             Finding(
                 "time_gaps",
-                "info",
+                "warning" if _is_a_series(moments, times) else "info",
                 f"{name}, which goes in steps of {step:g} s, lacks {many(absent, 'moment')}; the "
                 f"longest gap has {round(steps[after] / step) - 1:,}",
                 absent,
@@ -147,6 +148,17 @@ def time_gaps(data: Examined) -> list[Finding]:
             )
         )
     return found
+
+
+def _is_a_series(moments: np.ndarray, times: np.ndarray) -> bool:
+    """Whether there is one row at each time, in their order, and gaps are not those of weekends."""
+    present = moments[np.isfinite(moments)]
+    if len(present) != len(times) or not (np.diff(present) > 0).all():
+        return False
+    days = times / (24 * _SECONDS_PER_HOUR)
+    # The first of January 1970 was a Thursday.
+    weekdays = np.unique(np.floor(days + 3) % 7)
+    return len(weekdays) > _WORKDAYS
 
 
 def _moments(data: Examined, look: Look) -> tuple[str, np.ndarray]:

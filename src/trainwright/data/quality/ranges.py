@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, assert_never, final
 
 import numpy as np
@@ -28,6 +28,7 @@ _FEW = 0.01
 _SENTINELS = (-1.0, -9.0, -99.0, -999.0, -9999.0, 99.0, 999.0, 9999.0, 99999.0, 999999.0)
 _FEWEST_SENTINELS = 3
 _DISTINCT = 50
+_MOST_ZEROS, _FAR_FROM_ZERO = 0.4, 0.2
 _PILE = 3.0
 _FEWEST_PILE = 20
 _NEIGHBOURS = 10
@@ -54,7 +55,28 @@ def unlikely_values(data: Examined) -> list[Finding]:
                 f"(the nearest is {nearest:g}): it may stand for missing"
             )
             found.append(_unlikely(data, look, rows, text))
+        if text := _zeros(values):
+            zeros = (values == 0).fill_null(False)
+            fix = f'data.columns.{look.name}.values: {{"0": ""}} makes them missing'
+            found.append(replace(_unlikely(data, look, zeros, f"{look.name!r} {text}"), fix=fix))
     return found
+
+
+def _zeros(values: pl.Series) -> str:
+    """What is strange about zeros among sizes: nothing is nearly as small."""
+    numbers = values.drop_nulls().to_numpy()
+    positive = np.sort(numbers[numbers > 0])
+    zeros = len(numbers) - len(positive)
+    if not len(positive) or len(np.unique(positive)) < _DISTINCT / 2 or float(numbers.min()) < 0:
+        return ""
+    least, middle = float(positive[0]), float(np.median(positive))
+    few = _FEWEST_SENTINELS <= zeros <= _MOST_ZEROS * len(numbers)
+    if not few or least < _FAR_FROM_ZERO * middle:
+        return ""
+    return (
+        f"is 0 in {zeros:,} rows, and at least {least:g} in the others (median {middle:g}): it may "
+        "stand for missing"
+    )
 
 
 def _sentinels(values: pl.Series) -> Iterator[tuple[float, float]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from trainwright.data.quality.examined import Examined, Look
@@ -22,6 +23,8 @@ _ROUNDS = 15
 _LEAST_ERROR = 0.01
 _MOST_COLUMNS = 40
 _FEW_OF_A_CLASS = 0.02
+_ERRORS, _NEAR, _NEAR_AT_MOST = 2.5, 0.03, 0.15
+_SEPARATE = 0.6
 
 KNOWN = {
     1.8: "Fahrenheit for Celsius (its slope)",
@@ -35,6 +38,7 @@ KNOWN = {
     10.0: "a factor of 10",
     12.0: "months for years",
     24.0: "hours for days",
+    25.4: "millimetres for inches",
     28.3495: "grams for ounces",
     39.3701: "inches for metres",
     60.0: "minutes for hours",
@@ -43,6 +47,7 @@ KNOWN = {
     453.592: "grams for pounds",
     1000.0: "a thousand, as in grams for kilograms",
     3600.0: "seconds for hours",
+    1e4: "ten thousand, as in square metres for hectares",
     1e6: "a million",
 }
 """Factors between units, for the message."""
@@ -55,7 +60,8 @@ def mixed_units(data: Examined) -> list[Finding]:
     prediction from those of the other numeric columns (a line of least absolute error, fitted on at
     most 10,000 rows). Either way a second cluster must lie a factor of 1.7 or more away, with
     hardly a number between the two, and be of 0.2 to 45 % of the rows. Clusters that are classes of
-    the target are no units.
+    the target are no units, nor are those whose factor is that of no units, or which another
+    numeric column tells apart too.
     """
     looks = [look for look in data.telling if _is_size(look)]
     found = []
@@ -65,7 +71,11 @@ def mixed_units(data: Examined) -> list[Finding]:
         if not len(rows):
             others = [other for other in looks if other.name != look.name]
             rows, factor = second_cluster(_unexpected(logs, others))
-        if len(rows) and not _is_a_class(data, look, rows):
+        if (
+            len(rows)
+            and not _is_a_class(data, look, rows)
+            and _is_a_unit(looks, look, rows, factor)
+        ):
             found.append(_finding(data, look, rows, factor))
     return found
 
@@ -130,6 +140,33 @@ def _is_a_class(data: Examined, look: Look, rows: Integers) -> bool:
     return bool(((shares < _FEW_OF_A_CLASS) | (shares > 1 - _FEW_OF_A_CLASS)).all())
 
 
+def _is_a_unit(looks: list[Look], look: Look, rows: Integers, factor: float) -> bool:
+    """Whether the factor is one between units, and no other column has the same two clusters."""
+    size = max(factor, 1 / factor)
+    inside = np.zeros(len(look.values), dtype=np.bool_)
+    inside[rows] = True
+    error = _ERRORS * 1.25 * _spread(_logs(look.numbers[rows])) / np.sqrt(len(rows))
+    if abs(np.log(_known(size) / size)) > max(_NEAR, min(error, _NEAR_AT_MOST)):
+        return False
+    others = [other.numbers for other in looks if other.name != look.name]
+    return not any(_distance(values, inside) > _SEPARATE for values in others)
+
+
+def _distance(values: Floats, inside: npt.NDArray[np.bool_]) -> float:
+    """Kolmogorov and Smirnov's distance between the rows of a cluster and the others."""
+    here = np.isfinite(values)
+    ours, theirs = np.sort(values[inside & here]), np.sort(values[~inside & here])
+    if min(len(ours), len(theirs)) < _FEWEST:
+        return 0.0
+    at = np.concatenate([ours, theirs])
+    below = [np.searchsorted(part, at, side="right") / len(part) for part in (ours, theirs)]
+    return float(np.abs(below[0] - below[1]).max())
+
+
+def _known(size: float) -> float:
+    return min(KNOWN, key=lambda known: abs(np.log(known / size)))
+
+
 def _spread(values: Floats) -> float:
     return _MAD_TO_DEVIATION * float(np.median(np.abs(values - np.median(values))))
 
@@ -159,12 +196,11 @@ def _unexpected(logs: Floats, others: list[Look]) -> Floats:
 
 def _finding(data: Examined, look: Look, rows: Integers, factor: float) -> Finding:
     size = max(factor, 1 / factor)
-    near = min(KNOWN, key=lambda known: abs(np.log(known / size)))
-    meaning = f": {KNOWN[near]}?" if abs(np.log(near / size)) < 0.15 else ""
+    meaning = f": {KNOWN[_known(size)]}?"
     words = f"{size:.3g} times as large" if factor > 1 else f"{size:.3g} times smaller"
     return Finding(
         "mixed_units",
-        "error",
+        "warning",
         f"{len(rows):,} values of {look.name!r} are {words}, as if in another unit{meaning}",
         len(rows),
         data.places(rows),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -29,6 +30,7 @@ _RARE_SHARE = 0.001
 _FEWEST_ROWS = 4
 _FEW_VALUES = 50
 _FEW_NUMBERS = 20
+_FEWEST_FEATURES = 10
 
 
 def constant(data: Examined) -> list[Finding]:
@@ -97,7 +99,40 @@ def _numbered(look: Look) -> str:
 
 def redundant_columns(data: Examined) -> list[Finding]:
     """Pairs of columns that say the same thing, and products of two others."""
-    return [*_renamed(data), *_linear(data)]
+    same = _same(data)
+    pairs = {one.columns for one in same}
+    others = (one for one in (*_renamed(data), *_linear(data)) if one.columns not in pairs)
+    return [*same, *others]
+
+
+def _same(data: Examined) -> list[Finding]:
+    """Columns that are equal in every row, under two names."""
+    alike: dict[str, list[str]] = {}
+    for look in data.features:
+        if look.kind in ("nested", "empty") or look.values.drop_nulls().n_unique() < 2:
+            continue
+        key = hash_bytes(str(look.kind).encode() + look.values.hash(seed=0).to_numpy().tobytes())
+        alike.setdefault(key, []).append(look.name)
+    return [
+        replace(
+            _redundant((first, other), f"{other!r} repeats {first!r} in every row"),
+            severity="warning",
+        )
+        for first, *others in alike.values()
+        for other in others
+        if data.of_name(first).values.equals(data.of_name(other).values, check_names=False)
+    ]
+
+
+def few_rows(data: Examined) -> list[Finding]:
+    """More numeric columns and categories than training rows."""
+    columns = len([look for look in data.telling if look.kind != "text"])
+    rows = int((data.parts == 0).sum())
+    if not rows or columns < _FEWEST_FEATURES or columns <= rows:
+        return []
+    text = f"{columns:,} features and {rows:,} training rows: a model can fit any target with them"
+    fix = "gather more rows, or list in data.exclude what is known to say nothing"
+    return [Finding("few_rows", "warning", text, rows, fix=fix)]
 
 
 def _renamed(data: Examined) -> list[Finding]:

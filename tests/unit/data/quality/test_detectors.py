@@ -123,7 +123,20 @@ def test_a_part_of_a_column_in_another_unit(factor: float) -> None:
     finding = only(mixed_units(made(weight=weights)))
     assert len(set(finding.rows) & set(rows.tolist())) >= 18
     assert len(finding.rows) <= 22
-    assert finding.columns == ("weight",)
+    assert (finding.severity, finding.columns) == ("warning", ("weight",))
+
+
+def test_a_second_size_that_another_column_has_too_is_no_unit() -> None:
+    """Small and large animals; and a factor that is between no units."""
+    random = np.random.default_rng(0)
+    large = np.arange(ROWS) % 4 == 0
+    weight = np.where(large, 100.0, 10.0) * random.lognormal(0, 0.1, ROWS)
+    height = np.where(large, 150.0, 40.0) * random.lognormal(0, 0.1, ROWS)
+    assert only(mixed_units(made(weight=weight))).columns == ("weight",)
+    assert mixed_units(made(weight=weight, height=height)) == []
+    assert (
+        mixed_units(made(weight=np.where(large, 55.0, 10.0) * random.lognormal(0, 0.1, ROWS))) == []
+    )
 
 
 def test_a_long_tail_is_not_another_unit() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import date, timedelta
+
 import numpy as np
 import polars as pl
 import pytest
@@ -10,6 +12,7 @@ from clean_rows import ROWS, clean, made, only, with_values
 from trainwright.data.quality import forms
 from trainwright.data.quality.collect import find_faults
 from trainwright.data.quality.examined import examine
+from trainwright.data.quality.whole_columns import identifier
 
 
 def test_words_among_numbers_are_of_a_wrong_type() -> None:
@@ -78,3 +81,20 @@ def test_different_signs_are_different_labels() -> None:
 def test_spaces_around_cells() -> None:
     found = forms.surrounding_spaces(with_values("place", {1: " Oslo", 2: "   "}))
     assert [finding.rows for finding in found] == [(1,), (2,)]
+
+
+def test_dates_in_several_forms_with_impossible_days_are_dates() -> None:
+    """Of which no form reads nine in ten."""
+    written = ("%Y-%m-%d", "%d/%m/%Y", "%b %d, %Y", "%d.%m.%Y")
+    days = [date(2020, 1, 1) + timedelta(7 * row % 1400) for row in range(ROWS)]
+    cells = [day.strftime(written[row % 4]) for row, day in enumerate(days)]
+    impossible = {5: "2021-02-30", 50: "31/11/2020", 90: "Feb 31, 2020"}
+    for row, cell in impossible.items():
+        cells[row] = cell
+    data = made(when=cells)
+    assert data.of_name("when").kind == "datetime"
+    wrong = only(forms.wrong_type(data))
+    assert wrong.rows == tuple(impossible)
+    ways = only(forms.mixed_formats(data))
+    assert ways.count > ROWS / 2
+    assert not [one for one in identifier(data) if "when" in one.columns]

@@ -32,7 +32,18 @@ def test_moments_that_are_absent() -> None:
     )
     kept = days.gather([row for row in range(len(days)) if row not in (50, 51, 90)])[:ROWS]
     finding = only(order.time_gaps(made(day=kept)))
-    assert (finding.count, finding.rows) == (3, (50, 88))
+    assert (finding.severity, finding.count, finding.rows) == ("warning", 3, (50, 88))
+
+
+def test_weekends_and_shuffled_days_are_no_gaps_of_a_series() -> None:
+    days = pl.datetime_range(
+        pl.datetime(2024, 1, 1), pl.datetime(2025, 12, 31), "1d", time_unit="us", eager=True
+    )
+    works = days.filter(days.dt.weekday() <= 5)
+    found = order.time_gaps(made(day=works[:ROWS]))
+    assert [one.severity for one in found] in ([], ["info"])
+    shuffled = days[:420].sample(ROWS, seed=0, shuffle=True)
+    assert [one.severity for one in order.time_gaps(made(day=shuffled))] == ["info"]
 
 
 def test_classes_that_are_rare_or_few() -> None:

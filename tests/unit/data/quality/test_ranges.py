@@ -97,3 +97,23 @@ def test_a_pile_at_the_end_is_a_cap() -> None:
     ages = np.minimum(clean()["age"], 70.0)
     finding = only(ranges.capped(made(age=ages)))
     assert finding.rows == tuple(np.flatnonzero(ages == 70.0).tolist())
+
+
+def test_zeros_among_sizes_may_stand_for_missing() -> None:
+    random = np.random.default_rng(0)
+    pressure = np.round(random.normal(72, 9, ROWS))
+    pressure[[3, 40, 77, 200]] = 0
+    finding = only(ranges.unlikely_values(made(pressure=pressure)))
+    assert (finding.severity, finding.rows) == ("warning", (3, 40, 77, 200))
+    assert finding.fix == 'data.columns.pressure.values: {"0": ""} makes them missing'
+
+
+@pytest.mark.parametrize("name", ["counts", "rain", "signed"])
+def test_honest_zeros(name: str) -> None:
+    random = np.random.default_rng(0)
+    honest = {
+        "counts": random.poisson(40, ROWS) * (random.random(ROWS) < 0.5) + random.poisson(2, ROWS),
+        "rain": np.where(random.random(ROWS) < 0.2, 0, random.gamma(1, 3, ROWS)),
+        "signed": np.where(random.random(ROWS) < 0.1, 0, random.normal(0, 5, ROWS)),
+    }
+    assert ranges.unlikely_values(made(**{name: honest[name]})) == []

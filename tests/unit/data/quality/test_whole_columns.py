@@ -14,6 +14,7 @@ from trainwright.data.quality import missing, order
 from trainwright.data.quality.examined import Look, examine
 from trainwright.data.quality.whole_columns import (
     constant,
+    few_rows,
     identifier,
     rare_category,
     redundant_columns,
@@ -111,3 +112,34 @@ def test_columns_say_the_same_where_their_values_go_with_each_other() -> None:
 def test_rare_categories() -> None:
     finding = only(rare_category(with_values("place", {3: "Ulm", 5: "Ulm"})))
     assert finding.rows == (3, 5)
+
+
+def test_one_column_under_two_names() -> None:
+    frame = clean()
+    found = redundant_columns(made(town=frame["place"], size=frame["height"]))
+    assert {(one.severity, one.columns) for one in found} == {
+        ("warning", ("place", "town")),
+        ("warning", ("height", "size")),
+    }
+
+
+def test_more_features_than_training_rows() -> None:
+    random = np.random.default_rng(0)
+    wide = {f"x{at}": random.normal(size=50) for at in range(60)} | {"y": ["a", "b"] * 25}
+    finding = only(few_rows(examine(pl.DataFrame(wide), "y")))
+    assert (finding.severity, finding.count) == ("warning", 50)
+    assert finding.message.startswith("60 features and 50 training rows")
+    assert few_rows(made()) == []
+
+
+def test_a_word_that_counts_as_missing_is_said() -> None:
+    alleys = ["None", "Gravel", "Paved", "Paved"] * (ROWS // 4)
+    finding = only(missing.missing_words(made(alley=alleys)))
+    assert (finding.severity, finding.columns, finding.count) == ("warning", ("alley",), ROWS // 4)
+    assert "'None'" in finding.message
+    # In a table that writes NA for a missing number it means the same among words.
+    ages = [None if row % 9 == 0 else str(age) for row, age in enumerate(clean()["age"])]
+    written = pl.Series(ages).fill_null("NA").to_list()
+    usual = ["NA", "Gravel", "Paved", "Paved"] * (ROWS // 4)
+    assert missing.missing_words(made(age=written, alley=usual)) == []
+    assert missing.missing_words(made(alley=["?", "", "Paved", "Gravel"] * (ROWS // 4))) == []
