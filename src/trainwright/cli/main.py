@@ -68,12 +68,13 @@ def init(
         Path, typer.Option("-o", "--output", metavar="FILE", help="Where the contract goes.")
     ] = Path("contract.yaml"),
     force: Annotated[bool, typer.Option(help="Write over a contract that is there.")] = False,
+    overrides: Overrides = [],  # noqa: B006  typer reads the default
     as_json: AsJson = False,
 ) -> None:
     """Look at data and write a commented contract for it."""
     from trainwright.cli.writing import Wanted, write_contract
 
-    write_contract(Wanted(data, target, text), output, force=force, as_json=as_json)
+    write_contract(Wanted(data, target, text, overrides), output, force=force, as_json=as_json)
 
 
 @app.command()

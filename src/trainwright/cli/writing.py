@@ -25,11 +25,13 @@ _STDOUT = Path("-")
 @final
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The data that a contract is for, and which of its columns is predicted or learned."""
+    """The data that a contract is for, and which of its columns is predicted or learned,
+    and values of the contract that are set."""
 
     data: str
     target: str
     text: str
+    overrides: Sequence[str] = ()
 
 
 def write_contract(wanted: Wanted, output: Path, *, force: bool, as_json: bool) -> None:
@@ -45,7 +47,9 @@ def write_contract(wanted: Wanted, output: Path, *, force: bool, as_json: bool) 
         )
     check_folder(output)
     folder = Path() if output == _STDOUT else output.parent
-    text = propose_contract(wanted.data, wanted.target, folder, text=wanted.text)
+    text = propose_contract(
+        wanted.data, wanted.target, folder, text=wanted.text, overrides=wanted.overrides
+    )
     if output == _STDOUT:
         sys.stdout.write(text)
         return

@@ -22,7 +22,7 @@ _OVERRIDE = re.compile(rf"((?:{_PIECE})(?:\.(?:{_PIECE}))*)=(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
-class _Setting:
+class Setting:
     """One override: where it goes, and what it writes there."""
 
     parts: tuple[str, ...]
@@ -31,7 +31,21 @@ class _Setting:
 
     @property
     def path(self) -> str:
+        """Where it goes, as a contract path."""
         return ".".join(self.parts)
+
+
+def read_settings(overrides: Sequence[str]) -> tuple[Setting, ...]:
+    """What overrides write, and where.
+
+    Raises:
+        ContractMistake: every override that cannot be read.
+    """
+    problems: list[Problem] = []
+    settings = tuple(_readable(overrides, problems))
+    if problems:
+        raise ContractMistake(problems)
+    return settings
 
 
 def set_values(written: Written, overrides: Sequence[str]) -> tuple[Written, tuple[str, ...]]:
@@ -57,7 +71,7 @@ def set_values(written: Written, overrides: Sequence[str]) -> tuple[Written, tup
     return written, tuple(notes)
 
 
-def _readable(overrides: Sequence[str], problems: list[Problem]) -> Iterator[_Setting]:
+def _readable(overrides: Sequence[str], problems: list[Problem]) -> Iterator[Setting]:
     for text in overrides:
         place = Place(f"--set {redact(text)}")
         override = _OVERRIDE.fullmatch(text)
@@ -73,7 +87,7 @@ def _readable(overrides: Sequence[str], problems: list[Problem]) -> Iterator[_Se
             )
             continue
         try:
-            yield _Setting(parts, read_yaml(override[2].encode(), place.file), place)
+            yield Setting(parts, read_yaml(override[2].encode(), place.file), place)
         except ContractMistake as mistake:
             problems.extend(mistake.problems)
 
@@ -84,7 +98,7 @@ def _parts(path: str) -> tuple[str, ...]:
     return tuple(piece[1:-1] if re.fullmatch(_QUOTED, piece) else piece for piece in found)
 
 
-def _set(written: Written, setting: _Setting) -> Written:
+def _set(written: Written, setting: Setting) -> Written:
     value = _placed(written.value, setting, 0)
     path = setting.path
     places = {
@@ -99,7 +113,7 @@ def _set(written: Written, setting: _Setting) -> Written:
     return Written(value, places)
 
 
-def _placed(around: Plain, setting: _Setting, depth: int) -> Plain:
+def _placed(around: Plain, setting: Setting, depth: int) -> Plain:
     """A copy of `around` in which the setting's value stands at the rest of its path."""
     if depth == len(setting.parts):
         return setting.written.value
@@ -115,7 +129,7 @@ def _placed(around: Plain, setting: _Setting, depth: int) -> Plain:
     return {**keys, part: _placed(keys.get(part), setting, depth + 1)}
 
 
-def _no_item(setting: _Setting, depth: int, length: int) -> Problem:
+def _no_item(setting: Setting, depth: int, length: int) -> Problem:
     listed = ".".join(setting.parts[:depth])
     return Problem(
         f"{listed} is a list and has no item {setting.parts[depth]!r}",

@@ -54,6 +54,8 @@ ProblemKind = Literal[
     "control_characters",
     "repeated_names",
     "ragged_rows",
+    "infinite",
+    "unreadable_target",
 ]
 
 

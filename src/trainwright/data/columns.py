@@ -169,6 +169,7 @@ def infinite_problems(numbers: pl.Series, source: SourceFile) -> list[Problem]:
             expected=f"numbers up to {LARGEST:.3g}",
             fix="replace them in the file, or list their spelling in data.missing_values",
             place=source.place(int(rows[0])),
+            kind="infinite",
         )
     ]
 

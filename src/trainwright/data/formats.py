@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from trainwright.contract.sources import USUAL, Reading
-from trainwright.core.errors import DataMistake, Place, Problem
+from trainwright.core.errors import DataMistake, Place, Problem, ProblemKind
 
 Format = Literal["csv", "tsv", "jsonl", "parquet", "arrow"]
 Compression = Literal["", ".gz", ".zst"]
@@ -213,9 +213,15 @@ def check_content(file: Path, kind: str, written: str, reading: Reading = USUAL)
             expected=_WANTED[kind][0],
             fix=fix,
             place=Place(written),
-            kind="control_characters" if found == "binary data" and is_text else "",
+            kind=_problem_kind(found) if is_text else "",
         )
     )
+
+
+def _problem_kind(found: str) -> ProblemKind:
+    if found in _WIDE_TEXT:
+        return "encoding"
+    return "control_characters" if found == "binary data" else ""
 
 
 def _with_nul(head: bytes) -> str:

@@ -6,7 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
+import polars as pl
+
 from trainwright.contract.data import Column, TableData, TimeSplit, split_columns
+from trainwright.core.errors import Problem
 from trainwright.core.files import Json
 from trainwright.data.cells import Cells
 from trainwright.data.doubtful_classes import find_class_spellings
@@ -14,7 +17,10 @@ from trainwright.data.doubts import Doubt, find_doubt
 from trainwright.data.formats import known_format
 from trainwright.data.sources import SourceFile
 from trainwright.data.space import Space
-from trainwright.data.values import Cleaning
+from trainwright.data.values import LARGEST, Cleaning, to_labels, to_numbers
+from trainwright.data.wording import quoted
+
+_FEWEST_VALUES = 2
 
 
 @final
@@ -47,6 +53,41 @@ def decide_columns(section: TableData, source: SourceFile, space: Space) -> Prop
             continue
         found.append(doubt)
     return Proposed(with_doubts(section, found), tuple(found))
+
+
+def decide_problems(
+    section: TableData, problems: Sequence[Problem], cells: Sequence[Cells]
+) -> tuple[Doubt, ...]:
+    """What only the typed rows show: infinite numbers, which become missing, and a table in which
+    no column looks like a feature, of which those are taken that may be one."""
+    by_name = {one.name: one for one in cells if _is_open(section, one.name)}
+    by_name.pop(section.target, None)
+    if any(problem.kind == "no_feature" for problem in problems):
+        found = (_only_feature(one) for one in by_name.values())
+        return tuple(doubt for doubt in found if doubt is not None)
+    named = [problem.path for problem in problems if problem.kind == "infinite"]
+    return tuple(_infinite(by_name[name]) for name in named if name in by_name)
+
+
+def _infinite(cells: Cells) -> Doubt:
+    spellings: list[str] = []
+    for one in cells.slices():
+        large = to_numbers(one).series.abs() > LARGEST
+        spellings += to_labels(one.filter(large)).unique().to_list()
+    values = dict.fromkeys(sorted(set(spellings)), "")
+    reason = f"{quoted(values)} are infinite or too large, and become missing"
+    return Doubt(cells.name, Column(kind="numeric", values=values), reason)
+
+
+def _only_feature(cells: Cells) -> Doubt | None:
+    """What a column is that would be left out, where there is no other one."""
+    if cells.is_nested or cells.dtype == pl.Datetime("us") or cells.distinct < _FEWEST_VALUES:
+        return None
+    if not cells.not_numbers:
+        reason = "numbers that look like an identifier, but there is no other column"
+        return Doubt(cells.name, Column(kind="numeric"), reason)
+    reason = "text that hardly repeats, and there is no other column"
+    return Doubt(cells.name, Column(kind="text"), reason)
 
 
 def with_doubts(section: TableData, doubts: Sequence[Doubt]) -> TableData:

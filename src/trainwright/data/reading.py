@@ -35,7 +35,7 @@ from trainwright.data.doubts import Doubt
 from trainwright.data.formats import is_untyped
 from trainwright.data.frames import NO_FRAMES, Frame
 from trainwright.data.hidden import with_moments
-from trainwright.data.proposing import decide_columns
+from trainwright.data.proposing import decide_columns, decide_problems, with_doubts
 from trainwright.data.sources import FileVersion, SourceFile, read_query, read_source
 from trainwright.data.space import (
     IN_MEMORY,
@@ -124,9 +124,37 @@ def read_table(
         raise DataMistake(problems)
     placing, space = _placed(section, sources, folder)
     proposed = decide_columns(section, sources["train"], space)
-    section = proposed.section
+    section, doubts = proposed.section, proposed.doubts
     if proposed.reads_anew:
         sources = read_sources(section, folder, given)
+    typed = _typed(section, sources, space)
+    if later := decide_problems(section, typed.problems, typed.cells):
+        section, doubts = with_doubts(section, later), (*doubts, *later)
+        typed = _typed(section, sources, space)
+    if typed.problems:
+        raise DataMistake(typed.problems)
+    written = read_split_file(section.split, folder)
+    frames = dict(typed.frames)
+    frames["train"] = with_parts(frames["train"], typed.cells, written, space)
+    frames = with_moments(frames, section.split, space)
+    raw = _raw(sources, frames, (typed.columns, typed.target, typed.cleaning), written, space)
+    return replace(raw, facts=replace(raw.facts, placing=placing, doubts=doubts))
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Typed:
+    """Files typed as a section says, with every problem; `cells` are those of the training file."""
+
+    columns: tuple[ColumnType, ...]
+    target: TargetColumn
+    cleaning: Cleaning
+    cells: Sequence[Cells]
+    frames: Mapping[PartName, pl.DataFrame]
+    problems: Sequence[Problem]
+
+
+def _typed(section: TableData, sources: Mapping[PartName, SourceFile], space: Space) -> _Typed:
     cleaning = Cleaning.of(section)
     cells = {
         part: [Cells(one, cleaning.cells, space) for one in source.frame.get_columns()]
@@ -143,13 +171,7 @@ def read_table(
         frames[part], found = type_rows(cells[part], columns, target, source, space)
         problems += [problem for problem in found if problem not in problems]
     problems += class_problems(target, frames, sources)
-    if problems:
-        raise DataMistake(problems)
-    written = read_split_file(section.split, folder)
-    frames["train"] = with_parts(frames["train"], cells["train"], written, space)
-    frames = with_moments(frames, section.split, space)
-    raw = _raw(sources, frames, (columns, target, cleaning), written, space)
-    return replace(raw, facts=replace(raw.facts, placing=placing, doubts=proposed.doubts))
+    return _Typed(columns, target, cleaning, cells["train"], frames, problems)
 
 
 def _placed(

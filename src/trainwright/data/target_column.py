@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, final
 
 import polars as pl
@@ -110,7 +110,7 @@ def typed_target(
         unreadable = target.section.columns.get(target.name, Column()).unreadable
         column = ColumnType(target.name, "numeric", "", 0, 0, "", unreadable=unreadable)
         series, found = value_problems(cells, column, source)
-        problems += found
+        problems += [replace(one, kind="unreadable_target") for one in found]
         if unreadable == "missing":
             cells = series
     else:

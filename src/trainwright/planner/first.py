@@ -2,60 +2,95 @@
 
 from __future__ import annotations
 
-import json
-import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from os.path import relpath
 from pathlib import Path
-
-import polars as pl
+from typing import final
 
 from trainwright.contract.data import Column, TableData
+from trainwright.contract.overrides import set_values
+from trainwright.contract.reading import ContractText, read_contract
 from trainwright.contract.secrets import refuse_secret
 from trainwright.contract.sources import Reading
 from trainwright.contract.tokens import TokenData
-from trainwright.core.errors import DataMistake, Mistake, Problem
+from trainwright.contract.yaml_text import Written
+from trainwright.core.errors import DataMistake, Mistake, Place, Problem
 from trainwright.core.units import show_count
+from trainwright.data.doubts import Doubt
 from trainwright.data.folders import is_pattern
 from trainwright.data.formats import known_format
-from trainwright.data.reading import read_table
+from trainwright.data.proposing import with_doubts
+from trainwright.data.reading import RawTable, read_table
 from trainwright.data.sources import holds_table, read_source
 from trainwright.data.stores import is_remote
 from trainwright.data.tokens import read_tokens
 from trainwright.data.wording import some
 from trainwright.planner.first_numbers import with_numbers
-from trainwright.planner.propose import Settings, comment, propose, scalar
+from trainwright.planner.first_reading import looks_headless, read_first
+from trainwright.planner.propose import Settings, propose
 from trainwright.planner.propose_images import are_images, propose_images
+from trainwright.planner.yaml_lines import comment, scalar, with_settings
 
-_MONTH = r"^\d{4}-\d{2}$"
-_LOOKED_AT = 10_000
-_NUMBERED = re.compile(r"column_[1-9][0-9]*")
-
+_MOST_CLASSES = 20
+_ROWS_OF_A_CLASS = 2
 
 _CHAT = "  reading: {nested: chat}  # a list of turns becomes a line 'role: content' for each"
 
 
+@final
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """Data, `found` in a folder and called `written` in the contract, and what the caller sets."""
+
+    folder: Path
+    found: str
+    written: str
+    overrides: Sequence[str]
+
+
 def propose_contract(
-    data: str, target: str, contract_folder: Path, schema: str = "", text: str = ""
+    data: str,
+    target: str,
+    contract_folder: Path,
+    schema: str = "",
+    text: str = "",
+    overrides: Sequence[str] = (),
 ) -> str:
-    """Look at data with the default settings and propose a contract for it, which is to be written
-    into `contract_folder`. `data` is a path or a URL; `target` the column to predict, `text` the
-    column of a table whose texts are learned as tokens.
+    """Look at data and propose a contract for it, which is to be written into `contract_folder`.
+    `data` is a path or a URL; `target` the column to predict, `text` the column of a table whose
+    texts are learned as tokens. `overrides` of the data decide how it is read; all of them stand in
+    the contract.
 
     Raises:
-        DataMistake: the data cannot be trained on as it is, or nobody said what to predict.
+        DataMistake: the data cannot be trained on, or nobody said what to predict.
+        ContractMistake: an override that no contract can have.
     """
     refuse_secret(data, "DATA")
     folder, found, written = located(data, contract_folder)
-    place = folder / found
+    wanted = _Wanted(folder, found, written, overrides)
+    proposed = _propose(wanted, data, target, text, schema, contract_folder)
+    if not overrides:
+        return proposed
+    changed = with_settings(proposed, overrides)
+    read_contract(ContractText(changed, contract_folder))
+    return changed
+
+
+def _propose(
+    wanted: _Wanted, data: str, target: str, text: str, schema: str, contract_folder: Path
+) -> str:
+    place = wanted.folder / wanted.found
     if text:
-        return _for_texts(folder, found, written, text)
+        return _for_texts(wanted, text)
     if not is_remote(data) and are_images(place):
         return propose_images(place, target, contract_folder)
     if target:
-        return _for_table(folder, found, written, target, schema)
+        return _for_table(wanted, target, schema)
     if is_table(data, place):
-        raise DataMistake(_no_target(found, folder))
-    return _for_texts(folder, found, written, text)
+        raise DataMistake(_no_target(wanted.found, wanted.folder))
+    return _for_texts(wanted, text)
 
 
 def located(data: str, contract_folder: Path) -> tuple[Path, str, str]:
@@ -79,72 +114,84 @@ def is_table(data: str, place: Path) -> bool:
 
 
 def _no_target(found: str, folder: Path) -> Problem:
-    columns = read_source(found, folder, "DATA", Reading(nested="text")).frame.columns
+    first = read_first(folder, found, Reading(), "")
+    frame = read_source(found, folder, "DATA", first.reading).frame
+    names, header = frame.columns, ""
+    if looks_headless(frame):
+        names = [f"column_{at}" for at in range(1, frame.width + 1)]
+        header = "; the first line looks like a row, so the columns go by their numbers"
     return Problem(
         "nobody said which column to predict",
         path="--target",
         found=found,
-        expected=f"one of: {some(columns, 12)}",
-        fix="--target COLUMN, or --text COLUMN to learn the texts of a column as tokens",
+        expected=f"one of: {some([name[:40] for name in names], 12)}{header}",
+        fix=f"--target {shlex.quote(names[-1])}, or --text COLUMN to learn the texts of a column "
+        "as tokens",
     )
 
 
-def _for_table(folder: Path, found: str, written: str, target: str, schema: str) -> str:
-    reading, lines = with_numbers(folder, found, *how_to_read(folder, found, target))
-    section = TableData(path=found, target=target, reading=reading, missing_target="drop")
+def _for_table(wanted: _Wanted, target: str, schema: str) -> str:
+    """Whatever stands between a file and its contract is settled and said."""
+    folder, found = wanted.folder, wanted.found
+    asked = _section(wanted, target)
+    first = read_first(folder, found, asked.reading, target)
+    reading, lines = with_numbers(folder, found, first.reading, first.yaml())
+    section = asked.model_copy(update={"reading": reading})
+    if "missing_target" not in asked.model_fields_set:
+        section = section.model_copy(update={"missing_target": "drop"})
     try:
         raw = read_table(section, folder)
     except DataMistake as mistake:
-        columns = _only_columns(read_source(found, folder, "DATA", reading).frame, target)
-        if not columns or not mistake.is_about("no_feature"):
-            raise
-        lines += ("  columns:", *(_column_line(name, each) for name, each in columns.items()))
-        raw = read_table(section.model_copy(update={"columns": columns}), folder)
+        raw = _with_target(section, folder, mistake)
+    _check_classes(raw, target, found)
+    rows = []
     if dropped := raw.facts.target.missing:
         what = f"the target is missing in {dropped} of {raw.facts.rows + dropped} rows"
-        lines += (f"  missing_target: drop  # {what}: they are left out",)
-    return propose(raw, written, target, Settings(schema, lines))
+        rows.append(f"  missing_target: drop  # {what}: they are left out")
+    return propose(raw, wanted.written, target, Settings(schema, lines, tuple(rows)))
 
 
-def _only_columns(frame: pl.DataFrame, target: str) -> dict[str, Column]:
-    """What the columns are of a table that has no other: months, or texts."""
-    found = {}
-    for name in frame.columns:
-        if name == target or frame.schema[name] != pl.String:
-            continue
-        values = frame[name].drop_nulls().head(_LOOKED_AT)
-        if values.str.contains(_MONTH).all():
-            found[name] = Column(kind="datetime", format="%Y-%m")
-        elif len(values) and values.str.count_matches(r"\s+").to_numpy().mean() > 1:
-            found[name] = Column(kind="text")
-    return found
+def _section(wanted: _Wanted, target: str) -> TableData:
+    """The section with what the caller has set of it."""
+    values, _ = set_values(Written({}, {}), wanted.overrides)
+    data = values.value.get("data") if isinstance(values.value, dict) else None
+    written = {**data, "path": wanted.found} if isinstance(data, dict) else {"path": wanted.found}
+    sections = {"data": {**written, "target": target}, "model": {"kind": "boosting"}}
+    text = ContractText.of(sections, wanted.folder)
+    section = read_contract(text).contract.data
+    assert isinstance(section, TableData), "images and texts were asked for before"
+    return section
 
 
-def _column_line(name: str, column: Column) -> str:
-    if column.kind == "text":
-        return f"    {scalar(name)}: {{kind: text}}  # free text, and there is no other column"
-    form = json.dumps(column.format)
-    return f"    {scalar(name)}: {{kind: datetime, format: {form}}}  # months without a day"
+def _with_target(section: TableData, folder: Path, mistake: DataMistake) -> RawTable:
+    """The rows without those whose target is no number, among many that are."""
+    problem = next((one for one in mistake.problems if one.kind == "unreadable_target"), None)
+    if problem is None or section.target in section.columns:
+        raise mistake
+    doubt = Doubt(
+        section.target,
+        Column(kind="numeric", unreadable="missing"),
+        f"{problem.found}: no numbers, and left out",
+    )
+    raw = read_table(with_doubts(section, [doubt]), folder)
+    return replace(raw, facts=replace(raw.facts, doubts=(*raw.facts.doubts, doubt)))
 
 
-def how_to_read(folder: Path, found: str, target: str) -> tuple[Reading, tuple[str, ...]]:
-    """The settings that a text needs, and their lines in the contract: without a header where the
-    target is named by its number, and with quotes as text where they belong to no field."""
-    reading, lines = Reading(), []
-    if _NUMBERED.fullmatch(target) and _is_headless(folder, found, target):
-        reading = reading.model_copy(update={"header": False})
-        lines.append("    header: false  # the target is named by its number")
-    if _is_nested(folder, found, reading):
-        reading = reading.model_copy(update={"nested": "text"})
-        lines.append("    nested: text  # lists and objects become their JSON")
-    try:
-        read_source(found, folder, "DATA", reading)
-    except Mistake as mistake:
-        if not mistake.is_about("broken_quotes"):
-            raise
-        reading = reading.model_copy(update={"quotes": "none"})
-        lines.append("    quotes: none  # a quote is part of the text: some do not end")
-    return reading, ("  reading:", *lines) if lines else ()
+def _check_classes(raw: RawTable, target: str, found: str) -> None:
+    """Hold a target against one that names rows."""
+    classes = raw.facts.target.classes
+    if len(classes) <= max(_MOST_CLASSES, raw.facts.rows / _ROWS_OF_A_CLASS):
+        return
+    raise DataMistake(
+        Problem(
+            "the target has another value in nearly every row",
+            path="--target",
+            found=f"{len(classes):,} classes in {raw.facts.rows:,} rows",
+            expected="classes that repeat, or numbers",
+            fix=f"name another column, or learn the texts: --text {shlex.quote(target)}",
+            place=Place(found),
+        )
+    )
 
 
 def _is_nested(folder: Path, found: str, reading: Reading, column: str = "") -> bool:
@@ -156,14 +203,8 @@ def _is_nested(folder: Path, found: str, reading: Reading, column: str = "") -> 
     return column in frame.columns and frame.schema[column].is_nested()
 
 
-def _is_headless(folder: Path, found: str, target: str) -> bool:
-    try:
-        return target not in read_source(found, folder, "DATA").frame.columns
-    except Mistake:
-        return True
-
-
-def _for_texts(folder: Path, found: str, written: str, text: str) -> str:
+def _for_texts(wanted: _Wanted, text: str) -> str:
+    folder, found, written = wanted.folder, wanted.found, wanted.written
     reading = Reading()
     if text and _is_nested(folder, found, reading, text):
         reading = Reading(nested="chat")

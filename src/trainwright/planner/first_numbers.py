@@ -9,7 +9,7 @@ from trainwright.contract.sources import Reading
 from trainwright.data.commas import Commas, Look, how_written
 from trainwright.data.formats import known_format
 from trainwright.data.sources import read_source
-from trainwright.planner.propose import scalar
+from trainwright.planner.yaml_lines import scalar
 
 _SURE: Mapping[Look, tuple[Commas, str]] = {
     "decimal_comma": ("decimal_comma", "1,5 is 1.5"),

@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import final
 
 import polars as pl
 
 from trainwright.core.units import many
-from trainwright.data.columns import ColumnType, name_tokens
+from trainwright.data.columns import name_tokens
 from trainwright.data.lags import lags
 from trainwright.data.leakage import find_leaks, find_suspicions
+from trainwright.data.proposing import said
 from trainwright.data.reading import RawTable
 from trainwright.data.space import spread_rows
 from trainwright.data.wording import some
-
-GROUP_NAMES = frozenset(
-    {"id", "subject", "patient", "user", "customer", "group", "session", "device", "household"}
-)
-"""Words in a column's name that make it a group key, if its values also repeat like one."""
+from trainwright.planner.first_split import Division, find_divisions, works
+from trainwright.planner.yaml_lines import comment, flow, scalar
 
 POSITIVE_NAMES = ("1", "yes", "true", "positive", "y", "t", "ja", "oui", "si", "sí", "sì", "да")
-_ROWS_PER_GROUP = 5
-_FEWEST_GROUPS = 10
 _BALANCED = 0.2
 _MOST_SLICES = 10
 _MOST_ROWS = 50_000
-_PLAIN = re.compile(r"(\.\./)*[A-Za-z_][A-Za-z0-9_./-]*")
-_RESERVED = frozenset({"yes", "no", "true", "false", "on", "off", "null", "y", "n"})
+_MOST_OF_A_NAME = 40
 
 
 @final
@@ -46,10 +39,11 @@ class _Chosen:
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What stands in a contract beside what is proposed: the path of a JSON `schema` for editors,
-    and the lines under `data` that say how its files were read."""
+    and the lines under `data` that say how its files are read and what is done with its rows."""
 
     schema: str = ""
     reading: tuple[str, ...] = ()
+    rows: tuple[str, ...] = ()
 
 
 USUAL = Settings()
@@ -58,8 +52,9 @@ USUAL = Settings()
 def propose(raw: RawTable, path: str, target: str, settings: Settings = USUAL) -> str:
     """The text of a contract for data that was read; `path` is what the contract calls the file."""
     frame = raw.frames["train"]
-    split, key = _split(raw, frame)
-    excluded = _excluded(raw, frame, target, key)
+    divisions = find_divisions(raw, target)
+    division = _first_that_works(divisions, raw, target)
+    excluded = _excluded(raw, frame, target, division)
     schema = settings.schema
     lines = [f"# yaml-language-server: $schema={schema}"] if schema else []
     size = f"{many(raw.facts.rows, 'row')}, {many(len(raw.columns) + 1, 'column')}"
@@ -70,20 +65,58 @@ def propose(raw: RawTable, path: str, target: str, settings: Settings = USUAL) -
         "data:",
         f"  path: {scalar(path)}",
         f"  target: {scalar(target)}",
-        *settings.reading,
+        *_reading_lines(raw, settings.reading),
+        *settings.rows,
     ]
     if len(raw.facts.target.classes) == 2:
         lines.append("  " + _line("positive", _positive(raw.facts.target.classes)))
     lines += _exclude_lines(excluded)
-    lines.append("  " + _line("split", split))
+    lines += _column_lines(raw, excluded)
+    lines.append("  " + _line("split", _Chosen(f"{{{division.yaml}}}", division.reason)))
     lines += ["model: {kind: boosting}  # the strongest start on tables; or linear, mlp", "metric:"]
     lines.append("  " + _line("name", _metric(raw)))
-    lines.append(
-        f"  # target: {_example_target(frame[target])}; left out: better than every baseline"
-    )
-    lines += _slice_lines(raw, excluded, key)
+    left_out = "left out: better than every baseline"
+    lines.append(f"  # target: {_example_target(frame[target])}; {left_out}")
+    lines += _slice_lines(raw, excluded, division.column)
     lines.append("seed: 0  # the same number gives the same model; split_seed draws the parts")
     return "\n".join(lines) + "\n"
+
+
+def _first_that_works(divisions: Sequence[Division], raw: RawTable, target: str) -> Division:
+    """The first way of dividing the rows that fills every part; the last one where none does."""
+    works_not: list[str] = []
+    for division in divisions:
+        if works(division, raw, target):
+            break
+        if division.column or division.is_time:
+            works_not.append(f"{{{division.yaml}}} leaves a part without rows or without a class")
+    reasons = "; ".join((division.reason, *works_not[:1]))
+    return replace(division, reason=reasons)
+
+
+def _reading_lines(raw: RawTable, known: tuple[str, ...]) -> list[str]:
+    """How the files are read, with the commas of columns in doubt among their numbers."""
+    numbers = [
+        f"      {scalar(doubt.column)}: {doubt.numbers}"
+        for doubt in raw.facts.doubts
+        if doubt.numbers
+    ]
+    if not numbers:
+        return list(known)
+    lines = list(known) or ["  reading:"]
+    if "    numbers:" in lines:
+        return [*lines, *numbers]
+    return [*lines, "    numbers:", *numbers]
+
+
+def _column_lines(raw: RawTable, excluded: Mapping[str, str]) -> list[str]:
+    """What is proposed for columns that leave open what they are."""
+    lines = [
+        f"    {scalar(doubt.column)}: {flow(said(doubt.settings))}  # {comment(doubt.reason)}"
+        for doubt in raw.facts.doubts
+        if doubt.column not in excluded and said(doubt.settings)
+    ]
+    return ["  columns:", *lines] if lines else []
 
 
 def _example_target(target: pl.Series) -> str:
@@ -109,7 +142,8 @@ def _task(raw: RawTable) -> str:
     if facts.kind == "numbers":
         return f"regression  # the target is a number with {facts.distinct:,} different values"
     shares = [
-        f"{comment(n)} {c / sum(facts.classes.values()):.1%}" for n, c in _counts(facts.classes)
+        f"{comment(n[:_MOST_OF_A_NAME])} {c / sum(facts.classes.values()):.1%}"
+        for n, c in _counts(facts.classes)
     ]
     return f"classification  # the target has {len(facts.classes)} classes: {some(shares, 4)}"
 
@@ -141,46 +175,11 @@ def _metric(raw: RawTable) -> _Chosen:
     )
 
 
-def _split(raw: RawTable, frame: pl.DataFrame) -> tuple[_Chosen, str]:
-    """The split, and the column it takes its groups or time from (empty for none)."""
-    for column in raw.columns:
-        if _is_group_key(column, frame[column.name]):
-            rows = frame.height / column.distinct
-            reason = (
-                f"{column.distinct} groups of {rows:.0f} rows: a group's rows resemble each other"
-            )
-            return _Chosen(f"{{kind: group, column: {scalar(column.name)}}}", reason), column.name
-    for column in raw.columns:
-        if column.kind == "datetime" and _is_sorted(frame[column.name]):
-            text = f"{{kind: time, column: {scalar(column.name)}}}"
-            return _Chosen(
-                text, "the file is sorted by this date: the test is the future"
-            ), column.name
-    if raw.facts.target.kind == "numbers":
-        return _Chosen("{kind: random}", "no column says a group or a time"), ""
-    if min(raw.facts.target.classes.values()) < 3:
-        return _Chosen("{kind: random}", "a class has fewer than 3 rows, too few to stratify"), ""
-    return _Chosen("{kind: stratified}", "no column says a group or a time; equal class shares"), ""
-
-
-def _is_group_key(column: ColumnType, values: pl.Series) -> bool:
-    if not name_tokens(column.name) & GROUP_NAMES or column.kind not in ("numeric", "categorical"):
-        return False
-    present = len(values) - column.missing
-    if column.distinct < _FEWEST_GROUPS or column.distinct * _ROWS_PER_GROUP > present:
-        return False
-    if column.kind == "numeric":
-        numbers = values.drop_nulls()
-        return bool((numbers == numbers.floor()).all())
-    return True
-
-
-def _is_sorted(times: pl.Series) -> bool:
-    return not times.null_count() and times.n_unique() >= _FEWEST_GROUPS and times.is_sorted()
-
-
-def _excluded(raw: RawTable, frame: pl.DataFrame, target: str, key: str) -> dict[str, str]:
-    """Columns that should never be features, with the reason of each."""
+def _excluded(
+    raw: RawTable, frame: pl.DataFrame, target: str, division: Division
+) -> dict[str, str]:
+    """Columns that should never be features, with the reason of each; never all of them."""
+    key = division.column
     found = {
         column.name: column.reason
         for column in raw.columns
@@ -200,6 +199,10 @@ def _excluded(raw: RawTable, frame: pl.DataFrame, target: str, key: str) -> dict
         name, *others = suspicion.columns
         if not others and name_tokens(name) & name_tokens(target):
             found[name] = f"another form of the target: {suspicion.message}"
+    features = {column.name for column in usable} | ({key} if division.is_time and key else set())
+    if features <= set(found):
+        # A contract without a feature is none: what suspects all of them says nothing of one.
+        found = {name: reason for name, reason in found.items() if name not in features}
     order = [column.name for column in raw.columns]
     return dict(sorted(found.items(), key=lambda pair: order.index(pair[0])))
 
@@ -213,15 +216,3 @@ def _exclude_lines(excluded: Mapping[str, str]) -> list[str]:
 
 def _line(key: str, chosen: _Chosen) -> str:
     return f"{key}: {chosen.yaml}  # {comment(chosen.reason)}"
-
-
-def scalar(text: str) -> str:
-    """A YAML string: plain where no reader can mistake it, else in double quotes."""
-    if _PLAIN.fullmatch(text) and text.lower() not in _RESERVED:
-        return text
-    return json.dumps(text, ensure_ascii=not text.isprintable())
-
-
-def comment(text: str) -> str:
-    """Text that cannot end a comment."""
-    return "".join(mark if mark.isprintable() else " " for mark in text)

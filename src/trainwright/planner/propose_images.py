@@ -26,7 +26,8 @@ from trainwright.data.pictures.table import is_table
 from trainwright.data.pictures.tfrecord import TfRecords, is_tfrecord, read_example
 from trainwright.data.pictures.trees import LocalTree, image_files
 from trainwright.data.sources import read_source
-from trainwright.planner.propose import GROUP_NAMES, comment, scalar
+from trainwright.planner.first_split import PEOPLE, PLACES
+from trainwright.planner.yaml_lines import comment, scalar
 
 _LARGEST = 224
 _STEP = 8
@@ -76,6 +77,7 @@ def propose_images(data: Path, target: str, contract_folder: Path) -> str:
     fields = _fields(at, target)
     section = ImageData(kind="images", path=at.name, fields=fields)
     seen = _seen_idx(section, at.parent) if holds_idx(at) else _seen(section, at.parent)
+    _check_classes(seen, written)
     count = sum(seen.classes.values())
     shown = comment(written)
     lines = [
@@ -99,6 +101,22 @@ def propose_images(data: Path, target: str, contract_folder: Path) -> str:
         "seed: 0  # the same number gives the same model; split_seed draws the parts",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _check_classes(seen: _Seen, written: str) -> None:
+    if len(seen.classes) > 1:
+        return
+    only = next(iter(seen.classes), "")
+    raise DataMistake(
+        Problem(
+            "all images have one class",
+            path="DATA",
+            found=f"{sum(seen.classes.values()):,} images of {only!r}",
+            expected="images of two classes or more: a folder of each, or a table that names them",
+            fix="name the folder above it, if the other classes have folders there",
+            place=Place(written),
+        )
+    )
 
 
 def _seen(section: ImageData, folder: Path) -> _Seen:
@@ -210,7 +228,7 @@ def _image_column(head: pl.DataFrame) -> str:
 def _group(head: pl.DataFrame, label: str) -> str:
     for series in head.get_columns():
         several = 1 < series.n_unique() <= head.height / 2
-        if series.name != label and name_tokens(series.name) & GROUP_NAMES and several:
+        if series.name != label and name_tokens(series.name) & (PEOPLE | PLACES) and several:
             return series.name
     return ""
 

@@ -12,6 +12,7 @@ import numpy as np
 from trainwright.contract.data import TableData
 from trainwright.contract.images import ImageData
 from trainwright.contract.reading import Document, read_contract
+from trainwright.contract.sources import Reading
 from trainwright.contract.tokens import TokenData
 from trainwright.contract.yaml_text import read_yaml
 from trainwright.core.errors import Mistake
@@ -31,7 +32,8 @@ from trainwright.data.reading import RawTable
 from trainwright.data.table import Integers
 from trainwright.data.tokens import read_tokens
 from trainwright.planner.device import read_device
-from trainwright.planner.first import how_to_read, is_table, located
+from trainwright.planner.first import is_table, located
+from trainwright.planner.first_reading import read_first
 from trainwright.planner.plan import plan
 from trainwright.planner.propose_images import are_images, propose_images
 from trainwright.run.auditing import audit_prepared
@@ -55,7 +57,7 @@ def check_file(source: str, target: str, effort: Effort, tell: Tell) -> tuple[Fi
     if not tabular and not target:
         section = TokenData(kind="tokens", path=found)
         return document_faults(section, folder, quick=effort == "quick", tell=tell)
-    reading, _ = how_to_read(folder, found, target)
+    reading = read_first(folder, found, Reading(), target).reading
     table = TableData(path=found, target=target or TableData().target, reading=reading)
     data = examine_table(table, folder, targeted=bool(target))
     return find_faults(data, table.columns, effort, tell)

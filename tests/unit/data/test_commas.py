@@ -213,19 +213,23 @@ def test_init_says_which_columns_are_in_doubt(tmp_path: Path) -> None:
     assert "b: decimal_comma  # in doubt" in text
 
 
-def test_init_guesses_nothing_where_nothing_tells(tmp_path: Path) -> None:
+def test_init_says_what_it_takes_commas_for_where_nothing_tells(tmp_path: Path) -> None:
     rows = [f"{1 + i % 9},{234 + i};{1 + i % 8}.{120 + i};{'ab'[i % 2]}" for i in range(60)]
     (tmp_path / "a.csv").write_text("\n".join(["x;z;y", *rows]))
     text = propose_contract(str(tmp_path / "a.csv"), "y", tmp_path)
-    assert "numbers:" not in text
-    assert "# x: words" in text
-    assert "# z" not in text
+    assert numbers_of(text) == {"x": "thousands_comma"}
+    assert "though 1.234 as a decimal_comma" in text
+    assert "z:" not in text
 
 
 def test_init_takes_no_side_where_the_columns_disagree(tmp_path: Path) -> None:
     text = german(tmp_path, a=["1,234.5", "2,500"], b=["1,234", "2,500"])
-    assert numbers_of(text) == {"Umsatz": "decimal_comma", "a": "thousands_comma"}
-    assert "# b: words" in text
+    assert numbers_of(text) == {
+        "Umsatz": "decimal_comma",
+        "a": "thousands_comma",
+        "b": "thousands_comma",
+    }
+    assert "though 1.234 as a decimal_comma" in text
 
 
 def test_init_looks_into_a_folder_of_parts(tmp_path: Path) -> None:

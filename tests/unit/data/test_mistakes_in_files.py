@@ -107,9 +107,9 @@ def test_too_many_and_too_few_fields_together(tmp_path: Path) -> None:
 
 
 def test_lines_count_from_the_file_not_from_the_rows(tmp_path: Path) -> None:
-    text = 'a,b,y\n"two\nlines",1,no\n\n"x",2,yes\nz,inf,no\nz,3,yes\n'
+    text = 'a,b,y\n"two\nlines",1,no\n\n"x",2,yes\nz,4,\nz,3,yes\n'
     (problem,) = problems_of(tmp_path, "a.csv", text)
-    assert problem.path == "b"
+    assert problem.path == "y"
     assert problem.place.line == 6
 
 

@@ -115,7 +115,11 @@ def test_nan_in_a_feature_is_missing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("spelling", ["inf", "-inf", "Infinity", "1e39"])
 def test_infinite_features_are_refused_with_their_rows(tmp_path: Path, spelling: str) -> None:
-    (problem,) = problems(tmp_path, rows("a,y", "1,no", f"{spelling},yes", "3,no"))
+    text = rows("a,y", "1,no", f"{spelling},yes", "3,no")
+    raw = read(tmp_path, text)
+    assert raw.frames["train"]["a"].to_list() == [1.0, None, 3.0]
+    assert "infinite or too large" in raw.facts.doubts[0].reason
+    (problem,) = problems(tmp_path, text, columns={"a": Column(kind="numeric")})
     assert problem.path == "a"
     assert problem.place.line == 3
     assert "infinite" in problem.message
@@ -124,8 +128,9 @@ def test_infinite_features_are_refused_with_their_rows(tmp_path: Path, spelling:
 def test_infinite_features_in_a_typed_file(tmp_path: Path) -> None:
     frame = pl.DataFrame({"a": [1.0, float("-inf")], "y": ["n", "y"]})
     frame.write_parquet(tmp_path / "a.parquet")
+    written = {"a": Column(kind="numeric")}
     with pytest.raises(DataMistake, match="infinite") as caught:
-        read_table(TableData(path="a.parquet", target="y"), tmp_path)
+        read_table(TableData(path="a.parquet", target="y", columns=written), tmp_path)
     assert "row 2" in caught.value.problems[0].found
 
 
@@ -182,7 +187,7 @@ def test_a_text_is_read_as_one_where_the_contract_says_so(tmp_path: Path) -> Non
 
 def test_problems_of_all_columns_come_at_once(tmp_path: Path) -> None:
     lines = [f"{i},{i},{i % 2}" for i in range(18)]
-    written = {"a": Column(kind="numeric")}
+    written = {"a": Column(kind="numeric"), "b": Column(kind="numeric")}
     found = problems(tmp_path, rows("a,b,y", *lines, "x,inf,"), columns=written)
     assert [problem.path for problem in found] == ["a", "b", "y"]
 

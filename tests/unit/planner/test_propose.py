@@ -44,7 +44,7 @@ def test_the_target_of_the_day_before_stays_a_feature(tmp_path: Path) -> None:
     days = pl.date_range(pl.date(2020, 1, 1), pl.date(2021, 2, 3), eager=True)
     columns = {"day": days, "before": walk.shift(1), "copy": walk * 2, "price": walk}
     contract, _ = from_frame(tmp_path, pl.DataFrame(columns), "price")
-    assert contract.data.split == TimeSplit(kind="time", column="day")
+    assert contract.data.split == TimeSplit(kind="time", column="day", folds=5)
     assert contract.data.exclude == ("copy",)
 
 
@@ -148,7 +148,9 @@ def test_the_positive_class_by_its_name(tmp_path: Path) -> None:
 
 def test_a_class_too_rare_to_stratify(tmp_path: Path) -> None:
     frame = pl.DataFrame({"x": GENERATOR.normal(size=90), "y": labels(90, 0.02)})
-    assert from_frame(tmp_path, frame, "y")[0].data.split.kind == "random"
+    contract, text = from_frame(tmp_path, frame, "y")
+    assert contract.data.split == StratifiedSplit(kind="stratified", rare="train")
+    assert "they train and are never judged" in text
 
 
 @pytest.mark.parametrize(
@@ -158,22 +160,25 @@ def test_a_class_too_rare_to_stratify(tmp_path: Path) -> None:
         ("userId", 12, "group"),
         ("households", 12, "stratified"),
         ("patient_id", 9, "stratified"),
-        ("patient_id", 40, "stratified"),
+        ("patient_id", 40, "group"),
+        ("patient_id", 61, "stratified"),
+        ("region_id", 12, "stratified"),
     ],
 )
 def test_group_keys(tmp_path: Path, name: str, groups: int, kind: str) -> None:
     ids = [i % groups + 100 for i in range(120)]
-    frame = pl.DataFrame({name: ids, "x": GENERATOR.normal(size=120), "y": labels(120, 0.4)})
+    frame = pl.DataFrame({name: ids, "x": GENERATOR.normal(size=120), "y": ["a", "b", "b"] * 40})
     contract, _ = from_frame(tmp_path, frame, "y")
     assert contract.data.split.kind == kind
 
 
 def test_dates_split_only_if_the_file_is_sorted_by_them(tmp_path: Path) -> None:
     days = [f"2020-01-{i // 4 + 1:02d}" for i in range(100)]
-    frame = pl.DataFrame({"day": days, "x": GENERATOR.normal(size=100), "y": labels(100, 0.4)})
+    frame = pl.DataFrame({"day": days, "x": GENERATOR.normal(size=100), "y": ["a", "b"] * 50})
     assert from_frame(tmp_path, frame, "y")[0].data.split.kind == "time"
     shuffled = frame.sample(fraction=1.0, shuffle=True, seed=1)
-    assert from_frame(tmp_path, shuffled, "y")[0].data.split == StratifiedSplit(kind="stratified")
+    split = from_frame(tmp_path, shuffled, "y")[0].data.split
+    assert split == StratifiedSplit(kind="stratified", folds=5)
 
 
 @pytest.mark.parametrize(
@@ -230,6 +235,7 @@ def test_leaks_of_very_many_rows_are_looked_for_in_some(
 
     monkeypatch.setattr(proposing, "find_leaks", heard)
     numbers = np.random.default_rng(0).normal(size=60_000)
-    frame = pl.DataFrame({"copy": numbers, "y": numbers})
+    others = np.random.default_rng(1).normal(size=60_000)
+    frame = pl.DataFrame({"copy": numbers, "x": others, "y": numbers})
     assert from_frame(tmp_path, frame, "y")[0].data.exclude == ("copy",)
     assert heights == [50_000]

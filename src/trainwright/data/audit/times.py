@@ -53,7 +53,7 @@ def _resembling(sides: Sides) -> Audited:
     for name in _dates(together):
         orders[name] = together[name].rank("ordinal").arg_sort().to_numpy().astype(np.int64)
     target = together[sides.target]
-    found = {name: _resemblance(as_numbers(target[_middle(rows)])) for name, rows in orders.items()}
+    found = {name: resemblance(as_numbers(target[_middle(rows)])) for name, rows in orders.items()}
     dates = [order for order in found if order != _FILE and found[order] >= RESEMBLE]
     # A date says more than the order of a file, which may be sorted by anything.
     name = max(dates or found, key=lambda order: found[order])
@@ -138,7 +138,7 @@ def _dates(frame: pl.DataFrame) -> list[str]:
     return found[:_MOST_NAMED]
 
 
-def _resemblance(values: Floats) -> float:
+def resemblance(values: Floats) -> float:
     """The mean correlation of the target's columns [N, C] with those of the row before; 0 for rows
     that are sorted by the target, which says nothing of them."""
     if len(values) < _FEWEST_MOMENTS:

@@ -1,0 +1,207 @@
+"""`init` ends with a contract that can be trained, whatever the table looks like."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from doubtful_columns import doubtful_columns
+from trainwright.contract.data import TableData
+from trainwright.contract.document import Contract
+from trainwright.contract.reading import read_contract
+from trainwright.core.errors import ContractMistake, DataMistake
+from trainwright.data.prepare import prepare_table
+from trainwright.data.prepared import Prepared
+from trainwright.data.reading import read_table
+from trainwright.planner.choices import decide
+from trainwright.planner.device import read_device
+from trainwright.planner.first import propose_contract
+from trainwright.planner.yaml_lines import with_settings
+
+ROWS = 400
+GENERATOR = np.random.default_rng(0)
+X = GENERATOR.normal(size=ROWS).round(3)
+LABELS = ["yes" if one > 0 else "no" for one in X + GENERATOR.normal(size=ROWS) * 0.5]
+CSV = pl.DataFrame({"x": X, "z": GENERATOR.integers(0, 9, ROWS), "y": LABELS}).write_csv()
+
+
+def prepared(folder: Path, text: str) -> tuple[Contract, Prepared]:
+    """What is trained on, by the contract as it was written."""
+    (folder / "contract.yaml").write_text(text)
+    document = read_contract(folder / "contract.yaml")
+    section = document.contract.data
+    assert isinstance(section, TableData)
+    raw = read_table(section, folder)
+    assert raw.facts.doubts == (), "a contract that was proposed leaves nothing open"
+    decided, _ = decide(document.contract, raw.facts, read_device(False))
+    data, task = decided.data, decided.task
+    assert isinstance(data, TableData)
+    assert task in ("classification", "regression")
+    return document.contract, prepare_table(raw, data, task, 0)  # type: ignore[arg-type]
+
+
+def ready(folder: Path, target: str = "y", overrides: Sequence[str] = ()) -> tuple[Contract, str]:
+    """The contract of `rows.csv`, which can be trained on as it is."""
+    text = propose_contract(str(folder / "rows.csv"), target, folder, overrides=overrides)
+    contract, found = prepared(folder, text)
+    assert len(found.train) > 0
+    return contract, text
+
+
+@pytest.mark.parametrize("name", doubtful_columns())
+def test_every_doubtful_column_has_its_line(tmp_path: Path, name: str) -> None:
+    cells = list(doubtful_columns()[name].cells)
+    rows = len(cells)
+    frame = pl.DataFrame({name: cells, "x": X[:rows], "y": LABELS[:rows]})
+    frame.write_csv(tmp_path / "rows.csv")
+    contract, text = ready(tmp_path)
+    if name not in ("plain", "swapped", "comma"):
+        assert name in contract.data.columns
+        (line,) = (one for one in text.splitlines() if one.startswith(f"    {name}: {{"))
+        assert "  # " in line
+
+
+def changed(lines: dict[int, str]) -> str:
+    text = CSV.splitlines()
+    for at, line in lines.items():
+        text[at] = line
+    return "\n".join(text) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("data", "setting", "value"),
+    [
+        ("Export of May\nconfidential\n\n" + CSV, "skip_lines", 3),
+        (changed({50: "0.1,2\0,yes"}), "control_characters", "remove"),
+        (changed({60: "0.1,2,yes,5", 70: "0.1,2"}), "bad_records", 2),
+        (CSV.replace("x,z,y", "x,x,y", 1), "repeated_names", "rename"),
+        (CSV.replace("x,z,y", "Straße,z,y", 1).encode("cp1252"), "encoding", "cp1252"),
+        (CSV.encode("utf-16"), "encoding", "utf-16"),
+    ],
+)
+def test_a_file_that_cannot_be_read_as_usual(
+    tmp_path: Path, data: str | bytes, setting: str, value: object
+) -> None:
+    (tmp_path / "rows.csv").write_bytes(data if isinstance(data, bytes) else data.encode())
+    contract, text = ready(tmp_path)
+    assert getattr(contract.data.reading, setting) == value
+    (line,) = (one for one in text.splitlines() if one.strip().startswith(f"{setting}:"))
+    assert "  # " in line
+
+
+def test_the_guess_of_an_encoding_says_what_it_rests_on(tmp_path: Path) -> None:
+    cells = [("Müllerstraße", "Café", "Nord")[at % 3] for at in range(ROWS)]
+    text = pl.DataFrame({"street": cells, "x": X, "y": LABELS}).write_csv()
+    (tmp_path / "rows.csv").write_bytes(text.encode("cp1252"))
+    _, written = ready(tmp_path)
+    assert "it rests on 267 lines, which then read 'Müllerstraße', 'Café'" in written
+
+
+def test_an_empty_header_and_no_header(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text(CSV.replace("x,z,y", ",z,y", 1))
+    ready(tmp_path)
+    (tmp_path / "rows.csv").write_text("\n".join(CSV.splitlines()[1:]))
+    contract, _ = ready(tmp_path, "column_3")
+    assert contract.data.reading.header is False
+    with pytest.raises(DataMistake, match="nobody said which") as caught:
+        propose_contract(str(tmp_path / "rows.csv"), "", tmp_path)
+    (problem,) = caught.value.problems
+    assert "column_1, column_2, column_3" in problem.expected
+    assert "--target column_3" in problem.fix
+
+
+def test_classes_of_one_and_two_rows(tmp_path: Path) -> None:
+    labels = ["once", "twice", "twice", *LABELS[3:]]
+    pl.DataFrame({"x": X, "y": labels}).write_csv(tmp_path / "rows.csv")
+    contract, text = ready(tmp_path)
+    assert contract.data.split.kind == "stratified"
+    assert "2 classes have too few rows to be judged" in text
+
+
+def test_a_target_of_numbers_with_some_words(tmp_path: Path) -> None:
+    target = [f"{one:.2f}" if at % 50 else "n/k" for at, one in enumerate(X)]
+    pl.DataFrame({"x": X * 2, "z": X**2, "y": target}).write_csv(tmp_path / "rows.csv")
+    contract, text = ready(tmp_path)
+    assert contract.task == "regression"
+    assert "missing_target: drop  # the target is missing in 8 of 400 rows" in text
+
+
+@pytest.mark.parametrize("others", [{"copy": X}, {"id": np.arange(ROWS)}])
+def test_a_contract_never_leaves_every_feature_out(
+    tmp_path: Path, others: dict[str, object]
+) -> None:
+    pl.DataFrame({**others, "y": X}).write_csv(tmp_path / "rows.csv")
+    contract, _ = ready(tmp_path)
+    assert contract.data.exclude == ()
+
+
+def test_answers_are_no_classes(tmp_path: Path) -> None:
+    answers = [f"a long answer to question {at}" for at in range(ROWS)]
+    pl.DataFrame({"x": X, "y": answers}).write_csv(tmp_path / "rows.csv")
+    with pytest.raises(DataMistake, match="another value in nearly every row") as caught:
+        propose_contract(str(tmp_path / "rows.csv"), "y", tmp_path)
+    assert "--text y" in caught.value.problems[0].fix
+
+
+def rows_of(folder: Path, **columns: object) -> str:
+    pl.DataFrame(columns).write_csv(folder / "rows.csv")
+    return ready(folder)[1]
+
+
+def test_the_same_person_in_many_rows_is_a_group(tmp_path: Path) -> None:
+    people = GENERATOR.integers(0, 60, ROWS)
+    text = rows_of(tmp_path, customer=people, x=X, y=X + people)
+    assert "split: {kind: group, column: customer, folds: 5}" in text
+
+
+def test_a_code_with_few_values_is_no_group(tmp_path: Path) -> None:
+    codes = GENERATOR.integers(0, 12, ROWS)
+    assert "kind: random" in rows_of(tmp_path, type_id=codes, x=X, y=X + codes)
+
+
+def test_year_month_day_and_hour_are_a_time(tmp_path: Path) -> None:
+    at = np.arange(ROWS)
+    walk = GENERATOR.normal(size=ROWS).cumsum()
+    parts = {"yr": 2020 + at // 200, "mnth": at // 20 % 10 + 1, "hr": at % 20}
+    text = rows_of(tmp_path, **parts, x=X, y=walk)
+    assert "split: {kind: time, parts: [yr, mnth, hr], folds: 5}" in text
+
+
+def test_a_clock_and_neighbours_alike_are_the_order_of_the_file(tmp_path: Path) -> None:
+    walk = GENERATOR.normal(size=ROWS).cumsum()
+    at = np.arange(ROWS)
+    assert "order: file" in rows_of(tmp_path, period=at % 24 / 24, x=X, y=walk)
+    text = rows_of(tmp_path, x=X, y=walk)
+    assert "split: {kind: random, folds: 5}" in text
+    assert "if the file stands in the order of time" in text
+
+
+def test_values_are_set(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text(CSV)
+    overrides = ["model.kind=linear", "data.split.kind=random", "data.columns.z.kind=categorical"]
+    overrides += ["metric.target=0.8", "data.exclude=[x]"]
+    contract, text = ready(tmp_path, "y", overrides)
+    assert (contract.model.kind, contract.data.split.kind) == ("linear", "random")
+    assert contract.data.columns["z"].kind == "categorical"
+    assert (contract.metric.target, contract.data.exclude) == (0.8, ("x",))
+    assert text.count("# set with --set") == len(overrides)
+    with pytest.raises(ContractMistake, match="unknown key"):
+        propose_contract(str(tmp_path / "rows.csv"), "y", tmp_path, overrides=["data.colums=1"])
+
+
+def test_what_is_set_decides_how_the_file_is_read(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text(CSV.replace(",", "~"))
+    contract, _ = ready(tmp_path, "y", ["data.reading.separator='~'"])
+    assert contract.data.reading.separator == "~"
+
+
+def test_a_setting_takes_the_place_of_lists_and_blocks() -> None:
+    text = "data:\n  path: a.csv\n  exclude:\n    - a  # why\n    - b  # why\nseed: 0  # why\n"
+    assert with_settings(text, ["data.exclude.1=c", "seed=3", "data.reading.header=false"]) == (
+        "data:\n  path: a.csv\n  exclude: [a, c]  # set with --set\n"
+        "  reading: {header: false}  # set with --set\nseed: 3  # set with --set\n"
+    )
