@@ -255,7 +255,7 @@ def _unnamed_group(raw: RawTable, frame: pl.DataFrame, target: str) -> list[Divi
     found = [
         one
         for one in same_groups(sides)
-        if one.verdict != "clean" and frame[one.columns[0]].n_unique() >= _FEWEST_UNNAMED
+        if one.verdict != "clean" and _numbers_groups(frame[one.columns[0]])
     ]
     return [
         Division(
@@ -267,6 +267,14 @@ def _unnamed_group(raw: RawTable, frame: pl.DataFrame, target: str) -> list[Divi
         )
         for one in found[:1]
     ]
+
+
+def _numbers_groups(values: pl.Series) -> bool:
+    """Whether many numbers stand in many rows each: words may as well be categories that say
+    something, which a model meets again."""
+    distinct = values.n_unique()
+    many_rows = distinct * _ROWS_PER_NUMBER <= len(values)
+    return values.dtype.is_numeric() and distinct >= _FEWEST_UNNAMED and many_rows
 
 
 def _by_order(raw: RawTable, frame: pl.DataFrame, target: str) -> list[Division]:

@@ -163,6 +163,16 @@ def test_a_code_with_few_values_is_no_group(tmp_path: Path) -> None:
     assert "kind: random" in rows_of(tmp_path, type_id=codes, x=X, y=X + codes)
 
 
+def test_raters_by_number_are_groups_and_words_with_an_effect_are_not(tmp_path: Path) -> None:
+    rows = 6000
+    who = GENERATOR.integers(0, 300, rows)
+    effect = GENERATOR.normal(size=300)[who]
+    x = GENERATOR.normal(size=rows)
+    assert "column: d}" in rows_of(tmp_path, d=who, x=x, y=effect + x)
+    words = [f"k{one}" for one in who]
+    assert "kind: random" in rows_of(tmp_path, d=words, x=x, y=effect + x)
+
+
 def test_year_month_day_and_hour_are_a_time(tmp_path: Path) -> None:
     at = np.arange(ROWS)
     walk = GENERATOR.normal(size=ROWS).cumsum()
