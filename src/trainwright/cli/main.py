@@ -10,6 +10,8 @@ from typing import Annotated
 
 import typer
 
+from trainwright.cli.arguments import RUNS, AsJson, RunName, Runs
+from trainwright.cli.runs_app import runs_app
 from trainwright.core.errors import EXIT_DONE, EXIT_VERDICT_NOT_MET, Mistake, TrainwrightError
 from trainwright.core.loading import lasting, loading
 
@@ -21,7 +23,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-runs_app = typer.Typer(help="List and show runs.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(runs_app, name="runs")
 cache_app = typer.Typer(
     help="Files that were read once and are kept.", no_args_is_help=True, rich_markup_mode=None
@@ -47,12 +48,7 @@ ReadAs = Annotated[
         help="Read the file in another way: data.reading.encoding=cp1252.",
     ),
 ]
-Runs = Annotated[Path, typer.Option("--runs", metavar="FOLDER", help="Where runs are kept.")]
 Every = Annotated[bool, typer.Option("--all", help="Show every finding, not one line a kind.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
-RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run's name or folder.")]
-Step = Annotated[int, typer.Argument(metavar="STEP", min=0, help="The step of a checkpoint.")]
-_RUNS = Path("runs")
 
 
 @app.command()
@@ -81,7 +77,7 @@ def init(
 def check(
     contract: ContractPath,
     overrides: Overrides = [],  # noqa: B006  typer reads the default
-    runs: Runs = _RUNS,
+    runs: Runs = RUNS,
     every: Every = False,
     as_json: AsJson = False,
 ) -> None:
@@ -95,7 +91,7 @@ def check(
 def train(
     contract: ContractPath,
     overrides: Overrides = [],  # noqa: B006  typer reads the default
-    runs: Runs = _RUNS,
+    runs: Runs = RUNS,
     run: Annotated[str, typer.Option("--run", metavar="NAME", help="The run's name.")] = "",
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an unfinished run.")] = False,
     restart: Annotated[
@@ -132,7 +128,7 @@ def train(
 @app.command()
 def resume(
     run: RunName,
-    runs: Runs = _RUNS,
+    runs: Runs = RUNS,
     as_json: AsJson = False,
 ) -> None:
     """Go on with a run that was stopped or killed, with the contract it was started with."""
@@ -154,7 +150,7 @@ def predict(
         Path, typer.Option("-o", "--output", metavar="OUT", help="A .csv, .parquet or .jsonl file.")
     ] = Path("-"),
     overrides: ReadAs = [],  # noqa: B006  typer reads the default
-    runs: Runs = _RUNS,
+    runs: Runs = RUNS,
     as_json: AsJson = False,
 ) -> None:
     """Predict the rows of a file with the model of a run."""
@@ -170,7 +166,7 @@ def evaluate(
         str, typer.Argument(metavar="DATA", help="Labelled rows; the run's verdict if left out.")
     ] = "",
     overrides: ReadAs = [],  # noqa: B006  typer reads the default
-    runs: Runs = _RUNS,
+    runs: Runs = RUNS,
     as_json: AsJson = False,
 ) -> None:
     """Show the verdict of a run, or judge its model on other rows."""
@@ -186,7 +182,7 @@ def evaluate(
 
 
 @app.command()
-def report(run: RunName, runs: Runs = _RUNS) -> None:
+def report(run: RunName, runs: Runs = RUNS) -> None:
     """Write the HTML report of a run again, from what lies in its folder."""
     from trainwright.report.page import write_report
     from trainwright.run.evaluate import find_run
@@ -200,54 +196,6 @@ def schema() -> None:
     from trainwright.contract.schema import schema_text
 
     typer.echo(schema_text(), nl=False)
-
-
-@runs_app.command("list")
-def list_runs(runs: Runs = _RUNS, as_json: AsJson = False) -> None:
-    """List the runs of a folder, oldest first."""
-    from trainwright.cli.showing import show_runs
-
-    show_runs(runs, as_json=as_json)
-
-
-@runs_app.command("show")
-def show_run(run: RunName, runs: Runs = _RUNS, as_json: AsJson = False) -> None:
-    """Show the state, the record and the verdict of a run."""
-    from trainwright.cli.showing import show_one_run
-
-    show_one_run(run, runs, as_json=as_json)
-
-
-@runs_app.command("verify")
-def verify(run: RunName, runs: Runs = _RUNS, as_json: AsJson = False) -> None:
-    """Check every file of a run against what was written, changing nothing."""
-    from trainwright.cli.verifying import show_verified
-
-    raise typer.Exit(show_verified(run, runs, as_json=as_json))
-
-
-@runs_app.command("checkpoints")
-def list_checkpoints(run: RunName, runs: Runs = _RUNS, as_json: AsJson = False) -> None:
-    """List the checkpoints of a run."""
-    from trainwright.cli.keeping import show_checkpoints
-
-    show_checkpoints(run, runs, as_json=as_json)
-
-
-@runs_app.command("pin")
-def pin(run: RunName, step: Step, runs: Runs = _RUNS) -> None:
-    """Keep a checkpoint of a run for ever, also of one that is at work."""
-    from trainwright.cli.keeping import keep
-
-    keep(run, runs, step)
-
-
-@runs_app.command("unpin")
-def unpin(run: RunName, step: Step, runs: Runs = _RUNS) -> None:
-    """Let a pinned checkpoint go when the others of its age go."""
-    from trainwright.cli.keeping import let_go
-
-    let_go(run, runs, step)
 
 
 @data_app.command("check")
@@ -315,7 +263,7 @@ def diff_data(
     key: Annotated[
         str, typer.Option(metavar="COLUMN", help="What tells the rows of files apart.")
     ] = "",
-    runs: Runs = _RUNS,
+    runs: Runs = RUNS,
     as_json: AsJson = False,
 ) -> None:
     """Say what is different between the data of two runs, of two files, or of a run and a file."""
@@ -334,7 +282,7 @@ def export_weights(
         int | None,
         typer.Option(metavar="STEP", min=0, help="Of a checkpoint; the run's model if left out."),
     ] = None,
-    runs: Runs = _RUNS,
+    runs: Runs = RUNS,
 ) -> None:
     """Write the weights of a run in the layout of Hugging Face."""
     from trainwright.cli.weights import export

@@ -30,7 +30,6 @@ from trainwright.run.result import Result
 from trainwright.run.stages import StreamScreen
 from trainwright.run.summary import labelled
 from trainwright.tracking.console import LABEL_WIDTH
-from trainwright.tracking.folder import list_runs
 
 _STYLE = {
     "met": "bold green",
@@ -82,7 +81,7 @@ def show_decisive(verdict: Verdict) -> None:
         say("tried", f"{one.numbers}; {one.method}")
         for before, after in zip(verdict.clauses, one.corrected, strict=True):
             if before.status == "met" and after.status != "met":
-                again = f"{show_number(after.interval.value)}, {_bounds(after.interval)}"
+                again = f"{show_number(after.interval.value)}, {show_bounds(after.interval)}"
                 say("", f"{before.name} would be {after.status}: {again}")
         say_whole("write", one.write)
         say_whole("or accept", acceptance(one.finding, one.columns))
@@ -163,29 +162,10 @@ def _verdict_table(result: Result, console: Console) -> Table:
         table.add_row(
             Text(clause.name),
             show_number(clause.interval.value),
-            _bounds(clause.interval),
+            show_bounds(clause.interval),
             Text(clause.status, style=_STYLE[clause.status]),
         )
     return table
-
-
-def show_runs(runs: Path, *, as_json: bool) -> None:
-    """Every run of a folder."""
-    found = list_runs(runs)
-    if as_json:
-        show_json([run.to_json() for run in found])
-        return
-    console = results_console()
-    if not found:
-        console.print(f"no runs in {runs}", markup=False, highlight=False)
-        return
-    table = Table(box=ROUNDED if console.is_terminal else None, pad_edge=console.is_terminal)
-    table.add_column("run", overflow="fold")
-    for name in ("state", "verdict", "started"):
-        table.add_column(name, no_wrap=True)
-    for run in found:
-        table.add_row(escape(run.name), run.state, run.verdict, run.started[:19])
-    console.print(table)
 
 
 def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -233,7 +213,8 @@ def results_console() -> Console:
     return Console(file=sys.stdout, width=width)
 
 
-def _bounds(interval: Interval) -> str:
+def show_bounds(interval: Interval) -> str:
+    """`0.91 to 0.93`."""
     if not interval.given:
         return "not enough rows"
     return f"{show_number(interval.low)} to {show_number(interval.high)}"

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from trainwright.api import train_and_report
-from trainwright.contract.reading import folder_of
+from trainwright.contract.reading import ContractText
 from trainwright.core.errors import EXIT_DONE, EXIT_VERDICT_NOT_MET
 from trainwright.run.again import request_again
 from trainwright.run.evaluate import find_run
@@ -20,7 +20,7 @@ def train_and_show(request: Request, *, as_json: bool) -> int:
     # Imported here: a training does not wait for it.
     from trainwright.cli.showing import commands_after_training, show_result
 
-    following = commands_after_training(folder_of(request.contract), result, request.runs)
+    following = commands_after_training(_folder_of(request.contract), result, request.runs)
     show_result(result, following, as_json=as_json)
     return EXIT_DONE if result.verdict.status == "met" else EXIT_VERDICT_NOT_MET
 
@@ -28,3 +28,8 @@ def train_and_show(request: Request, *, as_json: bool) -> int:
 def resume_and_show(run: str, runs: Path, *, as_json: bool) -> int:
     """Go on with a run; the exit code."""
     return train_and_show(request_again(find_run(run, runs), sys.argv), as_json=as_json)
+
+
+def _folder_of(contract: Path | ContractText) -> Path:
+    """Where the contract's relative paths start, as the caller would write it."""
+    return contract.folder if isinstance(contract, ContractText) else contract.parent

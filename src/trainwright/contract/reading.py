@@ -128,7 +128,7 @@ def read_contract(path: Path | ContractText, overrides: Sequence[str] = ()) -> D
     if not isinstance(written.value, dict):
         raise ContractMistake(_no_mapping(str(path)))
     written, notes = set_values(written, overrides)
-    source = Source(str(path), data.decode("utf-8-sig"), folder_of(path), written.places)
+    source = Source(str(path), data.decode("utf-8-sig"), _folder_of(path), written.places)
     if problems := secrets_of(written, source.text, source.file):
         raise ContractMistake(placed(problems, source))
     contract = _shaped(written, source)
@@ -164,8 +164,7 @@ def _shaped(written: Written, source: Source) -> Contract:
         raise ContractMistake(placed(problems, source)) from None
 
 
-def folder_of(path: Path | ContractText) -> Path:
-    """Where the relative paths of a contract start."""
+def _folder_of(path: Path | ContractText) -> Path:
     return path.folder if isinstance(path, ContractText) else path.absolute().parent
 
 

@@ -50,7 +50,7 @@ def write_report(folder: RunFolder) -> Path:
 
 def render_report(contents: Contents) -> str:
     """The page: no script, nothing loaded from elsewhere, every text of the data escaped."""
-    template = _environment().get_template(_TEMPLATE)
+    template = page_environment().get_template(_TEMPLATE)
     return template.render(name=contents.name, **_views(contents))
 
 
@@ -99,7 +99,8 @@ def _head(contents: Contents) -> tuple[Fact, ...]:
 
 
 @cache
-def _environment() -> Environment:
+def page_environment() -> Environment:
+    """Templates in which every text is escaped."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(

@@ -68,7 +68,7 @@ def view_training(contents: Contents) -> TrainingView:
     signals = {name: np.array(values) for name, values in contents.signals.items()}
     steps = signals.get("step", np.empty(0))
     figures: list[Figure] = []
-    validated = _validated(contents.events)
+    validated = read_validated(contents.events)
     if len(steps):
         figures.append(_loss(steps, signals["loss"], resumed, validated.pop("val_loss", ())))
     figures += view_reaching(contents)
@@ -184,7 +184,7 @@ def _plain(
     return Figure(title, f"{title} over steps", _svg(name, draw), caption)
 
 
-def _validated(events: Sequence[Mapping[str, Json]]) -> dict[str, list[Point]]:
+def read_validated(events: Sequence[Mapping[str, Json]]) -> dict[str, list[Point]]:
     """The (step, value) of each validation, by metric."""
     series: dict[str, list[Point]] = {}
     for event in events:

@@ -31,7 +31,8 @@ from trainwright.run.ready import Ready, Request
 from trainwright.run.stages import Screen
 from trainwright.run.summary import labelled
 from trainwright.tracking.events import Noted
-from trainwright.tracking.folder import RunFolder, list_runs, tidy
+from trainwright.tracking.folder import RunFolder, tidy
+from trainwright.tracking.run_list import list_runs
 from trainwright.tracking.log import EventLog
 from trainwright.tracking.observers import Observer, Observers
 from trainwright.tracking.record import Ending, RunFacts, RunRecord

@@ -41,6 +41,7 @@ from trainwright.run.seeds import train_seeds
 from trainwright.run.settling import settle
 from trainwright.run.stages import Screen, Stages
 from trainwright.run.summary import doubt_warnings, labelled
+from trainwright.run.test_predictions import write_test_predictions
 from trainwright.tracking.events import Noted
 from trainwright.tracking.observers import Observers
 
@@ -174,6 +175,7 @@ def _judge(
         screen.say(labelled("folds", describe_folds(by_fold, contract.metric.name)))
     if by_seed.seeds:
         screen.say(labelled("seeds", by_seed.describe(contract.metric.name)))
+    write_test_predictions(scored, started.folder)
     write_judged(result, prepared.target, by_fold, by_seed)
     return result
 

@@ -10,14 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Literal, Self, final
+from typing import Self, final
 
 from trainwright.core.errors import Mistake, Problem, StorageFailed
-from trainwright.core.files import Json, read_json, storage_errors, write_text
+from trainwright.core.files import storage_errors, write_text
 from trainwright.core.paths import check_name, child_of
-from trainwright.tracking.lock import RunLock, read_holder
-
-RunState = Literal["finished", "interrupted", "failed", "running"]
+from trainwright.tracking.lock import RunLock
 
 _SHOWN_RUNS = 5
 _NAME_ROOM = 58
@@ -102,6 +100,11 @@ class RunFolder:
     def bundle(self) -> Path:
         """Folder of the predictor."""
         return self.path / "bundle"
+
+    @property
+    def predictions(self) -> Path:
+        """What the judged model gave for each test row."""
+        return self.path / "predictions.parquet"
 
     @property
     def evaluation(self) -> Path:
@@ -272,61 +275,6 @@ def _is_of_another(pid: int) -> bool:
     return pid != os.getpid() and Path(f"/proc/{pid}").exists()
 
 
-@dataclass(frozen=True, slots=True)
-class RunSummary:
-    """One run of a root. `verdict` is empty until there is one, `started` where it is unknown."""
-
-    name: str
-    state: RunState
-    verdict: str
-    started: str
-
-    def to_json(self) -> Json:
-        """Strict JSON."""
-        return {
-            "name": self.name,
-            "state": self.state,
-            "verdict": self.verdict,
-            "started": self.started,
-        }
-
-
-def list_runs(root: Path) -> list[RunSummary]:
-    """The runs of `root`, oldest first; what is not a run folder is left out."""
-    if not root.is_dir():
-        return []
-    runs = [
-        _summarise(RunFolder(path))
-        for path in root.iterdir()
-        if not path.is_symlink() and path.is_dir() and is_run_folder(path)
-    ]
-    return sorted(runs, key=lambda run: (run.started, run.name))
-
-
-def _summarise(folder: RunFolder) -> RunSummary:
-    try:
-        record = read_json(folder.record)
-    except (OSError, ValueError, RecursionError):
-        record = {}
-    record = record if isinstance(record, dict) else {}
-    ending = record.get("ending")
-    ending = ending if isinstance(ending, dict) else {}
-    state: RunState
-    match ending.get("state"):
-        case "finished":
-            state = "finished"
-        case "failed":
-            state = "failed"
-        case _:
-            # Without an ending the process is at work, or it died without a word.
-            state = "interrupted"
-    if read_holder(folder.lock_file).is_alive_here():
-        state = "running"
-    return RunSummary(
-        folder.name, state, str(ending.get("verdict", "")), str(record.get("started", ""))
-    )
-
-
 def is_run_folder(path: Path) -> bool:
     """Whether a run was begun in this folder; one that died at once has written nothing yet."""
     folder = RunFolder(path)
@@ -384,7 +332,7 @@ def _not_writable(folder: Path, reason: str) -> Mistake:
 
 def _other_runs(root: Path, name: str) -> str:
     """What a person may have meant by a name that no run of `root` has."""
-    names = [run.name for run in list_runs(root)]
+    names = sorted(path.name for path in root.glob("*") if is_run_folder(path))
     if not names:
         return f"there are no runs in {root}: name the folder that holds them with --runs FOLDER"
     if near := get_close_matches(name, names, n=1):

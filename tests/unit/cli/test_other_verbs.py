@@ -21,11 +21,22 @@ pytestmark = pytest.mark.usefixtures("in_project")
 
 def test_runs_are_listed() -> None:
     (run,) = json.loads(command("runs", "list", "--json").out)
-    assert sorted(run) == ["name", "started", "state", "verdict"]
+    known = {"name", "started", "state", "verdict"}
+    assert set(run) == known | {"metric", "model", "price", "score", "seconds"}
     assert (run["name"], run["state"]) == ("small-1", "finished")
     shown = command("runs", "list")
-    assert shown.out.splitlines()[0].split() == ["run", "state", "verdict", "started"]
+    columns = ["state", "verdict", "model", "metric", "score", "interval", "time", "started", "run"]
+    assert shown.out.splitlines()[0].split() == columns
+    assert command("runs", "list", "--model", "gpt").out == "no such runs in runs\n"
     assert command("runs", "list", "--runs", "elsewhere").out == "no runs in elsewhere\n"
+
+
+def test_a_comparison_needs_a_second_run() -> None:
+    ran = command("runs", "compare", "small-1", "small-1")
+    assert ran.code == 2
+    assert "two or more different runs" in ran.err
+    page = command("runs", "compare", "small-1", "absent", "-o", "page.html")
+    assert page.code == 2
 
 
 def test_a_run_is_shown() -> None:

@@ -217,7 +217,7 @@ def test_a_mistake_in_an_observer_passes_through() -> None:
 
 
 def test_tracking_imports_no_torch_and_no_rich() -> None:
-    modules = "console events folder hardware lines lock log observers record redaction signals"
+    modules = "console events folder hardware lines lock log observers record signals"
     code = "import sys\n" + "".join(
         f"import trainwright.tracking.{name}\n" for name in modules.split()
     )

@@ -1,0 +1,144 @@
+"""`runs list` and `runs compare`."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from trainwright.cli.showing import (
+    results_console,
+    say,
+    say_whole,
+    show_bounds,
+    show_json,
+    show_table,
+)
+from trainwright.core.errors import Mistake, Problem
+from trainwright.core.files import Json, to_json
+from trainwright.core.units import show_number, show_seconds
+from trainwright.evaluation.intervals import Interval
+from trainwright.run.comparison import Comparison, compare_runs
+from trainwright.run.evaluate import find_run
+from trainwright.run.run_table import RunFilter, RunRow, SortKey, list_run_rows
+
+_LONGEST_VALUE = 40
+_MOST_SETTINGS = 30
+
+
+def show_runs(runs: Path, wanted: RunFilter, sort: SortKey, *, as_json: bool) -> None:
+    """The wanted runs of a folder."""
+    rows = list_run_rows(runs, wanted, sort)
+    if as_json:
+        show_json([row.to_json() for row in rows])
+        return
+    if not rows:
+        which = "no runs" if wanted == RunFilter() else "no such runs"
+        results_console().print(f"{which} in {runs}", markup=False, highlight=False)
+        return
+    priced = any(math.isfinite(row.price) for row in rows)
+    columns = ["state", "verdict", "model", "metric", "score", "interval", "time"]
+    columns += [*(["price"] if priced else []), "started", "run"]
+    show_table(columns, [_cells(row, priced=priced) for row in rows])
+
+
+def _cells(row: RunRow, *, priced: bool) -> list[str]:
+    known = math.isfinite(row.score.value)
+    return [
+        row.summary.state,
+        row.summary.verdict,
+        row.model,
+        row.metric,
+        show_number(row.score.value) if known else "",
+        show_bounds(row.score) if known else "",
+        show_seconds(row.seconds) if math.isfinite(row.seconds) else "",
+        *([show_price(row.price)] if priced else []),
+        row.summary.started[:19],
+        row.summary.name,
+    ]
+
+
+def show_price(price: float) -> str:
+    """Two decimals; more where it is less than that shows."""
+    if not math.isfinite(price):
+        return ""
+    return f"{price:,.2f}" if price >= 1 else f"{price:.2g}"
+
+
+def show_comparison(names: Sequence[str], runs: Path, output: Path, *, as_json: bool) -> None:
+    """Judged runs side by side; with `output`, as a page with their curves too."""
+    folders = [find_run(name, runs) for name in names]
+    compared = compare_runs(folders)
+    written = ""
+    if output != Path():
+        if output.suffix != ".html":
+            raise Mistake(
+                Problem("a comparison is written as a page", found=str(output), fix="-o FILE.html")
+            )
+        # Imported here: only the page needs it.
+        from trainwright.report.comparison_page import write_comparison
+
+        written = str(write_comparison(compared, folders, output))
+    if as_json:
+        sys.stdout.write(to_json({**compared.to_json(), **({"page": written} if written else {})}))
+        return
+    _show_metrics(compared)
+    _show_settings(compared)
+    if written:
+        say_whole("page", written)
+
+
+def _show_metrics(compared: Comparison) -> None:
+    first, *others = compared.runs
+    columns = [row.summary.name for row in compared.runs]
+    columns += [f"{row.summary.name} - {first.summary.name}" for row in others]
+    rows = [
+        [
+            *(show_number(one.value) for one in values),
+            *(_gain(compared, row.summary.name, metric) for row in others),
+            metric,
+        ]
+        for metric, values in compared.metrics.items()
+    ]
+    facts = (
+        ("verdict", [row.summary.verdict for row in compared.runs]),
+        ("model", [row.model for row in compared.runs]),
+        ("time", [show_seconds(row.seconds) for row in compared.runs]),
+        ("price", [show_price(row.price) for row in compared.runs]),
+    )
+    blank = [""] * len(others)
+    rows += [[*values, *blank, name] for name, values in facts if any(values)]
+    show_table([*columns, ""], rows)
+    say("interval", f"of the differences, {compared.confidence:.0%}, over the same resamples")
+    for name, why in compared.unpaired.items():
+        say("note", f"{name} has no differences: {why}", "yellow")
+
+
+def _gain(compared: Comparison, run: str, metric: str) -> str:
+    gain = compared.gains.get(run, {}).get(metric)
+    if gain is None or not math.isfinite(gain.value):
+        return ""
+    return f"{gain.value:+.4g} ({_signed(gain)})"
+
+
+def _signed(gain: Interval) -> str:
+    return f"{gain.low:+.4g} to {gain.high:+.4g}" if gain.given else "not enough rows"
+
+
+def _show_settings(compared: Comparison) -> None:
+    if not compared.settings:
+        say("contract", "the same")
+        return
+    rows = [
+        [*(_short(value) for value in values), path]
+        for path, values in list(compared.settings.items())[:_MOST_SETTINGS]
+    ]
+    show_table([*(row.summary.name for row in compared.runs), "contract"], rows)
+    if (more := len(compared.settings) - _MOST_SETTINGS) > 0:
+        say("note", f"{more} more settings differ: --json has them all")
+
+
+def _short(value: Json) -> str:
+    text = value if isinstance(value, str) else to_json(value).strip().replace("\n", " ")
+    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 1]}…"

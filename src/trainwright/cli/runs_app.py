@@ -1,0 +1,99 @@
+"""The verbs of `trainwright runs`. Heavy imports stand inside them, so that help is instant."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from trainwright.cli.arguments import RUNS, AsJson, RunName, Runs
+
+Step = Annotated[int, typer.Argument(metavar="STEP", min=0, help="The step of a checkpoint.")]
+
+runs_app = typer.Typer(
+    help="List, show and compare runs.", no_args_is_help=True, rich_markup_mode=None
+)
+
+
+@runs_app.command("list")
+def list_runs(
+    runs: Runs = RUNS,
+    sort: Annotated[
+        Literal["started", "name", "model", "score", "time", "price"],
+        typer.Option(help="What they are sorted by; by score the best first."),
+    ] = "started",
+    verdict: Annotated[
+        str, typer.Option(metavar="VERDICT", help="Only runs with this verdict: met, missed...")
+    ] = "",
+    state: Annotated[
+        str, typer.Option(metavar="STATE", help="Only runs in this state: finished, running...")
+    ] = "",
+    model: Annotated[
+        str, typer.Option(metavar="KIND", help="Only runs of this kind of model: boosting...")
+    ] = "",
+    name: Annotated[
+        str, typer.Option(metavar="TEXT", help="Only runs with this in the name.")
+    ] = "",
+    as_json: AsJson = False,
+) -> None:
+    """List the runs of a folder: model, score with interval, verdict, time and price."""
+    from trainwright.cli.runs import show_runs
+    from trainwright.run.run_table import RunFilter
+
+    show_runs(runs, RunFilter(verdict, state, model, name), sort, as_json=as_json)
+
+
+@runs_app.command("compare")
+def compare_runs(
+    names: Annotated[list[str], typer.Argument(metavar="RUN...", help="Two or more runs.")],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FILE", help="An .html page with curves.")
+    ] = Path(),
+    runs: Runs = RUNS,
+    as_json: AsJson = False,
+) -> None:
+    """Set judged runs side by side: contracts, metrics with paired intervals, time and price."""
+    from trainwright.cli.runs import show_comparison
+
+    show_comparison(names, runs, output, as_json=as_json)
+
+
+@runs_app.command("show")
+def show_run(run: RunName, runs: Runs = RUNS, as_json: AsJson = False) -> None:
+    """Show the state, the record and the verdict of a run."""
+    from trainwright.cli.showing import show_one_run
+
+    show_one_run(run, runs, as_json=as_json)
+
+
+@runs_app.command("verify")
+def verify(run: RunName, runs: Runs = RUNS, as_json: AsJson = False) -> None:
+    """Check every file of a run against what was written, changing nothing."""
+    from trainwright.cli.verifying import show_verified
+
+    raise typer.Exit(show_verified(run, runs, as_json=as_json))
+
+
+@runs_app.command("checkpoints")
+def list_checkpoints(run: RunName, runs: Runs = RUNS, as_json: AsJson = False) -> None:
+    """List the checkpoints of a run."""
+    from trainwright.cli.keeping import show_checkpoints
+
+    show_checkpoints(run, runs, as_json=as_json)
+
+
+@runs_app.command("pin")
+def pin(run: RunName, step: Step, runs: Runs = RUNS) -> None:
+    """Keep a checkpoint of a run for ever, also of one that is at work."""
+    from trainwright.cli.keeping import keep
+
+    keep(run, runs, step)
+
+
+@runs_app.command("unpin")
+def unpin(run: RunName, step: Step, runs: Runs = RUNS) -> None:
+    """Let a pinned checkpoint go when the others of its age go."""
+    from trainwright.cli.keeping import let_go
+
+    let_go(run, runs, step)

@@ -1,0 +1,94 @@
+"""`predictions.parquet`: what the judged model gave for each test row of its run."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import polars as pl
+
+from trainwright.core.errors import Mistake, Problem
+from trainwright.core.files import read_json, storage_errors, write_atomic
+from trainwright.data.table import Floats, Integers
+from trainwright.data.target import Classes, NextToken, Numbers, Target, target_from_json
+from trainwright.evaluation.answers import Answers, answers_of
+from trainwright.evaluation.evaluate import Scored
+from trainwright.tracking.folder import RunFolder
+
+_PROBABILITY = "probability_"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class TestPredictions:
+    """The test rows of a run as its model scored them. `rows` int64 [N] are positions in the file
+    that the rows came from, `units` int64 [N] the unit of each row."""
+
+    rows: Integers
+    units: Integers
+    answers: Answers
+    target: Target
+
+
+def write_test_predictions(scored: Scored, folder: RunFolder) -> None:
+    """Row, unit, target, prediction and probabilities of each test row.
+
+    Raises:
+        StorageFailed: the file cannot be written; an older one is as it was.
+    """
+    part, target, scores = scored.part, scored.target, np.asarray(scored.scores, np.float64)
+    columns = [pl.Series("row", part.rows), pl.Series("unit", part.units)]
+    match target:
+        case Classes():
+            columns += [
+                target.labels_of(np.asarray(part.target, np.int64)).alias("target"),
+                target.labels_of(np.argmax(scores, axis=1)).alias("prediction"),
+                *(
+                    pl.Series(f"{_PROBABILITY}{name}", scores[:, code])
+                    for code, name in enumerate(target.names)
+                ),
+            ]
+        case Numbers() | NextToken():
+            # Of a text the target is a segment's tokens, the prediction its nats.
+            columns += [pl.Series("target", part.target), pl.Series("prediction", scores[:, 0])]
+    stream = io.BytesIO()
+    pl.DataFrame(columns).write_parquet(stream, compression="zstd")
+    with storage_errors(f"writing {folder.predictions}"):
+        write_atomic(folder.predictions, stream.getvalue())
+
+
+def read_test_predictions(folder: RunFolder) -> TestPredictions:
+    """What `write_test_predictions` wrote.
+
+    Raises:
+        Mistake: the run has none, or they are damaged.
+    """
+    try:
+        target = target_from_json(read_json(folder.bundle / "target.json"))
+        frame = pl.read_parquet(folder.predictions)
+        rows, units = (frame[name].to_numpy() for name in ("row", "unit"))
+        return TestPredictions(rows, units, _answers(frame, target), target)
+    except (OSError, ValueError, KeyError, pl.exceptions.PolarsError) as error:
+        raise Mistake(
+            Problem(
+                f"run {folder.name} has no test predictions that can be read",
+                found=f"{folder.predictions.name}: {str(error).splitlines()[0][:160]}",
+                expected="the file that a run writes when it is judged",
+                fix="train it again with this version",
+            )
+        ) from error
+
+
+def _answers(frame: pl.DataFrame, target: Target) -> Answers:
+    if not isinstance(target, Classes):
+        truth = frame["target"].to_numpy()
+        return answers_of(truth, _matrix(frame, ["prediction"]))
+    truth = target.encode(frame["target"].cast(pl.String))
+    scores = _matrix(frame, [f"{_PROBABILITY}{name}" for name in target.names])
+    return answers_of(truth, scores, target.positive)
+
+
+def _matrix(frame: pl.DataFrame, names: list[str]) -> Floats:
+    return frame.select(names).to_numpy().astype(np.float64)
