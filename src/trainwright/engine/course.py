@@ -18,6 +18,10 @@ STRETCH = 50
 _FIRST = 10
 _PIECE = 5
 _REMEMBERED = 4
+_LEAST_LEAP = 4.0
+_SPREADS = 10
+_LEAP_OF_FIRST = 10.0
+_MANY_TARGETS = 16
 _TO_DEVIATION = 1.0483
 """A normal deviation in medians of |x - y| of two draws."""
 
@@ -41,6 +45,15 @@ class Stretch(NamedTuple):
     least: float
 
 
+class Leap(NamedTuple):
+    """A loss that explodes in the first steps: the step, the loss there and the one before."""
+
+    step: int
+    loss: float
+    before: float
+
+
+NO_LEAP = Leap(0, math.nan, math.nan)
 NO_STRETCH = Stretch(math.nan, math.nan, 0.0, math.nan, 0.0, (), math.nan)
 
 
@@ -52,7 +65,8 @@ class Course:
     ten, `first` the first stretch, `last` the newest ones, at most four, and `best` the least
     median loss of a stretch before the newest. `steps` counts the steps in stretches, `worth`
     weighs them by their learning rate over the largest so far, so that a warmup does not count as
-    training. Steps with numbers that are not finite are left out.
+    training. `leap` is where the loss exploded within the first stretch, `rollbacks` how often the
+    run went back. Steps with numbers that are not finite are left out.
     """
 
     def __init__(self) -> None:
@@ -65,6 +79,13 @@ class Course:
         self.peak_rate = 0.0
         self.first = NO_STRETCH
         self.last: list[Stretch] = []
+        self.leap = NO_LEAP
+        self.rollbacks = 0
+
+    @property
+    def level(self) -> float:
+        """The loss at the start, from before it exploded if it did."""
+        return self.leap.before if self.leap.step else self.start
 
     @property
     def now(self) -> Stretch:
@@ -83,6 +104,7 @@ class Course:
             self.origin = self._waiting[0].loss
             self.start = median(one.loss for one in self._waiting[:_FIRST])
             self.first = stretch
+            self._find_leap()
         self._weigh(stretch)
         self._waiting.clear()
         if self.last:
@@ -93,6 +115,9 @@ class Course:
 
     def forget(self) -> None:
         """Drop the newest stretches: the run went back to before them."""
+        self.rollbacks += 1
+        if not self.steps:
+            self._find_leap()
         self._waiting.clear()
         self.last.clear()
 
@@ -100,13 +125,15 @@ class Course:
         """Everything."""
         return Snapshot(
             values={
-                "waiting": [list(step[:4]) for step in self._waiting],
+                "waiting": [[*step[:4], step.targets] for step in self._waiting],
                 "origin": self.origin,
                 "start": self.start,
                 "best": self.best,
                 "steps": self.steps,
                 "worth": self.worth,
                 "peak_rate": self.peak_rate,
+                "leap": list(self.leap),
+                "rollbacks": self.rollbacks,
                 "first": list(self.first),
                 "last": [list(stretch) for stretch in self.last],
             }
@@ -116,15 +143,44 @@ class Course:
         """Go on from there."""
         values = snapshot.values
         self._waiting = [
-            StepNumbers(int(step), float(loss), float(norm), float(rate))
-            for step, loss, norm, rate in values["waiting"]
+            StepNumbers(int(step), float(loss), float(norm), float(rate), targets=int(targets))
+            for step, loss, norm, rate, targets in values["waiting"]
         ]
         self.origin = float(values["origin"])
         self.start, self.best = float(values["start"]), float(values["best"])
         self.steps, self.worth = int(values["steps"]), float(values["worth"])
         self.peak_rate = float(values["peak_rate"])
+        step, *losses = values["leap"]
+        self.leap = Leap(int(step), *map(float, losses))
+        self.rollbacks = int(values["rollbacks"])
         self.first = _read_stretch(values["first"])
         self.last = [_read_stretch(stretch) for stretch in values["last"]]
+
+    def _find_leap(self) -> None:
+        """The first explosion among the waiting steps, the first ones of the run.
+
+        A median of five losses counts that is over four times the one before the first update and
+        the first five, and over them by ten times what these five spread. Where the first five have
+        exploded themselves there is only the very first loss: then ten times that. Steps of fewer
+        than 16 targets are not judged: their loss may be small by chance.
+        """
+        losses = [step.loss for step in self._waiting]
+        if self.leap.step or len(losses) < 2 * _PIECE or not losses[0] > 0:
+            return
+        if self._waiting[0].targets < _MANY_TARGETS:
+            return
+        first = losses[:_PIECE]
+        calm = max(losses[0], median(first))
+        limit = max(_LEAST_LEAP * calm, calm + _SPREADS * (max(first) - min(first)))
+        limit = min(limit, _LEAP_OF_FIRST * losses[0])
+        for at in range(0, len(losses) - _PIECE + 1, _PIECE):
+            piece = losses[at : at + _PIECE]
+            if median(piece) > limit:
+                since = max(0, at - _PIECE)
+                above = next(i for i in range(since, at + _PIECE) if losses[i] > limit)
+                before = calm if above >= _PIECE else losses[0]
+                self.leap = Leap(self._waiting[above].step, max(piece), before)
+                return
 
     def _weigh(self, stretch: Stretch) -> None:
         """Steps count by their rate; when the rate rises, those before it count for less."""

@@ -39,19 +39,21 @@ def divergence(course: Course, _: Mapping[str, float]) -> Evidence | None:
     if course.steps < 3 * STRETCH or len(course.last) < 3:
         return None
     now, noise = course.now.loss, max(course.now.noise, course.first.noise)
+    best = min(course.best, course.start)
     start, won = course.start, course.start - course.best
     rises = all(a.loss < b.loss for a, b in pairwise(course.last[-3:]))
     above = now > start + 2 * noise + 0.1 * abs(start)
     lost = won > 3 * noise and rises and now > course.best + won / 2 + 3 * noise
     leapt = _leapt(course)
     if leapt:
-        start = course.origin
+        start, best = course.origin, min(best, course.origin)
     if not (above or lost or leapt):
         return None
     return Evidence(
-        f"the loss diverges: {now:.4g} over the last steps, {start:.4g} at the start, at best "
-        f"{course.best:.4g}. Lower the learning rate, lengthen its warmup, or clip the gradient",
-        {"loss": now, "start": start, "best": course.best},
+        f"the loss diverges: {now:.4g} over the last {STRETCH} steps, {start:.4g} at the start, at "
+        f"best {best:.4g}{_exploded(course)}. Lower the learning rate, lengthen its warmup, or "
+        "clip the gradient",
+        {"loss": now, "start": start, "best": best},
     )
 
 
@@ -61,6 +63,22 @@ def _leapt(course: Course) -> bool:
         return False
     least = min(stretch.least for stretch in course.last[-3:])
     return 0 < course.origin < least and course.now.loss > 3 * course.origin
+
+
+def leap(course: Course, _: Mapping[str, float]) -> Evidence | None:
+    """The loss exploded within the first stretch, see `Course`; told at its end."""
+    step, loss, before = course.leap
+    if not step or course.steps > STRETCH:
+        return None
+    return Evidence(
+        f"the loss exploded at step {step}: {loss:.4g}, {before:.4g} before. The learning rate is "
+        "too high: lower it, or lengthen its warmup",
+        {"exploded_at": float(step), "loss": loss, "before": before},
+    )
+
+
+def _exploded(course: Course) -> str:
+    return f"; it exploded at step {course.leap.step}" if course.leap.step else ""
 
 
 def explosion(course: Course, _: Mapping[str, float]) -> Evidence | None:
@@ -133,9 +151,10 @@ def plateau(course: Course, _: Mapping[str, float]) -> Evidence | None:
 
 def vanishing(course: Course, numbers: Mapping[str, float]) -> Evidence | None:
     """The gradient of a layer group is under a thousandth of that of the last one, and under
-    0.0001: beta 1 and beta 2 of AUTOTRAINER (Zhang et al. 2021, ICSE)."""
+    0.0001: beta 1 and beta 2 of AUTOTRAINER (Zhang et al. 2021, ICSE). Units that are dead pass no
+    gradient on: then they are the cause, and what is told."""
     groups = _layers(numbers)
-    if len(groups) < 2 or course.now.loss < course.start / 2:
+    if len(groups) < 2 or course.now.loss < course.start / 2 or _dead_layer(numbers):
         return None
     last = numbers[f"gradient_norm/{groups[-1]}"]
     norms = {group: numbers[f"gradient_norm/{group}"] for group in groups[:-1]}
@@ -153,16 +172,29 @@ def vanishing(course: Course, numbers: Mapping[str, float]) -> Evidence | None:
 
 def dead_units(course: Course, numbers: Mapping[str, float]) -> Evidence | None:
     """At least 70% of the units of some layer get no gradient from any row (AUTOTRAINER's gamma),
-    while the loss is above a fifth of its start: near 0 few rows have any gradient to give."""
-    shares = {name: numbers[f"dead_share/{name}"] for name in _layers(numbers)}
-    worst = max(shares, key=lambda group: shares[group], default="")
-    if not worst or shares[worst] < 0.7 or course.now.loss < 0.2 * course.start:
+    while the loss is above a fifth of its start: near 0 few rows have any gradient to give. Of
+    several layers the last one is told, since no gradient gets past it to those before. Where the
+    loss had leapt before, the cause is the learning rate, and told as that."""
+    layer = _dead_layer(numbers)
+    if not layer or course.now.loss < 0.2 * course.start or _has_leapt(course):
         return None
+    share = numbers[f"dead_share/{layer}"]
     return Evidence(
-        f"{shares[worst]:.0%} of the units of a layer in {worst} are dead: no row gives them a "
-        "gradient. Lower the learning rate, or take GELU or a leaky ReLU",
-        {"dead_share": shares[worst]},
+        f"{share:.0%} of the units of a layer in {layer} are dead: no row gives them a gradient. "
+        "Lower the learning rate, or take GELU or a leaky ReLU",
+        {"dead_share": share},
     )
+
+
+def _dead_layer(numbers: Mapping[str, float]) -> str:
+    """The last layer group with at least 70% dead units; empty if there is none."""
+    dead = [group for group in _layers(numbers) if numbers[f"dead_share/{group}"] >= 0.7]
+    return dead[-1] if dead else ""
+
+
+def _has_leapt(course: Course) -> bool:
+    """Whether the loss exploded at the start, or the run was rolled back."""
+    return bool(course.leap.step or course.rollbacks)
 
 
 def learning_rate_low(course: Course, numbers: Mapping[str, float]) -> Evidence | None:
@@ -181,7 +213,16 @@ def learning_rate_low(course: Course, numbers: Mapping[str, float]) -> Evidence 
 
 def learning_rate_high(course: Course, numbers: Mapping[str, float]) -> Evidence | None:
     """The middle one of the layer groups moves by more than 0.03 of its weights in a step, and the
-    loss is no lower than at the start."""
+    loss is no lower than at the start. Or 70% of the units of a layer have died after the loss had
+    leapt."""
+    layer = _dead_layer(numbers)
+    if layer and _has_leapt(course) and course.now.loss >= 0.2 * course.level:
+        share = numbers[f"dead_share/{layer}"]
+        return Evidence(
+            f"the learning rate is too high: the loss leapt{_at_step(course)}, and {share:.0%} of "
+            f"the units of a layer in {layer} have been dead since",
+            {"dead_share": share},
+        )
     ratio = _middle_ratio(numbers)
     if not ratio > 0.03 or course.steps < 3 * STRETCH or _has_learned(course):
         return None
@@ -207,6 +248,10 @@ def lost_updates(course: Course, numbers: Mapping[str, float]) -> Evidence | Non
         f"weights by {ratios[still[0]]:.1g} of their size. Freeze it, or find out why",
         {"update_ratio": ratios[still[0]], "groups": float(len(still))},
     )
+
+
+def _at_step(course: Course) -> str:
+    return f" at step {course.leap.step}" if course.leap.step else " and the run was rolled back"
 
 
 def _layers(numbers: Mapping[str, float]) -> list[str]:

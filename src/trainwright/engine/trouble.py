@@ -13,8 +13,10 @@ from trainwright.engine.windows import Trouble, Window
 
 _CONFIRMED_STEPS = 100
 _CALM_STEPS = 500
+_AT_ONCE = frozenset({"leap"})
 
 OF_THE_LOSS: Mapping[str, Sign] = {
+    "leap": signs.leap,
     "divergence": signs.divergence,
     "explosion": signs.explosion,
     "oscillation": signs.oscillation,
@@ -34,7 +36,8 @@ OF_THE_LAYERS: Mapping[str, Sign] = {
 
 @final
 class EarlyTrouble:
-    """A watch that tells a sign when it has held for 100 steps, each time it was looked at.
+    """A watch that tells a sign when it has held for 100 steps, each time it was looked at; a leap
+    in the first steps at once.
 
     It is told again only after it was gone for 500 steps. Nothing is done about it: that is for a
     person, or for who reads the events.
@@ -44,7 +47,10 @@ class EarlyTrouble:
 
     def __init__(self) -> None:
         self._course = Course()
-        self._latches = {kind: _Latch() for kind in (*OF_THE_LOSS, *OF_THE_LAYERS)}
+        self._latches = {
+            kind: _Latch(0 if kind in _AT_ONCE else _CONFIRMED_STEPS)
+            for kind in (*OF_THE_LOSS, *OF_THE_LAYERS)
+        }
 
     def look(self, window: Window, numbers: Mapping[str, float]) -> Sequence[Trouble]:
         """Follow the loss step by step, then look at the layers."""
@@ -90,7 +96,8 @@ class EarlyTrouble:
 class _Latch:
     """Whether a sign is to be told: when it has held for a while, once until it was gone."""
 
-    def __init__(self) -> None:
+    def __init__(self, confirmed_steps: int) -> None:
+        self._confirmed_steps = confirmed_steps
         self._since = -1
         self._told_at = -1
 
@@ -100,7 +107,7 @@ class _Latch:
             return False
         if self._since < 0:
             self._since = step
-        if step - self._since < _CONFIRMED_STEPS:
+        if step - self._since < self._confirmed_steps:
             return False
         is_known = self._told_at >= 0 and step - self._told_at < _CALM_STEPS
         self._told_at = step

@@ -24,10 +24,12 @@ class DeadUnits:
     """A probe and gauge: `dead_share/<group>`, the share of dead units in the worst layer of each
     group, from 0 to 1.
 
-    A unit is an output of a linear layer or a channel of a convolution. It is dead if no weight of
-    it had any gradient in the last three measured steps: what follows it, most often a ReLU, passes
-    nothing on for any row (gradients that are exactly 0, as AUTOTRAINER counts them: Zhang et al.
-    2021, ICSE, section III). Before the third measured step, and for frozen layers, it is 0.
+    A unit is an output of a linear layer or a channel of a convolution. It is dead if neither a
+    weight nor the bias of it had any gradient in the last three measured steps: what follows it,
+    most often a ReLU, passes nothing on for any row (gradients that are exactly 0, as AUTOTRAINER
+    counts them: Zhang et al. 2021, ICSE, section III). The bias tells a layer whose units are dead
+    from the one after it, whose weights have no gradient either, since nothing but zeros come in.
+    Before the third measured step, and for frozen layers, it is 0.
 
     Unlike a look at activations it needs no hooks: one pass over the gradients of a step. Its state
     is for how many measured steps each unit has had no gradient.
@@ -35,22 +37,25 @@ class DeadUnits:
 
     def __init__(self, model: nn.Module) -> None:
         self._layers = [
-            (f"{path}.weight" if path else "weight", module.weight)
+            (f"{path}.weight" if path else "weight", module)
             for path, module in model.named_modules()
             if isinstance(module, _UNITS)
         ]
         self._silent = {
-            name: torch.zeros(len(weight), dtype=torch.int32, device=weight.device)
-            for name, weight in self._layers
+            name: torch.zeros(len(layer.weight), dtype=torch.int32, device=layer.weight.device)
+            for name, layer in self._layers
         }
 
     @contextmanager
     def measuring(self, work: StepBatches) -> Iterator[None]:  # noqa: ARG002
         """Look at the gradients when the step is made."""
         yield
-        for name, weight in self._layers:
+        for name, layer in self._layers:
+            weight, bias = layer.weight, layer.bias
             if weight.grad is not None:
                 largest = torch.linalg.vector_norm(weight.grad.flatten(1), torch.inf, dim=1)
+                if bias is not None and bias.grad is not None:
+                    largest = torch.maximum(largest, bias.grad.abs())
                 silent = self._silent[name]
                 silent.add_(1).mul_(largest == 0)
 

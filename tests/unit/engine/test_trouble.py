@@ -142,7 +142,80 @@ def test_batches_of_one_row_that_teach_nothing_do_not_diverge(seed: int) -> None
 
 
 def test_every_sign_has_a_case() -> None:
-    assert {*CASES, "oscillation"} == {*OF_THE_LOSS, *OF_THE_LAYERS}
+    assert {*CASES, "oscillation", "leap"} == {*OF_THE_LOSS, *OF_THE_LAYERS}
+
+
+EXPLODED = [
+    # at, losses: from a calm start, at once, and back again before the window ends
+    (29, [4.152 - 0.01 * step if step < 28 else 30.06 for step in range(400)]),
+    (2, [0.69, *([9.9, 23.0, 56.0, 8.0, 34.0] * 3), *([0.7, 0.72] * 200)]),
+    (2, [1.1, *([20.0, 1237.0, 553.0, 149710.0] * 100)]),
+]
+
+
+def stepping(losses: Sequence[float], targets: int = 64) -> list[Window]:
+    numbers = [
+        StepNumbers(step, loss, 1.0, 1e-3, targets=targets)
+        for step, loss in enumerate(losses, start=1)
+    ]
+    return [window(numbers[at : at + LENGTH]) for at in range(0, len(numbers) - LENGTH, LENGTH)]
+
+
+@pytest.mark.parametrize(("step", "losses"), EXPLODED)
+def test_an_explosion_is_named_at_once_with_its_step(step: int, losses: list[float]) -> None:
+    watch = EarlyTrouble()
+    first, *later = stepping(losses)
+    (found,) = watch.look(first, HEALTHY)
+    assert found.kind == "leap"
+    assert found.numbers["exploded_at"] == step
+    assert f"exploded at step {step}:" in found.message
+    assert "The learning rate is too high" in found.message
+    said = [one for at in later for one in watch.look(at, HEALTHY)]
+    assert "leap" not in [one.kind for one in said]
+    for one in said:
+        if one.kind == "divergence":
+            assert one.numbers["best"] <= one.numbers["start"]
+            assert f"it exploded at step {step}" in one.message
+
+
+@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("targets", [1, 16, 256])
+def test_noise_does_not_explode(targets: int, seed: int) -> None:
+    draw = random.Random(seed)
+    losses = [
+        sum(draw.gauss(0, 1) ** 2 for _ in range(targets)) / targets * math.exp(-step / 300)
+        for step in range(100)
+    ]
+    assert "leap" not in [kind for kind, _ in told(stepping(losses, targets))]
+
+
+DEAD = {
+    **HEALTHY,
+    "gradient_norm/body.0": 0.0,
+    "gradient_norm/body.2": 0.0,
+    "gradient_norm/body.4": 3.0,
+    "update_ratio/body.4": 1e-3,
+    "dead_share/body.0": 1.0,
+    "dead_share/body.2": 0.9,
+    "dead_share/body.4": 0.0,
+}
+
+
+def test_dead_units_are_told_in_their_own_layer_and_not_as_a_vanishing_gradient() -> None:
+    watch = EarlyTrouble()
+    calm = windows(noisy(lambda step: 2.3 - 1e-4 * step, 0.2))
+    said = [one for at in calm for one in watch.look(at, DEAD)]
+    assert [one.kind for one in said] == ["dead_units"]
+    assert "90% of the units of a layer in body.2 are dead" in said[0].message
+
+
+def test_units_that_died_of_a_high_rate_are_told_as_that() -> None:
+    watch = EarlyTrouble()
+    said = [one for at in stepping(EXPLODED[1][1]) for one in watch.look(at, DEAD)]
+    kinds = [one.kind for one in said]
+    assert kinds[:2] == ["leap", "learning_rate_high"]
+    assert not {"vanishing", "dead_units"} & {*kinds}
+    assert "the loss leapt at step 2, and 90% of the units" in said[1].message
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,22 @@ def test_a_unit_is_dead_after_three_measured_steps_and_lives_again_at_once() -> 
     assert step(model, units, inputs) == {"dead_share/0": 0.0, "dead_share/2": 0.0}
 
 
+def test_a_layer_without_living_inputs_is_not_dead_itself() -> None:
+    """Behind a ReLU that is dead as a whole the weights have no gradient, but the bias has one."""
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        *(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4), nn.ReLU()),
+        nn.Linear(4, 2),
+    )
+    with torch.no_grad():
+        model[2].bias.fill_(-1000.0)
+        model[4].bias.fill_(1.0)
+    units = DeadUnits(model)
+    for _ in range(3):
+        found = step(model, units, torch.randn(64, 3))
+    assert (found["dead_share/2"], found["dead_share/4"], found["dead_share/6"]) == (1.0, 0.0, 0.0)
+
+
 def test_the_counts_survive_a_resume() -> None:
     model, inputs = network(), torch.randn(64, 3)
     first, second = DeadUnits(model), DeadUnits(model)
