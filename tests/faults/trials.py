@@ -32,7 +32,7 @@ from trainwright.tracking.signals import read_signals
 
 INTERVAL = 5
 NOT_OF_THE_STATE = ("clock",)
-NOT_OF_A_STEP = ("step_seconds", "data_seconds", "memory_bytes")
+NOT_OF_A_STEP = ("step_seconds", "data_seconds", "memory_bytes", "time")
 
 TABLE = """
 data: {path: rows.csv, target: bought, positive: "yes"}

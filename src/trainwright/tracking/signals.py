@@ -39,7 +39,12 @@ SIGNALS = (
     "step_seconds",
     "data_seconds",
     "memory_bytes",
+    "time",
+    "samples",
+    "targets",
 )
+_ADDED = frozenset({"time", "samples", "targets"})
+"""What the lines of earlier versions lack."""
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _MEMORY_SECONDS = 1.0
 
@@ -67,7 +72,7 @@ class SignalRecorder:
         self._window = window
         self._read = read
         self._file = LineFile(path)
-        self._kept: list[StepKept] = []
+        self._kept: list[tuple[StepKept, float]] = []
         self._keep = self._kept.append
         self._memory_bytes = 0
         self._memory_due = 0.0
@@ -80,7 +85,7 @@ class SignalRecorder:
     def observe(self, event: Event) -> None:
         """Keep a step; write at the others."""
         if type(event) is StepKept:
-            self._keep(event)
+            self._keep((event, time.time()))
             if len(self._kept) >= self._window:
                 self.flush()
         elif isinstance(event, Resumed | RolledBack | StepDropped):
@@ -101,7 +106,8 @@ class SignalRecorder:
         if steps:
             self._file.append(self._lines(steps), sync=sync)
 
-    def _lines(self, steps: Sequence[StepKept]) -> str:
+    def _lines(self, kept: Sequence[tuple[StepKept, float]]) -> str:
+        steps = [step for step, _ in kept]
         count = len(steps)
         outcomes = [step.outcome for step in steps]
         numbers = self._read(
@@ -130,6 +136,9 @@ class SignalRecorder:
             [outcome.step_seconds for outcome in outcomes],
             [outcome.data_seconds for outcome in outcomes],
             [self._memory()] * count,
+            [moment for _, moment in kept],
+            [step.progress.samples for step in steps],
+            [outcome.targets for outcome in outcomes],
             own,
         )
         return _LINE * count % tuple(chain.from_iterable(zip(*columns, strict=True)))
@@ -144,7 +153,8 @@ class SignalRecorder:
 
 
 def read_signals(path: Path) -> dict[str, list[float]]:
-    """Read `signals.jsonl` as columns, one list of equal length for each of `SIGNALS`.
+    """Read `signals.jsonl` as columns, one list of equal length for each of `SIGNALS`; NaN where an
+    earlier version has not written one.
 
     A last line that was torn by a crash is left out.
 
@@ -154,7 +164,7 @@ def read_signals(path: Path) -> dict[str, list[float]]:
     columns: dict[str, list[float]] = {name: [] for name in SIGNALS}
     for row in _rows(path):
         for name in SIGNALS:
-            columns[name].append(row[name])
+            columns[name].append(row.get(name, math.nan))
     return columns
 
 
@@ -182,7 +192,7 @@ def _rows(path: Path) -> Iterator[dict[str, float]]:
             row = {name: number_from_json(value) for name, value in json.loads(line).items()}
         except (ValueError, AttributeError, RecursionError):
             raise _not_a_signal(path, number) from None
-        if any(name not in row for name in SIGNALS):
+        if any(name not in row and name not in _ADDED for name in SIGNALS):
             raise _not_a_signal(path, number)
         yield row
 
@@ -202,7 +212,7 @@ def _not_a_signal(path: Path, line: int) -> Mistake:
 _LINE = (
     '{"step": %d, "epoch": %d, "loss": %s, "learning_rate": %s, "gradient_norm": %s, '
     '"nonfinite": %s, "clipped": %.0f, "step_seconds": %.4g, "data_seconds": %.4g, '
-    '"memory_bytes": %d%s}\n'
+    '"memory_bytes": %d, "time": %.3f, "samples": %d, "targets": %d%s}\n'
 )
 
 

@@ -9,6 +9,7 @@ import os
 import resource
 import subprocess
 import sys
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -116,6 +117,33 @@ def test_lines_are_written_by_window_with_exact_numbers(tmp_path: Path) -> None:
     assert all(value > 1e6 for value in columns["memory_bytes"])
     for line in path.read_text().splitlines():
         assert list(json.loads(line, parse_constant=refuse)) == list(SIGNALS)
+
+
+def test_each_step_has_its_time_and_how_much_it_has_read(tmp_path: Path) -> None:
+    path = tmp_path / "signals.jsonl"
+    recorder = SignalRecorder(path, 3)
+    before = time.time()
+    for step in range(1, 4):
+        event = kept(step, 1.0)
+        recorder.observe(event._replace(outcome=event.outcome._replace(targets=100 * step)))
+    columns = read_signals(path)
+    times = columns["time"]
+    assert before - 1e-3 <= times[0] <= times[1] <= times[2] <= time.time() + 1e-3
+    assert columns["targets"] == [100, 200, 300]
+    assert columns["samples"] == [kept(step, 1.0).progress.samples for step in (1, 2, 3)]
+
+
+def test_lines_of_an_earlier_version_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "signals.jsonl"
+    recorder = SignalRecorder(path, 1)
+    recorder.observe(kept(1, 0.5))
+    line = json.loads(path.read_text())
+    for name in ("time", "samples", "targets"):
+        del line[name]
+    path.write_text(json.dumps(line) + "\n")
+    columns = read_signals(path)
+    assert columns["loss"] == [0.5]
+    assert math.isnan(columns["time"][0])
 
 
 @pytest.mark.parametrize("back", [Resumed(HERE, "x"), RolledBack(HERE, 7, "loss rose")])
