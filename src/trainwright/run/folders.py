@@ -32,10 +32,10 @@ from trainwright.run.stages import Screen
 from trainwright.run.summary import labelled
 from trainwright.tracking.events import Noted
 from trainwright.tracking.folder import RunFolder, tidy
-from trainwright.tracking.run_list import list_runs
 from trainwright.tracking.log import EventLog
 from trainwright.tracking.observers import Observer, Observers
 from trainwright.tracking.record import Ending, RunFacts, RunRecord
+from trainwright.tracking.run_list import list_runs
 
 
 @final

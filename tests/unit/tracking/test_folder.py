@@ -13,9 +13,9 @@ from run_folders import facts
 from trainwright.core.errors import Mistake, RunLocked, StorageFailed
 from trainwright.testing.clock import FakeClock
 from trainwright.tracking.folder import RunFolder
-from trainwright.tracking.run_list import list_runs
 from trainwright.tracking.lock import RunLock
 from trainwright.tracking.record import Ending, RunRecord
+from trainwright.tracking.run_list import list_runs
 
 
 def test_the_next_free_name(tmp_path: Path) -> None:

@@ -32,8 +32,8 @@ from trainwright.run.judged import read_judged  # noqa: E402
 from trainwright.run.weights import export_model  # noqa: E402
 from trainwright.tracking.events import Event, StepKept  # noqa: E402
 from trainwright.tracking.folder import RunFolder  # noqa: E402
-from trainwright.tracking.run_list import list_runs  # noqa: E402
 from trainwright.tracking.lock import RunLock  # noqa: E402
+from trainwright.tracking.run_list import list_runs  # noqa: E402
 from trainwright.tracking.signals import read_signals  # noqa: E402
 
 pytestmark = pytest.mark.torch
