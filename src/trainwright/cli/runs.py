@@ -17,7 +17,7 @@ from trainwright.cli.showing import (
 )
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json, to_json
-from trainwright.core.units import show_number, show_seconds
+from trainwright.core.units import show_number, show_price, show_seconds
 from trainwright.evaluation.intervals import Interval
 from trainwright.run.comparison import Comparison, compare_runs
 from trainwright.run.evaluate import find_run
@@ -57,13 +57,6 @@ def _cells(row: RunRow, *, priced: bool) -> list[str]:
         row.summary.started[:19],
         row.summary.name,
     ]
-
-
-def show_price(price: float) -> str:
-    """Two decimals; more where it is less than that shows."""
-    if not math.isfinite(price):
-        return ""
-    return f"{price:,.2f}" if price >= 1 else f"{price:.2g}"
 
 
 def show_comparison(names: Sequence[str], runs: Path, output: Path, *, as_json: bool) -> None:

@@ -29,6 +29,13 @@ def show_seconds(seconds: float) -> str:
     return f"{minutes}m{left:02d}s" if minutes else f"{left}s"
 
 
+def show_price(price: float) -> str:
+    """Two decimals; more where it is less than that shows, and nothing where it is not known."""
+    if not math.isfinite(price):
+        return ""
+    return f"{price:,.2f}" if price >= 1 else f"{price:.2g}"
+
+
 def show_count(count: float) -> str:
     """`1234567` -> `1.23M`; below ten thousand with thousands separators."""
     if abs(count) < 10_000:

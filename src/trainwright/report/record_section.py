@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TypeGuard, final
 
 from trainwright.core.files import Json
-from trainwright.core.units import show_bytes, show_count, show_seconds
+from trainwright.core.units import show_bytes, show_count, show_price, show_seconds
 from trainwright.report.contents import Contents
 from trainwright.report.data_section import shorten_hash
 from trainwright.report.wording import clean, show_when
@@ -130,6 +130,7 @@ def view_record(contents: Contents) -> tuple[RecordView, ...]:
         Fact("started", show_when(str(record.get("started", "")))),
         Fact("ended", _ending(record)),
         Fact("time at work", _seconds(record.get("seconds"))),
+        Fact("price", _price(record)),
     ]
     return (
         RecordView(
@@ -192,6 +193,14 @@ def _ending(record: Mapping[str, Json]) -> str:
         return ""
     reason = f": {ending['reason']}" if ending.get("reason") else ""
     return f"{show_when(str(record.get('ended', '')))}, {ending.get('state', '')}{reason}"
+
+
+def _price(record: Mapping[str, Json]) -> str:
+    """`1.20 (2.5 an hour)`."""
+    price, hour = record.get("price"), record.get("price_per_hour")
+    if not (_is_number(price) and _is_number(hour)):
+        return ""
+    return f"{show_price(float(price))} ({float(hour):g} an hour)"
 
 
 def _seconds(value: Json) -> str:

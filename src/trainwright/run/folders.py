@@ -311,6 +311,7 @@ def _record(folder: RunFolder, request: Request, ready: Ready) -> RunRecord:
             "cost": dict(ready.plan.determinism_cost),
         },
         threads={"cores": ready.device.cores, "torch": ready.device.threads},
+        price_per_hour=ready.plan.contract.budget.price_per_hour,
         gpus=[ready.device.name] if ready.device.kind == "cuda" else [],
     )
     return RunRecord.start(folder.record, facts)

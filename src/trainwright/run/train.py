@@ -13,6 +13,7 @@ from trainwright.core.errors import DataChanged
 from trainwright.core.faultpoints import reached
 from trainwright.core.files import write_json
 from trainwright.core.flag import StopFlag
+from trainwright.core.units import show_price
 from trainwright.data.prepared import Prepared
 from trainwright.data.quality.finding import one_a_kind
 from trainwright.data.unchanged import FilesRead
@@ -93,7 +94,8 @@ def _train(request: Request, screen: Screen, flag: StopFlag, wake: Callable[[], 
         reached("finish")
         started.finish(result.verdict.status, fitted.reason)
     screen.say(labelled("trained", f"{fitted.reason} ({fitted.kind})"))
-    screen.say(labelled("time", stages.line()))
+    price = f" · price {show_price(started.record.price)}" if started.record.price else ""
+    screen.say(labelled("time", f"{stages.line()}{price}"))
     return result
 
 

@@ -30,6 +30,8 @@ class RunFacts:
     gpus: Sequence[str] = ()
     determinism: Mapping[str, Json] = field(default_factory=dict)
     """How alike repetitions are, and what that costs."""
+    price_per_hour: float = 0.0
+    """What an hour of the machine costs; 0 where nobody says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +58,9 @@ class RunRecord:
     """Writes `record.json`: whole at the start of each attempt, completed at its end.
 
     Every start of the process is one entry of `attempts`; the other keys describe the newest one,
-    but for `started`, which is the first. Dates come from the machine's clock, `seconds` from the
-    monotonic one, so no duration is ever negative.
+    but for `started`, which is the first, and `price`, which is that of all of them where an hour
+    of the machine has one. Dates come from the machine's clock, `seconds` from the monotonic one,
+    so no duration is ever negative.
     """
 
     def __init__(self, path: Path, content: dict[str, Json], clock: Clock) -> None:
@@ -65,6 +68,7 @@ class RunRecord:
         self._content = content
         self._clock = clock
         self._began = clock.monotonic_seconds()
+        self.price = 0.0
 
     @classmethod
     def start(cls, path: Path, facts: RunFacts, clock: Clock | None = None) -> Self:
@@ -91,6 +95,7 @@ class RunRecord:
             "command": command,
             "started": before.get("started", now),
             "seconds": before.get("seconds", 0.0),
+            "price_per_hour": facts.price_per_hour,
             "attempts": [*before.get("attempts", []), attempt],
         }
         record = cls(path, content, used)
@@ -106,10 +111,13 @@ class RunRecord:
         seconds = max(0.0, self._clock.monotonic_seconds() - self._began)
         done = {"ended": show_time(self._clock.now()), "ending": ending.to_json()}
         *earlier, attempt = self._content["attempts"]
+        total = self._content["seconds"] + seconds
+        self.price = total / 3600 * self._content["price_per_hour"]
         content = {
             **self._content,
             **done,
-            "seconds": self._content["seconds"] + seconds,
+            "seconds": total,
+            **({"price": self.price} if self.price else {}),
             "attempts": [*earlier, {**attempt, **done, "seconds": seconds}],
         }
         write_json(self._path, content)
