@@ -14,10 +14,17 @@ from trainwright.data.table import Floats, Part
 from trainwright.data.target import Classes, Target
 from trainwright.evaluation.answers import Answers, answers_of
 from trainwright.evaluation.curves import Curves, curves_from_json, curves_to_json, draw_curves
-from trainwright.evaluation.findings import LinearBaseline, Size, find_warnings, low_target
+from trainwright.evaluation.findings import (
+    LinearBaseline,
+    Size,
+    better_forecasts,
+    find_warnings,
+    low_target,
+)
 from trainwright.evaluation.intervals import Draws, Interval
 from trainwright.evaluation.measuring import Line, Measured, count_units, gain_of, measure_lines
 from trainwright.evaluation.metrics import metrics_of
+from trainwright.evaluation.naive import PERSISTENCE, SEASONAL
 from trainwright.evaluation.slices import SliceRows, find_slices
 
 Intervals = Mapping[str, Interval]
@@ -146,6 +153,7 @@ def evaluate(scored: Scored, metric: Metric, slices: Sequence[Slice], seed: int)
         who: {name: gain_of(of_model[name], each[name], metric.confidence) for name in each}
         for who, each in baselines.items()
     }
+    naive = {who: gains[who] for who in (PERSISTENCE, SEASONAL) if who in gains}
     linear = LinearBaseline(
         _intervals(baselines.get("linear", {})), gains.get("linear", {}), scored.shares
     )
@@ -166,6 +174,7 @@ def evaluate(scored: Scored, metric: Metric, slices: Sequence[Slice], seed: int)
             *scored.notes,
             *low_target(metric, baselines.get("dummy", {})),
             *find_warnings(metric.name, size, of_model, linear),
+            *better_forecasts(metric.name, of_model, naive),
         ),
     )
 

@@ -9,12 +9,17 @@ from trainwright.contract.metric import METRICS, Direction, Metric
 from trainwright.core.units import many, show_number
 from trainwright.evaluation.intervals import Interval
 from trainwright.evaluation.measuring import Measured
+from trainwright.evaluation.naive import PERSISTENCE, SEASONAL
 
 NEAR_PERFECT = 0.995
 """A linear model that reaches this on real data most often sees the answer in a column."""
 
 _FEW_ROWS = 100
 _FEW_UNITS = 30
+_FORECASTS = {
+    PERSISTENCE: "repeating the last known target",
+    SEASONAL: "repeating the target of a season ago",
+}
 _SUSPECTED = ("roc_auc", "r2")
 
 
@@ -89,6 +94,20 @@ def low_target(metric: Metric, dummy: Mapping[str, Measured]) -> tuple[str, ...]
         f"the target proves nothing: it asks for {asked}, and the dummy, which knows nothing of a "
         f"row, has {show_number(value)}",
     )
+
+
+def better_forecasts(
+    judged: str, own: Mapping[str, Measured], naive: Mapping[str, Mapping[str, Interval]]
+) -> tuple[str, ...]:
+    """The warning that a forecast without any model is surely better; `naive` holds, by name, the
+    gains of the model over each on every metric."""
+    found = []
+    for who, gains in naive.items():
+        if judged in gains and _is_worse(gains[judged], METRICS[judged].direction):
+            value = own[judged].interval.value
+            values = f"{show_number(value - gains[judged].value)} against {show_number(value)}"
+            found.append(f"{_FORECASTS[who]} is better than the model: {judged} {values}")
+    return tuple(found)
 
 
 def _is_worse(gain: Interval, direction: Direction) -> bool:

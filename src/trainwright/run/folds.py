@@ -23,6 +23,7 @@ from trainwright.data.table import Floats, Integers, Part
 from trainwright.evaluation.baselines import fit_baselines
 from trainwright.evaluation.evaluate import Scored
 from trainwright.evaluation.folds import FoldScores, score_folds
+from trainwright.evaluation.naive import forecast_naively
 from trainwright.planner.plan import Plan
 from trainwright.predictor.bundle import MANIFEST, read_bundle, write_bundle
 from trainwright.predictor.predictor import Predictor
@@ -138,7 +139,7 @@ def _tested(ready: Ready, run: RunContext, number: int, count: int) -> _Tested:
     return _Tested(
         rows=prepared.test.rows,
         scores=predictor.score(prepared.test.inputs),
-        baselines=baselines.scores(prepared.test),
+        baselines={**baselines.scores(prepared.test), **forecast_naively(prepared, data)},
         train_rows=len(prepared.train),
         notes=(*notes, *baselines.warnings),
     )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
-from trainwright.contract.data import TableData
+from trainwright.contract.data import Data, TableData
 from trainwright.contract.resume import Resume
 from trainwright.core.errors import DataChanged
 from trainwright.core.faultpoints import reached
@@ -20,6 +20,7 @@ from trainwright.data.unchanged import FilesRead
 from trainwright.doctor.preflight import preflight
 from trainwright.evaluation.baselines import Baselines, fit_baselines
 from trainwright.evaluation.evaluate import Scored, evaluate
+from trainwright.evaluation.naive import forecast_naively
 from trainwright.evaluation.seeds import score_seeds
 from trainwright.evaluation.verdict import judge
 from trainwright.predictor.bundle import write_bundle
@@ -162,7 +163,7 @@ def _judge(
     reached("judge")
     with stages("judge"):
         said = doubt_warnings(ready.raw.facts)
-        scored = _scored(prepared, fitted, baselines, held_out, said)
+        scored = _scored(prepared, fitted, baselines, held_out, data, said)
         of_seeds = {seed: one.score(prepared.test.inputs) for seed, one in trained.others.items()}
         by_seed = score_seeds(scored, of_seeds, contract.seed, contract.metric)
         scored = replace(scored, notes=(*scored.notes, *by_seed.doubt(contract.metric.name)))
@@ -187,6 +188,7 @@ def _scored(
     fitted: Fitted,
     baselines: Baselines,
     held_out: HeldOut,
+    data: Data,
     said: Sequence[str],
 ) -> Scored:
     """The test rows as the model scores them; with folds, as the models scored them that did not
@@ -198,7 +200,7 @@ def _scored(
         part=prepared.test,
         target=prepared.target,
         scores=fitted.predictor.score(prepared.test.inputs),
-        baselines=baselines.scores(prepared.test),
+        baselines={**baselines.scores(prepared.test), **forecast_naively(prepared, data)},
         shares=baselines.shares,
         notes=notes,
     )

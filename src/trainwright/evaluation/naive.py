@@ -1,0 +1,170 @@
+"""Forecasts that any model of a time split must beat: the last known target, and that of a season
+ago (Hyndman and Athanasopoulos 2021, Forecasting: Principles and Practice, section 5.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import polars as pl
+
+from trainwright.contract.data import Data, TableData, TimeSplit
+from trainwright.contract.features import History
+from trainwright.data.groups import label_codes
+from trainwright.data.moments import times
+from trainwright.data.prepared import Prepared
+from trainwright.data.space import IN_MEMORY
+from trainwright.data.table import Floats, Integers
+from trainwright.data.target import Classes
+
+PERSISTENCE, SEASONAL = "persistence", "seasonal_naive"
+
+_DAY = 86_400_000_000
+_PERIODS = (_DAY, 7 * _DAY, 365 * _DAY)
+"""In microseconds."""
+
+_STEPS = (7, 12, 24, 48, 52, 96, 168, 288, 336, 365)
+"""Of moments that are numbers, in steps between them: seasons of usual measurements."""
+
+_FEWEST_SEASONS = 2
+
+
+def forecast_naively(prepared: Prepared, data: Data) -> dict[str, Floats]:
+    """What both give for the test rows, [N, C] or [N, 1], of a time split; `seasonal_naive` only
+    where the training rows show a season. Of other splits nothing.
+
+    A target counts as known when the next moment comes, or `gap` later. With `history` its groups
+    are series of their own, and its `horizon` is how many moments back the newest known target
+    lies. Rows of one series and moment count as their mean. Of classes the last one is as sure as
+    it was right on the training rows.
+    """
+    if not isinstance(data, TableData) or not isinstance(data.split, TimeSplit):
+        return {}
+    series = _series(prepared, data.split, data.features.history)
+    test, train = series.rows["test"], series.rows["train"]
+    found = {PERSISTENCE: series.predict(series.known(test), series.known(train), train)}
+    if period := _season(series, train):
+        ago = series.at(test, period), series.at(train, period)
+        found[SEASONAL] = series.predict(*ago, train)
+    return found
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Series:
+    """All rows in the order of time, by series.
+
+    `moments` int64 or float64 [N], `groups` int64 [N] and `values` [N, K] of each row. `line` are
+    the different moments, in ascending order; `keys` [P] the different pairs of series and moment,
+    as series x (moments + 1) + moment, and `means` [P, K] the mean target of each. `is_time` says
+    that moments are microseconds, and not numbers of the data.
+    """
+
+    rows: Mapping[str, Integers]
+    moments: Floats | Integers
+    groups: Integers
+    values: Floats
+    line: Floats | Integers
+    keys: Integers
+    means: Floats
+    is_time: bool
+    gap: float
+    horizon: int
+
+    def known(self, rows: Integers) -> Floats:
+        """The newest target of the series that is known at each row, NaN for none."""
+        moments = self.moments[rows]
+        before = np.searchsorted(self.line, moments, side="left")
+        behind = np.searchsorted(self.line, moments - self.gap, side="right")
+        return self._newest(rows, np.minimum(before, behind), self.horizon)
+
+    def at(self, rows: Integers, period: float) -> Floats:
+        """The target a period before each row, or the newest one before that, NaN for none."""
+        ago = np.searchsorted(self.line, self.moments[rows] - period, side="right")
+        return self._newest(rows, ago, 1)
+
+    def _newest(self, rows: Integers, below: Integers, back: int) -> Floats:
+        """The mean of the `back`-th pair of the row's series from the end of those before moment
+        number `below`."""
+        first = self.groups[rows] * (len(self.line) + 1)
+        at = np.searchsorted(self.keys, first + below) - back
+        there = at >= np.searchsorted(self.keys, first)
+        return np.where(there[:, None], self.means[np.maximum(at, 0)], np.nan)
+
+    def predict(self, given: Floats, fitted: Floats, train: Integers) -> Floats:
+        """Values as they are, classes with the share in which they were right on the training rows
+        (`fitted`); a row without a past gets the mean or the class shares of these."""
+        usual = self.values[train].mean(axis=0)
+        scores = np.where(np.isnan(given), usual, given)
+        if scores.shape[1] == 1:
+            return scores
+        past = ~np.isnan(fitted).any(axis=1)
+        right = fitted[past].argmax(axis=1) == self.values[train][past].argmax(axis=1)
+        sure = float(right.mean()) if len(right) else 0.0
+        return np.asarray(sure * scores + (1 - sure) * usual)
+
+
+def _series(prepared: Prepared, split: TimeSplit, history: str | History) -> _Series:
+    parts = (prepared.train, prepared.validation, prepared.test)
+    frames = [part.frame for part in parts]
+    ends = np.cumsum([0, *(len(part) for part in parts)])
+    every = np.arange(ends[-1])
+    moments = np.concatenate([_physical(frame, split.moment) for frame in frames])
+    groups = np.zeros(len(moments), np.int64)
+    is_time = not frames[0][split.moment].dtype.is_numeric()
+    horizon = 1
+    if not isinstance(history, str):
+        horizon = history.horizon
+        if history.group:
+            codes = label_codes((frame[history.group] for frame in frames), IN_MEMORY)
+            groups = np.concatenate(list(codes))
+    target = np.concatenate([part.target for part in parts])
+    values = target[:, None].astype(np.float64)
+    if isinstance(prepared.target, Classes):
+        values = (target[:, None] == np.arange(prepared.target.outputs)).astype(np.float64)
+    line, number = np.unique(moments, return_inverse=True)
+    keys, pair = np.unique(groups * (len(line) + 1) + number, return_inverse=True)
+    counts = np.bincount(pair)[:, None]
+    sums = np.stack([np.bincount(pair, column) for column in values.T], axis=1)
+    return _Series(
+        rows={
+            part.name: every[low:high]
+            for part, low, high in zip(parts, ends, ends[1:], strict=False)
+        },
+        moments=moments,
+        groups=groups,
+        values=values,
+        line=line,
+        keys=keys,
+        means=sums / counts,
+        is_time=is_time,
+        gap=split.gap * _DAY if is_time else split.gap,
+        horizon=horizon,
+    )
+
+
+def _physical(frame: pl.DataFrame, column: str) -> Floats | Integers:
+    return times(frame, column).to_physical().to_numpy()
+
+
+def _season(series: _Series, train: Integers) -> float:
+    """The period whose forecasts are nearest to the training targets, or 0 where there is none: it
+    is longer than what is known anyway, and the training rows hold two of it."""
+    line = np.unique(series.moments[train])
+    if len(line) < _FEWEST_SEASONS + 1:
+        return 0.0
+    step = float(np.median(np.diff(line)))
+    periods: Sequence[float] = _PERIODS
+    if not series.is_time:
+        periods = [step * each for each in _STEPS]
+    newest = max(series.gap, step * series.horizon)
+    span = float(line[-1] - line[0])
+    errors: dict[float, float] = {}
+    for period in periods:
+        if period > newest and period * _FEWEST_SEASONS <= span:
+            apart = np.abs(series.at(train, period) - series.values[train])
+            if not np.isnan(apart).all():
+                errors[float(period)] = float(np.nanmean(apart))
+    return min(errors, key=lambda period: errors[period]) if errors else 0.0
