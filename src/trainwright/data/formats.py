@@ -93,6 +93,10 @@ _WANTED: MappingProxyType[str, tuple[str, ...]] = MappingProxyType(
         "text": ("text",),
     }
 )
+_NUL = (
+    "name the file after its format, export the data again, or, if it is text with stray NUL "
+    "bytes, set data.reading.control_characters to remove"
+)
 _WIDE_TEXT = ("UTF-16 text", "UTF-32 text")
 
 
@@ -205,6 +209,7 @@ def check_content(file: Path, kind: str, written: str, reading: Reading = USUAL)
         "UTF-32 text": "set data.reading.encoding to utf-32",
         "gzip": "add .gz to the file's name",
         "zstd": "add .zst to the file's name",
+        **({"binary data": _NUL} if is_text else {}),
     }.get(found, "name the file after its format, or export the data again")
     raise DataMistake(
         Problem(

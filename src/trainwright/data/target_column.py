@@ -24,6 +24,8 @@ from trainwright.data.wording import nearest, quoted
 MOST_CLASSES_OF_NUMBERS = 20
 """A numeric target with more different values than this is predicted as a number."""
 
+_FEWEST_AMOUNTS = 8
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ def target_kind(
     section: TableData, cells: Cells, source: SourceFile
 ) -> tuple[Literal["classes", "numbers"], list[Problem]]:
     """Whether the target is predicted as class or number: numbers with more than 20 different
-    values are numbers, unless the contract types the column."""
+    values, or another one in most rows, are numbers, unless the contract types the column."""
     written = section.columns.get(section.target, Column())
     kind = "numeric" if written.unit and written.kind == "auto" else written.kind
     if kind in ("datetime", "text", "ignored") or cells.dtype == pl.Datetime("us"):
@@ -87,9 +89,17 @@ def target_kind(
     if kind == "categorical" or not present:
         return "classes", []
     numbers = present - cells.not_numbers
-    if kind == "numeric" or (numbers >= MOSTLY * present and _many_values(cells)):
+    if kind == "numeric" or (numbers >= MOSTLY * present and _are_amounts(cells)):
         return "numbers", []
     return "classes", []
+
+
+def _are_amounts(cells: Cells) -> bool:
+    """Whether numbers are no classes: many different ones, or few rows of which most have one of
+    their own."""
+    if _many_values(cells):
+        return True
+    return cells.distinct >= _FEWEST_AMOUNTS and 2 * cells.distinct > cells.present
 
 
 def _many_values(cells: Cells) -> bool:

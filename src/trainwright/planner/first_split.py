@@ -118,7 +118,9 @@ def works(division: Division, raw: RawTable, target: str) -> bool:
     held = [
         set(labels.filter(pl.Series((one == VALIDATION) | (one == TEST))).unique()) for one in parts
     ]
-    if len(raw.facts.target.classes) == 2 and not all(len(other) == 2 for other in held):
+    rows = raw.facts.target.classes.values()
+    both = len(rows) == 2 and min(rows) >= _FEWEST_OF_A_CLASS
+    if both and not all(len(other) == 2 for other in held):
         return False
     return all(other <= trained for trained, other in zip(known, held, strict=True))
 

@@ -145,6 +145,9 @@ def test_answers_are_no_classes(tmp_path: Path) -> None:
     with pytest.raises(DataMistake, match="another value in nearly every row") as caught:
         propose_contract(str(tmp_path / "rows.csv"), "y", tmp_path)
     assert "--text y" in caught.value.problems[0].fix
+    assert "task: generation" in propose_contract(
+        str(tmp_path / "rows.csv"), "", tmp_path, text="y"
+    )
 
 
 def rows_of(folder: Path, **columns: object) -> str:

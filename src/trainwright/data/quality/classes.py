@@ -37,8 +37,9 @@ def class_imbalance(data: Examined) -> list[Finding]:
             f"{ratio:.1f} to 1",
             least,
             columns=(data.target,),
-            fix="judge by average_precision or f1_macro, not accuracy; class weights stand in "
-            "training.objective",
+            fix="judge by average_precision or f1_macro, not accuracy; weigh the classes with "
+            "model.class_weights: balanced (trees) or training.loss: {name: cross_entropy, "
+            "class_weights: balanced} (networks)",
         )
     ]
 
