@@ -78,6 +78,14 @@ ROWS: dict[str, tuple[str, str]] = {
         "a checkout that names programs: filters, hooks, remotes, pagers, ssh, includes",
         "none of them runs, the commit is recorded",
     ),
+    "F-63": (
+        "sizes and expressions without bound, from contract, data and bundle",
+        "refused by a documented limit, before memory or time is taken",
+    ),
+    "F-64": (
+        "every key of the schema with wrong types; files of a run damaged, a pipe, a link outside",
+        "an exit code of the tree, never a traceback, a hang or a write outside",
+    ),
 }
 """Row to what is injected and what must follow."""
 

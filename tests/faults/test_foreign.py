@@ -278,3 +278,15 @@ def test_the_weights_of_a_run(tmp_path: Path) -> None:
         assert command("weights", "convert", "foreign.pt", "-o", "out.safetensors").code == 0
         again = load_file("out.safetensors")
         assert all(torch.equal(again[name], mine[name]) for name in mine)
+
+
+@pytest.mark.row("F-45")
+def test_a_flipped_bit_of_an_archive_is_no_weight(tmp_path: Path, quick_reader: object) -> None:
+    tensor = torch.arange(4096.0)
+    torch.save({"w": tensor}, tmp_path / "x.pt")
+    data = bytearray((tmp_path / "x.pt").read_bytes())
+    data[data.index(tensor.numpy().tobytes()) + 8191] ^= 1
+    (tmp_path / "x.pt").write_bytes(data)
+    with pytest.raises(Mistake, match="checksum"):
+        convert_foreign(tmp_path / "x.pt", tmp_path / "x.safetensors")
+    assert not (tmp_path / "x.safetensors").exists()

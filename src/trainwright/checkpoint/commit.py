@@ -15,14 +15,13 @@ from trainwright.checkpoint.spare import TEMPORARY, Spare, discard
 from trainwright.checkpoint.storage import Block, FileSet
 from trainwright.core.errors import StorageFailed
 from trainwright.core.faultpoints import reached
-from trainwright.core.files import storage_errors, sync_folder
+from trainwright.core.files import FILE_MODE, read_umask, storage_errors, sync_folder
 from trainwright.core.hashing import hash_bytes
 from trainwright.core.paths import check_name
 from trainwright.core.units import show_bytes
 
 REPLACED = "replaced-"
 _ROOM = 1.2
-_PRIVATE = 0o600
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _OVER = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -133,10 +132,14 @@ def _open(path: Path) -> int:
     with contextlib.suppress(FileNotFoundError):
         found = path.lstat()
         alone = stat.S_ISREG(found.st_mode) and found.st_nlink == 1
-        if alone and stat.S_IMODE(found.st_mode) == _PRIVATE and found.st_uid == os.geteuid():
+        if (
+            alone
+            and stat.S_IMODE(found.st_mode) == FILE_MODE & ~read_umask()
+            and found.st_uid == os.geteuid()
+        ):
             return os.open(path, _OVER)
         _clear(path)
-    return os.open(path, _NEW, _PRIVATE)
+    return os.open(path, _NEW, FILE_MODE)
 
 
 def _clear(path: Path) -> None:

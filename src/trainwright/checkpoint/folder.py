@@ -102,7 +102,6 @@ def _mend(folder: Path, ledger: Ledger, content: LedgerContent) -> None:
     if content.damaged:
         kept = folder / f"{QUARANTINE}{uuid.uuid4().hex[:8]}-{ledger.path.name}"
         kept.write_bytes(ledger.path.read_bytes())
-        kept.chmod(0o600)
         sync_folder(folder)
     ledger.rewrite(content.lines)
 

@@ -13,7 +13,7 @@ from typing import Literal, Self, final, get_args
 from trainwright.checkpoint.names import is_checkpoint
 from trainwright.checkpoint.score import NotScored, score_from_json, score_to_json
 from trainwright.checkpoint.strict_json import Damaged, read_strict
-from trainwright.core.files import Json, sync_folder, write_atomic
+from trainwright.core.files import FILE_MODE, Json, sync_folder, write_atomic
 from trainwright.core.hashing import hash_value
 
 Kind = Literal["committed", "abandoned", "removed", "quarantined"]
@@ -128,7 +128,7 @@ class Ledger:
         Raises:
             OSError: the file is as it was.
         """
-        descriptor = os.open(self.path, _FLAGS, 0o600)
+        descriptor = os.open(self.path, _FLAGS, FILE_MODE)
         try:
             before = os.fstat(descriptor).st_size
             try:

@@ -55,7 +55,7 @@ class LocalStorage:
     def open(self) -> Catalog:
         """What ledger and disk say together, after what was interrupted is finished or undone."""
         with storage_errors(f"opening {self._folder}"):
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._folder.mkdir(parents=True, exist_ok=True)
             _check_writable(self._folder)
             tidy(self._folder)
             return read_catalog(self._folder, self._ledger)

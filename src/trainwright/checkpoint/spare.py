@@ -9,8 +9,9 @@ import weakref
 from pathlib import Path
 from typing import final
 
+from trainwright.core.files import FOLDER_MODE, read_umask
+
 TEMPORARY = ".tmp-"
-_PRIVATE = 0o700
 
 
 @final
@@ -30,9 +31,9 @@ class Spare:
     def folder(self) -> Path:
         """A folder to write into, below a temporary name. The files in it mean nothing."""
         place = self._kept.pop() if self._kept else _temporary(self._folder)
-        place.mkdir(mode=_PRIVATE, exist_ok=True)
-        # A person may have let others look into the checkpoint that it was.
-        place.chmod(_PRIVATE)
+        place.mkdir(exist_ok=True)
+        # A person may have changed who looks into the checkpoint that it was.
+        place.chmod(FOLDER_MODE & ~read_umask())
         return place
 
     def keep(self, name: str) -> None:

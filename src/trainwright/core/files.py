@@ -11,11 +11,14 @@ from typing import Any
 
 from trainwright.core.errors import StorageFailed
 from trainwright.core.faultpoints import reached
+from trainwright.core.regular_files import read_regular
 
 Json = Any
 """What `json` reads: None, bool, int, float, str, and lists and string-keyed dicts of them."""
 
-_PRIVATE = 0o600
+_MOST_JSON_BYTES = 2**30
+FILE_MODE, FOLDER_MODE = 0o666, 0o777
+"""Of what a run writes: the umask says who else may read it, as teams share run folders."""
 
 
 @contextlib.contextmanager
@@ -25,6 +28,15 @@ def storage_errors(doing: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise StorageFailed(f"{doing}: {error.strerror or error}") from error
+
+
+def read_umask() -> int:
+    """The process's umask, which can otherwise only be asked for by changing it."""
+    with contextlib.suppress(OSError, ValueError):
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("Umask:"):
+                return int(line.partition(":")[2], 8)
+    return 0o077
 
 
 def sync_folder(folder: Path) -> None:
@@ -38,7 +50,7 @@ def sync_folder(folder: Path) -> None:
 
 def write_synced(path: Path, data: bytes) -> None:
     """Write `data` to a new or emptied `path` and wait until it is on the disk."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, _PRIVATE)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, FILE_MODE)
     with os.fdopen(descriptor, "wb") as stream:
         stream.write(data)
         stream.flush()
@@ -88,4 +100,8 @@ def read_json(path: Path) -> Json:
     def refuse(constant: str) -> Json:
         raise ValueError(f"{constant} is not JSON")
 
-    return json.loads(path.read_bytes(), parse_constant=refuse)
+    data = read_regular(path, _MOST_JSON_BYTES)
+    try:
+        return json.loads(data, parse_constant=refuse)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None

@@ -14,7 +14,7 @@ _NAMES = ("dummy", "linear")
 def write_baselines(baselines: Baselines, folder: RunFolder) -> None:
     """Keep both, so that the run can be held against them on any rows later."""
     root = folder.path / _FOLDER
-    root.mkdir(mode=0o700, exist_ok=True)
+    root.mkdir(exist_ok=True)
     for name, predictor in zip(_NAMES, (baselines.dummy, baselines.linear), strict=True):
         write_bundle(predictor, root / name, {"run": folder.name, "baseline": name})
 

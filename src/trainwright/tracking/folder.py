@@ -15,6 +15,7 @@ from typing import Self, final
 from trainwright.core.errors import Mistake, Problem, StorageFailed
 from trainwright.core.files import storage_errors, write_text
 from trainwright.core.paths import check_name, child_of
+from trainwright.tracking.folder_contents import check_contents
 from trainwright.tracking.lock import RunLock
 
 _SHOWN_RUNS = 5
@@ -28,7 +29,7 @@ _NOT_WRITABLE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR
 @final
 @dataclass(frozen=True, slots=True)
 class RunFolder:
-    """The paths inside the folder of one run. Folders are open to their owner only.
+    """The paths inside the folder of one run. Who may read it is what the umask says.
 
     `called` is the name that no other training has; empty where that is the folder's own.
     """
@@ -160,7 +161,7 @@ class RunFolder:
             if known != version.encode() and inner.path.exists():
                 shutil.rmtree(inner.path)
             for folder in (within, inner.path, inner.data, inner.checkpoints):
-                folder.mkdir(mode=0o700, exist_ok=True)
+                folder.mkdir(exist_ok=True)
         if not of_version.is_file():
             write_text(of_version, version)
         return inner
@@ -234,6 +235,7 @@ class RunFolder:
         folder = cls(path)
         if not is_run_folder(path):
             raise _no_run(path, "a folder without record.json", "check the path")
+        check_contents(path)
         return folder
 
     @classmethod
@@ -298,12 +300,12 @@ def _make_root(root: Path) -> None:
         missing = missing.parent
     if not missing.is_dir():
         raise _not_writable(missing, "not a folder")
-    _storage(root, lambda: root.mkdir(mode=0o700, parents=True, exist_ok=True))
+    _storage(root, lambda: root.mkdir(parents=True, exist_ok=True))
 
 
 def _make_folder(path: Path) -> bool:
     """Whether `path` was made; false if something has that name."""
-    return _storage(path, lambda: path.mkdir(mode=0o700))
+    return _storage(path, lambda: path.mkdir())
 
 
 def _storage(path: Path, make: Callable[[], None]) -> bool:

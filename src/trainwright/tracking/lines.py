@@ -9,6 +9,7 @@ from typing import final
 
 from trainwright.core.errors import StorageFailed
 from trainwright.core.faultpoints import reached
+from trainwright.core.files import FILE_MODE
 
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 _SPOOL_BYTES = 16 * 1024 * 1024
@@ -48,7 +49,9 @@ class LineFile:
             StorageFailed: the file is as it was.
         """
         try:
-            descriptor = os.open(self._path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            descriptor = os.open(
+                self._path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            )
         except FileNotFoundError:
             return
         except OSError as error:
@@ -62,7 +65,7 @@ class LineFile:
             os.close(descriptor)
 
     def _write(self, sync: bool) -> None:
-        descriptor = os.open(self._path, _FLAGS, 0o600)
+        descriptor = os.open(self._path, _FLAGS, FILE_MODE)
         try:
             before = os.fstat(descriptor).st_size
             try:

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Self, final
 
 from trainwright.core.errors import RunLocked, StorageFailed
+from trainwright.core.files import FILE_MODE
 from trainwright.tracking.clock import SystemClock, show_time
 
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -99,7 +100,7 @@ class RunLock:
         """
         while True:
             try:
-                descriptor = os.open(path, _FLAGS, 0o600)
+                descriptor = os.open(path, _FLAGS, FILE_MODE)
             except OSError as error:
                 raise StorageFailed(f"opening {path}: {error.strerror or error}") from error
             try:

@@ -19,6 +19,7 @@ from trainwright.checkpoint.state import Snapshot
 from trainwright.checkpoint.store import Checkpoints, Loaded
 from trainwright.core.errors import StorageFailed
 from trainwright.core.faultpoints import arm
+from trainwright.core.files import read_umask
 
 pytestmark = pytest.mark.torch
 
@@ -96,14 +97,14 @@ def test_what_a_person_did_to_a_removed_one_is_not_in_the_next(tmp_path: Path) -
     one = tmp_path / name_of(0)
     (one / "notes").mkdir()
     (one / "notes" / "a.txt").write_text("mine")
-    one.chmod(0o755)
+    one.chmod(0o750)
     (one / "model.safetensors").chmod(0o444)
-    (one / "values.json").chmod(0o644)
+    (one / "values.json").chmod(0o640)
     for step in range(2, 4):
         save(checkpoints, step)
     written = tmp_path / name_of(3)
-    assert {path.stat().st_mode & 0o777 for path in written.iterdir()} == {0o600}
-    assert written.stat().st_mode & 0o777 == 0o700
+    assert {path.stat().st_mode & 0o777 for path in written.iterdir()} == {0o666 & ~read_umask()}
+    assert written.stat().st_mode & 0o777 == 0o777 & ~read_umask()
     assert newest(tmp_path).step == 3
     assert not (written / "notes").exists()
 

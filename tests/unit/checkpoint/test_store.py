@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import stat
 from pathlib import Path
 
@@ -71,13 +72,26 @@ def test_what_was_saved_comes_back_bit_for_bit(tmp_path: Path) -> None:
     assert back_values == {key: value for key, value in values.items() if key != "nan"}
 
 
-def test_files_are_safetensors_and_private(tmp_path: Path) -> None:
+@pytest.mark.row("F-64")
+@pytest.mark.parametrize("umask", [0o022, 0o077, 0o002])
+def test_files_are_safetensors_and_who_may_read_them_is_the_umasks(
+    tmp_path: Path, umask: int
+) -> None:
+    before = os.umask(umask)
+    try:
+        save_and_look(tmp_path, umask)
+    finally:
+        os.umask(before)
+
+
+def save_and_look(tmp_path: Path, umask: int) -> None:
     Checkpoints(tmp_path, 3).save(1, parts_of(1), {})
     folder = tmp_path / "step-0000000001"
     assert torch.equal(load_file(folder / "model.safetensors")["weight"], torch.ones(3, 2))
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in folder.iterdir())
-    assert stat.S_IMODE((tmp_path / "ledger.jsonl").stat().st_mode) == 0o600
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o777 & ~umask
+    mode = 0o666 & ~umask
+    assert all(stat.S_IMODE(path.stat().st_mode) == mode for path in folder.iterdir())
+    assert stat.S_IMODE((tmp_path / "ledger.jsonl").stat().st_mode) == mode
 
 
 def test_manifest_names_every_tensor(tmp_path: Path) -> None:
