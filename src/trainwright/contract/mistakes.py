@@ -39,6 +39,11 @@ def problems_of_shape(root: type[BaseModel], value: Plain, error: ValidationErro
         if spot is not None:
             problem = _problem(root, spot, detail["type"])
             problems.setdefault(problem.path, problem)
+    if not problems:
+        # No member of a union is near enough to say what is missing in it.
+        first = error.errors(include_url=False, include_context=False)[0]["loc"]
+        path = next((str(part) for part in first), "")
+        problems[path] = Problem("the value has the wrong type", path=path, fix="see the reference")
     # A list whose items are wrong is also counted as too short: only the items are worth saying.
     return [
         problem

@@ -87,7 +87,7 @@ def locate(root: type[BaseModel], location: Sequence[str | int], value: Plain) -
         if len(spot.shape.members) > 1:
             member = _member(spot, str(part))
             if member is None:
-                return None if isinstance(spot.value, dict) else spot
+                return None if isinstance(spot.value, dict) and _takes_mapping(spot.shape) else spot
             spot = Spot(spot.path, member, spot.value)
             continue
         inner = _inside(spot, part)
@@ -95,6 +95,14 @@ def locate(root: type[BaseModel], location: Sequence[str | int], value: Plain) -
             return spot
         spot = inner
     return spot
+
+
+def _takes_mapping(shape: Shape) -> bool:
+    return any(
+        member.section or member.tags or get_origin(member.annotation) in (dict, Mapping)
+        for outer in shape.members
+        for member in outer.members
+    )
 
 
 def _member(spot: Spot, label: str) -> Shape | None:
@@ -138,10 +146,12 @@ def expected(shape: Shape) -> str:
         return f"a mapping with keys of: {', '.join(shape.section.model_fields)}"
     if get_origin(annotation) is tuple:
         return _expected_list(shape)
-    if get_origin(annotation) is dict:
+    if get_origin(annotation) in (dict, Mapping):
         return "a mapping"
     names = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
-    return " ".join(part for part in (names[annotation], _range(shape.limits)) if part)
+    return " ".join(
+        part for part in (names.get(annotation, "another value"), _range(shape.limits)) if part
+    )
 
 
 def _expected_list(shape: Shape) -> str:
