@@ -16,6 +16,7 @@ from trainwright.predictor.predictor import Predictor
 from trainwright.run.compose import Composed, compose
 from trainwright.run.context import RunContext
 from trainwright.run.fitted import Fitted
+from trainwright.run.generalisation import note_fit
 from trainwright.run.kernels import kernels
 
 
@@ -34,6 +35,7 @@ class NetworkLearner:
             self._check_resumable(composed, run)
             with composed.saving.copying, closing(composed.feed):
                 ended = fit(composed.job)
+        note_fit(run, ended)
         predictor = Predictor(prepared.features, prepared.target, composed.scorer)
         reason = ended.reason
         keeps_best = self._plan.contract.training.early_stopping != "off"
