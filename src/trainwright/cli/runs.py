@@ -84,13 +84,13 @@ def show_comparison(names: Sequence[str], runs: Path, output: Path, *, as_json: 
 
 def _show_metrics(compared: Comparison) -> None:
     first, *others = compared.runs
-    columns = [row.summary.name for row in compared.runs]
+    columns = ["", *(row.summary.name for row in compared.runs)]
     columns += [f"{row.summary.name} - {first.summary.name}" for row in others]
     rows = [
         [
+            metric,
             *(show_number(one.value) for one in values),
             *(_gain(compared, row.summary.name, metric) for row in others),
-            metric,
         ]
         for metric, values in compared.metrics.items()
     ]
@@ -101,8 +101,8 @@ def _show_metrics(compared: Comparison) -> None:
         ("price", [show_price(row.price) for row in compared.runs]),
     )
     blank = [""] * len(others)
-    rows += [[*values, *blank, name] for name, values in facts if any(values)]
-    show_table([*columns, ""], rows)
+    rows += [[name, *values, *blank] for name, values in facts if any(values)]
+    show_table(columns, rows, named="first")
     say("interval", f"of the differences, {compared.confidence:.0%}, over the same resamples")
     for name, why in compared.unpaired.items():
         say("note", f"{name} has no differences: {why}", "yellow")
@@ -112,11 +112,15 @@ def _gain(compared: Comparison, run: str, metric: str) -> str:
     gain = compared.gains.get(run, {}).get(metric)
     if gain is None or not math.isfinite(gain.value):
         return ""
-    return f"{gain.value:+.4g} ({_signed(gain)})"
+    return f"{_signed(gain.value)} ({_signed_bounds(gain)})"
 
 
-def _signed(gain: Interval) -> str:
-    return f"{gain.low:+.4g} to {gain.high:+.4g}" if gain.given else "not enough rows"
+def _signed_bounds(gain: Interval) -> str:
+    return f"{_signed(gain.low)} to {_signed(gain.high)}" if gain.given else "not enough rows"
+
+
+def _signed(value: float) -> str:
+    return f"+{show_number(value)}" if value > 0 else show_number(value)
 
 
 def _show_settings(compared: Comparison) -> None:
@@ -124,10 +128,11 @@ def _show_settings(compared: Comparison) -> None:
         say("contract", "the same")
         return
     rows = [
-        [*(_short(value) for value in values), path]
+        [path, *(_short(value) for value in values)]
         for path, values in list(compared.settings.items())[:_MOST_SETTINGS]
     ]
-    show_table([*(row.summary.name for row in compared.runs), "contract"], rows)
+    columns = ["contract", *(row.summary.name for row in compared.runs)]
+    show_table(columns, rows, named="first")
     if (more := len(compared.settings) - _MOST_SETTINGS) > 0:
         say("note", f"{more} more settings differ: --json has them all")
 

@@ -6,7 +6,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import assert_never
+from typing import Literal, assert_never
 
 from rich.box import ROUNDED
 from rich.console import Console
@@ -168,13 +168,19 @@ def _verdict_table(result: Result, console: Console) -> Table:
     return table
 
 
-def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Rows of texts below their headings; all columns but the last hold numbers."""
+def show_table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    named: Literal["first", "last"] = "last",
+) -> None:
+    """Rows of texts below their headings; all columns but the `named` one hold numbers."""
     console = results_console()
     table = Table(box=ROUNDED if console.is_terminal else None, pad_edge=console.is_terminal)
-    for name in columns[:-1]:
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column(columns[-1], overflow="fold")
+    for position, name in enumerate(columns):
+        if position == (0 if named == "first" else len(columns) - 1):
+            table.add_column(name, overflow="fold")
+        else:
+            table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
         table.add_row(*(escape(text) for text in row))
     console.print(table)

@@ -15,7 +15,7 @@ from trainwright.report.contents import Contents, read_contents
 from trainwright.report.figures import SERIES, Figure, Key, Panel, draw_svg
 from trainwright.report.page import page_environment
 from trainwright.report.training_figures import Point, read_validated, smooth
-from trainwright.report.wording import clean, show_value
+from trainwright.report.wording import clean, show_change, show_value
 from trainwright.run.comparison import Comparison
 from trainwright.tracking.folder import RunFolder
 
@@ -55,12 +55,13 @@ def write_comparison(compared: Comparison, folders: Sequence[RunFolder], output:
 
 def _facts(compared: Comparison) -> list[tuple[str, list[str]]]:
     rows = compared.runs
-    return [
+    facts = [
         ("Verdict", [row.summary.verdict for row in rows]),
         ("Model", [row.model for row in rows]),
         ("Time", [show_seconds(row.seconds) for row in rows]),
         ("Price", [show_value(row.price) if np.isfinite(row.price) else "" for row in rows]),
     ]
+    return [(name, values) for name, values in facts if any(values)]
 
 
 def _metrics(compared: Comparison) -> list[tuple[str, list[str], list[str]]]:
@@ -85,8 +86,8 @@ def _with_bounds(one: Interval) -> str:
 def _difference(gain: Interval | None) -> str:
     if gain is None or not np.isfinite(gain.value):
         return ""
-    bounds = f" ({gain.low:+.4g} to {gain.high:+.4g})" if gain.given else ""
-    return f"{gain.value:+.4g}{bounds}"
+    bounds = f" ({show_change(gain.low)} to {show_change(gain.high)})" if gain.given else ""
+    return f"{show_change(gain.value)}{bounds}"
 
 
 def _text(value: Json) -> str:

@@ -110,7 +110,8 @@ def _settings(contracts: Sequence[Contract]) -> dict[str, tuple[Json, ...]]:
     """The paths at which any contract differs from the first, with all values."""
     dumps = [contract.model_dump(mode="json") for contract in contracts]
     paths = [path for other in dumps[1:] for path, _, _ in differences(dumps[0], other)]
-    return {path: tuple(_at(dump, path) for dump in dumps) for path in dict.fromkeys(paths)}
+    differing = (path for path in dict.fromkeys(paths) if path != "name")
+    return {path: tuple(_at(dump, path) for dump in dumps) for path in differing}
 
 
 def _at(value: Json, path: str) -> Json:
