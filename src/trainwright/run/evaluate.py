@@ -36,6 +36,7 @@ from trainwright.run.new_images import labelled_images, predict_images
 from trainwright.run.new_rows import new_text, reading_of, whole_reading_of
 from trainwright.run.result import Result
 from trainwright.run.script_runs import refuse_script_run
+from trainwright.run.trained_rows import find_trained_rows
 from trainwright.tracking.folder import RunFolder
 
 
@@ -124,7 +125,7 @@ def _read(
         case Features() as features:
             source = read_source(data, Path(), "DATA", reading)
             part, ungrouped = _with_groups(read_part(source.frame, features, target), contract)
-            known = _known_files(source.files, folder)
+            known = _known_files(source.files, folder) or find_trained_rows(part, features, folder)
             return part, [*known, *ungrouped, *skipped_notes(source)]
         case Pixels() as pixels:
             assert isinstance(target, Classes)

@@ -30,6 +30,7 @@ from trainwright.run.cut import note_cut
 from trainwright.run.ready import Ready, Request
 from trainwright.run.stages import Screen
 from trainwright.run.summary import labelled
+from trainwright.run.trained_rows import write_trained_rows
 from trainwright.tracking.events import Noted
 from trainwright.tracking.folder import RunFolder, tidy
 from trainwright.tracking.log import EventLog
@@ -291,10 +292,11 @@ def _where_written(request: Request) -> dict[str, Json]:
 
 
 def _keep_rows(folder: RunFolder, ready: Ready) -> None:
-    """What `data diff` needs of a table once its files are written over."""
+    """What `data diff` and `evaluate` need of a table once its files are written over."""
     section = ready.plan.contract.data
     if isinstance(section, TableData) and isinstance(ready.raw, RawTable):
         snapshot_of_run(ready.raw, section, folder.name).write(folder.data)
+        write_trained_rows(ready.prepared, folder.data)
 
 
 def _record(folder: RunFolder, request: Request, ready: Ready) -> RunRecord:

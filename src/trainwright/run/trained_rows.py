@@ -1,0 +1,65 @@
+"""Which labelled rows a run was trained on: a hash of each, asked when other rows are evaluated."""
+
+from __future__ import annotations
+
+import io
+import math
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from trainwright.core.files import read_json, write_atomic, write_json
+from trainwright.data.features import Features
+from trainwright.data.order import Words
+from trainwright.data.prepared import Prepared
+from trainwright.data.row_hash import hash_rows
+from trainwright.data.snapshot import MOST_ROWS
+from trainwright.data.table import Part
+from trainwright.tracking.folder import RunFolder
+
+_ROWS, _ABOUT = "trained_rows.parquet", "trained_rows.json"
+_TARGET = "\x00target"
+_SURE_DEVIATIONS = 3.0
+_LEAST_SHARE = 0.01
+
+
+def write_trained_rows(prepared: Prepared, folder: Path) -> None:
+    """Keep a 64-bit hash of each training row (features and target), and the share of the test rows
+    that equal one: coarse rows repeat by chance. Nothing is kept of more than ten million rows.
+
+    Raises:
+        StorageFailed: the disk.
+    """
+    features = prepared.features
+    if not isinstance(features, Features) or len(prepared.train) > MOST_ROWS:
+        return
+    trained = np.unique(_hashes(prepared.train, features))
+    of_test = _hashes(prepared.test, features)
+    packed = io.BytesIO()
+    pl.DataFrame({"row": trained}).write_parquet(packed)
+    write_atomic(folder / _ROWS, packed.getvalue())
+    repeats = float(np.isin(of_test, trained).mean()) if len(of_test) else 0.0
+    write_json(folder / _ABOUT, {"rows": len(prepared.train), "test_rows_repeated": repeats})
+
+
+def find_trained_rows(part: Part, features: Features, folder: RunFolder) -> list[str]:
+    """What to say where more of the rows equal training rows than of the run's own test rows do."""
+    if not (folder.data / _ROWS).is_file() or not len(part):
+        return []
+    trained = pl.read_parquet(folder.data / _ROWS)["row"].to_numpy()
+    by_chance = float(read_json(folder.data / _ABOUT)["test_rows_repeated"])
+    count = int(np.isin(_hashes(part, features), trained).sum())
+    share = count / len(part)
+    spread = math.sqrt(max(by_chance * (1 - by_chance), 1e-9) / len(part))
+    if share <= by_chance + _SURE_DEVIATIONS * spread + _LEAST_SHARE:
+        return []
+    return [
+        f"{count:,} of the {len(part):,} rows ({share:.1%}) equal rows that run {folder.name} was "
+        f"trained on ({by_chance:.1%} of its own test rows do): this is no score for new data"
+    ]
+
+
+def _hashes(part: Part, features: Features) -> Words:
+    columns = [part.frame[column.name] for column in features.columns]
+    return hash_rows(pl.DataFrame([*columns, pl.Series(_TARGET, part.target)]))
