@@ -149,14 +149,19 @@ def predict(
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="OUT", help="A .csv, .parquet or .jsonl file.")
     ] = Path("-"),
+    keep: Annotated[
+        list[str],
+        typer.Option("--keep", metavar="COLUMN", help="Write this column of INPUT too, an id say."),
+    ] = [],  # noqa: B006
     overrides: ReadAs = [],  # noqa: B006  typer reads the default
     runs: Runs = RUNS,
     as_json: AsJson = False,
 ) -> None:
     """Predict the rows of a file with the model of a run."""
     from trainwright.cli.writing import write_predictions
+    from trainwright.run.evaluate import find_run
 
-    write_predictions(run, runs, rows, output, overrides, as_json=as_json)
+    write_predictions(find_run(run, runs), rows, output, overrides, keep, as_json=as_json)
 
 
 @app.command()

@@ -17,7 +17,9 @@ from trainwright.cli.showing import show_json
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import write_atomic, write_text
 from trainwright.planner.first import propose_contract
-from trainwright.run.evaluate import find_run, predict_rows
+from trainwright.run.evaluate import predict_file
+from trainwright.run.summary import labelled
+from trainwright.tracking.folder import RunFolder
 
 _STDOUT = Path("-")
 
@@ -62,7 +64,13 @@ def write_contract(wanted: Wanted, output: Path, *, force: bool, as_json: bool) 
 
 
 def write_predictions(
-    run: str, runs: Path, rows: str, output: Path, overrides: Sequence[str], *, as_json: bool
+    folder: RunFolder,
+    rows: str,
+    output: Path,
+    overrides: Sequence[str],
+    keep: Sequence[str],
+    *,
+    as_json: bool,
 ) -> None:
     """Predict and write, as the suffix of `output` says."""
     kind = output.suffix if output != _STDOUT else ".csv"
@@ -76,13 +84,19 @@ def write_predictions(
             )
         )
     check_folder(output)
-    predictions = predict_rows(find_run(run, runs), rows, overrides)
+    predicted = predict_file(folder, rows, overrides, keep)
+    predictions = predicted.frame
+    for name, count in predicted.unseen.items():
+        share = f"{count:,} of {predictions.height:,} rows"
+        text = f"{name!r} has categories in {share} that no training row has"
+        sys.stderr.write(labelled("note", text) + "\n")
     if output == _STDOUT:
         sys.stdout.write(predictions.write_csv())
         return
     write_atomic(output, _encoded(predictions, kind))
     if as_json:
-        show_json({"rows": predictions.height, "output": str(output)})
+        unseen = dict(predicted.unseen)
+        show_json({"rows": predictions.height, "output": str(output), "unseen": unseen})
     else:
         sys.stdout.write(f"{predictions.height:,} predictions in {output}\n")
 

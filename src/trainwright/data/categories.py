@@ -41,6 +41,10 @@ class Vocabulary:
         encoded = labels.replace_strict(known, codes, default=UNKNOWN, return_dtype=pl.Int64)
         return np.where(labels.is_null().to_numpy(), MISSING, encoded.to_numpy())
 
+    def count_unseen(self, labels: pl.Series) -> int:
+        """Rows with a label that no training row has."""
+        return int((self.encode(labels) == UNKNOWN).sum())
+
     def to_json(self) -> Json:
         """What `from_json` reads."""
         return {"name": self.name, "kept": list(self.kept), "rare": list(self.rare)}

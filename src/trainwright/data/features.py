@@ -85,6 +85,12 @@ class Features:
         """The number of codes of each categorical column."""
         return tuple(vocabulary.cardinality for vocabulary in self.vocabularies)
 
+    @property
+    def known(self) -> tuple[Vocabulary, ...]:
+        """The categories of each column that has some, one vocabulary a column."""
+        every = (*self.vocabularies, *(one.vocabulary for one in self.means))
+        return tuple({one.name: one for one in reversed(every)}.values())
+
     def transform(self, frame: pl.DataFrame, space: Space = IN_MEMORY) -> TableInputs:
         """Encode typed rows (from `read`, or a `Part.frame`); not the training rows where a mean
         target is among the features: `fit_features` gives these. They go through memory a slice at
@@ -156,8 +162,7 @@ class Features:
         """Booleans as the training file spelled them: `True` in a CSV written by Python."""
         if series.dtype != pl.Boolean:
             return series
-        known = (*self.vocabularies, *(one.vocabulary for one in self.means))
-        kept = [set(v.kept) | set(v.rare) for v in known if v.name == series.name]
+        kept = [set(v.kept) | set(v.rare) for v in self.known if v.name == series.name]
         for yes, no in (("True", "False"), ("TRUE", "FALSE")):
             if kept and kept[0] & {yes, no}:
                 labels = pl.Series([yes, no])

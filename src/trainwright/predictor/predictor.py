@@ -94,6 +94,18 @@ class Predictor:
             case _:
                 assert_never(self.target)
 
+    def count_unseen(self, rows: Rows) -> dict[str, int]:
+        """For each column of categories, the rows with one that no training row has; none of 0.
+
+        Raises:
+            DataMistake: as `predict`.
+        """
+        if not isinstance(self.features, Features):
+            return {}
+        typed = self.features.read(frame_of(rows))
+        counts = {one.name: one.count_unseen(typed[one.name]) for one in self.features.known}
+        return {name: count for name, count in counts.items() if count}
+
     def _read(self, rows: Rows) -> Inputs:
         match self.features:
             case Features() as features:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import assert_never
+from typing import assert_never, final
 
 import polars as pl
 
@@ -26,7 +26,7 @@ from trainwright.data.table import Part
 from trainwright.data.target import Classes
 from trainwright.data.values import to_labels
 from trainwright.data.vocabulary import TextVocabulary
-from trainwright.data.wording import some
+from trainwright.data.wording import nearest, quoted, some
 from trainwright.evaluation.evaluate import Scored, evaluate
 from trainwright.evaluation.verdict import judge
 from trainwright.predictor.bundle import read_bundle
@@ -78,11 +78,36 @@ def evaluate_rows(folder: RunFolder, data: str | Path, overrides: Sequence[str] 
     return Result(folder, evaluation, judge(contract.metric, contract.slices, evaluation), {})
 
 
+@final
+@dataclass(frozen=True, slots=True)
+class Predictions:
+    """A prediction for each row of a file, after the columns that were to be kept. `unseen` counts,
+    for each column of categories, the rows with one that no training row has."""
+
+    frame: pl.DataFrame
+    unseen: Mapping[str, int]
+
+
 def predict_rows(
     folder: RunFolder, data: str | Path, overrides: Sequence[str] = ()
 ) -> pl.DataFrame:
-    """A prediction for each row of a file, in its order. The file is read as `evaluate_rows` says,
-    but no record is left out: predictions and rows would no longer stand side by side.
+    """A prediction for each row of a file, in its order.
+
+    Raises:
+        As `predict_file`.
+    """
+    return predict_file(folder, data, overrides).frame
+
+
+def predict_file(
+    folder: RunFolder,
+    data: str | Path,
+    overrides: Sequence[str] = (),
+    keep: Sequence[str] = (),
+) -> Predictions:
+    """A prediction for each row of a file, in its order, beside the columns to `keep`. The file is
+    read as `evaluate_rows` says, but no record is left out: predictions and rows would no longer
+    stand side by side.
 
     Raises:
         Mistake: the run has no model, or a column is missing or cannot be read.
@@ -91,8 +116,37 @@ def predict_rows(
     contract = read_planned(folder)
     reading = whole_reading_of(contract, overrides)
     if isinstance(predictor.features, Pixels):
-        return predict_images(predictor, predictor.features, Path(data), _fields_of(contract))
-    return predictor.predict(read_source(str(data), Path(), "INPUT", reading).frame)
+        if keep:
+            raise Mistake(Problem("images have no columns to keep", path="--keep", fix="remove it"))
+        fields = _fields_of(contract)
+        return Predictions(predict_images(predictor, predictor.features, Path(data), fields), {})
+    rows = read_source(str(data), Path(), "INPUT", reading).frame
+    kept = _kept(rows, keep)
+    predicted = predictor.predict_frame(rows)
+    return Predictions(pl.concat([kept, predicted], how="horizontal"), predictor.count_unseen(rows))
+
+
+def _kept(rows: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+    """The columns to keep, renamed where a prediction has their name.
+
+    Raises:
+        Mistake: the file lacks one.
+    """
+    if missing := [name for name in names if name not in rows.columns]:
+        near = nearest(missing[0], rows.columns)
+        raise Mistake(
+            Problem(
+                f"the file has no column {missing[0]!r} to keep",
+                path="--keep",
+                expected=quoted(rows.columns, 10),
+                fix=f"did you mean {near!r}?" if near else "name a column of the file",
+            )
+        )
+    return rows.select(names).rename(lambda name: f"input_{name}" if _is_ours(name) else name)
+
+
+def _is_ours(name: str) -> bool:
+    return name == "prediction" or name.startswith("probability_")
 
 
 def _read_predictor(folder: RunFolder) -> Predictor:

@@ -38,7 +38,32 @@ def test_predictions_on_stdout_are_csv() -> None:
 
 def test_the_json_of_predict(tmp_path: Path) -> None:
     ran = command("predict", "small-1", "rows.csv", "-o", tmp_path / "a.csv", "--json")
-    assert json.loads(ran.out) == {"rows": 300, "output": str(tmp_path / "a.csv")}
+    shown = json.loads(ran.out)
+    assert shown == {"rows": 300, "output": str(tmp_path / "a.csv"), "unseen": {}}
+
+
+def test_columns_are_kept_on_request(tmp_path: Path) -> None:
+    rows = (
+        pl.read_csv("rows.csv").with_row_index("id").with_columns(pl.lit("x").alias("prediction"))
+    )
+    rows.write_csv(tmp_path / "new.csv")
+    words = ("--keep", "id", "--keep", "prediction", "-o", tmp_path / "out.csv")
+    assert command("predict", "small-1", tmp_path / "new.csv", *words).code == 0
+    frame = pl.read_csv(tmp_path / "out.csv")
+    assert frame.columns[:3] == ["id", "input_prediction", "prediction"]
+    assert frame["id"].to_list() == list(range(300))
+    ran = command("predict", "small-1", tmp_path / "new.csv", "--keep", "idd")
+    assert ran.code == 2
+    assert "did you mean 'id'?" in ran.err
+
+
+def test_categories_that_no_training_row_has_are_counted(tmp_path: Path) -> None:
+    rows = pl.read_csv("rows.csv")
+    cities = pl.Series("city", ["Atlantis"] * 7 + rows["city"].to_list()[7:])
+    rows.with_columns(cities).write_csv(tmp_path / "new.csv")
+    ran = command("predict", "small-1", tmp_path / "new.csv", "-o", tmp_path / "out.csv")
+    assert "'city' has categories in 7 of 300 rows that no training row has" in ran.err
+    assert command("predict", "small-1", "rows.csv", "-o", tmp_path / "out.csv").err == ""
 
 
 def test_rows_without_the_target_can_be_predicted(tmp_path: Path) -> None:
