@@ -21,7 +21,7 @@ from trainwright.evaluation.findings import (
     find_warnings,
     low_target,
 )
-from trainwright.evaluation.intervals import Draws, Interval
+from trainwright.evaluation.intervals import Draws, Interval, method_of
 from trainwright.evaluation.measuring import Line, Measured, count_units, gain_of, measure_lines
 from trainwright.evaluation.metrics import metrics_of
 from trainwright.evaluation.naive import PERSISTENCE, SEASONAL
@@ -88,6 +88,7 @@ class Evaluation:
             "rows": self.rows,
             "units": self.units,
             "confidence": self.confidence,
+            "intervals": method_of(self.units),
             "metrics": _intervals_to_json(self.metrics),
             "slices": [
                 {

@@ -9,19 +9,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from trainwright.core.files import Json
 from trainwright.data.table import Floats, Integers
-from trainwright.evaluation.weighted import Weighted
+from trainwright.evaluation.groups import GROUPS, MOST_UNITS, Groups, groups_of
+from trainwright.evaluation.ranking import OneAgainstRest, PrecisionAtRecall
+from trainwright.evaluation.weighted import Sums, Weighted
 
 MOST_UNDEFINED = 0.1
 """Share of resamples on which a metric may be undefined before its interval is not given."""
 
 LEAST_UNITS = 5
 """Fewer units than this say nothing about other units: no interval is given."""
+
+FEW_ROWS = 10_000
+"""Up to so many rows a metric is computed anew of each resample, also where groups are drawn."""
 
 _CHUNK_BYTES = 8 * 1024 * 1024
 
@@ -103,7 +108,10 @@ def row_weights(draws: Draws) -> Iterator[Floats]:
 
 
 def resample(questions: Sequence[Question], draws: Draws) -> Floats:
-    """Each question's value on each resample, [questions, resamples]; nan where undefined."""
+    """Each question's value on each resample, [questions, resamples]; nan where undefined. More
+    than `MOST_UNITS` units are drawn in `GROUPS` random groups."""
+    if len(draws.units) > MOST_UNITS and len(np.unique(draws.units)) > MOST_UNITS:
+        return _resample_groups(questions, groups_of(draws.units, draws.seed), draws)
     values = np.full((len(questions), draws.resamples), np.nan)
     everything = np.arange(len(draws.units))
     whole = [
@@ -126,6 +134,37 @@ def resample(questions: Sequence[Question], draws: Draws) -> Floats:
             values[number, done:until] = question.weighted(last[1])
         done = until
     return values
+
+
+def method_of(units: int) -> str:
+    """How intervals of so many units are found."""
+    if units > MOST_UNITS:
+        return f"bootstrap of {GROUPS} random groups of units"
+    return "bootstrap of units"
+
+
+def _resample_groups(questions: Sequence[Question], groups: Groups, draws: Draws) -> Floats:
+    values = np.full((len(questions), draws.resamples), np.nan)
+    drawn = replace(draws, units=np.arange(groups.count))
+    weights = np.concatenate(list(row_weights(drawn)))
+    for number, question in enumerate(questions):
+        if len(question.rows):
+            values[number] = _of_groups(question, groups.take(question.rows), weights)
+    return values
+
+
+def _of_groups(question: Question, groups: Groups, weights: Floats) -> Floats:
+    """A question's value on each draw of groups [R, G]."""
+    match question.weighted:
+        case Sums() | OneAgainstRest() | PrecisionAtRecall() as metric if (
+            len(groups.of_row) > FEW_ROWS
+        ):
+            return metric.grouped(groups)(weights)
+        case weighted:
+            size = max(1, _CHUNK_BYTES // (8 * len(groups.of_row)))
+            chunks = (weights[at : at + size] for at in range(0, len(weights), size))
+            each = [weighted(np.take(chunk, groups.of_row, axis=1)) for chunk in chunks]
+            return np.concatenate(each)
 
 
 def undefined_share(values: Floats) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,6 +42,10 @@ _OF_ALL = frozenset({"accuracy", "f1_weighted"})
 _OF_POSITIVES = frozenset({"f1", "precision", "recall", "precision_at_recall", "average_precision"})
 
 
+Count = Callable[[Integers], int]
+"""How many different units there are among those of some rows."""
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
     """One metric of some rows. `answers` are those of `rows`, positions in the whole part."""
@@ -74,8 +78,11 @@ def measure_lines(lines: Sequence[Line], section: Metric, draws: Draws) -> list[
         )
         for line in lines
     ]
+    # Units of one row each need not be told apart again for each line.
+    alone = count_units(draws.units) == len(draws.units)
+    count: Count = len if alone else count_units
     return [
-        _measured(line, values, section, draws.units[line.rows])
+        _measured(line, values, section, _deciding_units(line, draws.units[line.rows], count))
         for line, values in zip(lines, resample(questions, draws), strict=True)
     ]
 
@@ -102,22 +109,21 @@ def count_units(units: Integers) -> int:
     return len(np.unique(units))
 
 
-def _measured(line: Line, values: Floats, section: Metric, units: Integers) -> Measured:
+def _measured(line: Line, values: Floats, section: Metric, units: int) -> Measured:
     value = measure(line.metric, line.answers, section)
-    count = _deciding_units(line, units)
     bound = share_interval if line.metric in SHARES else interval_of
-    return Measured(bound(value, values, section.confidence, count), values, count)
+    return Measured(bound(value, values, section.confidence, units), values, units)
 
 
 def _undefined(weights: Floats) -> Floats:
     return np.full(len(weights), np.nan)
 
 
-def _deciding_units(line: Line, units: Integers) -> int:
+def _deciding_units(line: Line, units: Integers, count: Count) -> int:
     """Units that the value rests on: of the positive class, or of the class that has fewest."""
     answers = line.answers
     if line.metric not in SHARES or line.metric in _OF_ALL or not len(answers):
-        return count_units(units)
+        return count(units)
     if line.metric in _OF_POSITIVES and answers.classes == 2:
-        return count_units(units[answers.is_positive()])
-    return min(count_units(units[answers.truth == code]) for code in np.unique(answers.truth))
+        return count(units[answers.is_positive()])
+    return min(count(units[answers.truth == code]) for code in np.unique(answers.truth))

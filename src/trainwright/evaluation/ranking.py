@@ -1,0 +1,228 @@
+"""Metrics of how rows are ranked by their score, over many weightings of the rows at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import numpy.typing as npt
+
+from trainwright.contract.metric import Metric
+from trainwright.data.table import Floats, Integers
+from trainwright.evaluation.answers import Answers
+from trainwright.evaluation.groups import Groups
+from trainwright.evaluation.metrics import present_classes
+from trainwright.evaluation.ratios import ratio, ratio_or_zero
+
+FEW_POSITIVES = 500
+"""With at most so many positives only the thresholds beside them change a value: all are kept."""
+
+_WINDOW = 0.05
+"""Thresholds whose recall is so near the least one are kept first."""
+
+OfCounts = Callable[[Floats, Floats], Floats]
+"""Weights of the positives and of all rows above each threshold, [R, D] each, to values [R]."""
+
+
+@final
+class Ranked:
+    """Rows in falling order of their score, and where each group of equal scores ends."""
+
+    def __init__(self, truth: npt.NDArray[np.bool_], scores: Floats) -> None:
+        order = np.argsort(-scores, kind="stable").astype(np.int64)
+        self.order: Integers = order
+        self.positive = truth[order].astype(np.float64)
+        falls = np.flatnonzero(np.diff(scores[order]))
+        self.ends: Integers = np.append(falls, len(order) - 1).astype(np.int64)
+
+    def counts(self, weights: Floats) -> tuple[Floats, Floats]:
+        """Weights of the positives and of all rows down to each distinct score, [R, D] each."""
+        ranked = np.take(weights, self.order, axis=1)
+        total = np.cumsum(ranked, axis=1)
+        np.multiply(ranked, self.positive, out=ranked)
+        found = np.cumsum(ranked, axis=1, out=ranked)
+        if len(self.ends) == len(self.order):
+            return found, total
+        return np.take(found, self.ends, axis=1), np.take(total, self.ends, axis=1)
+
+    def counts_at(self, ends: Integers, groups: Groups) -> tuple[Floats, Floats]:
+        """The same of each group, down to the rows at `ends` only, [G, D] each."""
+        between = np.searchsorted(ends, np.arange(len(self.order)))
+        cell = groups.of_row[self.order] * (len(ends) + 1) + between
+        shape = (groups.count, len(ends) + 1)
+        size = shape[0] * shape[1]
+        found = np.bincount(cell, self.positive, size).reshape(shape)
+        total = np.bincount(cell, minlength=size).reshape(shape)
+        return found[:, :-1].cumsum(axis=1), total[:, :-1].cumsum(axis=1).astype(np.float64)
+
+    def few_ends(self) -> Integers:
+        """The thresholds beside the positives, which are few: no other changes a value."""
+        spans = np.searchsorted(self.ends, np.flatnonzero(self.positive))
+        kept = [np.maximum(spans - 1, 0), spans, np.array([len(self.ends) - 1])]
+        return np.asarray(self.ends[np.unique(np.concatenate(kept))])
+
+    def ends_about(self, recall: float) -> Integers:
+        """About a thousand thresholds, most of them of about this recall."""
+        reached = self.positive.cumsum()[self.ends] / self.positive.sum()
+        near = np.linspace(max(0.0, recall - _WINDOW), min(1.0, recall + _WINDOW), 768)
+        wanted = np.searchsorted(reached, np.concatenate([near, np.linspace(0, 1, 257)]))
+        return np.asarray(self.ends[np.unique(np.minimum(wanted, len(self.ends) - 1))])
+
+    def at_ends(self) -> tuple[Floats, Floats, Integers]:
+        """Positives and all rows down to each distinct score [D], and each row's score [N]."""
+        span = np.searchsorted(self.ends, np.arange(len(self.order)))
+        return self.positive.cumsum()[self.ends], (self.ends + 1).astype(np.float64), span
+
+
+OfRanked = Callable[[Ranked], Floats]
+"""What each row, in falling order, adds to the value if it weighs more: the derivative [N]."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class OneAgainstRest:
+    """The mean over classes of a metric of one class against the others, or of one class alone."""
+
+    each: Sequence[Ranked]
+    use: OfCounts
+    slope: OfRanked
+
+    def __call__(self, weights: Floats) -> Floats:
+        """The values [R] of these weights [R, N]."""
+        values = np.stack([self.use(*ranked.counts(weights)) for ranked in self.each])
+        return np.asarray(values.mean(axis=0))
+
+    def grouped(self, groups: Groups) -> Callable[[Floats], Floats]:
+        """The same as a function of how often each group is drawn [R, G]."""
+        parts = [self._grouped(ranked, groups) for ranked in self.each]
+        return lambda weights: np.asarray(np.mean([part(weights) for part in parts], axis=0))
+
+    def _grouped(self, ranked: Ranked, groups: Groups) -> Callable[[Floats], Floats]:
+        positives = ranked.positive.sum()
+        if positives <= FEW_POSITIVES:
+            return _of_counts(self.use, *ranked.counts_at(ranked.few_ends(), groups))
+        ones = np.ones((1, len(ranked.order)))
+        value = self.use(*ranked.counts(ones))
+        slopes = groups.take(ranked.order).sums(self.slope(ranked))
+        return lambda weights: value + weights @ slopes
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class PrecisionAtRecall:
+    """The best precision of any threshold that finds at least this share of the positives."""
+
+    ranked: Ranked
+    recall: float
+
+    def __call__(self, weights: Floats) -> Floats:
+        """The values [R] of these weights [R, N]."""
+        return self.use(*self.ranked.counts(weights))
+
+    def use(self, found: Floats, total: Floats) -> Floats:
+        """The value of these weights above each threshold."""
+        positives = found[:, -1:]
+        precision = ratio_or_zero(found, total)
+        reached = ratio_or_zero(found, np.broadcast_to(positives, found.shape)) >= self.recall
+        best = np.where(reached, precision, 0.0).max(axis=1)
+        return np.where(positives[:, 0] > 0, best, np.nan)
+
+    def grouped(self, groups: Groups) -> Callable[[Floats], Floats]:
+        """The same as a function of how often each group is drawn [R, G]."""
+        ranked = self.ranked
+        few = ranked.positive.sum() <= FEW_POSITIVES
+        ends = ranked.few_ends() if few else ranked.ends_about(self.recall)
+        counts = ranked.counts_at(ends, groups)
+        whole = [each.sum(axis=0, keepdims=True) for each in counts]
+        # What the thresholds left out would have added to the value of the rows themselves.
+        apart = self(np.ones((1, len(ranked.order)))) - self.use(whole[0], whole[1])
+        of_groups = _of_counts(self.use, *counts)
+        return lambda weights: of_groups(weights) + apart
+
+
+def _of_counts(use: OfCounts, found: Floats, total: Floats) -> Callable[[Floats], Floats]:
+    return lambda weights: use(weights @ found, weights @ total)
+
+
+def roc_auc(answers: Answers, _: Metric) -> OneAgainstRest:
+    """Area under the ROC curve."""
+    return OneAgainstRest(_each(answers), _auc_of, _auc_slope)
+
+
+def average_precision(answers: Answers, _: Metric) -> OneAgainstRest:
+    """Mean precision at each positive."""
+    return OneAgainstRest(_each(answers), _average_precision_of, _average_precision_slope)
+
+
+def precision_at_recall(answers: Answers, section: Metric) -> PrecisionAtRecall:
+    """The best precision at the section's recall."""
+    return PrecisionAtRecall(
+        Ranked(answers.is_positive(), answers.positive_scores()), section.recall
+    )
+
+
+def _each(answers: Answers) -> list[Ranked]:
+    """Of two classes the positive one, of several each that occurs."""
+    if answers.classes == 2:
+        return [Ranked(answers.is_positive(), answers.positive_scores())]
+    return [
+        Ranked(np.asarray(answers.truth == code), answers.scores[:, code])
+        for code in present_classes(answers)
+    ]
+
+
+def _auc_of(found: Floats, total: Floats) -> Floats:
+    """Area under the ROC curve by trapezoids, which count a tie as half."""
+    missed = total - found
+    twice = found[:, 0] * missed[:, 0]
+    widths = missed[:, 1:] - missed[:, :-1]
+    twice += np.einsum("rd,rd->r", widths, found[:, 1:])
+    twice += np.einsum("rd,rd->r", widths, found[:, :-1])
+    return ratio(twice, 2 * found[:, -1] * missed[:, -1])
+
+
+def _auc_slope(ranked: Ranked) -> Floats:
+    """DeLong's components (DeLong et al. 1988, equations 4 and 5): of a positive the share of the
+    negatives below it, of a negative the share of the positives above it, less the area."""
+    found, total, span = ranked.at_ends()
+    missed = total - found
+    positives, negatives = found[-1], missed[-1]
+    if not (positives and negatives):
+        return np.full(len(span), np.nan)
+    above = (found + np.append(0.0, found[:-1])) / 2 / positives
+    below = 1 - (missed + np.append(0.0, missed[:-1])) / 2 / negatives
+    area = float(_auc_of(found[None], total[None])[0])
+    return np.asarray(
+        np.where(
+            ranked.positive > 0, (below[span] - area) / positives, (above[span] - area) / negatives
+        )
+    )
+
+
+def _average_precision_of(found: Floats, total: Floats) -> Floats:
+    """Sum over thresholds of the gain in recall times the precision."""
+    precision = ratio_or_zero(found, total)
+    area = found[:, 0] * precision[:, 0]
+    area += np.einsum("rd,rd->r", found[:, 1:] - found[:, :-1], precision[:, 1:])
+    return ratio(area, found[:, -1])
+
+
+def _average_precision_slope(ranked: Ranked) -> Floats:
+    """d/dw_j of sum_d f_d p_d / F, where f_d positives stand at threshold d, p_d = F_d / A_d is the
+    precision down to it, and F all positives: y_j (p_d(j) - AP) / F for its own place, and
+    sum over d >= d(j) of f_d (y_j - p_d) / (A_d F) for the precision of those below."""
+    found, total, span = ranked.at_ends()
+    positives = found[-1]
+    precision = found / total
+    gained = np.diff(found, prepend=0.0)
+    area = float((gained * precision).sum() / positives)
+
+    def below(values: Floats) -> Floats:
+        return values[::-1].cumsum()[::-1]
+
+    of_positives = below(gained / total)[span]
+    of_all = below(gained * precision / total)[span]
+    own = ranked.positive * (precision[span] - area)
+    return np.asarray((own + ranked.positive * of_positives - of_all) / positives)

@@ -1,0 +1,17 @@
+"""Ratios of which some have nothing below."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from trainwright.data.table import Floats
+
+
+def ratio(above: Floats, below: Floats) -> Floats:
+    """`above / below`, nan where `below` is 0."""
+    return np.divide(above, below, out=np.full_like(above, np.nan), where=below != 0)
+
+
+def ratio_or_zero(above: Floats, below: Floats) -> Floats:
+    """`above / below`, 0 where `below` is 0."""
+    return np.divide(above, below, out=np.zeros_like(above), where=below != 0)
