@@ -73,13 +73,21 @@ def propose(raw: RawTable, path: str, target: str, settings: Settings = USUAL) -
     lines += _exclude_lines(excluded)
     lines += _column_lines(raw, excluded)
     lines.append("  " + _line("split", _Chosen(f"{{{division.yaml}}}", division.reason)))
-    lines += ["model: {kind: boosting}  # the strongest start on tables; or linear, mlp", "metric:"]
+    lines += [_model_line(raw, excluded), "metric:"]
     lines.append("  " + _line("name", _metric(raw)))
     left_out = "left out: better than every baseline"
     lines.append(f"  # target: {_example_target(frame[target])}; {left_out}")
     lines += _slice_lines(raw, excluded, division.column)
     lines.append("seed: 0  # the same number gives the same model; split_seed draws the parts")
     return "\n".join(lines) + "\n"
+
+
+def _model_line(raw: RawTable, excluded: Mapping[str, str]) -> str:
+    kinds = {column.kind for column in raw.columns if column.name not in excluded}
+    if kinds - {"ignored"} == {"text"} and raw.facts.target.classes:
+        reason = "the strongest start on texts alone, and trees take minutes; or boosting, mlp"
+        return f"model: {{kind: linear}}  # {reason}"
+    return "model: {kind: boosting}  # the strongest start on tables; or linear, mlp"
 
 
 def _first_that_works(divisions: Sequence[Division], raw: RawTable, target: str) -> Division:

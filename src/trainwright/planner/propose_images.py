@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from os.path import relpath
 from pathlib import Path
@@ -18,15 +17,16 @@ from trainwright.core.units import many
 from trainwright.data.cache import open_cache
 from trainwright.data.columns import name_tokens
 from trainwright.data.mnist import read_mnist
-from trainwright.data.pictures.decoding import SUFFIXES, Fault, Header, look
+from trainwright.data.pictures.decoding import SUFFIXES, Fault, look
 from trainwright.data.pictures.folder import part_folders
 from trainwright.data.pictures.opening import holds_idx, is_shard, open_parts
-from trainwright.data.pictures.records import Asked, PictureSource
+from trainwright.data.pictures.records import Asked
 from trainwright.data.pictures.table import is_table
 from trainwright.data.pictures.tfrecord import TfRecords, is_tfrecord, read_example
 from trainwright.data.pictures.trees import LocalTree, image_files
 from trainwright.data.sources import read_source
 from trainwright.planner.first_split import PEOPLE, PLACES
+from trainwright.planner.mirroring import Samples
 from trainwright.planner.yaml_lines import comment, scalar
 
 _LARGEST = 224
@@ -41,12 +41,14 @@ _PATHS = 0.9
 @final
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What the images are: how many of each class, their sizes, and how many cannot be read."""
+    """What the images are: how many of each class, their sizes, how many cannot be read, and small
+    copies of some."""
 
     classes: Counter[str]
     sizes: Counter[tuple[int, int]]
     grey: bool
     unreadable: int
+    samples: Samples
 
 
 def are_images(data: Path) -> bool:
@@ -91,8 +93,7 @@ def propose_images(data: Path, target: str, contract_folder: Path) -> str:
         *_decoding_lines(seen, holds_idx(at)),
         "  validation: 0.15  # steers the training; unused where val stands apart",
         "  test: 0.15  # opened once, for the verdict; unused where test stands apart",
-        f"  augment: {{flip: true, crop: {_moved(seen)}}}  # remove flip where a mirrored image "
-        "means something else (digits, text)",
+        _augment_line(seen),
         "model: {kind: resnet, width: 32, blocks: [1, 1, 1], stem: half}  # small; or linear",
         "metric:",
         f"  name: {_metric(seen)}",
@@ -101,6 +102,14 @@ def propose_images(data: Path, target: str, contract_folder: Path) -> str:
         "seed: 0  # the same number gives the same model; split_seed draws the parts",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _augment_line(seen: _Seen) -> str:
+    moved = _moved(seen)
+    if seen.samples.keep_their_class():
+        reason = "remove flip where a mirrored image means something else (digits, text)"
+        return f"  augment: {{flip: true, crop: {moved}}}  # {reason}"
+    return f"  augment: {{crop: {moved}}}  # no flip: mirrored images look like other classes"
 
 
 def _check_classes(seen: _Seen, written: str) -> None:
@@ -122,13 +131,16 @@ def _check_classes(seen: _Seen, written: str) -> None:
 def _seen(section: ImageData, folder: Path) -> _Seen:
     classes: Counter[str] = Counter()
     sizes: Counter[tuple[int, int]] = Counter()
-    grey, unreadable = True, 0
+    grey, unreadable, samples = True, 0, Samples()
     tables = open_cache(section.decoding.cache, folder)
     for source in open_parts(section, folder, tables).values():
-        for label, header in _headers(source):
-            if isinstance(header, Fault):
+        for record in source.records():
+            data, label = record.data, record.label
+            header = data if isinstance(data, Fault) else look(data, MOST_PIXELS)
+            if isinstance(header, Fault) or isinstance(data, Fault):
                 unreadable += 1
                 continue
+            samples.add(label, data, header)
             classes[label] += 1
             sizes[header.height, header.width] += 1
             grey = grey and header.grey
@@ -143,21 +155,16 @@ def _seen(section: ImageData, folder: Path) -> _Seen:
                 place=Place(str(section.path)),
             )
         )
-    return _Seen(classes, sizes, grey, unreadable)
+    return _Seen(classes, sizes, grey, unreadable, samples)
 
 
 def _seen_idx(section: ImageData, folder: Path) -> _Seen:
     raw = read_mnist(section, folder)
     _, height, width = raw.images["train"].size
-    return _Seen(
-        Counter(raw.facts.target.classes), Counter({(height, width): raw.facts.rows}), True, 0
-    )
-
-
-def _headers(source: PictureSource) -> Iterator[tuple[str, Header | Fault]]:
-    for record in source.records():
-        data = record.data
-        yield record.label, data if isinstance(data, Fault) else look(data, MOST_PIXELS)
+    samples = Samples()
+    samples.add_pixels(raw.images["train"], raw.labels["train"])
+    sizes = Counter({(height, width): raw.facts.rows})
+    return _Seen(Counter(raw.facts.target.classes), sizes, True, 0, samples)
 
 
 def _fields(at: Path, target: str) -> ImageFields:
