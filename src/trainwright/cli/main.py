@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import sys
 from io import TextIOWrapper
@@ -12,7 +14,13 @@ import typer
 
 from trainwright.cli.arguments import RUNS, AsJson, RunName, Runs
 from trainwright.cli.runs_app import runs_app
-from trainwright.core.errors import EXIT_DONE, EXIT_VERDICT_NOT_MET, Mistake, TrainwrightError
+from trainwright.core.errors import (
+    EXIT_DONE,
+    EXIT_VERDICT_NOT_MET,
+    Mistake,
+    StorageFailed,
+    TrainwrightError,
+)
 from trainwright.core.loading import lasting, loading
 
 app = typer.Typer(
@@ -339,5 +347,25 @@ def main() -> None:
     except TrainwrightError as error:
         typer.echo(str(error), err=True)
         sys.exit(error.exit_code)
+    except OSError as error:
+        sys.exit(_refused_by_the_system(error))
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+_USERS = frozenset({errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.ELOOP})
+"""What a person who typed a path can mend."""
+
+
+def _refused_by_the_system(error: OSError) -> int:
+    """Say what the operating system refused where no stage had a word of its own for it."""
+    name = str(error.filename or "")
+    shown = f"{name[:80]}...: " if len(name) > 80 else f"{name}: " if name else ""
+    with contextlib.suppress(OSError):
+        typer.echo(f"{shown}{error.strerror or error}", err=True)
+    with contextlib.suppress(OSError):
+        sys.stdout.flush()
+    # What is left in the buffer of a full stdout would be written, and fail, again.
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return Mistake.exit_code if error.errno in _USERS else StorageFailed.exit_code

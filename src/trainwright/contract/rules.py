@@ -43,6 +43,7 @@ from trainwright.contract.quality_rules import QUALITY_RULES
 from trainwright.contract.ramp_rules import RAMP_RULES
 from trainwright.contract.sampling_rules import SAMPLING_RULES
 from trainwright.contract.seed_rules import check_seeds
+from trainwright.contract.size_rules import sizes_are_possible
 from trainwright.contract.source_rules import SOURCE_RULES
 from trainwright.contract.token_rules import TOKEN_RULES
 from trainwright.contract.tracking_rules import check_inspect
@@ -349,6 +350,7 @@ def cost_has_a_price(contract: Contract, _written: frozenset[str]) -> Problems:
 
 RULES: tuple[Rule, ...] = (
     safe_name,
+    sizes_are_possible,
     *KIND_RULES,
     *SOURCE_RULES,
     split_of_given_parts,

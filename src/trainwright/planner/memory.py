@@ -10,6 +10,7 @@ from trainwright.contract.memory import OFFLOADED_PART_BYTES
 from trainwright.contract.model import Gpt, Network
 from trainwright.contract.section import settled
 from trainwright.contract.tokens import TokenData
+from trainwright.core.errors import ContractMistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.units import show_bytes
 from trainwright.model.counting import count_largest
@@ -89,6 +90,26 @@ def estimate_memory(
         data=data,
         device=device,
     )
+
+
+def check_fits(contract: Contract, estimate: MemoryEstimate) -> None:
+    """Refuse a model that the device cannot hold, whatever the batch: before memory is taken.
+
+    Raises:
+        ContractMistake: weights, gradients and optimizer state alone are more than the device has.
+    """
+    in_backward = contract.training.memory.update == "in_backward"
+    needed = estimate.weights + estimate.optimizer + (0 if in_backward else estimate.gradients)
+    if estimate.device and needed > estimate.device:
+        raise ContractMistake(
+            Problem(
+                "the model does not fit into the memory of this machine",
+                path="model",
+                found=f"{show_bytes(needed)} of weights, gradients and optimizer state",
+                expected=f"at most {show_bytes(estimate.device)}",
+                fix="take fewer or narrower layers, or another machine",
+            )
+        )
 
 
 def fit_micro_batch(

@@ -28,7 +28,7 @@ from trainwright.planner.data_rules import problems_with_data
 from trainwright.planner.device import DeviceFacts
 from trainwright.planner.device_rules import problems_with_device
 from trainwright.planner.estimate import Estimate, estimate_run, most_steps
-from trainwright.planner.memory import MemoryEstimate, estimate_memory, fit_micro_batch
+from trainwright.planner.memory import MemoryEstimate, check_fits, estimate_memory, fit_micro_batch
 from trainwright.planner.memory_rules import problems_with_memory
 from trainwright.planner.row_rules import problems_with_rows
 
@@ -79,6 +79,7 @@ class Plan:
         held = (self.estimate.memory_bytes, device.memory_bytes)
         count = count_parameters(model, shape)
         memory = estimate_memory(self.contract, model, shape, count, held)
+        check_fits(self.contract, memory)
         contract, choices = fit_micro_batch(self.contract, self.choices, memory)
         memory = estimate_memory(contract, model, shape, count, held)
         fitted = replace(self, contract=contract, choices=choices, memory=memory)
