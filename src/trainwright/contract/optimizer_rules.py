@@ -16,6 +16,7 @@ from trainwright.contract.scheduler import (
 from trainwright.core.errors import Problem
 
 _SCHEDULER = "training.scheduler"
+_USUAL_PATIENCE = 5
 
 
 def check_schedule_free(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
@@ -113,11 +114,12 @@ def check_plateau(contract: Contract, _written: frozenset[str]) -> Iterator[Prob
     scheduler, stopping = contract.training.scheduler, contract.training.early_stopping
     if not isinstance(scheduler, ReduceOnPlateau) or stopping == "off":
         return
-    if scheduler.patience >= stopping.patience:
+    patience = _USUAL_PATIENCE if stopping.patience == "auto" else stopping.patience
+    if scheduler.patience >= patience:
         yield Problem(
             "training would end before the learning rate falls",
             path=f"{_SCHEDULER}.patience",
-            found=f"{scheduler.patience}, and early_stopping.patience {stopping.patience}",
+            found=f"{scheduler.patience}, and early_stopping.patience {patience}",
             expected="less than early_stopping.patience",
             fix=f"change early_stopping.patience to {2 * scheduler.patience + 1}",
         )

@@ -23,9 +23,11 @@ from trainwright.contract.validation import ValidationPass
 class EarlyStopping(Section):
     """Ends the training when the validation rows show no gain, and keeps the best weights."""
 
-    patience: Count = 5
+    patience: Auto | Count = "auto"
     """Validations (not epochs) without a better value after which training ends. With
-    `validate_every_n_steps` they are closer together, and so many of them are sooner over."""
+    `validate_every_n_steps` they are closer together, and so many of them are sooner over. `auto`:
+    5; of images a third of the run's validations if that is more, for their score gains most while
+    the learning rate falls."""
 
     metric: str = "auto"
     """What is watched: `val_loss`, or `val_` and a metric, for example `val_f1`. `auto`: the

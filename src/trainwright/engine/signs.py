@@ -152,9 +152,9 @@ def plateau(course: Course, _: Mapping[str, float]) -> Evidence | None:
 def vanishing(course: Course, numbers: Mapping[str, float]) -> Evidence | None:
     """The gradient of a layer group is under a thousandth of that of the last one, and under
     0.0001: beta 1 and beta 2 of AUTOTRAINER (Zhang et al. 2021, ICSE). Units that are dead pass no
-    gradient on: then they are the cause, and what is told."""
+    gradient on, and a loss that has risen has another cause: then that is told."""
     groups = _layers(numbers)
-    if len(groups) < 2 or course.now.loss < course.start / 2 or _dead_layer(numbers):
+    if len(groups) < 2 or _dead_layer(numbers) or not _stands_still(course):
         return None
     last = numbers[f"gradient_norm/{groups[-1]}"]
     norms = {group: numbers[f"gradient_norm/{group}"] for group in groups[:-1]}
@@ -248,6 +248,14 @@ def lost_updates(course: Course, numbers: Mapping[str, float]) -> Evidence | Non
         f"weights by {ratios[still[0]]:.1g} of their size. Freeze it, or find out why",
         {"update_ratio": ratios[still[0]], "groups": float(len(still))},
     )
+
+
+def _stands_still(course: Course) -> bool:
+    """Whether the loss is neither below half of its start nor above it by more than a fifth and its
+    noise."""
+    now, start = course.now, course.start
+    above = start + 0.2 * abs(start) + 2 * max(now.noise, course.first.noise)
+    return start / 2 <= now.loss <= above
 
 
 def _at_step(course: Course) -> str:

@@ -27,12 +27,14 @@ from trainwright.planner.optimizer_choices import learning_rates
 from trainwright.planner.padding_choices import decide_padding
 from trainwright.planner.resume_choices import resume_choices
 from trainwright.planner.tracking_choices import window_steps
+from trainwright.planner.validations import Validations
 from trainwright.planner.worker_choices import workers_by_rule
 
 _STEPS_WANTED = 4000
 _FEWEST_EPOCHS, _MOST_EPOCHS = 10, 100
 _BATCH, _SMALLEST_BATCH = 256, 16
 _FEW_ROWS = 10_000
+_PATIENCE = 5
 _PARTS = 3
 
 
@@ -233,7 +235,8 @@ def _training(contract: Contract, facts: DataFacts, choosing: Choosing) -> Train
         "training",
         {"num_epochs": (epochs, f"about {epochs * in_epoch:,} steps of {in_epoch:,} an epoch")},
     )
-    steps = most_steps(contract.model_copy(update={"training": training}), rows)
+    decided = contract.model_copy(update={"training": training})
+    steps = most_steps(decided, rows)
     optimizer = choosing.take(
         training.optimizer, "training.optimizer", learning_rates(training.optimizer)
     )
@@ -248,7 +251,7 @@ def _training(contract: Contract, facts: DataFacts, choosing: Choosing) -> Train
             "optimizer": optimizer,
             "checkpointing": checkpointing,
             "average": choose_average(training, steps, choosing),
-            "early_stopping": _early_stopping(training, contract.metric, choosing),
+            "early_stopping": _early_stopping(decided, rows, choosing),
         }
     )
 
@@ -276,19 +279,33 @@ def _loss(contract: Contract, choosing: Choosing) -> Loss:
     return chosen
 
 
-def _early_stopping(training: Training, metric: Metric, choosing: Choosing) -> Json:
-    stopping = training.early_stopping
+def _early_stopping(contract: Contract, rows: int, choosing: Choosing) -> Json:
+    stopping, metric = contract.training.early_stopping, contract.metric
     if not isinstance(stopping, EarlyStopping):
         return stopping
     path = "training.early_stopping"
     stopping = choosing.take(
-        stopping, path, {"metric": (f"val_{metric.name}", "the contract's metric")}
+        stopping,
+        path,
+        {
+            "metric": (f"val_{metric.name}", "the contract's metric"),
+            "patience": _patience(contract, rows),
+        },
     )
     watched = stopping.metric.removeprefix("val_")
     fact = METRICS.get(watched)
     direction = fact.direction if fact is not None else "min"
     better = "more" if direction == "max" else "less"
     return choosing.take(stopping, path, {"mode": (direction, f"{better} {watched} is better")})
+
+
+def _patience(contract: Contract, rows: int) -> tuple[int, str]:
+    """Validations without a gain before a training ends."""
+    if isinstance(contract.data, ImageData):
+        validations = Validations.of(contract, rows).count
+        if validations // 3 > _PATIENCE:
+            return validations // 3, f"a third of {validations} validations of images"
+    return _PATIENCE, "enough for the noise of most validations"
 
 
 def _batches(contract: Contract, rows: int, choosing: Choosing) -> Training:

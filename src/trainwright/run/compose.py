@@ -228,7 +228,7 @@ def _patience(contract: Contract) -> Patience:
         name = contract.metric.name
         return Patience(f"val_{name}", METRICS[name].direction, math.inf)
     direction: Direction = settled(stopping.mode)
-    return Patience(stopping.metric, direction, stopping.patience, stopping.min_delta)
+    return Patience(stopping.metric, direction, settled(stopping.patience), stopping.min_delta)
 
 
 def _inventory(plan: Plan, prepared: Prepared, device: torch.device) -> Json:

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from made_data import make_images
 from planned_tables import CPU, GPU, OLD_GPU, document, facts, planned, problems, several
 from trainwright.contract.averaging import Ema
+from trainwright.contract.reading import read_contract
 from trainwright.contract.training import EarlyStopping
+from trainwright.data.kinds import read_data
 from trainwright.data.prepare import prepare_table
 from trainwright.data.reading import DataFacts, read_table
 from trainwright.planner.device import DeviceFacts
@@ -80,7 +84,7 @@ def test_what_is_written_stays(tmp_path: Path) -> None:
     assert training.mixed_precision == "bf16"
     assert training.optimizer.learning_rate == 0.5
     assert training.checkpointing.save_every_n_steps == 7
-    assert training.early_stopping == EarlyStopping(metric="val_loss", mode="min")
+    assert training.early_stopping == EarlyStopping(metric="val_loss", mode="min", patience=5)
     assert {choice.path for choice in made.choices} == {
         "metric.target",
         "data.positive",
@@ -91,6 +95,7 @@ def test_what_is_written_stays(tmp_path: Path) -> None:
         "distributed.num_gpus",
         "distributed.backend",
         "training.effective_batch_size",
+        "training.early_stopping.patience",
         "training.early_stopping.mode",
         "training.loss.name",
         "tracking.windows.every_n_steps",
@@ -225,6 +230,28 @@ def test_early_stopping_watches_the_metric(tmp_path: Path, metric: str, mode: st
     assert isinstance(stopping, EarlyStopping)
     assert stopping.mode == mode
     assert stopping.metric == ("val_roc_auc" if metric == "auto" else f"val_{metric}")
+
+
+@pytest.mark.parametrize(
+    ("settings", "patience"),
+    [
+        ((), 33),  # of 100 epochs
+        (("training.num_epochs=9",), 5),
+        (("training.validate_every_n_epochs=2",), 16),
+        (("training.early_stopping={patience: 4}",), 4),
+    ],
+)
+def test_images_are_trained_on_while_the_rate_falls(
+    tmp_path: Path, settings: Sequence[str], patience: int
+) -> None:
+    make_images(tmp_path / "d")
+    path = tmp_path / "c.yaml"
+    path.write_text("data: {kind: images, path: d}\nmodel: {kind: resnet, width: 8}\n")
+    document = read_contract(path, settings)
+    facts = read_data(document.contract.data, tmp_path).facts
+    stopping = plan(document, facts, CPU).contract.training.early_stopping
+    assert isinstance(stopping, EarlyStopping)
+    assert stopping.patience == patience
 
 
 def test_early_stopping_that_is_off_stays_off(tmp_path: Path) -> None:
