@@ -39,7 +39,7 @@ def trained_as_proposed(folder: Path, rows: Path, target: str) -> tuple[Any, Any
 
 def assert_sane(result: Any) -> None:
     assert Path(result["report"]).stat().st_size > 20_000
-    assert set(result["baselines"]) == {"dummy", "linear"}
+    assert {"dummy", "linear"} <= set(result["baselines"])
     for clause in result["clauses"]:
         assert set(clause) == CLAUSE
         assert clause["status"] in ("met", "missed", "undecided")
