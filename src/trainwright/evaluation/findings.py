@@ -14,6 +14,9 @@ from trainwright.evaluation.naive import PERSISTENCE, SEASONAL
 NEAR_PERFECT = 0.995
 """A linear model that reaches this on real data most often sees the answer in a column."""
 
+_SUSPECT = 0.05
+"""Share of a column below which no single one holds the answer: hundreds of words together may."""
+
 _FEW_ROWS = 100
 _FEW_UNITS = 30
 _FORECASTS = {
@@ -53,6 +56,7 @@ def find_warnings(
         _leak(name, one.value, linear.shares)
         for name in _SUSPECTED
         if (one := linear.metrics.get(name)) and one.given and one.value >= NEAR_PERFECT
+        if not linear.shares or max(linear.shares.values()) >= _SUSPECT
     ]
     if size.rows < _FEW_ROWS:
         rows = many(size.rows, "row was", "rows were")

@@ -16,6 +16,8 @@ from trainwright.data.table import Part, TableInputs
 from trainwright.data.target import Classes, Numbers, Target
 from trainwright.evaluation.curves import ClassificationCurves, RegressionCurves
 from trainwright.evaluation.evaluate import Evaluation, Scored, evaluate
+from trainwright.evaluation.findings import LinearBaseline, Size, find_warnings
+from trainwright.evaluation.intervals import Interval
 from trainwright.evaluation.metrics import metric_names
 
 METRIC = Metric(name="roc_auc", resamples=200)
@@ -232,3 +234,12 @@ def test_four_positives_are_too_few_for_an_interval() -> None:
     assert not evaluation.metrics["recall"].given
     assert not evaluation.gains["dummy"]["recall"].given
     assert evaluation.metrics["accuracy"].given
+
+
+@pytest.mark.parametrize(("columns", "suspects"), [(1, 1), (200, 0)])
+def test_an_answer_spread_over_hundreds_of_words_is_no_leak(columns: int, suspects: int) -> None:
+    near = Interval(0.998, 0.996, 0.999)
+    shares = {f"text (word {at})": 1 / columns for at in range(columns)}
+    linear = LinearBaseline({"roc_auc": near}, {}, shares)
+    found = find_warnings("roc_auc", Size(500, 500), {}, linear)
+    assert len([one for one in found if one.startswith("leakage?")]) == suspects
