@@ -17,7 +17,7 @@ from trainwright.contract.images import ImageData
 from trainwright.contract.tokens import TokenData
 from trainwright.core.files import Json
 from trainwright.core.hashing import hash_file, hash_value
-from trainwright.data.audit.audit import audit, audit_folds
+from trainwright.data.audit.audit import audit, audit_folds, audit_sampled
 from trainwright.data.audit.audited import Audited
 from trainwright.data.cache import Tables, open_cache
 from trainwright.data.kinds import Raw
@@ -34,7 +34,10 @@ _PACKAGES = ("ftfy", "lightgbm", "numpy", "polars", "py3langid", "rensa", "sciki
 """What is found depends on them."""
 
 MOST_LOOKED_AT = 100_000
-"""Rows of a table that lies in files that the checks look at."""
+"""Rows that the checks look at of a table in files, or of more than `MOST_IN_MEMORY` rows."""
+
+MOST_IN_MEMORY = 500_000
+"""Up to so many rows in memory the checks look at all."""
 
 
 @final
@@ -74,26 +77,32 @@ def audit_prepared(contract: Contract, raw: Raw, prepared: Prepared) -> tuple[Au
 
 def _look(ready: Ready) -> Json:
     contract, raw, prepared = ready.plan.contract, ready.raw, ready.prepared
-    folder = ready.document.source.folder
-    told: list[Finding] = []
-    if isinstance(raw, RawTable) and is_too_long(raw):
-        told = [_sampled(raw)]
-        raw, prepared = thinned(raw, prepared, MOST_LOOKED_AT)
-    return {
-        "audited": _written(audit_prepared(contract, raw, prepared)),
-        "faults": _written((*told, *prepared_faults(contract.data, folder, raw, prepared))),
-    }
+    folder, data = ready.document.source.folder, contract.data
+    if not (isinstance(data, TableData) and isinstance(raw, RawTable) and is_too_long(raw)):
+        audited = audit_prepared(contract, raw, prepared)
+        faults = prepared_faults(data, folder, raw, prepared)
+        return {"audited": _written(audited), "faults": _written(faults)}
+    in_files = raw.facts.placing.rows_in == "files"
+    fewer, some = thinned(raw, prepared, MOST_LOOKED_AT)
+    if in_files or fold_count(data):
+        audited = audit_prepared(contract, fewer if in_files else raw, some)
+    else:
+        audited = audit_sampled(prepared, some, data)
+    faults = (_sampled(raw, in_files), *prepared_faults(data, folder, fewer, some))
+    return {"audited": _written(audited), "faults": _written(faults)}
 
 
 def is_too_long(raw: RawTable) -> bool:
-    """Whether a table is looked at in part: its rows lie in files, and are many."""
-    return raw.facts.placing.rows_in == "files" and raw.facts.rows > MOST_LOOKED_AT
+    """Whether a table is looked at in part: its rows are many, in files fewer are that."""
+    in_files = raw.facts.placing.rows_in == "files"
+    return raw.facts.rows > (MOST_LOOKED_AT if in_files else MOST_IN_MEMORY)
 
 
-def _sampled(raw: RawTable) -> Finding:
+def _sampled(raw: RawTable, in_files: bool) -> Finding:
+    but = "" if in_files else "; equal rows, groups and times of the parts are compared in full"
     message = (
         f"the checks looked at {MOST_LOOKED_AT:,} of {raw.facts.rows:,} rows, evenly spread: what "
-        "is rare may not be among them"
+        f"is rare may not be among them{but}"
     )
     return Finding("sampled", "info", message, raw.facts.rows - MOST_LOOKED_AT)
 

@@ -97,6 +97,18 @@ def test_of_many_rows_the_checks_see_some_and_say_so(
     assert "looked at 100 of" in told
     found = read_json(trained("b", "data.reading.rows_in=memory") / "preflight.json")
     assert "sampled" not in {one["kind"] for one in found}
+    monkeypatch.setattr(auditing, "MOST_IN_MEMORY", 200)
+    whole = read_json(Path("runs/b/data/leakage.json"))
+    folder = trained("c", "data.reading.rows_in=memory", "data.reading.cache=off")
+    found = read_json(folder / "preflight.json")
+    (told,) = (one["message"] for one in found if one["kind"] == "sampled")
+    assert "looked at 100 of" in told
+    assert "compared in full" in told
+    # What a sample would miss is found in all rows, as before.
+    full = ("same rows", "same groups", "future rows")
+    assert [one for one in read_json(folder / "data" / "leakage.json") if one["test"] in full] == [
+        one for one in whole if one["test"] in full
+    ]
 
 
 @pytest.mark.parametrize(
