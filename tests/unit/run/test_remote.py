@@ -88,8 +88,8 @@ def test_a_place_that_takes_nothing_is_told_and_ends_nothing(project: Path) -> N
 @pytest.mark.parametrize(
     ("remote", "says"),
     [
-        ("s3://AKIASECRET:hunter2@bucket/x", "give credentials through the environment"),
-        ("'s3://bucket/x?token=hunter2'", "give credentials through the environment"),
+        ("s3://AKIASECRET:hunter2@bucket/x", "give it in the environment"),
+        ("'s3://bucket/x?token=hunter2'", "give it in the environment"),
         ("bucket/x", "no address of a storage"),
     ],
 )
