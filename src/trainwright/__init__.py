@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from trainwright.api import load, train
+    from trainwright.api import judge, load, train
     from trainwright.checkpoint.module import ModuleState
     from trainwright.checkpoint.optimizer import OptimizerState
     from trainwright.checkpoint.random_state import RandomState
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from trainwright.optim.knob import LearningRate
     from trainwright.optim.schedule import cosine_with_warmup
     from trainwright.run.script.fit_job import fit
+    from trainwright.run.script.judge_model import prepare
 
 __version__ = "0.1.0"
 
@@ -53,7 +54,9 @@ __all__ = [
     "__version__",
     "cosine_with_warmup",
     "fit",
+    "judge",
     "load",
+    "prepare",
     "read_contract",
     "train",
 ]
@@ -69,7 +72,9 @@ if not TYPE_CHECKING:
         "Pace": "data.draws",
         "TrainwrightError": "core.errors",
         "WeightedDraws": "data.draws",
+        "judge": "api",
         "load": "api",
+        "prepare": "run.script.judge_model",
         "read_contract": "contract.reading",
         "train": "api",
     }

@@ -20,6 +20,7 @@ from trainwright.predictor.bundle import MANIFEST, read_bundle
 from trainwright.predictor.predictor import Predictor
 from trainwright.run.ready import Request
 from trainwright.run.result import Result
+from trainwright.run.script.judge_model import Predict, PreparedData, judge_model
 from trainwright.run.stages import Screen, StreamScreen
 from trainwright.run.train import train as train_contract
 from trainwright.tracking.folder import RunFolder, is_run_folder
@@ -127,6 +128,34 @@ def train_and_report(request: Request, screen: Screen) -> Result:
 
     write_report(result.folder)
     return result
+
+
+def judge(
+    predict: Predict,
+    data: PreparedData,
+    *,
+    runs: str | Path = "runs",
+    name: str = "",
+) -> TrainedRun:
+    """Open the test rows, once, and hold a model to the contract: every metric with its interval,
+    slices, baselines, the audit's findings tried, verdict, record and report of a run.
+
+    Args:
+        predict: gives for a frame of features the class probabilities, as a frame or mapping with a
+            column a class or as an array [N, C] in the order of `data.classes`; for a numeric
+            target the values [N].
+        data: from `prepare`.
+        runs: the folder in which the run gets its own.
+        name: the run's name; empty takes the contract's name and the next free number.
+
+    Raises:
+        Mistake: what `predict` gives is not that, or the name is taken. StorageFailed: the disk.
+    """
+    from trainwright.report.page import write_report
+
+    result = judge_model(predict, data, Path(runs), name)
+    write_report(result.folder)
+    return TrainedRun(result)
 
 
 def load(run: str | Path) -> Predictor:

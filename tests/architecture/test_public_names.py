@@ -34,7 +34,9 @@ PUBLIC = frozenset(
         "Workers",
         "cosine_with_warmup",
         "fit",
+        "judge",
         "load",
+        "prepare",
         "read_contract",
         "train",
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import runpy
 import shutil
@@ -51,6 +52,19 @@ def test_a_network_learns_with_a_gradient_penalty(script: Path, capsys: Printed)
 def test_a_data_loader_feeds_a_training(script: Path, capsys: Printed) -> None:
     # 16 steps of at most 64 rows go through the 1,000 rows once.
     assert said_by(script, capsys) == "6256 rows in 100 steps\n"
+
+
+@example("judge")
+def test_a_model_of_ones_own_is_judged(script: Path, here: Path, capsys: Printed) -> None:
+    draw = random.Random(0)
+    lines = ["age,visits,city,bought"]
+    for _ in range(600):
+        age, visits = draw.randint(18, 80), draw.randint(0, 9)
+        bought = "yes" if age + 5 * visits + draw.gauss(0, 15) > 75 else "no"
+        lines.append(f"{age},{visits},{draw.choice(['Rome', 'Oslo'])},{bought}")
+    (here / "people.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    assert said_by(script, capsys) == "met: roc_auc >= 0.7, 2 slices\n"
+    assert (here / "runs" / "forest" / "report.html").is_file()
 
 
 @example("named_signals")

@@ -83,7 +83,8 @@ def _record(folder: RunFolder) -> Iterator[Checked]:
     record = read_json(folder.record)
     attempts = record["attempts"]
     if record.get("ending", {}).get("state") == "finished" and not _is_script(folder):
-        for path in (folder.evaluation, folder.bundle / "bundle.json"):
+        model = folder.own_target if folder.own_target.is_file() else folder.bundle / "bundle.json"
+        for path in (folder.evaluation, model):
             if not path.is_file():
                 yield broken("record", f"the run is finished and {path.name} is missing")
         read_json(folder.evaluation)

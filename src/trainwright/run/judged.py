@@ -41,8 +41,8 @@ def read_judged(folder: RunFolder) -> Result:
     Raises:
         Mistake: it did not.
     """
-    refuse_script_run(folder, "judge it in the script: tw.judge(predict, data)")
     if not folder.evaluation.is_file():
+        refuse_script_run(folder, "judge it in the script: tw.judge(predict, data)")
         raise Mistake(
             Problem(
                 f"run {folder.name} has no verdict yet",

@@ -95,6 +95,8 @@ def _content(path: Path) -> dict[str, Json]:
 
 
 def _model(plan: dict[str, Json], folder: RunFolder) -> str:
+    if folder.own_target.is_file():
+        return "own"
     try:
         return str(plan["contract"]["model"]["kind"])
     except _DAMAGED:

@@ -7,12 +7,13 @@ from trainwright.tracking.folder import RunFolder
 
 
 def is_script_run(folder: RunFolder) -> bool:
-    """Whether a script trained here and nothing was judged."""
-    return folder.settings.is_file() and not folder.plan.exists()
+    """Whether the model of this run is a script's: trained in it, or judged in it."""
+    trained = folder.settings.is_file() and not folder.plan.exists()
+    return trained or folder.own_target.is_file()
 
 
 def refuse_script_run(folder: RunFolder, fix: str) -> None:
-    """Say that this run has no contract.
+    """Say that only the script has the model of this run.
 
     Raises:
         Mistake: a script trained it.
@@ -20,8 +21,8 @@ def refuse_script_run(folder: RunFolder, fix: str) -> None:
     if is_script_run(folder):
         raise Mistake(
             Problem(
-                f"run {folder.name} was trained by a script, which alone can build its model",
-                found=f"{folder.settings.name} and no {folder.plan.name} in {folder.path}",
+                f"the model of run {folder.name} was trained by a script, which alone can build it",
+                found=f"no {folder.bundle.name} in {folder.path}",
                 fix=fix,
             )
         )

@@ -66,7 +66,8 @@ def read_test_predictions(folder: RunFolder) -> TestPredictions:
         Mistake: the run has none, or they are damaged.
     """
     try:
-        target = target_from_json(read_json(folder.bundle / "target.json"))
+        own = folder.own_target
+        target = target_from_json(read_json(own if own.is_file() else folder.bundle / own.name))
         frame = pl.read_parquet(folder.predictions)
         rows, units = (frame[name].to_numpy() for name in ("row", "unit"))
         return TestPredictions(rows, units, _answers(frame, target), target)

@@ -108,6 +108,11 @@ class RunFolder:
         return self.path / "predictions.parquet"
 
     @property
+    def own_target(self) -> Path:
+        """The target of a model that the run holds no bundle of."""
+        return self.data / "target.json"
+
+    @property
     def evaluation(self) -> Path:
         """Metrics, slices, intervals, verdict."""
         return self.path / "evaluation.json"

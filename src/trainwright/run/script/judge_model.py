@@ -1,0 +1,252 @@
+"""A model of one's own held to a contract on its test rows."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+import polars as pl
+
+from trainwright.contract.data import TableData, fold_count
+from trainwright.contract.reading import ContractText, Sections
+from trainwright.core.errors import Mistake, NotAvailable, Problem
+from trainwright.core.files import write_json
+from trainwright.data.frames import Frame
+from trainwright.data.reading import RawTable
+from trainwright.data.table import Floats, Part
+from trainwright.data.target import Classes, Target
+from trainwright.evaluation.baselines import fit_baselines
+from trainwright.evaluation.evaluate import Scored, evaluate
+from trainwright.evaluation.folds import FoldScores
+from trainwright.evaluation.naive import forecast_naively
+from trainwright.evaluation.seeds import SeedScores
+from trainwright.evaluation.verdict import judge as judge_clauses
+from trainwright.predictor.rows import is_pandas
+from trainwright.run.auditing import look_at_data
+from trainwright.run.baselines import write_baselines
+from trainwright.run.experiments import try_audited, with_warnings
+from trainwright.run.folders import FinishedRun, StartedRun, open_run
+from trainwright.run.folds import HeldOut
+from trainwright.run.judged import read_judged, write_judged
+from trainwright.run.ready import Ready, Request, make_ready
+from trainwright.run.result import Result
+from trainwright.run.stages import Stages, StreamScreen
+from trainwright.run.test_predictions import write_test_predictions
+
+Predict = Callable[[pl.DataFrame], Any]
+_SUM_TOLERANCE = 1e-3
+_OWN = "the model is the caller's own: the run holds its test predictions and no copy of it"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class LabelledRows:
+    """Rows of one part: features as a typed frame, and the target as it was written."""
+
+    features: pl.DataFrame
+    target: pl.Series
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class PreparedData:
+    """A contract's rows, split as it says. The test rows stay closed until `judge` opens them."""
+
+    ready: Ready
+    request: Request
+
+    @property
+    def train(self) -> LabelledRows:
+        """Rows to learn from."""
+        return _rows_of(self.ready, self.ready.prepared.train)
+
+    @property
+    def validation(self) -> LabelledRows:
+        """Rows that may steer the training."""
+        return _rows_of(self.ready, self.ready.prepared.validation)
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The classes in the order of the probabilities; empty for a numeric target."""
+        target = self.ready.prepared.target
+        return target.names if isinstance(target, Classes) else ()
+
+    def __repr__(self) -> str:
+        prepared = self.ready.prepared
+        parts = (prepared.train, prepared.validation, prepared.test)
+        rows = " / ".join(f"{len(part):,}" for part in parts)
+        return f"PreparedData({prepared.target.column}, train / validation / test {rows})"
+
+
+def prepare(
+    contract: str | Path | Sections,
+    *,
+    overrides: Sequence[str] = (),
+    frames: Mapping[str, Frame] | None = None,
+) -> PreparedData:
+    """Read and split the rows of a contract for a model of one's own. Writes nothing.
+
+    Args:
+        contract: as for `train`; its model is not trained.
+        overrides: replaced values, each as `"data.target=label"`.
+        frames: rows in memory, as for `train`.
+
+    Raises:
+        Mistake: contract or data are wrong, every problem at once. NotAvailable: the data is no
+        table, or the contract asks for folds or several seeds, whose models only `train` makes.
+    """
+    read = (
+        Path(contract)
+        if isinstance(contract, str | Path)
+        else ContractText.of(contract, Path.cwd())
+    )
+    request = Request(read, tuple(overrides), frames=dict(frames or {}))
+    ready = make_ready(request, Stages(), StreamScreen(sys.stderr))
+    section = ready.plan.contract.data
+    problems = []
+    if not (isinstance(section, TableData) and isinstance(ready.raw, RawTable)):
+        problems.append(
+            Problem("only tables can be prepared for a model of one's own", "data.kind")
+        )
+    if fold_count(section) or ready.plan.contract.training.seeds > 1:
+        problems.append(
+            Problem(
+                "folds and several seeds need one model each",
+                path="data.split",
+                fix="split into one training and one test part, or let `train` make the models",
+            )
+        )
+    if problems:
+        raise NotAvailable(problems)
+    return PreparedData(ready, request)
+
+
+def judge_model(predict: Predict, data: PreparedData, runs: Path, name: str) -> Result:
+    """Open the test rows, once, and hold a model to the contract, in a run folder of its own.
+
+    Raises:
+        Mistake: `predict` gives no scores, or the name is taken. StorageFailed: the disk.
+    """
+    ready, stages = data.ready, Stages()
+    request = replace(data.request, runs=runs, name=name)
+    prepared = ready.prepared
+    with stages("predict"):
+        rows = _rows_of(ready, prepared.test).features
+        scores = read_scores(predict(rows), prepared.target, len(rows))
+    with open_run(request, ready, StreamScreen(sys.stderr)) as started:
+        if isinstance(started, FinishedRun):
+            return read_judged(started.folder)
+        result = _judge(ready, scores, started, stages)
+        started.finish(result.verdict.status, "judged")
+    return result
+
+
+def _judge(ready: Ready, scores: Floats, started: StartedRun, stages: Stages) -> Result:
+    contract, prepared = ready.plan.contract, ready.prepared
+    assert isinstance(contract.data, TableData)
+    found = look_at_data(ready)
+    write_json(started.folder.own_target, prepared.target.to_json())
+    write_json(started.folder.data / "leakage.json", [one.to_json() for one in found.audited])
+    with stages("baselines"):
+        baselines = fit_baselines(prepared, contract.data.features)
+        write_baselines(baselines, started.folder)
+    with stages("judge"):
+        scored = Scored(
+            part=prepared.test,
+            target=prepared.target,
+            scores=scores,
+            baselines={
+                **baselines.scores(prepared.test),
+                **forecast_naively(prepared, contract.data),
+            },
+            shares=baselines.shares,
+            notes=(_OWN, *baselines.warnings),
+        )
+        evaluation = evaluate(scored, contract.metric, contract.slices, contract.seed)
+        verdict = judge_clauses(contract.metric, contract.slices, evaluation)
+    with stages("try findings"):
+        verdict = try_audited(ready, scored, verdict, HeldOut(()), found.audited)
+        evaluation = with_warnings(evaluation, verdict)
+    result = Result(started.folder, evaluation, verdict, dict(stages.seconds))
+    write_test_predictions(scored, started.folder)
+    write_judged(result, prepared.target, FoldScores((), {}), SeedScores())
+    return result
+
+
+def read_scores(given: object, target: Target, rows: int) -> Floats:
+    """What a model gave as float64: probabilities [N, C] or values [N, 1].
+
+    Raises:
+        Mistake: another shape, numbers that are not finite, or probabilities that are none.
+    """
+    try:
+        scores = np.asarray(_in_order(given, target), dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise _wrong_scores(f"{type(given).__name__}: {error}"[:160], target, rows) from error
+    if scores.ndim == 2 and scores.shape[1] == 1:
+        scores = scores[:, 0]
+    if not isinstance(target, Classes):
+        if scores.shape != (rows,) or not np.isfinite(scores).all():
+            raise _wrong_scores(_shown(scores), target, rows)
+        return scores[:, None]
+    if scores.shape != (rows, len(target.names)) or not np.isfinite(scores).all():
+        raise _wrong_scores(_shown(scores), target, rows)
+    sums = scores.sum(axis=1)
+    if rows and (scores.min() < 0 or np.abs(sums - 1).max() > _SUM_TOLERANCE):
+        found = f"numbers from {scores.min():.4g} to {scores.max():.4g}, rows that sum to up to "
+        raise _wrong_scores(f"{found}{sums.max():.4g}", target, rows)
+    return scores
+
+
+def _in_order(given: Any, target: Target) -> object:
+    """Columns that are named by classes, in the order of the classes."""
+    if not isinstance(target, Classes) or isinstance(given, np.ndarray | list | tuple):
+        return given
+    if isinstance(given, Mapping):
+        columns = {str(name): values for name, values in given.items()}
+    elif isinstance(given, pl.DataFrame):
+        columns = {name: given[name].to_numpy() for name in given.columns}
+    elif is_pandas(given):
+        columns = {str(name): given[name].to_numpy() for name in given}
+    else:
+        return given
+    if missing := [name for name in target.names if name not in columns]:
+        raise ValueError(f"columns {', '.join(columns)}, and none for {', '.join(missing)}")
+    return np.stack([np.asarray(columns[name]) for name in target.names], axis=1)
+
+
+def _shown(scores: Floats) -> str:
+    strange = int((~np.isfinite(scores)).sum())
+    return f"{list(scores.shape)}" + (f" with {strange:,} that are not finite" if strange else "")
+
+
+def _wrong_scores(found: str, target: Target, rows: int) -> Mistake:
+    expected = f"values [{rows}]"
+    if isinstance(target, Classes):
+        names = ", ".join(target.names[:5])
+        expected = f"probabilities [{rows}, {len(target.names)}] of {names}"
+    return Mistake(
+        Problem(
+            "the predictions cannot be judged",
+            path="predict",
+            found=found,
+            expected=expected,
+            fix="give model.predict_proba(rows) for classes, model.predict(rows) for numbers",
+        )
+    )
+
+
+def _rows_of(ready: Ready, part: Part) -> LabelledRows:
+    """The features of a part as they are typed, and its target as labels or numbers."""
+    prepared = ready.prepared
+    names = [column.name for column in ready.raw.columns if column.kind != "ignored"]  # type: ignore[union-attr]
+    target = prepared.target
+    if isinstance(target, Classes):
+        labels = target.labels_of(np.asarray(part.target, np.int64)).alias(target.column)
+    else:
+        labels = pl.Series(target.column, part.target)
+    return LabelledRows(part.frame.select(names), labels)
