@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,10 @@ from trainwright.core.extras import need_tokenizers
 
 MOST_TOKENS = 65_536
 """Tokens are kept as 16-bit numbers."""
+
+_BLOCK = 2**18
+_BLOCKS_AT_ONCE = 16
+_WORD_ENDS = re.compile(r"(?<=\S)[ \n]")
 
 
 def train_pieces(texts: Iterable[str], size: int) -> str:
@@ -40,7 +45,7 @@ def train_pieces(texts: Iterable[str], size: int) -> str:
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         special_tokens=[],
     )
-    tokenizer.train_from_iterator(texts, trainer)
+    tokenizer.train_from_iterator((one for text in texts for one in blocks_of(text)), trainer)
     return str(tokenizer.to_str())
 
 
@@ -106,8 +111,43 @@ def count_pieces(text: str) -> int:
 
 def encode_pieces(text: str, texts: Sequence[str]) -> list[npt.NDArray[np.uint16]]:
     """The tokens of each text, without any that the tokenizer would put around them."""
-    found = _tokenizer(text).encode_batch(list(texts), add_special_tokens=False)
-    return [np.array(one.ids, dtype=np.uint16) for one in found]
+    tokenizer = _tokenizer(text)
+    if not _ends_at_words(text):
+        found = tokenizer.encode_batch(list(texts), add_special_tokens=False)
+        return [np.array(one.ids, dtype=np.uint16) for one in found]
+    blocks = [(number, one) for number, each in enumerate(texts) for one in blocks_of(each)]
+    encoded: list[list[npt.NDArray[np.uint16]]] = [[] for _ in texts]
+    for start in range(0, len(blocks), _BLOCKS_AT_ONCE):
+        some = blocks[start : start + _BLOCKS_AT_ONCE]
+        found = tokenizer.encode_batch([one for _, one in some], add_special_tokens=False)
+        for (number, _), one in zip(some, found, strict=True):
+            encoded[number].append(np.array(one.ids, dtype=np.uint16))
+    return [np.concatenate(one) if one else np.zeros(0, np.uint16) for one in encoded]
+
+
+def blocks_of(text: str) -> Iterator[str]:
+    """The text in blocks of about 256 thousand characters that begin with the blank or line break
+    after a word: no word, and so no token of `train_pieces`, reaches from one into the next. The
+    library needs about a hundred times the memory of what it is given at once."""
+    start = 0
+    while start < len(text):
+        found = _WORD_ENDS.search(text, start + _BLOCK)
+        stop = found.start() if found else len(text)
+        yield text[start:stop]
+        start = stop
+
+
+def _ends_at_words(text: str) -> bool:
+    """Whether a tokenizer divides a text into words as that of `train_pieces` does."""
+    found = json.loads(text)
+    words = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}
+    given = found.get("pre_tokenizer") or {}
+    return (
+        all(given.get(name) == value for name, value in words.items())
+        and not found.get("normalizer")
+        and not found.get("added_tokens")
+        and not found["model"].get("ignore_merges")
+    )
 
 
 def decode_pieces(text: str, tokens: npt.NDArray[np.uint16]) -> str:
