@@ -74,6 +74,14 @@ ROWS: dict[str, tuple[str, str]] = {
     "F-46": ("hostile contracts", "refused with the line, nothing is imported"),
     "F-47": ("names that lead out of the folder", "refused, nothing is written"),
     "F-48": ("planted secrets", "in no byte of a run folder"),
+    "F-58": (
+        "checkpoints, bundle, baselines, plan and evaluation of another run",
+        "refused by name with exit code 12 or 13, also by `runs verify`",
+    ),
+    "F-59": (
+        "`checkpoints/` is deleted or emptied in a run with history",
+        "exit code 12 names what is missing; nothing starts over",
+    ),
     "F-62": (
         "a checkout that names programs: filters, hooks, remotes, pagers, ssh, includes",
         "none of them runs, the commit is recorded",
@@ -105,6 +113,10 @@ GOALS: dict[str, tuple[str, ...]] = {
     ),
     "50 power cuts: each leaves a valid checkpoint, not older than the last acknowledged": (
         "F-04",
+    ),
+    "no part of another run is taken, and no lost checkpoint is a silent new start": (
+        "F-58",
+        "F-59",
     ),
     "a full disk: a typed error, nothing leaked, no good checkpoint lost": ("F-16", "F-17"),
     "10,000 random histories of checkpoints: no violation": ("F-24",),

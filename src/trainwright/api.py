@@ -18,6 +18,7 @@ from trainwright.evaluation.evaluate import Evaluation
 from trainwright.evaluation.verdict import Verdict
 from trainwright.predictor.bundle import MANIFEST, read_bundle
 from trainwright.predictor.predictor import Predictor
+from trainwright.run.own_files import read_own_bundle
 from trainwright.run.ready import Request
 from trainwright.run.result import Result
 from trainwright.run.script.judge_model import Predict, PreparedData, judge_model
@@ -61,7 +62,7 @@ class TrainedRun:
     @cached_property
     def predictor(self) -> Predictor:
         """The model with its fitted features, read from the run's bundle at the first use."""
-        return read_bundle(self.result.folder.bundle)
+        return read_own_bundle(self.result.folder)
 
     def to_json(self) -> Json:
         """What `trainwright train --json` prints."""
@@ -163,14 +164,14 @@ def load(run: str | Path) -> Predictor:
 
     Raises:
         Mistake: neither, a run without a model yet, or a changed file. MissingExtra: a network,
-        without PyTorch.
+        without PyTorch. StorageFailed: the run's files are those of another run.
     """
     folder = Path(run)
     if (folder / MANIFEST).exists() or not is_run_folder(folder):
         return read_bundle(folder)
     bundle = RunFolder.open(folder).bundle
     if bundle.is_dir():
-        return read_bundle(bundle)
+        return read_own_bundle(RunFolder.open(folder))
     raise Mistake(
         Problem(
             f"run {folder.name} has no model yet",

@@ -6,13 +6,14 @@ import contextlib
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Literal, Protocol, final
 
 from trainwright.checkpoint.catalog import Candidate, Catalog, entry_of
 from trainwright.checkpoint.draft import Draft, files_of, stored_files
+from trainwright.checkpoint.kept import Begun, Kept, Loaded, Missed, NoCheckpoint, Saved
 from trainwright.checkpoint.kept_by_rule import KeptByRule
 from trainwright.checkpoint.ledger import Line
 from trainwright.checkpoint.local import LocalStorage
@@ -28,6 +29,7 @@ from trainwright.contract.metric import Direction
 from trainwright.core.errors import NoValidCheckpoint, StorageFailed
 from trainwright.core.faultpoints import reached
 from trainwright.core.files import Json
+from trainwright.tracking.identity import Identity, NoIdentity
 
 __all__ = [
     "NOT_SCORED",
@@ -41,57 +43,6 @@ __all__ = [
     "NotScored",
     "Saved",
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class Saved:
-    """A checkpoint is on the disk. `warnings` says what did not succeed after that, `held_seconds`
-    for how long the training had to wait for the copies after the save was begun."""
-
-    name: str
-    seconds: float
-    size_bytes: int
-    step: int = 0
-    score: float | NotScored = NOT_SCORED
-    removed: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
-    held_seconds: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Begun:
-    """A checkpoint is being written."""
-
-    step: int
-
-
-@dataclass(frozen=True, slots=True)
-class Missed:
-    """A checkpoint could not be written, and the run is to go on."""
-
-    step: int
-    error: StorageFailed
-
-
-Kept = Saved | Begun | Missed
-"""What can be said of a save when the training goes on."""
-
-
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """A checkpoint that verified. `rejected` says what was wrong with each newer one."""
-
-    name: str
-    step: int
-    parts: Mapping[str, Snapshot]
-    inventory: Json
-    score: float | NotScored = NOT_SCORED
-    rejected: tuple[str, ...] = field(default=())
-
-
-@dataclass(frozen=True, slots=True)
-class NoCheckpoint:
-    """There has never been one."""
 
 
 class CheckpointStore(Protocol):
@@ -163,6 +114,14 @@ class Checkpoints:
         self._held: set[str] = set()
         self._memory = ReusedMemory()
         self._opened: list[Catalog] = []
+        self._identity: Identity = NoIdentity()
+        self._expected = ""
+
+    def bind(self, identity: Identity, begun: str = "") -> None:
+        """Take checkpoints of this run only, before any is read or saved. `begun` is the evidence
+        that there have been some; where it is not empty, their absence is an error."""
+        assert not self._opened, "bound before it is used"
+        self._identity, self._expected = identity, begun
 
     def save(
         self,
@@ -202,7 +161,7 @@ class Checkpoints:
         began = time.monotonic()
         catalog = self._catalog()
         files = stored_files(storage, name, catalog.left_by(step_of(name)))
-        if not catalog.candidates:
+        if not catalog.candidates and not self._identity.lineage:
             catalog.lineage = files.lineage
         if files.lineage != catalog.lineage:
             raise Damaged(f"{name}: it belongs to another run")
@@ -216,7 +175,7 @@ class Checkpoints:
     def elsewhere(self, where: CheckpointStorage) -> Checkpoints:
         """Those in another place, kept by the same rules."""
         kept_by = self._retention
-        return Checkpoints(
+        there = Checkpoints(
             where,
             kept_by.best,
             kept_by.direction,
@@ -225,6 +184,8 @@ class Checkpoints:
             kept_by.planned,
             kept_by.rollback_steps,
         )
+        there.bind(self._identity)
+        return there
 
     def names(self) -> list[str]:
         """The checkpoints that are there, the one to be tried first at the front."""
@@ -286,6 +247,11 @@ class Checkpoints:
                 f"no checkpoint in {self._storage} can be used, and nothing is started from "
                 f"scratch in its place. Tried:{tried}"
             )
+        if self._expected and up_to is None:
+            raise NoValidCheckpoint(
+                f"the checkpoints of this run are missing: {self._storage} is empty, but "
+                f"{self._expected}. Put the folder back, or start over as a new run"
+            )
         return NoCheckpoint()
 
     def best_valid(self) -> Loaded | NoCheckpoint:
@@ -321,10 +287,27 @@ class Checkpoints:
     def _catalog(self) -> Catalog:
         if not self._opened:
             catalog = self._storage.open()
+            self._check_bound(catalog)
             for entry in catalog.commits:
                 self._by_rule.take(entry)
             self._opened.append(catalog)
         return self._opened[0]
+
+    def _check_bound(self, catalog: Catalog) -> None:
+        """One checkpoint of another run among them is refused when it is loaded; a ledger of
+        another run is refused as a whole.
+
+        Raises:
+            NoValidCheckpoint: they are those of another run; nothing was changed.
+        """
+        wanted = self._identity.lineage
+        lines = [one.line for one in catalog.candidates if isinstance(one.line, Line)]
+        if wanted and any(line.lineage != wanted for line in lines):
+            raise NoValidCheckpoint(
+                f"the checkpoints in {self._storage} belong to another run (another run id, plan "
+                "or data version): put back those of this run, or start a new one"
+            )
+        catalog.lineage = wanted or catalog.lineage
 
     def _to_try(self, catalog: Catalog, up_to: int | None, further: int) -> Sequence[Candidate]:
         if up_to is None:

@@ -17,7 +17,9 @@ from trainwright.core.hashing import hash_file, hash_value
 from trainwright.core.units import many
 from trainwright.doctor.checked import WRONG_SHAPE, Checked, broken, note, whole
 from trainwright.doctor.verify_checkpoints import newest_step, verify_checkpoints
+from trainwright.tracking.checksums import changed_files, has_checksums
 from trainwright.tracking.folder import RunFolder
+from trainwright.tracking.identity import Identity, NoIdentity, RunIdentity, read_identity
 from trainwright.tracking.lock import read_holder
 
 _Check: TypeAlias = Callable[[RunFolder], Iterator[Checked]]
@@ -25,12 +27,14 @@ _Check: TypeAlias = Callable[[RunFolder], Iterator[Checked]]
 
 def verify_run(folder: RunFolder) -> tuple[Checked, ...]:
     """Every finding. What a killed process leaves, and the next start mends, is a note."""
-    found = _checked(folder, (("lock", _lock), ("plan", _plan), ("record", _record), *_TRAINING))
+    found = _checked(folder, (("lock", _lock), ("plan", _plan), ("record", _record)))
+    found += _checked(folder, (("identity", _identity), ("checksums", _checksums)))
+    found += _checked(folder, _training(_identity_of(folder)))
     for inner in sorted(folder.folds.glob("*")) if folder.folds.is_dir() else ():
-        of_fold = _checked(RunFolder(inner), _TRAINING)
+        of_fold = _checked(RunFolder(inner), _of_part(folder, "fold", inner))
         found += [replace(one, what=f"fold {inner.name}: {one.what}") for one in of_fold]
     for inner in sorted(folder.seeds.glob("*")) if folder.seeds.is_dir() else ():
-        of_seed = _checked(RunFolder(inner), _TRAINING)
+        of_seed = _checked(RunFolder(inner), _of_part(folder, "seed", inner))
         found += [replace(one, what=f"seed {inner.name}: {one.what}") for one in of_seed]
     return (*found, *_checked(folder, (("left over", _left_over),)))
 
@@ -71,6 +75,13 @@ def _plan(folder: RunFolder) -> Iterator[Checked]:
         yield whole("plan", f"hash {plan['hash'][:16]}")
 
 
+def _is_finished(folder: RunFolder) -> bool:
+    """Whether the record says that the run came to its verdict."""
+    if not folder.record.exists():
+        return False
+    return bool(read_json(folder.record).get("ending", {}).get("state") == "finished")
+
+
 def _is_script(folder: RunFolder) -> bool:
     """Whether a script trained here and nothing was judged."""
     return folder.settings.is_file() and not folder.plan.exists()
@@ -82,13 +93,49 @@ def _record(folder: RunFolder) -> Iterator[Checked]:
         return
     record = read_json(folder.record)
     attempts = record["attempts"]
-    if record.get("ending", {}).get("state") == "finished" and not _is_script(folder):
+    if _is_finished(folder) and not _is_script(folder):
         model = folder.own_target if folder.own_target.is_file() else folder.bundle / "bundle.json"
         for path in (folder.evaluation, model):
             if not path.is_file():
                 yield broken("record", f"the run is finished and {path.name} is missing")
         read_json(folder.evaluation)
     yield whole("record", f"{len(attempts)} start{'s' * (len(attempts) != 1)}")
+
+
+def _identity(folder: RunFolder) -> Iterator[Checked]:
+    if not folder.plan.exists():
+        return
+    identity = read_identity(folder)
+    if isinstance(identity, NoIdentity):
+        text = "none: an earlier version began this run, so its parts are bound to no run"
+        yield note("identity", text)
+    else:
+        yield whole("identity", f"run {identity.run[:16]}")
+
+
+def _checksums(folder: RunFolder) -> Iterator[Checked]:
+    if not has_checksums(folder):
+        if _is_finished(folder) and not _is_script(folder):
+            text = "none: contract, data reports, baselines and evaluation are not checked"
+            is_bound = isinstance(read_identity(folder), RunIdentity)
+            yield broken("checksums", "they are missing") if is_bound else note("checksums", text)
+        return
+    changed = list(changed_files(folder))
+    yield from (broken(name, what) for name, what in changed)
+    if not changed:
+        yield whole("checksums", "every file that the decision rests on")
+
+
+def _not_lost(folder: RunFolder) -> Iterator[Checked]:
+    """A checkpoint comes before the first step, so signals without one show a loss. A script may
+    keep its checkpoints elsewhere."""
+    if folder.settings.is_file():
+        return
+    there = folder.checkpoints.is_dir() and any(folder.checkpoints.iterdir())
+    steps = len(_lines(folder.signals)) if folder.signals.exists() else 0
+    if steps and not there:
+        text = f"none: they are missing, {folder.signals.name} records {many(steps, 'step')}"
+        yield broken("checkpoints", text)
 
 
 def _signals(folder: RunFolder) -> Iterator[Checked]:
@@ -119,10 +166,12 @@ def _events(folder: RunFolder) -> Iterator[Checked]:
         yield whole("events", f"{len(numbers)} events")
 
 
-def _bundle(folder: RunFolder) -> Iterator[Checked]:
+def _bundle(folder: RunFolder, lineage: str) -> Iterator[Checked]:
     if not folder.bundle.exists():
         return
     manifest = read_json(folder.bundle / "bundle.json")
+    if lineage and manifest["about"].get("lineage") != lineage:
+        yield broken("bundle", "it belongs to another run")
     for name, written in manifest["files"].items():
         path = folder.bundle / name
         if not path.is_file() or path.is_symlink():
@@ -143,11 +192,30 @@ def _lines(path: Path) -> list[Json]:
     return [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]]
 
 
-_TRAINING: tuple[tuple[str, _Check], ...] = (
-    ("checkpoints", lambda run: verify_checkpoints(run.checkpoints)),
-    ("signals", _signals),
-    ("windows", _windows),
-    ("events", _events),
-    ("bundle", _bundle),
-)
-"""What every training leaves, also that of a fold."""
+def _of_part(run: RunFolder, kind: str, inner: Path) -> tuple[tuple[str, _Check], ...]:
+    """The checks of a fold's training, or of one with another seed."""
+    known = inner / "data" / "version.txt"
+    version = known.read_text(encoding="utf-8") if known.is_file() else ""
+    part = f"{run.full_name}-{kind}-{inner.name}-{version[:12]}"
+    return _training(_identity_of(run).of_part(part))
+
+
+def _identity_of(folder: RunFolder) -> Identity:
+    """That of the plan; a plan that cannot be read is a finding of its own."""
+    try:
+        return read_identity(folder)
+    except WRONG_SHAPE:
+        return NoIdentity()
+
+
+def _training(identity: Identity) -> tuple[tuple[str, _Check], ...]:
+    """What every training leaves, also that of a fold."""
+    lineage = identity.lineage
+    return (
+        ("checkpoints", lambda run: verify_checkpoints(run.checkpoints, lineage)),
+        ("checkpoints", _not_lost),
+        ("signals", _signals),
+        ("windows", _windows),
+        ("events", _events),
+        ("bundle", lambda run: _bundle(run, lineage)),
+    )

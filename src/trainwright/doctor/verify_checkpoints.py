@@ -23,8 +23,9 @@ class _Broken(ValueError):
     """A checkpoint is not what was written."""
 
 
-def verify_checkpoints(folder: Path) -> Iterator[Checked]:
-    """Every checkpoint, the ledger, the pointers, and what else lies there."""
+def verify_checkpoints(folder: Path, lineage: str = "") -> Iterator[Checked]:
+    """Every checkpoint, the ledger, the pointers, and what else lies there. Each must have the
+    `lineage` of its run, where that is known."""
     if not folder.is_dir() or not any(folder.iterdir()):
         return
     lines, damaged = _ledger(folder)
@@ -32,7 +33,7 @@ def verify_checkpoints(folder: Path) -> Iterator[Checked]:
     names = sorted(path.name for path in folder.iterdir() if _STEP.fullmatch(path.name))
     valid: list[str] = []
     for name in names:
-        for checked in _checkpoint(folder, name, lines):
+        for checked in _checkpoint(folder, name, lines, lineage):
             yield checked
             if checked.status == "whole":
                 valid.append(name)
@@ -78,7 +79,7 @@ def _ledger(folder: Path) -> tuple[dict[str, dict[str, Json]], list[Checked]]:
 
 
 def _checkpoint(
-    folder: Path, name: str, lines: Mapping[str, Mapping[str, Json]]
+    folder: Path, name: str, lines: Mapping[str, Mapping[str, Json]], lineage: str
 ) -> Iterator[Checked]:
     line = lines.get(name, {"kind": "unknown"})
     if line["kind"] == "removed":
@@ -92,6 +93,8 @@ def _checkpoint(
             raise _Broken("its manifest is not the one in the ledger")
         if f"step-{manifest['step']:010d}" != name:
             raise _Broken(f"its manifest is of step {manifest['step']}")
+        if lineage and manifest["lineage"] != lineage:
+            raise _Broken("it belongs to another run")
         size = _files(folder / name, manifest)
     except WRONG_SHAPE as error:
         yield broken(name, str(error) or repr(error))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from trainwright.evaluation.baselines import Baselines
 from trainwright.predictor.bundle import read_bundle, write_bundle
 from trainwright.predictor.predictor import Predictor
+from trainwright.run.own_files import check_own
 from trainwright.tracking.folder import RunFolder
 
 _FOLDER = "baselines"
@@ -21,4 +22,5 @@ def write_baselines(baselines: Baselines, folder: RunFolder) -> None:
 
 def read_baselines(folder: RunFolder) -> dict[str, Predictor]:
     """The baselines of a run that came to its verdict."""
+    check_own(folder, _FOLDER)
     return {name: read_bundle(folder.path / _FOLDER / name) for name in _NAMES}

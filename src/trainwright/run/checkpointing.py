@@ -34,6 +34,7 @@ from trainwright.contract.section import settled
 from trainwright.contract.training import Training
 from trainwright.core.files import Json
 from trainwright.core.progress import Progress
+from trainwright.core.units import many
 from trainwright.engine.interval import (
     BestSpacing,
     ByClock,
@@ -49,6 +50,8 @@ from trainwright.run.context import RunContext
 from trainwright.run.length import Length
 from trainwright.tracking.clock import Clock, SystemClock
 from trainwright.tracking.events import Event, Noted
+from trainwright.tracking.folder import RunFolder
+from trainwright.tracking.lines import whole_lines
 
 
 def _build_checkpoints(plan: Plan, where: Path, length: Length, rollback_steps: int) -> Checkpoints:
@@ -104,6 +107,7 @@ def build_saving(
     `reserve` learns how long saves take, `tell` of copies."""
     section = plan.contract.training.checkpointing
     there = _build_checkpoints(plan, run.folder.checkpoints, length, rollback_steps)
+    there.bind(run.identity, _begun(run.folder) if run.goes_on else "")
     store: CheckpointStore = TimedCheckpoints(there, reserve)
     if section.on_failure == "continue":
         store = TolerantCheckpoints(store)
@@ -120,6 +124,15 @@ def build_saving(
     by_clock = ByClock(_spacing(section), clock)
     paced = PacedCheckpoints(store, by_clock, clock)
     return Saving(there, paced, FirstOf([by_step, by_clock]), copying, fence)
+
+
+def _begun(folder: RunFolder) -> str:
+    """What shows that a training has saved before: a checkpoint comes before its first step."""
+    steps = len(whole_lines(folder.signals))
+    if steps:
+        return f"{folder.signals.name} records {many(steps, 'step')}"
+    saved = sum(b'"event": "saved"' in line for line in whole_lines(folder.events))
+    return f"{folder.events.name} records {many(saved, 'checkpoint')}" if saved else ""
 
 
 def _mirrored(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import final
 
 from trainwright.core.flag import StopFlag
 from trainwright.run.stages import Screen
 from trainwright.tracking.folder import RunFolder
+from trainwright.tracking.identity import Identity, NoIdentity
 from trainwright.tracking.observers import Observer
 
 
@@ -15,10 +16,11 @@ from trainwright.tracking.observers import Observer
 @dataclass(frozen=True, slots=True)
 class RunContext:
     """The folder of the run, who watches it, where it speaks, and the flag that ends it.
-    `goes_on`: it was begun before."""
+    `goes_on`: it was begun before. What it writes is bound to its `identity`."""
 
     folder: RunFolder
     observers: tuple[Observer, ...]
     screen: Screen
     flag: StopFlag
     goes_on: bool = False
+    identity: Identity = field(default_factory=NoIdentity)

@@ -29,11 +29,11 @@ from trainwright.data.vocabulary import TextVocabulary
 from trainwright.data.wording import nearest, quoted, some
 from trainwright.evaluation.evaluate import Scored, evaluate
 from trainwright.evaluation.verdict import judge
-from trainwright.predictor.bundle import read_bundle
 from trainwright.predictor.predictor import Predictor
 from trainwright.run.baselines import read_baselines
 from trainwright.run.new_images import labelled_images, predict_images
 from trainwright.run.new_rows import new_text, reading_of, whole_reading_of
+from trainwright.run.own_files import read_own_bundle
 from trainwright.run.result import Result
 from trainwright.run.script_runs import refuse_script_run
 from trainwright.run.trained_rows import find_trained_rows
@@ -153,7 +153,7 @@ def _read_predictor(folder: RunFolder) -> Predictor:
     refuse_script_run(
         folder, f"predict in the script, or: trainwright weights export {folder.name}"
     )
-    return read_bundle(folder.bundle)
+    return read_own_bundle(folder)
 
 
 def read_planned(folder: RunFolder) -> Contract:

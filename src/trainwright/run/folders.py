@@ -27,12 +27,15 @@ from trainwright.data.reading import RawTable
 from trainwright.data.revisions import find_revisions
 from trainwright.data.snapshot import snapshot_of_run
 from trainwright.run.cut import note_cut
+from trainwright.run.own_files import check_own
 from trainwright.run.ready import Ready, Request
 from trainwright.run.stages import Screen
 from trainwright.run.summary import labelled
 from trainwright.run.trained_rows import write_trained_rows
+from trainwright.tracking.checksums import write_checksums
 from trainwright.tracking.events import Noted
 from trainwright.tracking.folder import RunFolder, tidy
+from trainwright.tracking.identity import Identity, RunIdentity, read_identity
 from trainwright.tracking.log import EventLog
 from trainwright.tracking.observers import Observer, Observers
 from trainwright.tracking.record import Ending, RunFacts, RunRecord
@@ -47,10 +50,13 @@ class StartedRun:
     folder: RunFolder
     record: RunRecord
     observers: tuple[Observer, ...]
+    goes_on: bool
+    identity: Identity
 
     def finish(self, verdict: str, reason: str) -> None:
         """Complete the record of a run that came to its verdict."""
         code = 0 if verdict == "met" else 3
+        write_checksums(self.folder, self.identity)
         self.record.finish(Ending("finished", reason, verdict, code))
 
 
@@ -81,13 +87,17 @@ def open_run(request: Request, ready: Ready, screen: Screen) -> Iterator[Started
         goes_on = request.resume and not is_blank(folder)
         notes = _check_same(folder, ready) if goes_on else []
         if goes_on and _is_finished(folder):
+            check_own(folder)
             yield FinishedRun(folder)
             return
         cut = [note_cut(folder)] if goes_on else []
-        _write_plan(folder, request, ready)
+        folder.checksums.unlink(missing_ok=True)
+        identity = _identity(folder, ready, is_new=not goes_on)
+        _write_plan(folder, request, ready, identity)
         reached("plan")
         observers = (*_observers(folder, screen), *request.watchers)
-        started = StartedRun(folder, _record(folder, request, ready), observers)
+        record = _record(folder, request, ready)
+        started = StartedRun(folder, record, observers, goes_on, identity)
         for note in notes:
             screen.say(labelled("note", note.message))
         for event in (*cut, *notes):
@@ -255,7 +265,14 @@ def _changed_files(folder: RunFolder, ready: Ready) -> list[str]:
     return [f.path for f in ready.raw.facts.files if before.get(f.path) != f.sha256]
 
 
-def _write_plan(folder: RunFolder, request: Request, ready: Ready) -> None:
+def _identity(folder: RunFolder, ready: Ready, *, is_new: bool) -> Identity:
+    """That of the plan which the run was started with."""
+    if is_new:
+        return RunIdentity.new(ready.plan.hash, ready.prepared.version)
+    return read_identity(folder)
+
+
+def _write_plan(folder: RunFolder, request: Request, ready: Ready, identity: Identity) -> None:
     """What the run is to be: written at its start, and the same again at every resume.
 
     The plan comes last: where there is one, everything else is there.
@@ -265,6 +282,7 @@ def _write_plan(folder: RunFolder, request: Request, ready: Ready) -> None:
         **ready.plan.to_json(),
         "data": ready.prepared.version,
         "overrides": list(request.overrides),
+        "identity": identity.to_json(),
         **_where_written(request),
     }
     facts = ready.raw.facts.to_json()

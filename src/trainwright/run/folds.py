@@ -31,6 +31,7 @@ from trainwright.run.context import RunContext
 from trainwright.run.cut import note_cut
 from trainwright.run.fitted import check_ending
 from trainwright.run.learners import build_learner
+from trainwright.run.own_files import check_owner, describe_owner
 from trainwright.run.ready import Ready, task_of
 from trainwright.run.summary import labelled
 from trainwright.tracking.folder import RunFolder, tidy
@@ -149,18 +150,24 @@ def inner_predictor(
     plan: Plan, prepared: Prepared, run: RunContext, folder: RunFolder
 ) -> tuple[Predictor, tuple[str, ...]]:
     """The model of a fold or of another seed: read if it is there, else trained."""
+    identity = run.identity.of_part(folder.full_name)
     if (folder.bundle / MANIFEST).is_file():
         about = read_json(folder.bundle / MANIFEST)["about"]
+        check_owner(folder, about, identity)
         return read_bundle(folder.bundle), tuple(about["warnings"])
     observer = Observers([EventLog(folder.events)], run.screen.say)
     if run.goes_on and folder.events.exists():
         observer.observe(note_cut(folder))
     observers = (observer, *run.observers)
-    inner = replace(run, folder=folder, observers=observers)
+    inner = replace(run, folder=folder, observers=observers, identity=identity)
     fitted = build_learner(share_of_budget(plan)).fit(prepared, inner)
     check_ending(fitted, run.flag)
     kind = folder.path.parent.name.removesuffix("s")
-    about = {"run": run.folder.name, kind: folder.name, "warnings": list(fitted.warnings)}
+    about = {
+        **describe_owner(run.folder, identity),
+        kind: folder.name,
+        "warnings": list(fitted.warnings),
+    }
     write_bundle(fitted.predictor, folder.bundle, about)
     return fitted.predictor, fitted.warnings
 

@@ -11,6 +11,7 @@ from trainwright.evaluation.evaluate import Evaluation
 from trainwright.evaluation.folds import FoldScores
 from trainwright.evaluation.seeds import SeedScores
 from trainwright.evaluation.verdict import Verdict
+from trainwright.run.own_files import check_own
 from trainwright.run.result import Result
 from trainwright.run.script_runs import refuse_script_run
 from trainwright.tracking.folder import RunFolder
@@ -50,6 +51,7 @@ def read_judged(folder: RunFolder) -> Result:
                 fix=f"let it end: trainwright train CONTRACT --run {folder.name} --resume",
             )
         )
+    check_own(folder, folder.evaluation.name)
     content = read_json(folder.evaluation)
     return Result(
         folder,

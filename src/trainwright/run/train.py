@@ -37,6 +37,7 @@ from trainwright.run.interrupt import before_the_run, stop_on_signals
 from trainwright.run.judged import read_judged, write_judged
 from trainwright.run.learners import build_learner
 from trainwright.run.notices import stop_on_notice
+from trainwright.run.own_files import describe_owner
 from trainwright.run.ready import Ready, Request, make_ready
 from trainwright.run.result import Result
 from trainwright.run.seeds import train_seeds
@@ -84,7 +85,9 @@ def _train(request: Request, screen: Screen, flag: StopFlag, wake: Callable[[], 
         with stages("train"), flag.watched():
             grace = watch_grace(resume, started.observers, screen)
             observers = (*started.observers, grace)
-            run = RunContext(started.folder, observers, screen, flag, goes_on=request.resume)
+            run = RunContext(
+                started.folder, observers, screen, flag, started.goes_on, started.identity
+            )
             held_out = train_folds(ready, run, (*request.watchers, grace))
             others = train_seeds(ready, run, (*request.watchers, grace))
             fitted = build_learner(share_of_budget(ready.plan)).fit(ready.prepared, run)
@@ -156,7 +159,8 @@ def _judge(
     fitted, held_out = trained.fitted, trained.held_out
     data = contract.data
     features = data.features if isinstance(data, TableData) else None
-    write_bundle(fitted.predictor, started.folder.bundle, {"run": started.folder.name})
+    about = describe_owner(started.folder, started.identity)
+    write_bundle(fitted.predictor, started.folder.bundle, about)
     with stages("baselines"):
         baselines = fit_baselines(prepared, features)
         write_baselines(baselines, started.folder)

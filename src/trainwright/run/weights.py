@@ -16,7 +16,7 @@ from trainwright.checkpoint.regular_file import read_file
 from trainwright.checkpoint.strict_json import Damaged
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import write_atomic
-from trainwright.predictor.bundle import read_bundle
+from trainwright.run.own_files import read_own_bundle
 from trainwright.tracking.folder import RunFolder
 
 _WEIGHTS = "network.safetensors"
@@ -59,7 +59,7 @@ def _write(tensors: Mapping[str, Tensor], output: Path) -> list[str]:
 
 
 def _of_bundle(folder: RunFolder) -> dict[str, Tensor]:
-    kind = read_bundle(folder.bundle).scorer.kind
+    kind = read_own_bundle(folder).scorer.kind
     if kind != "network":
         raise _no_weights(folder, f"its model is {kind}, not a network")
     return load_file(folder.bundle / _WEIGHTS)

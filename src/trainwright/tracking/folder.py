@@ -118,6 +118,11 @@ class RunFolder:
         return self.path / "evaluation.json"
 
     @property
+    def checksums(self) -> Path:
+        """SHA-256 of every file that the decision of a finished run rests on."""
+        return self.path / "checksums.json"
+
+    @property
     def report(self) -> Path:
         """The page for people."""
         return self.path / "report.html"

@@ -1,0 +1,79 @@
+"""`checksums.json`: SHA-256 of every file that the decision of a finished run rests on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from trainwright.core.files import Json, read_json, write_json
+from trainwright.core.hashing import hash_file, hash_value
+from trainwright.tracking.folder import RunFolder
+from trainwright.tracking.identity import Identity, read_identity
+
+_FORMAT = 1
+_FOLDERS = ("data", "baselines", "bundle")
+
+
+def write_checksums(folder: RunFolder, identity: Identity) -> None:
+    """Take the checksums of contract, plan, preflight, data reports, models, evaluation and test
+    predictions.
+
+    Raises:
+        StorageFailed: the disk.
+    """
+    files = {name: hash_file(folder.path / name) for name in sorted(_names(folder))}
+    content = {"format": _FORMAT, "lineage": identity.lineage, "files": files}
+    write_json(folder.checksums, {"content": content, "sha256": hash_value(content)})
+
+
+def has_checksums(folder: RunFolder) -> bool:
+    """Whether a finished run has them: one of an earlier version has none."""
+    return folder.checksums.is_file()
+
+
+def changed_files(folder: RunFolder, within: str = "") -> Iterator[tuple[str, str]]:
+    """Each file that is not what the run wrote, with what is wrong; of those whose path begins with
+    `within`.
+
+    Raises:
+        OSError, ValueError, KeyError, TypeError: the file of checksums cannot be read.
+    """
+    outer: Json = read_json(folder.checksums)
+    content = outer["content"]
+    if hash_value(content) != outer["sha256"]:
+        yield folder.checksums.name, "its hash is not the one in it"
+        return
+    if content["lineage"] != read_identity(folder).lineage:
+        yield folder.checksums.name, f"it or {folder.plan.name} belongs to another run"
+    files: dict[str, Json] = content["files"]
+    for name in sorted(one for one in {*files, *_names(folder)} if one.startswith(within)):
+        path = folder.path / name
+        if name not in files:
+            yield name, "the run did not write it"
+        elif path.is_symlink() or not path.is_file():
+            yield name, "it is missing"
+        elif hash_file(path) != files[name]:
+            yield name, "it is not the file that the run wrote"
+
+
+def _names(folder: RunFolder) -> set[str]:
+    """Relative paths; what a write has left unfinished is no file of the run."""
+    single = (
+        folder.contract,
+        folder.plan,
+        folder.preflight,
+        folder.evaluation,
+        folder.predictions,
+    )
+    names = {path.name for path in single if os.path.lexists(path)}
+    for part in _FOLDERS:
+        for path in _files_below(folder.path / part):
+            names.add(path.relative_to(folder.path).as_posix())
+    return names
+
+
+def _files_below(folder: Path) -> Iterator[Path]:
+    for path in sorted(folder.rglob("*")):
+        if not path.name.startswith(".tmp-") and (path.is_symlink() or not path.is_dir()):
+            yield path

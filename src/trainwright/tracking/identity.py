@@ -1,0 +1,86 @@
+"""Identity of a run: what its checkpoints and models are bound to."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, replace
+from typing import Self, final
+
+from trainwright.core.files import Json, read_json
+from trainwright.core.hashing import hash_value
+from trainwright.tracking.folder import RunFolder
+
+_KEY = "identity"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class RunIdentity:
+    """One run: its own number, and the plan and data version that it was started with.
+
+    `part` names the training of a fold or of another seed. The identity stays the same when a run
+    goes on with a changed contract or changed data that it was allowed to record.
+    """
+
+    run: str
+    plan: str
+    data: str
+    part: str = ""
+
+    @classmethod
+    def new(cls, plan: str, data: str) -> Self:
+        """That of a run which begins: no other run has it, not even one of the same plan."""
+        return cls(uuid.uuid4().hex, plan, data)
+
+    @property
+    def lineage(self) -> str:
+        """A digest of all of it, which stands in every checkpoint and bundle of the run."""
+        return hash_value({**self.to_json(), "part": self.part})[:32]
+
+    def of_part(self, part: str) -> Self:
+        """That of a training inside the run."""
+        return replace(self, part=part)
+
+    def to_json(self) -> dict[str, Json]:
+        """What stands in `plan.json`."""
+        return {"run": self.run, "plan": self.plan, "data": self.data}
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class NoIdentity:
+    """That of a run whose plan an earlier version wrote: nothing of it is bound."""
+
+    @property
+    def lineage(self) -> str:
+        """Empty."""
+        return ""
+
+    def of_part(self, part: str) -> Self:  # noqa: ARG002
+        """The same."""
+        return self
+
+    def to_json(self) -> dict[str, Json]:
+        """Nothing."""
+        return {}
+
+
+Identity = RunIdentity | NoIdentity
+
+
+def read_identity(folder: RunFolder) -> Identity:
+    """The identity in a run's plan.
+
+    Raises:
+        OSError, ValueError: the plan cannot be read.
+    """
+    if not folder.plan.is_file():
+        return NoIdentity()
+    return identity_from_json(read_json(folder.plan).get(_KEY))
+
+
+def identity_from_json(value: Json) -> Identity:
+    """Read `to_json`."""
+    if not value:
+        return NoIdentity()
+    return RunIdentity(str(value["run"]), str(value["plan"]), str(value["data"]))
