@@ -99,8 +99,7 @@ class MirroredCheckpoints:
             StorageFailed: here or elsewhere cannot be read.
         """
         if not self._asked:
-            if self._places.remote.names() and not self._goes_on:
-                raise _taken(str(self._places.away))
+            self._check_free()
             self._asked = True
         try:
             found = self._store.newest_valid(up_to, further)
@@ -125,6 +124,17 @@ class MirroredCheckpoints:
         while self._copying:
             self._copying[0].join()
             self._go_on()
+
+    def _check_free(self) -> None:
+        try:
+            is_taken = bool(self._places.remote.names())
+        except NoValidCheckpoint:
+            # Bound to another run, of which a new run need not hear more than that.
+            if self._goes_on:
+                raise
+            is_taken = True
+        if is_taken and not self._goes_on:
+            raise _taken(str(self._places.away))
 
     def _hear(self, kept: Kept) -> None:
         if isinstance(kept, Saved) and kept.name:

@@ -78,13 +78,16 @@ def open_run(request: Request, ready: Ready, screen: Screen) -> Iterator[Started
         Mistake: the name is taken, or the run to resume is another one; nothing was written.
         DataChanged: the data is not the data the run was started on. RunLocked: it is in use.
     """
-    folder = find_resumed(request, ready) if request.resume else _new(request, ready)
+    is_new = not request.resume or _starts(request)
+    folder = _new(request, ready) if is_new else find_resumed(request, ready)
     with folder.lock(), _saying_how_to_go_on(request, folder):
         for watcher in request.watchers:
             watcher.opened(folder.path)
         reached("open")
         tidy(folder)
-        goes_on = request.resume and not is_blank(folder)
+        goes_on = not is_new and not is_blank(folder)
+        if request.resume and is_new:
+            screen.say(labelled("note", f"there is no run {folder.name} yet: it begins"))
         notes = _check_same(folder, ready) if goes_on else []
         if goes_on and _is_finished(folder):
             check_own(folder)
@@ -131,13 +134,19 @@ def resume_command(request: Request, folder: RunFolder) -> str:
     return shlex.join([*words, "--run", folder.name, "--resume"])
 
 
+def _starts(request: Request) -> bool:
+    """Whether a named run that is to go on has not begun: a job that is restarted gives the same
+    command each time, also the first."""
+    return bool(request.name) and RunFolder.is_free(request.runs, request.name)
+
+
 def check_name(request: Request) -> None:
-    """Say before the data is read that the run's name is taken, unsafe, or no run to go on with.
+    """Say before the data is read that the run's name is taken, unsafe, or that of no run.
 
     Raises:
         Mistake: so it is.
     """
-    if request.name and request.resume:
+    if request.name and request.resume and not _starts(request):
         RunFolder.find(request.runs, request.name)
     elif request.name:
         RunFolder.check_free(request.runs, request.name)

@@ -207,8 +207,8 @@ class RunFolder:
         Raises:
             Mistake: the name is taken or unsafe.
         """
-        path = child_of(root, check_name(name, "the run's name"), "the run's name")
-        if os.path.lexists(path) and not _is_empty(path):
+        if not cls.is_free(root, name):
+            path = root / name
             raise Mistake(
                 Problem(
                     f"a run named {name} is there already",
@@ -216,6 +216,16 @@ class RunFolder:
                     fix="go on with it through --resume, or choose another name with --run NAME",
                 )
             )
+
+    @classmethod
+    def is_free(cls, root: Path, name: str) -> bool:
+        """Whether nothing has this name, or only the empty folder of a process that died at once.
+
+        Raises:
+            Mistake: the name is unsafe.
+        """
+        path = child_of(root, check_name(name, "the run's name"), "the run's name")
+        return not os.path.lexists(path) or _is_empty(path)
 
     @classmethod
     def create_next(cls, root: Path, contract_name: str) -> Self:

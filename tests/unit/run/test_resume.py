@@ -63,7 +63,7 @@ def test_a_name_is_looked_at_before_the_data(project: Path) -> None:
     for words, message in (
         (["--run", "taken"], "a run named taken is there already"),
         (["--run", "../x"], "the run's name is not a safe name"),
-        (["--run", "one", "--resume"], "there is no run here"),
+        (["--run", "../x", "--resume"], "the run's name is not a safe name"),
     ):
         ran = command("train", "small.yaml", *words)
         assert ran.code == 2
@@ -183,8 +183,18 @@ def test_other_data_is_recorded_where_that_is_allowed(project: Path) -> None:
     assert [event["kind"] for event in events_of_one("noted")] == ["cut", "data_changed"]
 
 
+def test_a_named_run_begins_where_there_is_none_yet(project: Path) -> None:
+    words = ("train", "small.yaml", "--resume", "--run", "job")
+    first = command(*words)
+    assert first.code in (0, 3), first.err
+    assert "there is no run job yet: it begins" in first.err
+    again = command(*words)
+    assert again.code == first.code
+    assert "job is finished: nothing to do" in again.err
+
+
 def test_there_is_nothing_to_resume(project: Path) -> None:
-    ran = command("train", "small.yaml", "--resume", "--run", "none")
+    ran = command("resume", "none")
     assert ran.code == 2
     assert "there is no run here" in ran.err
     assert not Path("runs").exists()
