@@ -52,11 +52,18 @@ def many(count: int, one: str, several: str = "") -> str:
     return f"{count:,} {one if count == 1 else several or f'{one}s'}"
 
 
+_WRITTEN_OUT = 1e9
+"""Numbers from here on are written with an exponent."""
+
+
 def show_number(value: float) -> str:
-    """A metric's value in at most four significant decimals; large ones without."""
+    """A metric's value in at most four significant decimals; large ones without, very large ones
+    with an exponent."""
     if math.isnan(value):
         return "nan"
     size = abs(value)
+    if math.isfinite(value) and size >= _WRITTEN_OUT:
+        return f"{value:.2e}"
     if size >= 1000:
         return f"{value:,.0f}"
     if size >= 10:

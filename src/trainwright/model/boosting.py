@@ -109,7 +109,12 @@ class Boosted:
         """Write `model.txt`, in LightGBM's own text format, and `boosting.json`."""
         write_text(folder / "model.txt", self.booster.model_to_string())
         curve = [[point.trees, point.train, point.validation] for point in self.curve]
-        about: Json = {"outputs": self.outputs, "metric": self.metric, "curve": curve}
+        about: Json = {
+            "outputs": self.outputs,
+            "metric": self.metric,
+            "curve": curve,
+            "kept": self.trees,
+        }
         write_json(folder / "boosting.json", about)
 
 

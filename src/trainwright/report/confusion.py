@@ -11,7 +11,7 @@ import numpy as np
 from trainwright.evaluation.curves import ClassificationCurves, Curves
 from trainwright.report.evaluation_figures import draw_heat
 from trainwright.report.figures import Figure
-from trainwright.report.wording import show_share
+from trainwright.report.wording import show_share, show_value
 
 _MOST_CLASSES = 12
 _MOST_MIXED_UP = 20
@@ -52,6 +52,18 @@ class MixedUp:
 
 @final
 @dataclass(frozen=True, slots=True)
+class ClassRow:
+    """How well one class is found."""
+
+    label: str
+    rows: int
+    precision: str
+    recall: str
+    f1: str
+
+
+@final
+@dataclass(frozen=True, slots=True)
 class Confusion:
     """A matrix with few classes, or a heat map and the pairs that are mixed up most."""
 
@@ -59,6 +71,7 @@ class Confusion:
     matrix: tuple[MatrixRow, ...] = ()
     heat: tuple[Figure, ...] = ()
     mixed_up: tuple[MixedUp, ...] = ()
+    classes: tuple[ClassRow, ...] = ()
 
 
 def view_confusion(curves: Curves) -> tuple[Confusion, ...]:
@@ -67,11 +80,25 @@ def view_confusion(curves: Curves) -> tuple[Confusion, ...]:
         return ()
     counts = np.array(curves.confusion, dtype=np.int64)
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    classes = _class_rows(curves.labels, counts)
     if len(curves.labels) <= _MOST_CLASSES:
         rows = [_row(*each) for each in enumerate(zip(curves.labels, counts, shares, strict=True))]
-        return (Confusion(curves.labels, matrix=tuple(rows)),)
+        return (Confusion(curves.labels, matrix=tuple(rows), classes=classes),)
     mixed_up = _mixed_up(curves.labels, counts, shares)
-    return (Confusion(curves.labels, heat=(draw_heat(shares),), mixed_up=mixed_up),)
+    heat = (draw_heat(shares),)
+    return (Confusion(curves.labels, heat=heat, mixed_up=mixed_up, classes=classes),)
+
+
+def _class_rows(labels: Sequence[str], counts: np.ndarray) -> tuple[ClassRow, ...]:
+    """Each class against the rest; a share of nothing is a dash."""
+    hits = np.diag(counts).astype(np.float64)
+    true, chosen = counts.sum(axis=1), counts.sum(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        precision, recall, f1 = hits / chosen, hits / true, 2 * hits / (true + chosen)
+    return tuple(
+        ClassRow(label, int(true[at]), *(show_value(float(v[at])) for v in (precision, recall, f1)))
+        for at, label in enumerate(labels)
+    )
 
 
 def _row(number: int, given: tuple[str, np.ndarray, np.ndarray]) -> MatrixRow:

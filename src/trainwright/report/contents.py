@@ -37,10 +37,12 @@ class Judged:
 @final
 @dataclass(frozen=True, slots=True)
 class Trees:
-    """`bundle/boosting.json`: (trees, value on training rows, value on validation rows)."""
+    """`bundle/boosting.json`: (trees, value on training rows, value on validation rows), and the
+    trees that were kept; 0 where that is not known."""
 
     metric: str
     curve: Sequence[tuple[float, float, float]]
+    kept: int = 0
 
 
 @final
@@ -159,4 +161,4 @@ def _findings(value: Json) -> tuple[FindingRow, ...]:
 
 def _trees(value: Json) -> Trees:
     curve = [(float(a), float(b), float(c)) for a, b, c in value["curve"]]
-    return Trees(str(value.get("metric", "loss")), curve)
+    return Trees(str(value.get("metric", "loss")), curve, int(value.get("kept", 0)))

@@ -70,7 +70,8 @@ def view_training(contents: Contents) -> TrainingView:
     figures: list[Figure] = []
     validated = read_validated(contents.events)
     if len(steps):
-        figures.append(_loss(steps, signals["loss"], resumed, validated.pop("val_loss", ())))
+        points = validated.pop("val_loss", ())
+        figures.append(_loss(steps, signals["loss"], resumed, points, kept_step(contents)))
     figures += view_reaching(contents)
     figures += _validations(validated, resumed)
     if len(steps):
@@ -129,8 +130,22 @@ def _thinned(steps: Floats, values: Floats) -> tuple[Floats, Floats, Floats]:
     return steps[starts], low, np.maximum.reduceat(values, starts)
 
 
+def kept_step(contents: Contents) -> float:
+    """The step whose weights are the model: that of the best validation where the contract stops
+    early; nan where it is the last one or not known."""
+    training = (contents.plan.get("contract") or {}).get("training") or {}
+    if training.get("early_stopping", "off") == "off":
+        return math.nan
+    best = [_step(event) for event in contents.events if event.get("improved")]
+    return best[-1] if best else math.nan
+
+
 def _loss(
-    steps: Floats, loss: Floats, resumed: Sequence[float], validated: Sequence[Point]
+    steps: Floats,
+    loss: Floats,
+    resumed: Sequence[float],
+    validated: Sequence[Point],
+    kept: float,
 ) -> Figure:
     """Training and validation loss in one figure."""
     smoothed = smooth(loss, len(loss) / _SMOOTHING_PARTS)
@@ -144,6 +159,8 @@ def _loss(
         axes.plot(along[:, 0], along[:, 1], color=SERIES[1], marker="o", markersize=3)
         _set_scale(axes, np.concatenate([smoothed, along[:, 1]]))
         _mark(axes, resumed)
+        if math.isfinite(kept):
+            axes.axvline(kept, color=MUTED, linestyle=":", linewidth=1.2)
         axes.set_xlabel("step")
         axes.set_ylabel("loss")
 
@@ -151,6 +168,8 @@ def _loss(
     caption = f"{len(steps):,} steps: as measured (pale) and smoothed."
     if lost:
         caption += f" {lost:,} were not finite numbers and are left out."
+    if math.isfinite(kept):
+        caption += f" The dotted line: step {kept:,.0f}, whose weights were kept."
     if not len(along):
         return Figure("Training loss", "Training loss over steps", _svg("loss", draw), caption)
     caption += (
@@ -248,6 +267,8 @@ def _trees(trees: Trees) -> Figure:
     def draw(axes: Axes) -> None:
         axes.plot(curve[:, 0], curve[:, 1], color=SERIES[0])
         axes.plot(curve[:, 0], curve[:, 2], color=SERIES[1])
+        if trees.kept:
+            axes.axvline(trees.kept, color=MUTED, linestyle=":", linewidth=1.2)
         axes.set_xlabel("trees")
         axes.set_ylabel("value")
 
@@ -255,7 +276,8 @@ def _trees(trees: Trees) -> Figure:
         clean(f"Boosting: {trees.metric}", 80),
         clean(f"{trees.metric} on training and validation rows over trees", 120),
         _svg("trees", draw),
-        "Training ends when the validation rows gain nothing more.",
+        "Training ends when the validation rows gain nothing more."
+        + (f" The dotted line: the {trees.kept:,} trees that were kept." if trees.kept else ""),
         (Key(0, "training rows"), Key(1, "validation rows")),
     )
 

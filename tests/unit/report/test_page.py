@@ -92,6 +92,7 @@ def test_a_page_of_two_classes_has_its_sections_in_order(tmp_path: Path) -> None
         "Precision and recall",
         "Calibration",
         "Confusion",
+        "Each class",
         "Training",
         "Boosting: auc",
         "Time by part",
