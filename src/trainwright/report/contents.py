@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar, final
+from pathlib import Path
+from typing import Any, TypeVar, final
+
+import numpy as np
+import numpy.typing as npt
 
 from trainwright.core.errors import Mistake, StorageFailed
 from trainwright.core.files import Json, read_json
@@ -47,6 +51,17 @@ class Trees:
 
 @final
 @dataclass(frozen=True, slots=True)
+class Forecast:
+    """Test rows of a numeric target in the order of time, [N] each: `time` is datetime64[us] or
+    numbers."""
+
+    time: npt.NDArray[Any]
+    target: npt.NDArray[np.float64]
+    prediction: npt.NDArray[np.float64]
+
+
+@final
+@dataclass(frozen=True, slots=True)
 class FindingRow:
     """One finding of the checks before the training."""
 
@@ -76,6 +91,7 @@ class Contents:
     trees: tuple[Trees, ...] = ()
     contract_text: str = ""
     damaged: Sequence[tuple[str, str]] = ()
+    forecasts: tuple[Forecast, ...] = ()
 
 
 def read_contents(folder: RunFolder) -> Contents:
@@ -96,6 +112,7 @@ def read_contents(folder: RunFolder) -> Contents:
         windows=reading.take("windows.jsonl", lambda: tuple(read_windows(folder.windows))),
         events=reading.take("events.jsonl", lambda: tuple(read_events(folder.events))),
         trees=reading.take("bundle/boosting.json", lambda: (_trees(read_json(trees)),)),
+        forecasts=reading.take("predictions.parquet", lambda: _forecasts(folder.predictions)),
         contract_text=reading.take_text("contract.yaml", lambda: folder.contract.read_bytes()),
         damaged=tuple(reading.damaged),
     )
@@ -157,6 +174,26 @@ def _findings(value: Json) -> tuple[FindingRow, ...]:
         )
         for one in value
     )
+
+
+def _forecasts(path: Path) -> tuple[Forecast, ...]:
+    """Nothing where the rows have no time, or the target is no number."""
+    if not path.is_file():
+        return ()
+    import polars as pl
+
+    try:
+        frame = pl.read_parquet(path)
+    except pl.exceptions.PolarsError as error:
+        raise ValueError(str(error).splitlines()[0][:160]) from error
+    if not {"time", "target", "prediction"} <= set(frame.columns):
+        return ()
+    # A class that is an integer is no number of its own: it comes with probabilities.
+    if len(frame.columns) > len(("row", "unit", "time", "target", "prediction")):
+        return ()
+    ordered = frame.sort("time", maintain_order=True)
+    time, target, prediction = (ordered[name] for name in ("time", "target", "prediction"))
+    return (Forecast(time.to_numpy(), target.to_numpy(), prediction.to_numpy()),)
 
 
 def _trees(value: Json) -> Trees:

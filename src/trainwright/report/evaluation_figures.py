@@ -16,6 +16,7 @@ from trainwright.evaluation.curves import (
     RegressionCurves,
     SurpriseCurves,
 )
+from trainwright.report.contents import Forecast
 from trainwright.report.figures import (
     DASHES,
     INK,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _MOST_CURVES = len(SERIES)
+_MOST_FORECAST, _FEWEST_FORECAST = 300, 5
 _HEAT = (0.23, 0.49, 0.85)
 
 
@@ -54,6 +56,37 @@ def draw_evaluation(curves: Curves) -> tuple[Figure, ...]:
             return (_surprise(curves),) if sum(curves.counts) else ()
         case _:
             assert_never(curves)
+
+
+def draw_forecast(forecast: Forecast) -> tuple[Figure, ...]:
+    """Truth and prediction over time, as means of equal counts of rows where there are many."""
+    if len(forecast.time) < _FEWEST_FORECAST:
+        return ()
+    pieces = np.array_split(np.arange(len(forecast.time)), min(_MOST_FORECAST, len(forecast.time)))
+    time = forecast.time[[piece[0] for piece in pieces]]
+    true, predicted = (
+        np.array([values[piece].mean() for piece in pieces])
+        for values in (forecast.target, forecast.prediction)
+    )
+
+    def draw(axes: Axes) -> None:
+        axes.plot(time, true, color=SERIES[0], linewidth=1.2)
+        axes.plot(time, predicted, color=SERIES[1], linewidth=1.2)
+        axes.set_xlabel("time")
+        axes.set_ylabel("target")
+        axes.tick_params(axis="x", labelrotation=20)
+
+    rows = f"{len(forecast.time):,} test rows in the order of time"
+    means = f", as means of {len(pieces):,} groups" if len(pieces) < len(forecast.time) else ""
+    return (
+        Figure(
+            "Forecast over time",
+            "True and predicted values of the test rows over time",
+            draw_svg(Panel("forecast", draw)),
+            f"{rows}{means}.",
+            (Key(0, "true"), Key(1, "predicted")),
+        ),
+    )
 
 
 def draw_heat(shares: np.ndarray) -> Figure:

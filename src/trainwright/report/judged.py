@@ -29,6 +29,9 @@ _OUTCOMES: Mapping[Outcome, str] = {
 }
 _ORDER: Mapping[str, int] = {"missed": 0, "undecided": 1, "met": 2, "not judged": 3}
 
+_MEANINGLESS_MAPE = 100.0
+"""An error of a hundred times the target on average comes from dividing by next to nothing."""
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -288,12 +291,19 @@ def _metric_rows(evaluation: Evaluation, judged: str) -> tuple[Row, ...]:
             range=show_range(interval),
             bar=draw_bar(interval, math.nan, scale_of([interval])),
             more=(
-                better_words(name),
+                _meaning(name, interval.value),
                 *(show_value(evaluation.baselines[who][name].value) for who in compared),
             ),
         )
         for name, interval in sorted(evaluation.metrics.items(), key=place)
     )
+
+
+def _meaning(metric: str, value: float) -> str:
+    """Which way is better, or why the value means nothing."""
+    if metric == "mape" and value > _MEANINGLESS_MAPE:
+        return "means nothing here: some targets are at or near 0"
+    return better_words(metric)
 
 
 def _slice_tables(evaluation: Evaluation, verdict: Verdict) -> tuple[SliceTable, ...]:

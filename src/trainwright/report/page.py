@@ -14,7 +14,7 @@ from trainwright.core.redaction import redact
 from trainwright.report.confusion import view_confusion
 from trainwright.report.contents import Contents, Judged, read_contents
 from trainwright.report.data_section import view_data
-from trainwright.report.evaluation_figures import draw_evaluation
+from trainwright.report.evaluation_figures import draw_evaluation, draw_forecast
 from trainwright.report.judged import view_judged
 from trainwright.report.record_section import (
     Fact,
@@ -74,7 +74,13 @@ def _views(contents: Contents) -> dict[str, Json]:
     return {
         "head": view("plan.json", lambda: _head(contents)),
         "judged": of_judged(lambda one: [view_judged(one)]),
-        "figures": of_judged(lambda one: draw_evaluation(one.evaluation.curves)),
+        "figures": [
+            *of_judged(lambda one: draw_evaluation(one.evaluation.curves)),
+            *view(
+                "predictions.parquet",
+                lambda: [figure for one in contents.forecasts for figure in draw_forecast(one)],
+            ),
+        ],
         "confusions": of_judged(lambda one: view_confusion(one.evaluation.curves)),
         "times": of_judged(lambda one: view_times(one.seconds)),
         "training": view("signals.jsonl", lambda: [view_training(contents)]),

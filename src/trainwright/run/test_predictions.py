@@ -9,9 +9,10 @@ from typing import final
 import numpy as np
 import polars as pl
 
+from trainwright.contract.data import Data, TableData, TimeSplit
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import read_json, storage_errors, write_atomic
-from trainwright.data.table import Floats, Integers
+from trainwright.data.table import Floats, Integers, Part
 from trainwright.data.target import Classes, NextToken, Numbers, Target, target_from_json
 from trainwright.evaluation.answers import Answers, answers_of
 from trainwright.evaluation.evaluate import Scored
@@ -32,14 +33,15 @@ class TestPredictions:
     target: Target
 
 
-def write_test_predictions(scored: Scored, folder: RunFolder) -> None:
-    """Row, unit, target, prediction and probabilities of each test row.
+def write_test_predictions(scored: Scored, folder: RunFolder, data: Data) -> None:
+    """Row, unit, target, prediction and probabilities of each test row, and its time where the
+    contract's data is split by one.
 
     Raises:
         StorageFailed: the file cannot be written; an older one is as it was.
     """
     part, target, scores = scored.part, scored.target, np.asarray(scored.scores, np.float64)
-    columns = [pl.Series("row", part.rows), pl.Series("unit", part.units)]
+    columns = [pl.Series("row", part.rows), pl.Series("unit", part.units), *_time(part, data)]
     match target:
         case Classes():
             columns += [
@@ -57,6 +59,13 @@ def write_test_predictions(scored: Scored, folder: RunFolder) -> None:
     pl.DataFrame(columns).write_parquet(stream, compression="zstd")
     with storage_errors(f"writing {folder.predictions}"):
         write_atomic(folder.predictions, stream.getvalue())
+
+
+def _time(part: Part, data: Data) -> list[pl.Series]:
+    if not (isinstance(data, TableData) and isinstance(data.split, TimeSplit)):
+        return []
+    name = data.split.moment
+    return [part.frame[name].alias("time")] if name in part.frame.columns else []
 
 
 def read_test_predictions(folder: RunFolder) -> TestPredictions:

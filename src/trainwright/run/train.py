@@ -182,7 +182,7 @@ def _judge(
         screen.say(labelled("folds", describe_folds(by_fold, contract.metric.name)))
     if by_seed.seeds:
         screen.say(labelled("seeds", by_seed.describe(contract.metric.name)))
-    write_test_predictions(scored, started.folder)
+    write_test_predictions(scored, started.folder, data)
     write_judged(result, prepared.target, by_fold, by_seed)
     return result
 

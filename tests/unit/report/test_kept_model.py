@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+import polars as pl
 import pytest
 
+import trainwright as tw
 from trainwright.core.units import show_number
 from trainwright.evaluation.curves import ClassificationCurves
 from trainwright.report.confusion import view_confusion
-from trainwright.report.contents import Contents, Trees
+from trainwright.report.contents import Contents, Forecast, Trees, read_contents
+from trainwright.report.evaluation_figures import draw_forecast
+from trainwright.report.judged import _meaning
 from trainwright.report.training_figures import kept_step, view_training
 
 STOPS = {"contract": {"training": {"early_stopping": {"patience": 3}}}}
@@ -55,3 +63,38 @@ def test_the_trees_that_were_kept_are_marked() -> None:
 def test_very_large_numbers_do_not_widen_the_page() -> None:
     assert show_number(1_381_773_793_871.0) == "1.38e+12"
     assert show_number(26_600.0) == "26,600"
+
+
+@pytest.mark.parametrize("rows", [50, 2000])
+def test_a_time_split_shows_truth_and_prediction_over_time(rows: int) -> None:
+    time = np.datetime64("2024-01-01", "us") + np.arange(rows) * np.timedelta64(1, "h")
+    target = np.sin(np.arange(rows) / 20.0)
+    (figure,) = draw_forecast(Forecast(time, target, target + 0.1))
+    assert [key.name for key in figure.keys] == ["true", "predicted"]
+    assert f"{rows:,} test rows" in figure.caption
+    assert ("means of 300 groups" in figure.caption) == (rows > 300)
+
+
+def test_the_times_of_the_test_rows_are_kept(tmp_path: Path) -> None:
+    hours = pl.datetime_range(datetime(2024, 1, 1), datetime(2024, 1, 13), "1h", eager=True)
+    load = [float(number % 24) for number in range(len(hours))]
+    frame = pl.DataFrame({"at": hours, "hour": [int(one) for one in load], "load": load})
+    sections = {
+        "data": {
+            "path": "frame://load",
+            "target": "load",
+            "split": {"kind": "time", "column": "at"},
+            "columns": {"load": {"kind": "numeric"}},
+        },
+        "model": {"kind": "linear"},
+        "metric": {"name": "mae", "target": 5.0, "resamples": 100},
+    }
+    run = tw.train(sections, frames={"load": frame}, runs=tmp_path)
+    (forecast,) = read_contents(run.result.folder).forecasts
+    assert forecast.time[0] == hours[len(hours) - len(forecast.time)]
+    assert "Forecast over time" in run.report.read_text(encoding="utf-8")
+
+
+def test_a_percentage_of_next_to_nothing_is_said_to_mean_nothing() -> None:
+    assert _meaning("mape", 1e12).startswith("means nothing here")
+    assert _meaning("mape", 0.4) == _meaning("rmse", 1e12) == "lower is better"

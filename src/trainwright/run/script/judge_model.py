@@ -172,7 +172,7 @@ def _judge(ready: Ready, scores: Floats, started: StartedRun, stages: Stages) ->
         verdict = try_audited(ready, scored, verdict, HeldOut(()), found.audited)
         evaluation = with_warnings(evaluation, verdict)
     result = Result(started.folder, evaluation, verdict, dict(stages.seconds))
-    write_test_predictions(scored, started.folder)
+    write_test_predictions(scored, started.folder, contract.data)
     write_judged(result, prepared.target, FoldScores((), {}), SeedScores())
     return result
 
