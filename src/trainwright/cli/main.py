@@ -22,6 +22,7 @@ from trainwright.core.errors import (
     TrainwrightError,
 )
 from trainwright.core.loading import lasting, loading
+from trainwright.core.terminal import show_safely
 
 app = typer.Typer(
     name="trainwright",
@@ -162,14 +163,21 @@ def predict(
         typer.Option("--keep", metavar="COLUMN", help="Write this column of INPUT too, an id say."),
     ] = [],  # noqa: B006
     overrides: ReadAs = [],  # noqa: B006  typer reads the default
+    guard_formulas: Annotated[
+        bool,
+        typer.Option(
+            "--guard-formulas", help="Put ' before CSV cells that a spreadsheet would run."
+        ),
+    ] = False,
     runs: Runs = RUNS,
     as_json: AsJson = False,
 ) -> None:
     """Predict the rows of a file with the model of a run."""
-    from trainwright.cli.writing import write_predictions
+    from trainwright.cli.writing import Written, write_predictions
     from trainwright.run.evaluate import find_run
 
-    write_predictions(find_run(run, runs), rows, output, overrides, keep, as_json=as_json)
+    written = Written(output, keep, guard_formulas)
+    write_predictions(find_run(run, runs), rows, written, overrides, as_json=as_json)
 
 
 @app.command()
@@ -200,7 +208,7 @@ def report(run: RunName, runs: Runs = RUNS) -> None:
     from trainwright.report.page import write_report
     from trainwright.run.evaluate import find_run
 
-    typer.echo(write_report(find_run(run, runs)))
+    typer.echo(show_safely(str(write_report(find_run(run, runs)))))
 
 
 @app.command()
@@ -345,7 +353,7 @@ def main() -> None:
             typer.echo(str(problem), err=True)
         sys.exit(mistake.exit_code)
     except TrainwrightError as error:
-        typer.echo(str(error), err=True)
+        typer.echo(show_safely(str(error)), err=True)
         sys.exit(error.exit_code)
     except OSError as error:
         sys.exit(_refused_by_the_system(error))
@@ -362,7 +370,7 @@ def _refused_by_the_system(error: OSError) -> int:
     name = str(error.filename or "")
     shown = f"{name[:80]}...: " if len(name) > 80 else f"{name}: " if name else ""
     with contextlib.suppress(OSError):
-        typer.echo(f"{shown}{error.strerror or error}", err=True)
+        typer.echo(show_safely(f"{shown}{error.strerror or error}"), err=True)
     with contextlib.suppress(OSError):
         sys.stdout.flush()
     # What is left in the buffer of a full stdout would be written, and fail, again.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -74,7 +73,7 @@ def show_comparison(names: Sequence[str], runs: Path, output: Path, *, as_json: 
 
         written = str(write_comparison(compared, folders, output))
     if as_json:
-        sys.stdout.write(to_json({**compared.to_json(), **({"page": written} if written else {})}))
+        show_json({**compared.to_json(), **({"page": written} if written else {})})
         return
     _show_metrics(compared)
     _show_settings(compared)

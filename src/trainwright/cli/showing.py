@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Literal, assert_never
+from typing import Literal, assert_never, final
 
 from rich.box import ROUNDED
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -18,6 +19,7 @@ from trainwright.contract.data import TableData
 from trainwright.contract.images import ImageData
 from trainwright.contract.tokens import TokenData
 from trainwright.core.files import Json, read_json, to_json
+from trainwright.core.terminal import escape_in_json, show_safely
 from trainwright.core.units import show_number, show_seconds
 from trainwright.data.pictures.opening import holds_idx
 from trainwright.data.stores import is_remote
@@ -47,7 +49,7 @@ def screen_on_stderr() -> StreamScreen:
 
 def show_json(value: Json) -> None:
     """One JSON value on stdout."""
-    sys.stdout.write(to_json(value))
+    sys.stdout.write(escape_in_json(to_json(value)))
 
 
 def show_result(
@@ -213,10 +215,25 @@ def show_one_run(run: str, runs: Path, *, as_json: bool) -> None:
         show_result(read_judged(folder), following, as_json=False)
 
 
+@final
+class SafeConsole(Console):
+    """A console whose colors are its own: no text of the data steers the terminal."""
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """Segments whose texts hold nothing but what is shown."""
+        for segment in super().render(renderable, options):
+            if segment.control:
+                yield segment
+            else:
+                yield Segment(show_safely(segment.text), segment.style)
+
+
 def results_console() -> Console:
     """Where results go: as wide as the terminal, wide enough for a table without one."""
     width = None if sys.stdout.isatty() else _WIDTH_WITHOUT_TERMINAL
-    return Console(file=sys.stdout, width=width)
+    return SafeConsole(file=sys.stdout, width=width)
 
 
 def show_bounds(interval: Interval) -> str:

@@ -13,15 +13,18 @@ from typing import final
 
 import polars as pl
 
-from trainwright.cli.showing import show_json
+from trainwright.cli.showing import screen_on_stderr, show_json
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import write_atomic, write_text
+from trainwright.core.terminal import show_safely
 from trainwright.planner.first import propose_contract
 from trainwright.run.evaluate import predict_file
 from trainwright.run.summary import labelled
 from trainwright.tracking.folder import RunFolder
 
 _STDOUT = Path("-")
+_FORMULA = r"^[=+\-@\t\r]"
+_NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 
 
 @final
@@ -59,20 +62,27 @@ def write_contract(wanted: Wanted, output: Path, *, force: bool, as_json: bool) 
     if as_json:
         show_json({"contract": str(output)})
         return
-    sys.stdout.write(f"wrote {output}\nnext: trainwright check {output}\n")
-    sys.stdout.write(f"      trainwright train {output}\n")
+    name = show_safely(str(output))
+    sys.stdout.write(f"wrote {name}\nnext: trainwright check {name}\n")
+    sys.stdout.write(f"      trainwright train {name}\n")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Where predictions go, which columns of the input go with them, and whether cells that a
+    spreadsheet would run as formulas are guarded."""
+
+    output: Path
+    keep: Sequence[str] = ()
+    guard_formulas: bool = False
 
 
 def write_predictions(
-    folder: RunFolder,
-    rows: str,
-    output: Path,
-    overrides: Sequence[str],
-    keep: Sequence[str],
-    *,
-    as_json: bool,
+    folder: RunFolder, rows: str, wanted: Written, overrides: Sequence[str], *, as_json: bool
 ) -> None:
-    """Predict and write, as the suffix of `output` says."""
+    """Predict and write, as the suffix of the output says."""
+    output = wanted.output
     kind = output.suffix if output != _STDOUT else ".csv"
     if kind not in (".csv", ".parquet", ".jsonl"):
         raise Mistake(
@@ -83,22 +93,33 @@ def write_predictions(
                 fix=f"-o {output.stem}.csv",
             )
         )
+    if wanted.guard_formulas and kind != ".csv":
+        raise Mistake(
+            Problem(
+                "formulas are guarded in CSV only",
+                path="--guard-formulas",
+                found=str(output),
+                expected="a name that ends in .csv: cells of other formats are never formulas",
+                fix=f"-o {output.stem}.csv, or leave out --guard-formulas",
+            )
+        )
     check_folder(output)
-    predicted = predict_file(folder, rows, overrides, keep)
-    predictions = predicted.frame
+    predicted = predict_file(folder, rows, overrides, wanted.keep)
+    predictions = guard_formulas(predicted.frame) if wanted.guard_formulas else predicted.frame
     for name, count in predicted.unseen.items():
         share = f"{count:,} of {predictions.height:,} rows"
         text = f"{name!r} has categories in {share} that no training row has"
-        sys.stderr.write(labelled("note", text) + "\n")
+        screen_on_stderr().say(labelled("note", text))
     if output == _STDOUT:
-        sys.stdout.write(predictions.write_csv())
+        text = predictions.write_csv()
+        sys.stdout.write(show_safely(text) if sys.stdout.isatty() else text)
         return
     write_atomic(output, _encoded(predictions, kind))
     if as_json:
         unseen = dict(predicted.unseen)
         show_json({"rows": predictions.height, "output": str(output), "unseen": unseen})
     else:
-        sys.stdout.write(f"{predictions.height:,} predictions in {output}\n")
+        sys.stdout.write(show_safely(f"{predictions.height:,} predictions in {output}\n"))
 
 
 def check_folder(output: Path) -> None:
@@ -121,6 +142,25 @@ def check_folder(output: Path) -> None:
             fix=fix,
         )
     )
+
+
+def guard_formulas(frame: pl.DataFrame) -> pl.DataFrame:
+    """`frame` with an apostrophe before every text that a spreadsheet would run as a formula, in
+    names of columns too. Numbers stay as they are, written as text or not."""
+    texts = frame.select(pl.col(pl.String, pl.Categorical, pl.Enum)).columns
+    cells = frame.with_columns(_guarded(pl.col(name).cast(pl.String)) for name in texts)
+    names = pl.DataFrame({"name": frame.columns}).select(_guarded(pl.col("name")))["name"]
+    # Two names that become one would be no table.
+    return (
+        cells.rename(dict(zip(frame.columns, names, strict=True)))
+        if names.is_unique().all()
+        else cells
+    )
+
+
+def _guarded(texts: pl.Expr) -> pl.Expr:
+    runs = texts.str.contains(_FORMULA) & ~texts.str.contains(_NUMBER)
+    return pl.when(runs).then(pl.concat_str(pl.lit("'"), texts)).otherwise(texts).name.keep()
 
 
 def _encoded(frame: pl.DataFrame, kind: str) -> bytes:

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from trainwright.core.secret_urls import hide_in_urls
+from trainwright.core.terminal import show_safely
 
 EXIT_DONE = 0
 EXIT_VERDICT_NOT_MET = 3
@@ -87,7 +88,7 @@ class Problem:
             )
             if text
         ]
-        return hide_in_urls("\n".join([head, *details]))
+        return show_safely(hide_in_urls("\n".join([head, *details])))
 
 
 class TrainwrightError(Exception):

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol, TextIO, final
 
+from trainwright.core.terminal import show_safely
 from trainwright.core.units import show_seconds
 from trainwright.tracking.console import (
     LABEL_WIDTH,
@@ -46,6 +47,7 @@ class StreamScreen:
 
     def say(self, line: str) -> None:
         """Write a line, on a terminal broken at its width."""
+        line = show_safely(line)
         if self._stream.isatty():
             width = os.get_terminal_size(self._stream.fileno()).columns or _WIDTH_UNKNOWN
             line = textwrap.fill(

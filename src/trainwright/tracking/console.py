@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TextIO, final
 
+from trainwright.core.terminal import show_safely
 from trainwright.core.units import show_count, show_number, show_seconds
 from trainwright.tracking.clock import Clock, SystemClock
 from trainwright.tracking.events import (
@@ -66,7 +67,7 @@ class PlainScreen:
 
     def say(self, line: str) -> None:
         """Write a line."""
-        self._stream.write(line + "\n")
+        self._stream.write(show_safely(line) + "\n")
         self._stream.flush()
 
     def close(self) -> None:
@@ -99,7 +100,7 @@ class LiveScreen:
 
     def say(self, line: str) -> None:
         """Write a line above the bar."""
-        self._bar.console.print(line, markup=False, highlight=False)
+        self._bar.console.print(show_safely(line), markup=False, highlight=False)
 
     def close(self) -> None:
         """Remove the bar."""

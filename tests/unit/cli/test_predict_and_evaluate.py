@@ -57,6 +57,32 @@ def test_columns_are_kept_on_request(tmp_path: Path) -> None:
     assert "did you mean 'id'?" in ran.err
 
 
+@pytest.mark.parametrize("to_stdout", [False, True])
+def test_cells_that_a_spreadsheet_runs_are_guarded_on_request(
+    to_stdout: bool, tmp_path: Path
+) -> None:
+    hostile = ["=1+1", "+a", "-a", "@a", "\ta", "-5.2", "a=b"]
+    rows = pl.read_csv("rows.csv").head(7).with_columns(pl.Series("=id", hostile))
+    rows.with_columns(pl.Series("n", range(-3, 4))).write_csv(tmp_path / "new.csv")
+    out = tmp_path / "out.csv"
+    words = ["predict", "small-1", tmp_path / "new.csv", "--keep", "=id", "--keep", "n"]
+    words += [] if to_stdout else ["-o", out]
+    for guard in ((), ("--guard-formulas",)):
+        ran = command(*words, *guard)
+        assert ran.code == 0, ran.err
+        frame = pl.read_csv(ran.out.encode() if to_stdout else out)
+        mark = "'" if guard else ""
+        guarded = [f"{mark}{text}" for text in hostile[:5]]
+        assert frame[f"{mark}=id"].to_list() == [*guarded, *hostile[5:]]
+        assert frame["n"].to_list() == list(range(-3, 4))
+
+
+def test_formulas_are_guarded_in_csv_only(tmp_path: Path) -> None:
+    out = tmp_path / "out.parquet"
+    ran = command("predict", "small-1", "rows.csv", "--guard-formulas", "-o", out)
+    assert (ran.code, out.exists()) == (2, False)
+
+
 def test_categories_that_no_training_row_has_are_counted(tmp_path: Path) -> None:
     rows = pl.read_csv("rows.csv")
     cities = pl.Series("city", ["Atlantis"] * 7 + rows["city"].to_list()[7:])

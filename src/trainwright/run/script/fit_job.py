@@ -184,7 +184,7 @@ def _check_ending(ended: Ended, job: Job) -> None:
         kept = not isinstance(job.checkpoints, NoCheckpoints)
         then = "run the script again to go on" if kept else "nothing is kept: it has no checkpoints"
         text = f"stopped by {ended.reason} after step {ended.progress.step:,}; {then}"
-        sys.stderr.write(labelled("stopped", text) + "\n")
+        StreamScreen(sys.stderr).say(labelled("stopped", text))
         raise StoppedBySignal(text)
 
 
