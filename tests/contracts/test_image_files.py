@@ -88,7 +88,7 @@ def test_a_table_of_numbers_still_needs_its_target(tmp_path: Path) -> None:
         before = tree(tmp_path)
         ran = command("init", "rows.csv")
         assert ran.code == 2
-        assert "--target COLUMN" in ran.err
+        assert "fix: --target b" in ran.err
         assert tree(tmp_path) == before
 
 

@@ -61,6 +61,12 @@ def other(old: str, new: str) -> Callable[[Path], None]:
     return contract(CONTRACT.replace(old, new))
 
 
+def infinite(folder: Path) -> None:
+    """An infinite value in a column that the contract calls numeric."""
+    rows(fifth("44,Bern,inf,no"))(folder)
+    contract(CONTRACT.replace("data:\n", "data:\n  columns: {visits: {kind: numeric}}\n"))(folder)
+
+
 def empty(folder: Path) -> None:
     (folder / "rows.csv").write_bytes(b"")
 
@@ -141,7 +147,7 @@ CASES = [
     ),
     Case(
         "infinity",
-        rows(fifth("44,Bern,inf,no")),
+        infinite,
         ("rows.csv:5: visits: ", "infinite", "found: 1 ", "line 5", "expected: ", "fix: "),
     ),
     Case(

@@ -36,6 +36,7 @@ SECTION = "training.checkpointing"
 CHANGES: dict[str, str] = {
     "name": "another",
     f"{SECTION}.save_every_n_steps": "3",
+    f"{SECTION}.save_every_n_tokens": "1000",
     f"{SECTION}.save_every_minutes": "measured",
     f"{SECTION}.expected_hours_between_failures": "0.001",
     f"{SECTION}.keep_top_k": "1",

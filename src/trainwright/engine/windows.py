@@ -160,6 +160,7 @@ class Windows:
         self._kept: list[StepKept] = []
         self._opened_at, self._paused, self._paused_at = math.nan, 0.0, 0.0
         self._is_first = True
+        self._closed_at = 0
         self._align(0)
 
     def observe(self, event: Event) -> None:
@@ -205,17 +206,17 @@ class Windows:
             case StepDropped():
                 # Its time stays in the window, which made no rows of it.
                 self._go_back(event.progress.step)
-            case Resumed() | RolledBack():
-                self._earlier += self._numbers()
-                self._kept.clear()
-                self._opened_at = math.nan
-                self._go_back(event.progress.step)
-                if isinstance(event, RolledBack):
-                    for watch in self._watches:
-                        watch.rearm()
+            case Resumed():
+                self._rewind(event.progress.step)
+                self._lines.cut(event.progress.step)
+            case RolledBack():
+                self._roll_back(event.progress.step)
+                self._lines.cut(event.progress.step)
             case Validated(seconds=seconds):
                 self._paused += seconds
             case Saving():
+                # The state that a rollback saves is that of a run that has gone back.
+                self._roll_back(event.progress.step)
                 self._paused_at = time.perf_counter()
                 self._lines.sync()
             case SaveBegun() | Saved() | SaveMissed():
@@ -230,12 +231,34 @@ class Windows:
             case _:
                 assert_never(event)
 
+    def _roll_back(self, step: int) -> None:
+        """Go back to a step, unless that is where the run is."""
+        if step < self._newest_step():
+            self._rewind(step)
+            for watch in self._watches:
+                watch.rearm()
+
+    def _newest_step(self) -> int:
+        """The newest applied step that was seen."""
+        return self._kept[-1].progress.step if self._kept else self._closed_at
+
+    def _rewind(self, step: int) -> None:
+        self._earlier += self._numbers()
+        self._kept.clear()
+        self._opened_at = math.nan
+        self._closed_at = step
+        self._forget_after(step)
+
     def _go_back(self, step: int) -> None:
         """Forget what comes after a step, which will be executed again."""
+        self._closed_at = min(self._closed_at, step)
+        self._forget_after(step)
+        self._lines.cut(step)
+
+    def _forget_after(self, step: int) -> None:
         self._kept[:] = [kept for kept in self._kept if kept.progress.step <= step]
         self._earlier = [one for one in self._earlier if one.step <= step]
         self._align(step)
-        self._lines.cut(step)
 
     def _align(self, step: int) -> None:
         self.number = step // self._steps + 1
@@ -251,6 +274,7 @@ class Windows:
 
     def _close(self, progress: Progress) -> None:
         """Read, look, tell and write."""
+        self._closed_at = progress.step
         steps = (*self._earlier, *self._numbers())
         now = time.perf_counter()
         window = Window(

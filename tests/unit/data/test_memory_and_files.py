@@ -265,7 +265,10 @@ def test_what_is_wrong_is_told_alike(tmp_path: Path) -> None:
     said = []
     for rows_in in ("memory", "files"):
         reading = Reading(cache="cache", rows_in=rows_in)  # type: ignore[arg-type]
-        section = TableData(path="a.csv", target="y", missing_target="drop", reading=reading)
+        columns = {"size": Column(kind="numeric")}
+        section = TableData(
+            path="a.csv", target="y", missing_target="drop", reading=reading, columns=columns
+        )
         with pytest.raises(DataMistake, match="lines 102, 4502") as found:
             read_table(section, tmp_path)
         said.append(str(found.value))
