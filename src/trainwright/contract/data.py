@@ -58,7 +58,8 @@ class Column(Section):
     """The values that may stand here; empty asks nothing."""
 
     pattern: str = ""
-    """A regular expression that a whole value must match; empty asks nothing."""
+    """A regular expression that a whole value must match; empty asks nothing. It is matched in time
+    linear in the text, so it has no look-around and no back-references."""
 
     unique: bool = False
     """Whether every value may stand in one row only."""

@@ -67,7 +67,7 @@ def check_column_rules(contract: Contract, _written: frozenset[str]) -> Iterator
             )
         try:
             re.compile(column.pattern)
-        except re.error as error:
+        except (re.error, RecursionError, OverflowError) as error:
             yield Problem(
                 "the pattern is not a regular expression",
                 path=f"data.columns.{name}.pattern",

@@ -25,6 +25,7 @@ from trainwright.contract.tokens import TokenData
 from trainwright.contract.training import EarlyStopping
 from trainwright.core.errors import Problem
 from trainwright.core.units import many
+from trainwright.data.quality.patterns import problem_with_pattern
 from trainwright.data.reading import DataFacts
 from trainwright.optim.taking import taking_of
 from trainwright.planner.boosting_rules import problems_with_objective
@@ -42,6 +43,7 @@ def problems_with_data(
         return [*wrong, *_columns(contract, facts)]
     return [
         *_columns(contract, facts),
+        *problems_with_patterns(contract),
         *check_metric(contract, written),
         *check_target(contract, written),
         *check_watched(contract, written),
@@ -58,6 +60,18 @@ def problems_with_data(
         *problems_with_objective(contract),
         *_labels(contract, facts),
     ]
+
+
+def problems_with_patterns(contract: Contract) -> list[Problem]:
+    """Patterns that the engine of linear time does not know."""
+    if not isinstance(contract.data, TableData):
+        return []
+    found = (
+        problem_with_pattern(column.pattern, f"data.columns.{name}.pattern")
+        for name, column in contract.data.columns.items()
+        if column.pattern
+    )
+    return [problem for problem in found if problem]
 
 
 def _some(names: list[str]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, assert_never, final
@@ -16,6 +15,7 @@ from trainwright.contract.quality import FindingKind
 from trainwright.core.units import many
 from trainwright.data.quality.examined import Examined, Look
 from trainwright.data.quality.finding import Finding
+from trainwright.data.quality.patterns import whole_matches
 from trainwright.data.values import to_labels
 from trainwright.data.wording import quoted
 
@@ -179,11 +179,8 @@ class BrokenRows:
             case "unexpected_value":
                 return (~_words(look).is_in(_allowed(look, column).implode())).fill_null(False)
             case "pattern_mismatch":
-                # By the engine that the contract's rule tried it with.
-                wanted, words = re.compile(column.pattern), _words(look)
-                known = words.drop_nulls().unique().to_list()
-                strange = [word for word in known if not wanted.fullmatch(word)]
-                return words.is_in(strange).fill_null(False)
+                path = f"data.columns.{look.name}.pattern"
+                return (~whole_matches(_words(look), column.pattern, path)).fill_null(False)
             case "not_unique":
                 return look.cells.is_not_null() & ~look.cells.is_first_distinct()
             case "forbidden_missing":
