@@ -7,6 +7,7 @@ from pathlib import Path
 
 from trainwright.checkpoint.listing import Listed
 from trainwright.checkpoint.score import NotScored
+from trainwright.cli.damage import naming_damage
 from trainwright.cli.showing import show_json, show_table
 from trainwright.core.units import show_bytes, show_number
 from trainwright.run.evaluate import find_run
@@ -16,7 +17,8 @@ from trainwright.run.pinning import checkpoints_of, pin_checkpoint, unpin_checkp
 def show_checkpoints(run: str, runs: Path, *, as_json: bool) -> None:
     """Every checkpoint of a run, with what is known of it."""
     folder = find_run(run, runs)
-    listed = checkpoints_of(folder)
+    with naming_damage(folder):
+        listed = checkpoints_of(folder)
     if as_json:
         show_json([one.to_json() for one in listed])
         return

@@ -18,6 +18,7 @@ from trainwright.core.errors import (
     EXIT_DONE,
     EXIT_VERDICT_NOT_MET,
     Mistake,
+    NonFinite,
     StorageFailed,
     TrainwrightError,
 )
@@ -191,13 +192,15 @@ def evaluate(
     as_json: AsJson = False,
 ) -> None:
     """Show the verdict of a run, or judge its model on other rows."""
+    from trainwright.cli.damage import naming_damage
     from trainwright.cli.showing import commands_with_a_run, show_result
     from trainwright.run.evaluate import evaluate_rows, find_run
     from trainwright.run.judged import read_judged
 
     folder = find_run(run, runs)
     own = not data and not overrides
-    result = read_judged(folder) if own else evaluate_rows(folder, data, overrides)
+    with naming_damage(folder):
+        result = read_judged(folder) if own else evaluate_rows(folder, data, overrides)
     show_result(result, commands_with_a_run(run, runs), as_json=as_json, of_run=own)
     raise typer.Exit(EXIT_DONE if result.verdict.status == "met" else EXIT_VERDICT_NOT_MET)
 
@@ -205,10 +208,13 @@ def evaluate(
 @app.command()
 def report(run: RunName, runs: Runs = RUNS) -> None:
     """Write the HTML report of a run again, from what lies in its folder."""
+    from trainwright.cli.damage import naming_damage
     from trainwright.report.page import write_report
     from trainwright.run.evaluate import find_run
 
-    typer.echo(show_safely(str(write_report(find_run(run, runs)))))
+    folder = find_run(run, runs)
+    with naming_damage(folder):
+        typer.echo(show_safely(str(write_report(folder))))
 
 
 @app.command()
@@ -357,8 +363,17 @@ def main() -> None:
         sys.exit(error.exit_code)
     except OSError as error:
         sys.exit(_refused_by_the_system(error))
+    except MemoryError:
+        sys.exit(_say("the memory of this machine is exhausted", NonFinite.exit_code))
+    except RecursionError:
+        sys.exit(_say("the input is nested too deeply", Mistake.exit_code))
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def _say(text: str, code: int) -> int:
+    typer.echo(text, err=True)
+    return code
 
 
 _USERS = frozenset({errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.ELOOP})

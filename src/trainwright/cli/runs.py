@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
+from trainwright.cli.damage import naming_damage
 from trainwright.cli.showing import (
     results_console,
     say,
@@ -61,7 +62,8 @@ def _cells(row: RunRow, *, priced: bool) -> list[str]:
 def show_comparison(names: Sequence[str], runs: Path, output: Path, *, as_json: bool) -> None:
     """Judged runs side by side; with `output`, as a page with their curves too."""
     folders = [find_run(name, runs) for name in names]
-    compared = compare_runs(folders)
+    with naming_damage(*folders):
+        compared = compare_runs(folders)
     written = ""
     if output != Path():
         if output.suffix != ".html":

@@ -15,6 +15,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from trainwright.cli.damage import naming_damage
 from trainwright.contract.data import TableData
 from trainwright.contract.images import ImageData
 from trainwright.contract.tokens import TokenData
@@ -32,6 +33,7 @@ from trainwright.run.result import Result
 from trainwright.run.stages import StreamScreen
 from trainwright.run.summary import labelled
 from trainwright.tracking.console import LABEL_WIDTH
+from trainwright.tracking.folder import RunFolder
 
 _STYLE = {
     "met": "bold green",
@@ -191,6 +193,11 @@ def show_table(
 def show_one_run(run: str, runs: Path, *, as_json: bool) -> None:
     """The state, the record and the verdict of one run."""
     folder = find_run(run, runs)
+    with naming_damage(folder):
+        _show_folder(folder, runs, as_json=as_json)
+
+
+def _show_folder(folder: RunFolder, runs: Path, *, as_json: bool) -> None:
     record = read_json(folder.record) if folder.record.is_file() else {}
     judged = folder.evaluation.is_file()
     if as_json:

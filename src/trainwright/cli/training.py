@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from trainwright.api import train_and_report
+from trainwright.cli.damage import naming_damage
 from trainwright.contract.reading import ContractText
 from trainwright.core.errors import EXIT_DONE, EXIT_VERDICT_NOT_MET
 from trainwright.run.again import request_again
@@ -27,7 +28,9 @@ def train_and_show(request: Request, *, as_json: bool) -> int:
 
 def resume_and_show(run: str, runs: Path, *, as_json: bool) -> int:
     """Go on with a run; the exit code."""
-    return train_and_show(request_again(find_run(run, runs), sys.argv), as_json=as_json)
+    folder = find_run(run, runs)
+    with naming_damage(folder):
+        return train_and_show(request_again(folder, sys.argv), as_json=as_json)
 
 
 def _folder_of(contract: Path | ContractText) -> Path:

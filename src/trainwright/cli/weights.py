@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from trainwright.cli.damage import naming_damage
 from trainwright.cli.writing import check_folder
 from trainwright.core.extras import need_torch
 from trainwright.run.evaluate import find_run
@@ -17,10 +18,11 @@ def export(run: str, runs: Path, step: int | None, output: Path) -> None:
 
     check_folder(output)
     folder = find_run(run, runs)
-    if step is None:
-        names = export_model(folder, output)
-    else:
-        names = export_checkpoint(folder, step, output)
+    with naming_damage(folder):
+        if step is None:
+            names = export_model(folder, output)
+        else:
+            names = export_checkpoint(folder, step, output)
     sys.stdout.write(f"{len(names):,} tensors in {output}\n")
 
 

@@ -13,6 +13,7 @@ from typing import final
 
 import polars as pl
 
+from trainwright.cli.damage import naming_damage
 from trainwright.cli.showing import screen_on_stderr, show_json
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import write_atomic, write_text
@@ -104,7 +105,8 @@ def write_predictions(
             )
         )
     check_folder(output)
-    predicted = predict_file(folder, rows, overrides, wanted.keep)
+    with naming_damage(folder):
+        predicted = predict_file(folder, rows, overrides, wanted.keep)
     predictions = guard_formulas(predicted.frame) if wanted.guard_formulas else predicted.frame
     for name, count in predicted.unseen.items():
         share = f"{count:,} of {predictions.height:,} rows"

@@ -7,7 +7,7 @@ from typing import Literal, final
 
 from trainwright.core.files import Json
 
-WRONG_SHAPE = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
+WRONG_SHAPE = (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError)
 """What reading something raises that is not what was written."""
 
 
