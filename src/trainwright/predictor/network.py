@@ -16,14 +16,16 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from trainwright.checkpoint.tensor_file import write_tensors
-from trainwright.contract.model import Gpt, Network
+from trainwright.contract.model import Gpt, Mlp, Network, ResNet, TabularResNet
+from trainwright.contract.size_rules import MOST_LAYERS
 from trainwright.core.files import read_json, write_json
 from trainwright.data.table import Floats, ImageInputs, Inputs, TableInputs, TokenInputs
 from trainwright.data.target import Classes, NextToken, Numbers, Target, target_from_json
 from trainwright.data.windows import Windows, cut_windows
 from trainwright.engine.portions import Portions
 from trainwright.model.build import build_network
-from trainwright.model.shape import Shape, shape_from_json
+from trainwright.model.counting import count_parameters
+from trainwright.model.shape import Shape, TableShape, shape_from_json
 
 _WEIGHTS = "network.safetensors"
 _ARCHITECTURE = "network.json"
@@ -32,6 +34,8 @@ _IMAGES = 512
 _LOGITS = 2**22
 _TOKENS = 2**13
 """Most tokens in one pass over a text: what lies between the layers should stay in the caches."""
+_MOST_CONTEXT = 2**20
+"""Positions take memory of their own, without a weight."""
 _SECTION: TypeAdapter[Network] = TypeAdapter(Annotated[Network, Field(discriminator="kind")])
 
 
@@ -155,10 +159,43 @@ def _tokens(windows: Windows, shift: int, device: torch.device) -> Tensor:
 
 
 def read_network(folder: Path) -> NetworkScorer:
-    """Read what `NetworkScorer.write` wrote; the caller has verified the files."""
+    """Read what `NetworkScorer.write` wrote; the caller has verified the files.
+
+    Raises:
+        ValueError: the architecture is larger than its weights, before memory is taken for it.
+    """
     about = read_json(folder / _ARCHITECTURE)
     section = _SECTION.validate_json(json.dumps(about["model"]))
     shape = shape_from_json(about)
+    _check_size(section, shape, (folder / _WEIGHTS).stat().st_size)
     model = build_network(section, shape)
     model.load_state_dict(load_file(folder / _WEIGHTS))
     return NetworkScorer(section, shape, target_from_json(about["target"]), model.eval())
+
+
+def _check_size(section: Network, shape: Shape, weights_bytes: int) -> None:
+    """Hold an architecture against the bytes of its weights: each number takes one or more."""
+    if shape.outputs < 1 or (isinstance(shape, TableShape) and shape.numeric < 0):
+        raise ValueError(f"{_ARCHITECTURE} names impossible sizes")
+    if isinstance(section, Gpt) and section.context > _MOST_CONTEXT:
+        raise ValueError(f"{_ARCHITECTURE} names a context above {_MOST_CONTEXT:,}")
+    if (layers := _count_layers(section)) > MOST_LAYERS:
+        raise ValueError(f"{_ARCHITECTURE} has {layers:,} layers, at most {MOST_LAYERS:,}")
+    if (parameters := count_parameters(section, shape)) > weights_bytes:
+        raise ValueError(
+            f"{_ARCHITECTURE} has {parameters:,} parameters, {_WEIGHTS} {weights_bytes:,} bytes"
+        )
+
+
+def _count_layers(section: Network) -> int:
+    match section:
+        case Mlp(hidden=hidden):
+            return len(hidden)
+        case TabularResNet(blocks=blocks):
+            return blocks
+        case ResNet(blocks=stages):
+            return sum(stages)
+        case Gpt(layers=layers):
+            return layers
+        case _:
+            assert_never(section)
