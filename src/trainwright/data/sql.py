@@ -44,7 +44,10 @@ class SqlQuery:
             with closing(connection.cursor()) as cursor:
                 self._only_read(cursor)
                 cursor.execute(self.section.query)
-                frame = _plain(pl.DataFrame(cursor.fetch_arrow()))
+                fetched = pl.DataFrame(cursor.fetch_arrow())
+                # SQLite keeps any bytes as text; polars takes Arrow's word that it is UTF-8.
+                text = pl.col(pl.String).cast(pl.Binary).cast(pl.String)
+                frame = _plain(fetched.with_columns(text))
             connection.rollback()
         size = int(frame.estimated_size())
         check_size(size, self._named, self.reading)
