@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -48,14 +49,14 @@ _KEPT = 2_000
 def near_duplicates(data: Examined) -> list[Finding]:
     """Rows that are nearly, and not exactly, an earlier row.
 
-    Where the features are texts, their letters and digits in lower case are compared: the same, or
-    a Jaccard similarity of at least 0.8 between their 5-character shingles, found by MinHash with
-    64 permutations in bands of 4 and then computed exactly; or nearly the same words (see
-    `near_words`). Elsewhere rows are near where every number is within 0.002 deviations of the
-    other row's, and words are equal but for case, blanks and punctuation, dates and the target's
-    class exactly; there must be three columns of fine numbers, else chance makes such pairs. And
-    they are where they agree in all columns but one and in the target, and not by chance. More than
-    1,000,000 rows are not compared so, and it is said.
+    Where the features are texts, of rows with equal numbers their letters and digits in lower case
+    are compared: the same, or a Jaccard similarity of at least 0.8 between their 5-character
+    shingles, found by MinHash with 64 permutations in bands of 4 and then computed exactly; or
+    nearly the same words (see `near_words`). Elsewhere rows are near where every number is within
+    0.002 deviations of the other row's, and words are equal but for case, blanks and punctuation,
+    dates and the target's class exactly; there must be three columns of fine numbers, else chance
+    makes such pairs. And they are where they agree in all columns but one and in the target, and
+    not by chance. More than 1,000,000 rows are not compared so, and it is said.
     """
     if len(data) > MOST_ROWS:
         text = f"near duplicates are not looked for: {len(data):,} rows, at most {MOST_ROWS:,} are"
@@ -91,7 +92,7 @@ def near_groups(data: Examined) -> tuple[Integers, Integers, str]:
     exact = first_of_each(frame_of(data, [look.name for look in looks]))
     firsts = np.flatnonzero(exact == np.arange(len(data)))
     if any(look.kind == "text" for look in looks) and not _fine(looks):
-        pairs = text_pairs(_joined(looks).gather(firsts))
+        pairs = _of_equal_numbers(looks, firsts, text_pairs(_joined(looks).gather(firsts)))
         what = f"their letters or words have a similarity of at least {SIMILAR}"
     else:
         pairs = np.concatenate([row_pairs(data, looks, firsts), _but_for_one(data, looks, firsts)])
@@ -102,6 +103,18 @@ def near_groups(data: Examined) -> tuple[Integers, Integers, str]:
     group = np.arange(len(data))
     group[firsts] = firsts[first_of_group(len(firsts), pairs)]
     return exact, group[exact], what
+
+
+def _of_equal_numbers(looks: Sequence[Look], firsts: Integers, pairs: Integers) -> Integers:
+    """The pairs [P, 2] of rows `firsts` whose numbers are the same: brothers have nearly one name,
+    and each his age."""
+    one, other = firsts[pairs[:, 0]], firsts[pairs[:, 1]]
+    same = np.ones(len(pairs), dtype=np.bool_)
+    for look in looks:
+        if look.kind == "numeric":
+            same &= look.values.gather(one).eq_missing(look.values.gather(other)).to_numpy()
+    equal: Integers = pairs[same]
+    return equal
 
 
 def text_pairs(texts: pl.Series) -> Integers:

@@ -30,6 +30,7 @@ _FEWEST_SENTINELS = 3
 _DISTINCT = 50
 _MOST_ZEROS, _FAR_FROM_ZERO = 0.4, 0.2
 _PILE = 3.0
+_RUNS = 0.2
 _FEWEST_PILE = 20
 _NEIGHBOURS = 10
 _PILE_SHARE = 0.002
@@ -117,6 +118,10 @@ def capped(data: Examined) -> list[Finding]:
         for at, beside in ((-1, slice(-1 - _NEIGHBOURS, -1)), (0, slice(1, 1 + _NEIGHBOURS))):
             pile, end = int(sizes[at]), float(numbers[at])
             enough = max(_FEWEST_PILE, _PILE_SHARE * sizes.sum())
+            runs = int((look.values == end).fill_null(False).rle().struct.field("value").sum())
+            if runs < _RUNS * pile:
+                # Neighbouring rows of one subject, or a sensor that stands still.
+                continue
             if pile < enough or pile < _PILE * sizes[beside].max() or (at == 0 and end == 0):
                 continue
             name = "largest" if at else "smallest"

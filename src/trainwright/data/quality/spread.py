@@ -8,6 +8,7 @@ import numpy.typing as npt
 from trainwright.core.units import many
 from trainwright.data.quality.examined import Examined, Look
 from trainwright.data.quality.finding import Finding
+from trainwright.data.quality.tails import beyond_tail
 from trainwright.data.table import Floats, Integers
 
 ROBUST_Z = 10.0
@@ -19,14 +20,16 @@ _DISTINCT = 20
 _SKEWED = 3.0
 _ISOLATED = 0.75
 _FEWEST = 200
+_PILE = 20
 _TREES = 100
 
 
 def outliers(data: Examined) -> list[Finding]:
-    """Values more than 10 robust deviations from the median of their column: 1.4826 times the
-    median absolute deviation; and values beyond a gap that is as wide as all but 1 % at either end
-    lie apart. Of a column that is positive and skewed, the logarithms are looked at. More than 1 %
-    of the rows are a tail, not outliers."""
+    """Values more than 10 robust deviations from the median of their column (1.4826 times the
+    median absolute deviation), where there are more of them than the tail expects; and values
+    beyond a gap that is as wide as all but 1 % at either end lie apart. Of a column that is
+    positive and skewed, the logarithms are looked at. More than 1 % of the rows are a tail, not
+    outliers."""
     found = []
     for look in data.of_kind("numeric"):
         rows, worst = far_out(look)
@@ -56,8 +59,12 @@ def far_out(look: Look) -> tuple[Integers, float]:
         return np.empty(0, dtype=np.int64), 0.0
     straight = _straight(values)
     z = robust_z(straight)
-    far = (np.nan_to_num(np.abs(z)) > ROBUST_Z) | _beyond_a_gap(straight)
+    far = _beyond_a_gap(straight)
+    far[beyond_tail(np.abs(z), ROBUST_Z).rows] = True
     rows = np.flatnonzero(far)
+    if len(rows) >= _PILE and len(np.unique(values[rows])) == 1:
+        # One value in many rows stands for something else: see `unlikely_values` and `capped`.
+        return np.empty(0, dtype=np.int64), 0.0
     if len(rows) > _MOST * len(values):
         return np.empty(0, dtype=np.int64), 0.0
     return rows, float(np.abs(z[rows]).max()) if len(rows) else 0.0

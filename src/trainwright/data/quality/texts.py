@@ -35,9 +35,11 @@ def short_text(data: Examined) -> list[Finding]:
     found = []
     for look in data.of_kind("text"):
         letters = look.values.str.count_matches(r"[\p{L}\p{N}]")
-        rows = (letters < _FEWEST_LETTERS).fill_null(False)
+        none = (letters == 0).fill_null(False)
+        few = ((letters < _FEWEST_LETTERS) & (letters > 0)).fill_null(False)
+        found += _texts(data, look, none, "short_text", "warning", "without a letter or digit")
         text = f"of fewer than {_FEWEST_LETTERS} letters"
-        found += _texts(data, look, rows, "short_text", "warning", text)
+        found += _texts(data, look, few, "short_text", "info", text)
     return found
 
 

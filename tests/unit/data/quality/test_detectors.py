@@ -184,3 +184,13 @@ def test_rows_unlike_all_others() -> None:
 def test_a_copy_of_the_target_is_a_leak() -> None:
     finding = leaks(made(prize=[10 if won == "yes" else 0 for won in clean()["won"]]))[0]
     assert (finding.kind, finding.severity, finding.columns) == ("leak", "error", ("prize",))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_far_end_of_a_heavy_tail_is_no_outlier(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    signed = random.standard_t(4, ROWS)
+    hours = np.where(random.random(ROWS) < 0.5, 40, np.round(random.normal(40, 15, ROWS)))
+    assert spread.outliers(made(signed=signed, hours=hours)) == []
+    signed[[5, 9]] = 4000.0
+    assert only(spread.outliers(made(signed=signed))).rows == (5, 9)

@@ -213,3 +213,14 @@ def test_wide_rows_are_compared_in_passing(monkeypatch: pytest.MonkeyPatch) -> N
         assert len(found) >= columns
         assert sorted_rows <= 500 * 23 * (columns + 1)
         sorted_rows = 0
+
+
+def test_brothers_with_nearly_one_name_are_no_copies() -> None:
+    random = np.random.default_rng(0)
+    families = ["".join(random.choice(list("abcdefghij klmnop"), 40)) for _ in range(150)]
+    names = [f"{family}, Master {first}" for family in families for first in "AB"]
+    ages = [row % 61 / 2 for row in range(300)]
+    frame = pl.DataFrame({"name": names, "age": ages, "won": ["yes", "no", "no"] * 100})
+    assert near_duplicates(examine(frame, "won")) == []
+    (found,) = near_duplicates(examine(frame.with_columns(age=30.0), "won"))
+    assert found.count == 150

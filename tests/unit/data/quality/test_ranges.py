@@ -117,3 +117,13 @@ def test_honest_zeros(name: str) -> None:
         "signed": np.where(random.random(ROWS) < 0.1, 0, random.normal(0, 5, ROWS)),
     }
     assert ranges.unlikely_values(made(**{name: honest[name]})) == []
+
+
+def test_a_run_of_the_smallest_value_is_not_cut_off() -> None:
+    """As the rows of one patient are."""
+    values = np.random.default_rng(0).normal(30, 5, ROWS)
+    values[100:130] = values.min() - 1
+    assert ranges.capped(made(score=values)) == []
+    apart = np.random.default_rng(0).normal(30, 5, ROWS)
+    apart[::13] = apart.min()
+    assert only(ranges.capped(made(score=apart))).kind == "capped"
