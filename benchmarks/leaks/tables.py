@@ -46,7 +46,12 @@ def as_classes(frame: pl.DataFrame, middle: float) -> pl.DataFrame:
 
 
 def _persons(
-    random: np.random.Generator, name: str, strength: float, *, classes: bool = False
+    random: np.random.Generator,
+    name: str,
+    strength: float,
+    *,
+    persons: tuple[int, int] = (40, 120),
+    classes: bool = False,
 ) -> Made:
     """Persons with many rows each, told apart by what was measured of them."""
 
@@ -59,7 +64,7 @@ def _persons(
         columns = {**made, "height": marks[0], "voice": marks[1]}
         return pl.DataFrame({name: [f"p{first + one}" for one in person], **columns})
 
-    rows, fresh = draw(0, int(random.integers(40, 120))), draw(1000, 100)
+    rows, fresh = draw(0, int(random.integers(*persons))), draw(1000, 100)
     if classes:
         middle = float(rows[TARGET].median())  # type: ignore[arg-type]
         rows, fresh = as_classes(rows, middle), as_classes(fresh, middle)
@@ -75,14 +80,22 @@ def persons_of_classes(random: np.random.Generator) -> Made:
 
 
 def persons_without_a_name(random: np.random.Generator) -> Made:
-    return _persons(random, "code", random.uniform(1.0, 2.5))
+    """A column that only its values make a group: looked at from 100 values on."""
+    return _persons(random, "code", random.uniform(1.0, 2.5), persons=(130, 250))
+
+
+def _wandering(random: np.random.Generator, days: int) -> np.ndarray:
+    """An autoregressive series that forgets half of a deviation in two weeks."""
+    level = np.zeros(days)
+    for day in range(1, days):
+        level[day] = 0.95 * level[day - 1] + random.normal(0, 0.7)
+    return level
 
 
 def days(random: np.random.Generator) -> Made:
-    """Hours of days whose level wanders, with weather that goes with the day."""
+    """Hours of days whose level wanders around a mean, with weather that goes with the day."""
     count, later = int(random.integers(150, 400)), 100
-    level = np.cumsum(random.normal(0, 0.8, count + later))
-    weather = np.cumsum(random.normal(0, 0.3, (2, count + later)), axis=1)
+    level, *weather = (_wandering(random, count + later) for _ in range(3))
     day = np.repeat(np.arange(count + later), 8)
     made = _signal(random, len(day), 0.7)
     made[TARGET] = made[TARGET] + level[day]

@@ -14,12 +14,17 @@ from trainwright.contract.model import Linear
 from trainwright.core.loading import loading
 from trainwright.data.columns import ColumnType
 from trainwright.data.counting import counted
+from trainwright.data.row_keys import random_keys
 from trainwright.data.table import Floats, Integers, TableInputs
 from trainwright.model.linear import fit_linear
 
 ProbeKind = Literal["boosting", "linear"]
 
 FOLDS = 5
+FIRST_FORETOLD = 3
+"""The first of five blocks of time that is foretold: three fifths of the rows train then, about as
+many as of a run."""
+
 MOST_ROWS = 20_000
 """Rows that the probe sees; of more a sample."""
 
@@ -96,6 +101,34 @@ def out_of_fold(
         score = _fit(rows, inputs, seen, kind)
         found = score(asked)
         scores[asked] = _levelled(found, score(seen), rows, seen) if level else found
+    return scores
+
+
+def foretold(rows: Rows, inputs: TableInputs, blocks: Integers, kind: ProbeKind) -> Floats:
+    """Scores of the rows of each block but the first ones, by a model of all earlier blocks; nan
+    for rows that are not foretold."""
+    scores = np.full((len(rows), rows.outputs), np.nan)
+    for block in range(FIRST_FORETOLD, FOLDS):
+        asked = np.flatnonzero(blocks == block)
+        scores[asked] = _fit(rows, inputs, np.flatnonzero(blocks < block), kind)(asked)
+    return scores
+
+
+def interpolated(
+    rows: Rows, inputs: TableInputs, blocks: Integers, kind: ProbeKind, seed: int
+) -> Floats:
+    """Scores of the same rows by models of as many rows as `foretold` has, drawn from all times:
+    half of a block is scored by a model that may have seen the other half."""
+    scores = np.full((len(rows), rows.outputs), np.nan)
+    order = np.argsort(random_keys(len(rows), seed, "experiment halves"), kind="stable")
+    half = np.empty(len(rows), dtype=np.int64)
+    half[order] = np.arange(len(rows)) % 2
+    for block in range(FIRST_FORETOLD, FOLDS):
+        size = int((blocks < block).sum())
+        for side in (0, 1):
+            asked = (blocks == block) & (half == side)
+            seen = np.sort(order[~asked[order]][:size])
+            scores[asked] = _fit(rows, inputs, seen, kind)(np.flatnonzero(asked))
     return scores
 
 

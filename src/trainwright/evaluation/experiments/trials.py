@@ -24,6 +24,7 @@ from trainwright.evaluation.clause import Clause
 from trainwright.evaluation.evaluate import Scored
 from trainwright.evaluation.experiments.carrying import corrected, skill_ratio
 from trainwright.evaluation.experiments.division import (
+    STRETCHES,
     Sample,
     folds_in_order,
     folds_of_units,
@@ -34,12 +35,15 @@ from trainwright.evaluation.experiments.division import (
 )
 from trainwright.evaluation.experiments.effect import Effect, Scores, compare
 from trainwright.evaluation.experiments.probe import (
+    FIRST_FORETOLD,
     FOLDS,
     MOST_ROWS,
     ProbeKind,
     Rows,
     constant_scores,
     encode,
+    foretold,
+    interpolated,
     out_of_fold,
 )
 from trainwright.evaluation.experiments.repeats import Mask, excess, judge_without
@@ -193,19 +197,29 @@ def _in_groups(name: str, judged: JudgedTable, leaking: frozenset[str], confiden
 
 
 def _in_time(name: str, judged: JudgedTable, leaking: frozenset[str], confidence: float) -> Trial:
-    conditions = ("in random folds", f"in blocks of {name!r}")
+    conditions = (f"with rows of any {name!r}", f"foretold from earlier {name!r}")
     sample = sample_stretches(judged.every.frame[name])
-    if len(sample.rows) < _FEWEST_ROWS or len(np.unique(sample.units)) < _FEWEST_GROUPS:
+    if len(sample.rows) < _FEWEST_ROWS or len(np.unique(sample.units)) < STRETCHES:
         return Trial(conditions, "not tried: too few rows or times")
-    together = folds_in_order(sample.units)
-    seeds = range(judged.seed, judged.seed + _rounds(sample))
-    folds = [(shuffled(together, seed), together) for seed in seeds]
-    method = f"{FOLDS} blocks of time beside random folds, {many(len(sample.rows), 'row')}"
-    hidden = leaking | {name}
-    scores: dict[str, Scores] = {
-        kind: _beside(sample, folds, judged, hidden, kind, level=False) for kind in judged.probes
-    }
-    return _carried(scores, judged, sample, confidence, method)._replace(conditions=conditions)
+    blocks = folds_in_order(sample.units)
+    tested = np.flatnonzero(blocks >= FIRST_FORETOLD)
+    rows, rounds = _rows(sample, judged), _rounds(sample)
+    # The date stays: a split by time keeps it as a feature, and a tree carries its end forward.
+    inputs = encode(rows, _shown(judged, leaking))
+
+    def answers(scores: Floats) -> Answers:
+        return answers_of(rows.target[tested], scores[tested], judged.positive)
+
+    scores: dict[str, Scores] = {}
+    for kind in judged.probes:
+        seeds = range(judged.seed, judged.seed + rounds)
+        before = [answers(interpolated(rows, inputs, blocks, kind, seed)) for seed in seeds]
+        after = answers(foretold(rows, inputs, blocks, kind))
+        scores[kind] = Scores(before, [after] * rounds)
+    later = Sample(sample.rows[tested], sample.units[tested])
+    blocks_of = f"the later {FOLDS - FIRST_FORETOLD} of {FOLDS} blocks of time"
+    method = f"{blocks_of}, {many(len(tested), 'row')}, by models of as many rows"
+    return _carried(scores, judged, later, confidence, method)._replace(conditions=conditions)
 
 
 def _without_features(
@@ -235,16 +249,12 @@ def _beside(
     judged: JudgedTable,
     hidden: frozenset[str],
     kind: ProbeKind,
-    *,
-    level: bool = True,
 ) -> Scores:
     """Random folds beside folds that keep units together."""
-    before = [_scored(sample, judged, hidden, one, kind, level=level) for one, _ in folds]
-    together = {id(one): one for _, one in folds}
-    after = {
-        at: _scored(sample, judged, hidden, one, kind, level=level) for at, one in together.items()
-    }
-    return Scores(before, [after[id(one)] for _, one in folds])
+    return Scores(
+        [_scored(sample, judged, hidden, one, kind, level=True) for one, _ in folds],
+        [_scored(sample, judged, hidden, one, kind, level=True) for _, one in folds],
+    )
 
 
 def _scored(
@@ -254,13 +264,17 @@ def _scored(
     folds: Integers,
     kind: ProbeKind,
     *,
-    level: bool = True,
+    level: bool = False,
 ) -> Answers:
     rows = _rows(sample, judged)
-    columns = [column for column in judged.columns if column.name not in hidden]
-    inputs = encode(rows, columns)
+    inputs = encode(rows, _shown(judged, hidden))
     scores = out_of_fold(rows, inputs, folds, kind, level=level)
     return answers_of(rows.target, scores, judged.positive)
+
+
+def _shown(judged: JudgedTable, hidden: frozenset[str]) -> list[ColumnType]:
+    """The columns that the probe sees."""
+    return [column for column in judged.columns if column.name not in hidden]
 
 
 def _rows(sample: Sample, judged: JudgedTable) -> Rows:
