@@ -126,6 +126,16 @@ def test_a_part_of_a_column_in_another_unit(factor: float) -> None:
     assert (finding.severity, finding.columns) == ("warning", ("weight",))
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_chance_moves_the_factor_of_a_unit(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    income = random.lognormal(1, 0.45, 4000)
+    rows = np.sort(random.choice(4000, 200, replace=False))
+    income[rows] *= 1e4
+    finding = only(mixed_units(examine(pl.DataFrame({"income": income}))))
+    assert finding.rows == tuple(rows.tolist())
+
+
 def test_a_second_size_that_another_column_has_too_is_no_unit() -> None:
     """Small and large animals; and a factor that is between no units."""
     random = np.random.default_rng(0)
