@@ -82,17 +82,27 @@ ROWS: dict[str, tuple[str, str]] = {
         "`checkpoints/` is deleted or emptied in a run with history",
         "exit code 12 names what is missing; nothing starts over",
     ),
+    "F-61": (
+        "a script whose state has a gap, a second process, other settings at resume, signals, an "
+        "observer that raises",
+        "refused, locked, named, saved and counted, as for a contract",
+    ),
     "F-62": (
         "a checkout that names programs: filters, hooks, remotes, pagers, ssh, includes",
         "none of them runs, the commit is recorded",
     ),
     "F-63": (
-        "sizes and expressions without bound, from contract, data and bundle",
+        "models, counts and patterns without bound in a contract, a bundle's network.json, pipes",
         "refused by a documented limit, before memory or time is taken",
     ),
     "F-64": (
         "every key of the schema with wrong types; files of a run damaged, a pipe, a link outside",
         "an exit code of the tree, never a traceback, a hang or a write outside",
+    ),
+    "F-65": (
+        "a leak or repeated rows without which a clause that is met would not be",
+        "status invalid and exit code 3, until split otherwise or accepted by name; never on "
+        "honest tables",
     ),
 }
 """Row to what is injected and what must follow."""
