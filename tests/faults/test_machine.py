@@ -18,6 +18,7 @@ from comparing import differences
 from faults.tiers import times
 from faults.trials import CANARIES, Reference, Trial
 from faults.zygote import kill
+from trainwright.core.errors import NonFinite
 from trainwright.core.files import read_json
 
 pytestmark = pytest.mark.torch
@@ -98,7 +99,7 @@ def test_python_that_finds_no_memory_ends_in_order_and_goes_on(
 ) -> None:
     starved = trial("table", how={"dies_at": CURSOR, "dies_by": "no memory"})
     death = starved.once()
-    assert death.code == 1, death.output
+    assert death.code == NonFinite.exit_code, death.output
     assert read_json(starved.run.record)["ending"]["state"] == "failed"
     starved.how = {}
     starved.ends_well()

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from pydantic import BaseModel
 
 from trainwright.contract.document import Contract
+from trainwright.contract.size_limits import MOST_LAYERS, MOST_WIDTH
 from trainwright.core.errors import Problem
 
 MOST: Mapping[str, int] = MappingProxyType(
@@ -20,7 +21,6 @@ MOST: Mapping[str, int] = MappingProxyType(
     }
 )
 """The largest value of each key. The table of limits in the docs repeats it."""
-MOST_LAYERS, MOST_WIDTH = 1_000, 10_000_000
 
 
 def sizes_are_possible(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
