@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import polars as pl
 
 from trainwright.contract.data import TableData, split_columns
-from trainwright.core.errors import Problem
+from trainwright.core.errors import Place, Problem
 from trainwright.data.formats import known_format
 from trainwright.data.sources import SourceFile
 from trainwright.data.table import PartName
@@ -24,7 +24,11 @@ def name_problems(section: TableData, sources: Mapping[PartName, SourceFile]) ->
     wanted += [(f"data.columns.{name}", name) for name in section.columns]
     wanted += [(f"data.reading.numbers.{name}", name) for name in section.reading.numbers]
     wanted += [(f"data.split.{field}", name) for field, name in split_columns(section.split)]
-    problems = [_absent(path, name, names, source) for path, name in wanted if name not in names]
+    problems = [
+        absent_column(path, name, names, source.place())
+        for path, name in wanted
+        if name not in names
+    ]
     problems += _useless_numbers(section, source)
     unused = {*section.exclude}
     unused |= {name for name, column in section.columns.items() if column.kind == "ignored"}
@@ -76,7 +80,8 @@ def _useless_numbers(section: TableData, source: SourceFile) -> list[Problem]:
     ]
 
 
-def _absent(path: str, name: str, names: list[str], source: SourceFile) -> Problem:
+def absent_column(path: str, name: str, names: list[str], place: Place) -> Problem:
+    """What `path` of the contract names is none of the columns."""
     near = nearest(name, names)
     return Problem(
         f"there is no column {name!r}",
@@ -84,5 +89,5 @@ def _absent(path: str, name: str, names: list[str], source: SourceFile) -> Probl
         found=name,
         expected=f"one of: {some(names, 12)}",
         fix=f"did you mean {near!r}?" if near else "name one of the columns",
-        place=source.place(),
+        place=place,
     )

@@ -3,6 +3,7 @@ the number that their names begin with, so no file has columns of these names.""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 
 import polars as pl
@@ -12,6 +13,8 @@ from trainwright.core.errors import DataMistake, Problem
 from trainwright.data.space import Space, bounds
 from trainwright.data.split_file import PART_COLUMN
 from trainwright.data.table import PartName
+
+_MOST_MOMENTS = 2**62
 
 
 def without_hidden(frame: pl.DataFrame) -> pl.DataFrame:
@@ -26,7 +29,8 @@ def with_moments(
     training file first, or the parts of a time as one whole number.
 
     Raises:
-        DataMistake: a part of a time is no whole number and no date, or is missing.
+        DataMistake: a part of a time is no whole number and no date, or is missing; the parts
+            together have more moments than a 64-bit number tells apart.
     """
     if not isinstance(split, TimeSplit) or split.column:
         return dict(frames)
@@ -61,6 +65,8 @@ def _radix(frames: list[pl.DataFrame], parts: tuple[str, ...]) -> _Radix:
             lows.append(_whole(series.min()))
             highs.append(_whole(series.max()))
         found[name] = (min(lows), max(highs) - min(lows) + 1)
+    if (moments := math.prod(count for _, count in found.values())) > _MOST_MOMENTS:
+        raise DataMistake(_too_fine(parts, moments))
     return found
 
 
@@ -83,6 +89,17 @@ def _joined(frame: pl.DataFrame, radix: _Radix) -> Iterator[pl.DataFrame]:
             values = frame[name].slice(start, stop - start).to_physical().cast(pl.Int64)
             moments = moments * count + (values - low)
         yield moments.alias(MOMENT_COLUMN).to_frame()
+
+
+def _too_fine(parts: tuple[str, ...], moments: int) -> Problem:
+    return Problem(
+        "the parts of a time tell too many moments apart",
+        path="data.split.parts",
+        found=f"{', '.join(parts)} with {float(moments):.2g} combinations",
+        expected=f"at most {float(_MOST_MOMENTS):.2g}",
+        fix="name only one column with dates, or write the moment to a column of its own and name "
+        "it in data.split.column",
+    )
 
 
 def _no_part(name: str, series: pl.Series) -> Problem:

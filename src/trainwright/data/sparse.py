@@ -34,18 +34,11 @@ class SparseColumns:
 
     def take(self, rows: Integers | slice) -> SparseColumns:
         """The given rows, in the given order."""
-        chosen = np.arange(len(self))[rows]
-        counts = np.diff(self.ends)[chosen]
-        ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-        # The first value of each row, and how far behind it each value lies.
-        at = np.repeat(self.ends[chosen] - ends[:-1], counts) + np.arange(ends[-1])
-        return SparseColumns(self.values[at], self.columns[at], ends, self.width)
+        return sparse_of(self.matrix()[rows])
 
     def dense(self) -> npt.NDArray[np.float32]:
         """[N, width]."""
-        out = np.zeros((len(self), self.width), np.float32)
-        out[np.repeat(np.arange(len(self)), np.diff(self.ends)), self.columns] = self.values
-        return out
+        return np.asarray(self.matrix().toarray())
 
     def deviations(self) -> npt.NDArray[np.float64]:
         """The standard deviation of each column, zeros included, [width]."""
@@ -85,11 +78,6 @@ def below(blocks: Sequence[SparseColumns]) -> SparseColumns:
     """Rows of the same columns, one block after the other."""
     if not blocks or not blocks[0].width:
         return NO_TERMS
-    starts = np.cumsum([0, *(len(one.values) for one in blocks)])
-    ends = [one.ends[1:] + start for one, start in zip(blocks, starts, strict=False)]
-    return SparseColumns(
-        np.concatenate([one.values for one in blocks]),
-        np.concatenate([one.columns for one in blocks]),
-        np.concatenate([np.zeros(1, np.int64), *ends]),
-        blocks[0].width,
-    )
+    from scipy.sparse import vstack
+
+    return sparse_of(vstack([one.matrix() for one in blocks], format="csr"))

@@ -86,8 +86,10 @@ def given_as(rows: Any, answer: pl.DataFrame) -> Any:
 
 def _of_pandas(name: str, column: Any) -> pl.Series:
     """Read by value, so that the index does not count and pyarrow is not needed; NaN is missing."""
-    if column.dtype == "datetime64[ns]" or str(column.dtype).startswith("datetime64["):
-        return pl.Series(name, column.to_numpy())
+    if str(column.dtype).startswith("datetime64["):
+        # Dates with a zone count in UTC, as those of files do.
+        utc = column if column.dt.tz is None else column.dt.tz_convert(None)
+        return pl.Series(name, utc.to_numpy())
     missing = column.isna().tolist()
     values = [None if gone else value for value, gone in zip(column, missing, strict=True)]
     return _series(name, values)

@@ -85,6 +85,16 @@ def test_a_word_is_no_part_of_a_time(tmp_path: Path) -> None:
         prepared(TimeSplit(kind="time", parts=("year", "month")), tmp_path, frame)
 
 
+def test_parts_that_tell_too_many_moments_apart_are_refused(tmp_path: Path) -> None:
+    """Not wrapped round into another order."""
+    dates = pl.datetime_range(
+        pl.datetime(2020, 1, 1), pl.datetime(2020, 1, 10), "1h", eager=True
+    ).head(200)
+    frame = rows().head(200).with_columns(one=dates, other=dates.reverse())
+    with pytest.raises(DataMistake, match="too many moments apart"):
+        prepared(TimeSplit(kind="time", parts=("one", "other")), tmp_path, frame)
+
+
 def test_moments_are_no_columns_of_the_data(tmp_path: Path) -> None:
     data = section(TimeSplit(kind="time", order="file"), tmp_path, rows())
     raw = read_table(data, tmp_path)

@@ -10,13 +10,13 @@ import polars as pl
 from trainwright.contract.sources import USUAL
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.data.cache import Tables
+from trainwright.data.column_names import absent_column
 from trainwright.data.formats import known_format, packing_of
 from trainwright.data.local import LocalFile
 from trainwright.data.pictures.decoding import Fault
 from trainwright.data.pictures.records import MOST_BYTES, Asked, Record, too_large
 from trainwright.data.pictures.trees import Tree
 from trainwright.data.sources import collected
-from trainwright.data.wording import nearest, some
 
 _ROWS = 64
 
@@ -121,7 +121,7 @@ class TableOfImages:
         fields = self._asked.fields
         named = [("image", fields.image), ("label", fields.label), ("group", fields.group)]
         problems = [
-            _absent(f"data.fields.{field}", name, list(schema), self.written)
+            absent_column(f"data.fields.{field}", name, list(schema), Place(self.written))
             for field, name in named
             if name and name not in schema and (field != "label" or self._asked.labelled)
         ]
@@ -178,16 +178,4 @@ def _without_file(row: int, name: str | None, data: bytes | None) -> bytes | Fau
         expected="a path that begins in one folder, here or elsewhere",
         fix="write what stands before all names to data.fields.root, and paths into the table",
         droppable=False,
-    )
-
-
-def _absent(path: str, name: str, names: list[str], written: str) -> Problem:
-    near = nearest(name, names)
-    return Problem(
-        f"there is no column {name!r}",
-        path=path,
-        found=name,
-        expected=f"one of: {some(names, 12)}",
-        fix=f"did you mean {near!r}?" if near else f"write the column's name to {path}",
-        place=Place(written),
     )

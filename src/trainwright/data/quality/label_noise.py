@@ -78,9 +78,10 @@ class _Fit:
 
     def rate(self, log_odds: Floats) -> Floats:
         """The probability of the label at these log-odds."""
-        rate: Floats = self.noise + (1 - 2 * self.noise) * _sigmoid(
-            self.slope * log_odds + self.shift
-        )
+        from scipy.special import expit
+
+        overlap = expit(self.slope * log_odds + self.shift)
+        rate: Floats = self.noise + (1 - 2 * self.noise) * overlap
         return rate
 
 
@@ -131,11 +132,12 @@ def _fit_noise(pairs: _Pairs) -> _Fit:
 def _fit(pairs: _Pairs, noise: float) -> _Fit:
     """The recalibration of highest likelihood at this rate of noise."""
     from scipy.optimize import minimize
+    from scipy.special import expit
 
     s, y, w = pairs.log_odds, pairs.is_label, pairs.weights
 
     def loss(at: Floats) -> tuple[float, Floats]:
-        overlap = _sigmoid(at[0] * s + at[1])
+        overlap = expit(at[0] * s + at[1])
         rate = np.clip(noise + (1 - 2 * noise) * overlap, 1e-12, 1 - 1e-12)
         value = -float(w @ np.where(y, np.log(rate), np.log1p(-rate)))
         inner = -w * np.where(y, 1 / rate, -1 / (1 - rate))
@@ -155,8 +157,3 @@ def _lower_end(pairs: _Pairs, best: _Fit) -> float:
         is_open = 2 * (_fit(pairs, float(np.exp(middle))).loss - best.loss) <= _LOWER_END
         low, high = (low, middle) if is_open else (middle, high)
     return float(np.exp(high))
-
-
-def _sigmoid(values: Floats) -> Floats:
-    sigmoid: Floats = 1 / (1 + np.exp(-np.clip(values, -40, 40)))
-    return sigmoid
