@@ -15,7 +15,7 @@ RESULT = [
     "verdict",
     "warnings",
 ]
-CLAUSE = ["high", "low", "metric", "name", "slice", "status", "target", "value"]
+CLAUSE = ["against", "high", "low", "metric", "name", "slice", "status", "target", "value"]
 INTERVAL = ["high", "low", "value"]
 
 

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import final
 
-from trainwright.contract.reading import ContractText, Sections
+from trainwright.contract.reading import Sections, file_or_text
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.faultpoints import reached
 from trainwright.core.files import Json
@@ -107,12 +107,14 @@ def train(
         NonFinite: the training was halted at a loss or gradient that is not a finite number.
         TrainwrightError: the other ways to fail, each named in `trainwright.core.errors`.
     """
-    read = (
-        Path(contract)
-        if isinstance(contract, str | Path)
-        else ContractText.of(contract, Path.cwd())
+    request = Request(
+        file_or_text(contract),
+        tuple(overrides),
+        Path(runs),
+        name,
+        resume,
+        frames=dict(frames or {}),
     )
-    request = Request(read, tuple(overrides), Path(runs), name, resume, frames=dict(frames or {}))
     return TrainedRun(train_and_report(request, StreamScreen(sys.stderr)))
 
 

@@ -9,6 +9,9 @@ from trainwright.checkpoint.module import ModuleState
 from trainwright.checkpoint.state import Snapshot, Stateful
 from trainwright.optim.weights import TrainedWeights, Weights
 
+MODEL = "model"
+"""The name of the part that holds the model."""
+
 _PART = "evaluated"
 
 
@@ -42,4 +45,4 @@ def evaluated_state(weights: Weights, model: ModuleState) -> dict[str, Stateful]
 
 def evaluated_part(parts: Mapping[str, Snapshot]) -> Snapshot:
     """The model to evaluate and keep, among the parts of a checkpoint."""
-    return parts.get(_PART, parts["model"])
+    return parts[_PART] if _PART in parts else parts[MODEL]

@@ -13,13 +13,13 @@ from typing import Literal, Protocol, final
 
 from trainwright.checkpoint.catalog import Candidate, Catalog, entry_of
 from trainwright.checkpoint.draft import Draft, files_of, stored_files
-from trainwright.checkpoint.kept import Begun, Kept, Loaded, Missed, NoCheckpoint, Saved
 from trainwright.checkpoint.kept_by_rule import KeptByRule
 from trainwright.checkpoint.ledger import Line
 from trainwright.checkpoint.local import LocalStorage
 from trainwright.checkpoint.manifest import read_manifest, read_parts
 from trainwright.checkpoint.memory import ReusedMemory
 from trainwright.checkpoint.names import name_of, step_of
+from trainwright.checkpoint.outcomes import Begun, Kept, Loaded, Missed, NoCheckpoint, Saved
 from trainwright.checkpoint.retention import Retention, at_any_step, kept, ranked
 from trainwright.checkpoint.score import NOT_SCORED, NotScored
 from trainwright.checkpoint.state import Snapshot

@@ -11,7 +11,6 @@ from trainwright.cli.showing import (
     results_console,
     say,
     say_whole,
-    show_bounds,
     show_json,
     show_table,
 )
@@ -51,7 +50,7 @@ def _cells(row: RunRow, *, priced: bool) -> list[str]:
         row.model,
         row.metric,
         show_number(row.score.value) if known else "",
-        show_bounds(row.score) if known else "",
+        row.score.bounds if known else "",
         show_seconds(row.seconds) if math.isfinite(row.seconds) else "",
         *([show_price(row.price)] if priced else []),
         row.summary.started[:19],

@@ -25,7 +25,6 @@ from trainwright.core.units import show_number, show_seconds
 from trainwright.data.pictures.opening import holds_idx
 from trainwright.data.stores import is_remote
 from trainwright.evaluation.experiments.suspicions import acceptance
-from trainwright.evaluation.intervals import Interval
 from trainwright.evaluation.verdict import Verdict
 from trainwright.run.evaluate import find_run, read_planned
 from trainwright.run.judged import read_judged
@@ -85,7 +84,7 @@ def show_decisive(verdict: Verdict) -> None:
         say("tried", f"{one.numbers}; {one.method}")
         for before, after in zip(verdict.clauses, one.corrected, strict=True):
             if before.status == "met" and after.status != "met":
-                again = f"{show_number(after.interval.value)}, {show_bounds(after.interval)}"
+                again = f"{show_number(after.interval.value)}, {after.interval.bounds}"
                 say("", f"{before.name} would be {after.status}: {again}")
         say_whole("write", one.write)
         say_whole("or accept", acceptance(one.finding, one.columns))
@@ -115,8 +114,11 @@ def commands_after_training(folder: Path, result: Result, runs: Path) -> list[st
 
 
 def commands_with_a_run(run: str, runs: Path) -> list[str]:
-    """What can be done with the model of a run."""
-    data = read_planned(find_run(run, runs)).data
+    """What can be done with the model of a run; nothing where only a script has it."""
+    folder = find_run(run, runs)
+    if folder.has_own_model:
+        return []
+    data = read_planned(folder).data
     match data:
         case TableData():
             rows, labelled_rows = "ROWS.csv", "LABELLED_ROWS.csv"
@@ -166,7 +168,7 @@ def _verdict_table(result: Result, console: Console) -> Table:
         table.add_row(
             Text(clause.name),
             show_number(clause.interval.value),
-            show_bounds(clause.interval),
+            clause.interval.bounds,
             Text(clause.status, style=_STYLE[clause.status]),
         )
     return table
@@ -243,21 +245,9 @@ def results_console() -> Console:
     return SafeConsole(file=sys.stdout, width=width)
 
 
-def show_bounds(interval: Interval) -> str:
-    """`0.91 to 0.93`."""
-    if not interval.given:
-        return "not enough rows"
-    return f"{show_number(interval.low)} to {show_number(interval.high)}"
-
-
 def _against_baselines(result: Result) -> str:
     """The contract's metric of the model beside that of each baseline."""
     metric = result.verdict.clauses[0].metric
     value = result.evaluation.metrics[metric].value
-    shown = [f"{metric} · model {show_number(value)}"]
-    shown += [
-        f"{name} {show_number(metrics[metric].value)}"
-        for name, metrics in result.evaluation.baselines.items()
-        if metric in metrics
-    ]
-    return " · ".join(shown)
+    beside = result.evaluation.show_baselines(metric)
+    return " · ".join([f"{metric} · model {show_number(value)}", *beside])

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from trainwright.contract.audit import Audit
+from trainwright.contract.accepted import Audit
 from trainwright.contract.loading import Loading
 from trainwright.contract.sampling import Sampling, Uniform
 from trainwright.contract.section import Auto, Section

@@ -104,6 +104,18 @@ Sections = Mapping[str, object] | Contract | Document
 """A contract that is given from Python."""
 
 
+def file_or_text(contract: str | Path | Sections) -> Path | ContractText:
+    """A contract's file, or the text of its sections, whose relative paths start at the working
+    directory.
+
+    Raises:
+        ContractMistake: as `ContractText.of`.
+    """
+    if isinstance(contract, str | Path):
+        return Path(contract)
+    return ContractText.of(contract, Path.cwd())
+
+
 def _plain(value: object) -> object:
     if isinstance(value, PurePath):
         return str(value)

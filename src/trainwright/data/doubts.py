@@ -14,7 +14,7 @@ from trainwright.core.units import many
 from trainwright.data.cells import Cells
 from trainwright.data.commas import Commas, how_written
 from trainwright.data.doubtful_dates import find_dates
-from trainwright.data.units import Unit
+from trainwright.data.unit import Unit
 from trainwright.data.values import to_numbers
 from trainwright.data.wording import quoted
 

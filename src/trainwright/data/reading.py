@@ -34,7 +34,7 @@ from trainwright.data.columns import ColumnType, infer_column
 from trainwright.data.doubts import Doubt
 from trainwright.data.formats import is_untyped
 from trainwright.data.frames import NO_FRAMES, Frame
-from trainwright.data.hidden import with_moments
+from trainwright.data.hidden_columns import with_moments
 from trainwright.data.proposing import decide_columns, decide_problems, with_doubts
 from trainwright.data.sources import FileVersion, SourceFile, read_query, read_source
 from trainwright.data.space import (

@@ -15,7 +15,7 @@ from trainwright.contract.data import FileSplit, RandomSplit, TableData, split_c
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json, read_json, write_atomic, write_json
 from trainwright.data.columns import name_tokens
-from trainwright.data.hidden import without_hidden
+from trainwright.data.hidden_columns import without_hidden
 from trainwright.data.order import Words
 from trainwright.data.profile import Profile, profile_column
 from trainwright.data.reading import RawTable

@@ -22,6 +22,9 @@ from trainwright.data.wording import Wrong, nearest, quoted
 
 NO_POSITIVE = -1
 
+PROBABILITY = "probability_"
+"""What the names of columns of probabilities begin with, before the class."""
+
 LabelType = Literal["text", "integer", "boolean"]
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
 
@@ -78,6 +81,14 @@ class Classes:
             case "text":
                 pass
         return names.gather(codes)
+
+    def predictions(self, scores: Floats) -> list[pl.Series]:
+        """The likeliest class of each row of probabilities [N, C], and a column for each class."""
+        chosen = np.argmax(scores, axis=1) if len(scores) else np.zeros(0, np.int64)
+        each = (
+            pl.Series(f"{PROBABILITY}{name}", scores[:, i]) for i, name in enumerate(self.names)
+        )
+        return [self.labels_of(chosen).alias("prediction"), *each]
 
     def identity(self) -> Json:
         """What decides how a model reads its target."""

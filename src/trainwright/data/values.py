@@ -13,7 +13,7 @@ import polars as pl
 from trainwright.contract.data import TableData
 from trainwright.core.files import Json
 from trainwright.data.table import Integers
-from trainwright.data.units import Unit
+from trainwright.data.unit import Unit
 
 DATE_FORMATS = (
     "%Y-%m-%d",

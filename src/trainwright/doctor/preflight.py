@@ -41,15 +41,20 @@ def preflight(
     found, and what stands against this run."""
     return worst_first(
         (
-            *faults,
-            *findings_beside(audited, faults),
-            *_test_rows(prepared),
+            *of_data(prepared, faults, audited),
             *_packing(decided, prepared),
             *_padding(decided, prepared),
             *_validations(decided),
             _disk(decided, runs),
         )
     )
+
+
+def of_data(
+    prepared: Prepared, faults: Sequence[Finding], audited: Sequence[Audited]
+) -> tuple[Finding, ...]:
+    """What was found in the data alone, the worst first: of a model that is trained elsewhere."""
+    return worst_first((*faults, *findings_beside(audited, faults), *_test_rows(prepared)))
 
 
 def _test_rows(prepared: Prepared) -> tuple[Finding, ...]:

@@ -56,7 +56,7 @@ def _lock(folder: RunFolder) -> Iterator[Checked]:
 
 
 def _plan(folder: RunFolder) -> Iterator[Checked]:
-    if _is_script(folder):
+    if folder.is_of_script:
         yield whole("plan", "none: the training is that of a script")
         return
     if not folder.plan.exists():
@@ -82,18 +82,13 @@ def _is_finished(folder: RunFolder) -> bool:
     return bool(read_json(folder.record).get("ending", {}).get("state") == "finished")
 
 
-def _is_script(folder: RunFolder) -> bool:
-    """Whether a script trained here and nothing was judged."""
-    return folder.settings.is_file() and not folder.plan.exists()
-
-
 def _record(folder: RunFolder) -> Iterator[Checked]:
     if not folder.record.exists():
         yield note("record", "there is none yet")
         return
     record = read_json(folder.record)
     attempts = record["attempts"]
-    if _is_finished(folder) and not _is_script(folder):
+    if _is_finished(folder) and not folder.is_of_script:
         model = folder.own_target if folder.own_target.is_file() else folder.bundle / "bundle.json"
         for path in (folder.evaluation, model):
             if not path.is_file():
@@ -115,7 +110,7 @@ def _identity(folder: RunFolder) -> Iterator[Checked]:
 
 def _checksums(folder: RunFolder) -> Iterator[Checked]:
     if not has_checksums(folder):
-        if _is_finished(folder) and not _is_script(folder):
+        if _is_finished(folder) and not folder.is_of_script:
             text = "none: contract, data reports, baselines and evaluation are not checked"
             is_bound = isinstance(read_identity(folder), RunIdentity)
             yield broken("checksums", "they are missing") if is_bound else note("checksums", text)

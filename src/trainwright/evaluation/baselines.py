@@ -20,6 +20,7 @@ from trainwright.data.space import IN_MEMORY, spread_rows, taken
 from trainwright.data.table import Floats, ImageInputs, Part, TokenInputs, columns_of
 from trainwright.data.target_means import train_target
 from trainwright.data.vocabulary import TextVocabulary
+from trainwright.evaluation.clause import DUMMY, LINEAR
 from trainwright.model.constant import fit_constant
 from trainwright.model.frequencies import fit_frequencies
 from trainwright.model.linear import fit_linear
@@ -51,7 +52,7 @@ class Baselines:
 
     def scores(self, part: Part) -> dict[str, Floats]:
         """What each gives for a part, `dummy` and `linear`: [N, C] or [N, 1]."""
-        return {"dummy": self.dummy.score_part(part), "linear": self.linear.score_part(part)}
+        return {DUMMY: self.dummy.score_part(part), LINEAR: self.linear.score_part(part)}
 
 
 def fit_baselines(prepared: Prepared, section: FeaturesSection | None = None) -> Baselines:

@@ -11,12 +11,16 @@ from trainwright.evaluation.intervals import Interval
 
 Status = Literal["met", "missed", "undecided"]
 
+DUMMY, LINEAR = "dummy", "linear"
+"""The baselines of every run."""
+
 
 @dataclass(frozen=True, slots=True)
 class Clause:
     """One thing the contract asks for. `slice` is "all rows" or a slice's name.
 
-    Against a baseline, `interval` is that of the difference (model minus baseline) and `target` 0.
+    Where it asks to be better than a baseline, `against` is the name of that one, `interval` that
+    of the difference (model minus baseline) and `target` 0.
     """
 
     name: str
@@ -25,17 +29,7 @@ class Clause:
     target: float
     interval: Interval
     status: Status
-
-    @property
-    def is_gain(self) -> bool:
-        """Whether it asks to be better than a baseline."""
-        return self.name.startswith(f"{self.metric} minus ")
-
-    @property
-    def baseline(self) -> str:
-        """The baseline that it asks to be better than, if it does."""
-        word = self.name.removeprefix(f"{self.metric} minus ").split(" ")[0]
-        return "dummy" if word == "baseline" else word
+    against: str = ""
 
     def to_json(self) -> Json:
         """Plain JSON; bounds that are not given are null."""
@@ -45,12 +39,14 @@ class Clause:
             "slice": self.slice,
             "target": self.target,
             "status": self.status,
+            "against": self.against,
             **self.interval.to_json(),
         }
 
     @staticmethod
     def from_json(json: Json) -> Clause:
-        """The inverse of `to_json`."""
+        """The inverse of `to_json`; older versions knew of one baseline only, and named it so."""
+        older = DUMMY if json["name"].startswith(f"{json['metric']} minus baseline") else ""
         return Clause(
             json["name"],
             json["metric"],
@@ -58,6 +54,7 @@ class Clause:
             json["target"],
             Interval.from_json(json),
             json["status"],
+            json.get("against", older),
         )
 
 

@@ -10,9 +10,11 @@ import numpy as np
 from trainwright.contract.metric import METRICS, Metric
 from trainwright.contract.slices import Slice
 from trainwright.core.files import Json
+from trainwright.core.units import show_number
 from trainwright.data.table import Floats, Part
 from trainwright.data.target import Classes, Target
 from trainwright.evaluation.answers import Answers, answers_of
+from trainwright.evaluation.clause import DUMMY, LINEAR
 from trainwright.evaluation.curves import Curves, curves_from_json, curves_to_json, draw_curves
 from trainwright.evaluation.findings import (
     LinearBaseline,
@@ -106,6 +108,14 @@ class Evaluation:
             "warnings": list(self.warnings),
         }
 
+    def show_baselines(self, metric: str) -> list[str]:
+        """`linear 0.8123`: the value of each baseline, for people."""
+        return [
+            f"{name} {show_number(metrics[metric].value)}"
+            for name, metrics in self.baselines.items()
+            if metric in metrics
+        ]
+
     @staticmethod
     def from_json(json: Json) -> Evaluation:
         """The inverse of `to_json`."""
@@ -156,7 +166,7 @@ def evaluate(scored: Scored, metric: Metric, slices: Sequence[Slice], seed: int)
     }
     naive = {who: gains[who] for who in (PERSISTENCE, SEASONAL) if who in gains}
     linear = LinearBaseline(
-        _intervals(baselines.get("linear", {})), gains.get("linear", {}), scored.shares
+        _intervals(baselines.get(LINEAR, {})), gains.get(LINEAR, {}), scored.shares
     )
     return Evaluation(
         part=scored.part.name,
@@ -173,7 +183,7 @@ def evaluate(scored: Scored, metric: Metric, slices: Sequence[Slice], seed: int)
         curves=draw_curves(answers[MODEL], scored.target),
         warnings=(
             *scored.notes,
-            *low_target(metric, baselines.get("dummy", {})),
+            *low_target(metric, baselines.get(DUMMY, {})),
             *find_warnings(metric.name, size, of_model, linear),
             *better_forecasts(metric.name, of_model, naive),
         ),

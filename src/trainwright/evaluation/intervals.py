@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from trainwright.core.files import Json
+from trainwright.core.units import show_number
 from trainwright.data.table import Floats, Integers
-from trainwright.evaluation.groups import GROUPS, MOST_UNITS, Groups, groups_of
+from trainwright.evaluation.random_groups import GROUPS, MOST_UNITS, Groups, groups_of
 from trainwright.evaluation.ranking import OneAgainstRest, PrecisionAtRecall
 from trainwright.evaluation.weighted import Sums, Weighted
 
@@ -47,6 +48,13 @@ class Interval:
     def given(self) -> bool:
         """Whether there were rows enough for a range."""
         return math.isfinite(self.low) and math.isfinite(self.high)
+
+    @property
+    def bounds(self) -> str:
+        """`0.91 to 0.93`, for people."""
+        if not self.given:
+            return "not enough rows"
+        return f"{show_number(self.low)} to {show_number(self.high)}"
 
     def to_json(self) -> Json:
         """`{"value", "low", "high"}`, null for what is not finite."""

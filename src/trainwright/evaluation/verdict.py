@@ -9,14 +9,12 @@ from typing import Literal, assert_never
 from trainwright.contract.metric import METRICS, Metric
 from trainwright.contract.slices import Slice
 from trainwright.core.files import Json
-from trainwright.evaluation.clause import Clause, Status, gain_status, status_of
+from trainwright.evaluation.clause import DUMMY, Clause, Status, gain_status, status_of
 from trainwright.evaluation.evaluate import ALL_ROWS, Evaluation, SliceScore
 from trainwright.evaluation.experiments.experiment import Experiment
 
 Decision = Status | Literal["invalid"]
 """`invalid`: the clauses are met, and would not be without what a finding names."""
-
-BASELINE = "dummy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +72,11 @@ def judge(metric: Metric, slices: Sequence[Slice], evaluation: Evaluation) -> Ve
 def _main_clauses(metric: Metric, evaluation: Evaluation) -> list[Clause]:
     match metric.target:
         case "baseline":
-            return [_gain_clause(metric.name, BASELINE, "baseline", evaluation)]
+            return [_gain_clause(metric.name, DUMMY, "baseline", evaluation)]
         case "auto" | "every_baseline":
-            others = [who for who in evaluation.gains if who != BASELINE]
+            others = [who for who in evaluation.gains if who != DUMMY]
             return [
-                _gain_clause(metric.name, BASELINE, "baseline", evaluation),
+                _gain_clause(metric.name, DUMMY, "baseline", evaluation),
                 *(_gain_clause(metric.name, who, f"{who} baseline", evaluation) for who in others),
             ]
         case float(target):
@@ -94,7 +92,8 @@ def _gain_clause(name: str, who: str, shown: str, evaluation: Evaluation) -> Cla
     gain = evaluation.gains[who][name]
     sign = ">" if direction == "max" else "<"
     status = gain_status(gain, direction)
-    return Clause(f"{name} minus {shown} {sign} 0", name, ALL_ROWS, 0.0, gain, status)
+    condition = f"{name} minus {shown} {sign} 0"
+    return Clause(condition, name, ALL_ROWS, 0.0, gain, status, who)
 
 
 def _floor_clause(section: Slice, floor: float, score: SliceScore) -> Clause:

@@ -18,12 +18,12 @@ import numpy.typing as npt
 from trainwright.contract.metric import Metric
 from trainwright.data.table import Floats
 from trainwright.evaluation.answers import Answers
-from trainwright.evaluation.groups import Groups
 from trainwright.evaluation.metrics import (
     CALIBRATION_BINS,
     calibration_bins,
     calibration_pairs,
 )
+from trainwright.evaluation.random_groups import Groups
 from trainwright.evaluation.ranking import average_precision, precision_at_recall, roc_auc
 from trainwright.evaluation.ratios import ratio, ratio_or_zero
 

@@ -19,7 +19,7 @@ from trainwright.data.audit.groups import same_groups
 from trainwright.data.audit.times import RESEMBLE, resemblance
 from trainwright.data.columns import ColumnType, name_tokens
 from trainwright.data.folds import cut_folds
-from trainwright.data.hidden import with_moments
+from trainwright.data.hidden_columns import with_moments
 from trainwright.data.reading import RawTable
 from trainwright.data.shares import TEST, TRAIN, VALIDATION, Shares
 from trainwright.data.space import IN_MEMORY

@@ -79,14 +79,8 @@ class Predictor:
         """
         scores = self.scorer.score(self._read(rows))
         match self.target:
-            case Classes(names=names):
-                chosen = np.argmax(scores, axis=1) if len(scores) else np.zeros(0, np.int64)
-                columns = [self.target.labels_of(chosen).alias("prediction")]
-                columns += [
-                    pl.Series(f"probability_{name}", scores[:, code])
-                    for code, name in enumerate(names)
-                ]
-                return pl.DataFrame(columns)
+            case Classes():
+                return pl.DataFrame(self.target.predictions(scores))
             case Numbers():
                 return pl.DataFrame([pl.Series("prediction", scores[:, 0])])
             case NextToken():

@@ -6,7 +6,6 @@ from markupsafe import Markup
 
 from trainwright.core.units import show_number
 from trainwright.evaluation.clause import Clause
-from trainwright.evaluation.intervals import Interval
 from trainwright.run.result import Result
 
 _MOST_CLAUSES = 6
@@ -59,7 +58,7 @@ def _decisive(result: Result) -> list[str]:
 
 
 def _row(clause: Clause) -> Markup:
-    cells = (clause.name, show_number(clause.interval.value), _bounds(clause.interval))
+    cells = (clause.name, show_number(clause.interval.value), clause.interval.bounds)
     shown = Markup("").join(Markup("<td>{}</td>").format(cell) for cell in cells)
     return Markup("<tr>{}<td>{}</td></tr>").format(shown, _badge(clause.status))
 
@@ -70,23 +69,12 @@ def _badge(status: str) -> Markup:
 
 
 def _clause(clause: Clause) -> str:
-    return f"{clause.name} · {show_number(clause.interval.value)} ({_bounds(clause.interval)})"
-
-
-def _bounds(interval: Interval) -> str:
-    if not interval.given:
-        return "not enough rows"
-    return f"{show_number(interval.low)} to {show_number(interval.high)}"
+    return f"{clause.name} · {show_number(clause.interval.value)} ({clause.interval.bounds})"
 
 
 def _baselines(result: Result) -> list[str]:
     """The contract's metric of each baseline."""
-    metric = result.verdict.clauses[0].metric
-    return [
-        f"{name} {show_number(metrics[metric].value)}"
-        for name, metrics in result.evaluation.baselines.items()
-        if metric in metrics
-    ]
+    return result.evaluation.show_baselines(result.verdict.clauses[0].metric)
 
 
 def _more(count: int, what: str) -> list[str]:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trainwright.core.files import Json, write_text
-from trainwright.core.units import show_seconds
+from trainwright.core.units import show_price, show_seconds
 from trainwright.evaluation.intervals import Interval
 from trainwright.report.contents import Contents, read_contents
 from trainwright.report.figures import SERIES, Figure, Key, Panel, draw_svg
 from trainwright.report.page import page_environment
-from trainwright.report.training_figures import Point, read_validated, smooth
-from trainwright.report.wording import clean, show_change, show_value
+from trainwright.report.training_figures import Point, read_validated, smoothed_points
+from trainwright.report.wording import clean, show_change, show_range, show_value
 from trainwright.run.comparison import Comparison
 from trainwright.tracking.folder import RunFolder
 
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _TEMPLATE = "comparison.html.jinja"
-_MOST_POINTS = 600
-_SMOOTHING_PARTS = 40
 
 
 def write_comparison(compared: Comparison, folders: Sequence[RunFolder], output: Path) -> Path:
@@ -59,7 +57,7 @@ def _facts(compared: Comparison) -> list[tuple[str, list[str]]]:
         ("Verdict", [row.summary.verdict for row in rows]),
         ("Model", [row.model for row in rows]),
         ("Time", [show_seconds(row.seconds) for row in rows]),
-        ("Price", [show_value(row.price) if np.isfinite(row.price) else "" for row in rows]),
+        ("Price", [show_price(row.price) for row in rows]),
     ]
     return [(name, values) for name, values in facts if any(values)]
 
@@ -78,9 +76,7 @@ def _metrics(compared: Comparison) -> list[tuple[str, list[str], list[str]]]:
 
 
 def _with_bounds(one: Interval) -> str:
-    if not one.given:
-        return show_value(one.value)
-    return f"{show_value(one.value)} ({show_value(one.low)} to {show_value(one.high)})"
+    return f"{show_value(one.value)} ({show_range(one)})" if one.given else show_value(one.value)
 
 
 def _difference(gain: Interval | None) -> str:
@@ -119,10 +115,7 @@ def _loss(contents: Contents) -> Sequence[Point]:
     loss = np.array(contents.signals.get("loss", ()), dtype=np.float64)
     if not len(loss):
         return ()
-    steps = np.array(contents.signals["step"], dtype=np.float64)
-    smoothed = smooth(loss, len(loss) / _SMOOTHING_PARTS)
-    every = max(1, len(steps) // _MOST_POINTS)
-    return list(zip(steps[::every].tolist(), smoothed[::every].tolist(), strict=True))
+    return smoothed_points(np.array(contents.signals["step"], dtype=np.float64), loss)
 
 
 def _overlay(

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from trainwright.core.errors import Mistake, StorageFailed
 from trainwright.core.files import Json, read_json
+from trainwright.data.target import PROBABILITY
 from trainwright.evaluation.evaluate import Evaluation
 from trainwright.evaluation.verdict import Verdict
 from trainwright.tracking.folder import RunFolder
@@ -188,8 +189,8 @@ def _forecasts(path: Path) -> tuple[Forecast, ...]:
         raise ValueError(str(error).splitlines()[0][:160]) from error
     if not {"time", "target", "prediction"} <= set(frame.columns):
         return ()
-    # A class that is an integer is no number of its own: it comes with probabilities.
-    if len(frame.columns) > len(("row", "unit", "time", "target", "prediction")):
+    # A class that is an integer is no number of its own.
+    if any(name.startswith(PROBABILITY) for name in frame.columns):
         return ()
     ordered = frame.sort("time", maintain_order=True)
     time, target, prediction = (ordered[name] for name in ("time", "target", "prediction"))

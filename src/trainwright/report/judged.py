@@ -10,11 +10,11 @@ from typing import Literal, final
 
 from trainwright.contract.metric import METRICS
 from trainwright.core.files import Json
-from trainwright.evaluation.clause import Clause
+from trainwright.evaluation.clause import DUMMY, Clause
 from trainwright.evaluation.evaluate import MODEL, Evaluation, SliceScore
 from trainwright.evaluation.experiments.experiment import Experiment, Outcome
 from trainwright.evaluation.intervals import Interval
-from trainwright.evaluation.verdict import BASELINE, Decision, Verdict
+from trainwright.evaluation.verdict import Decision, Verdict
 from trainwright.report.bars import Bar, Scale, draw_bar, scale_of
 from trainwright.report.contents import Judged
 from trainwright.report.wording import counted, show_change, show_range, show_value, show_when
@@ -235,7 +235,7 @@ def _clause_row(clause: Clause) -> Row:
 
 def _strongest_first(baselines: Iterable[str]) -> tuple[str, ...]:
     """The baselines from the one that is hardest to beat on."""
-    return tuple(sorted(baselines, key=lambda who: (who == BASELINE, who)))
+    return tuple(sorted(baselines, key=lambda who: (who == DUMMY, who)))
 
 
 def _judged_metric(evaluation: Evaluation, verdict: Verdict) -> str:

@@ -83,6 +83,13 @@ def view_training(contents: Contents) -> TrainingView:
     return TrainingView(tuple(figures), _happenings(contents.events), dropped)
 
 
+def smoothed_points(steps: Floats, values: Floats) -> Sequence[Point]:
+    """A smoothed signal as at most 1,200 points: over a fortieth of it."""
+    every = max(1, len(steps) // _MOST_POINTS)
+    smoothed = smooth(values, len(values) / _SMOOTHING_PARTS)
+    return list(zip(steps[::every].tolist(), smoothed[::every].tolist(), strict=True))
+
+
 def smooth(values: Floats, span: float) -> Floats:
     """Exponential moving average [N] whose weights fall by 1/e over `span` values; what is not
     finite is stepped over. Corrected for its start (Kingma and Ba 2015, section 3)."""
@@ -131,13 +138,10 @@ def _thinned(steps: Floats, values: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 def kept_step(contents: Contents) -> float:
-    """The step whose weights are the model: that of the best validation where the contract stops
-    early; nan where it is the last one or not known."""
-    training = (contents.plan.get("contract") or {}).get("training") or {}
-    if training.get("early_stopping", "off") == "off":
-        return math.nan
-    best = [_step(event) for event in contents.events if event.get("improved")]
-    return best[-1] if best else math.nan
+    """The step of the best validation, where its weights are the model; else nan."""
+    ending = contents.record.get("ending")
+    step = ending.get("kept_step", 0) if isinstance(ending, dict) else 0
+    return float(step) if isinstance(step, int) and step else math.nan
 
 
 def _loss(
@@ -148,16 +152,15 @@ def _loss(
     kept: float,
 ) -> Figure:
     """Training and validation loss in one figure."""
-    smoothed = smooth(loss, len(loss) / _SMOOTHING_PARTS)
+    smoothed = np.array(smoothed_points(steps, loss))
     at, low, high = _thinned(steps, loss)
-    every = max(1, len(steps) // _MOST_POINTS)
     along = np.array(sorted(validated)).reshape(-1, 2)
 
     def draw(axes: Axes) -> None:
         axes.fill_between(at, low, high, color=SERIES[0], alpha=0.3, linewidth=0.8)
-        axes.plot(steps[::every], smoothed[::every], color=SERIES[0])
+        axes.plot(smoothed[:, 0], smoothed[:, 1], color=SERIES[0])
         axes.plot(along[:, 0], along[:, 1], color=SERIES[1], marker="o", markersize=3)
-        _set_scale(axes, np.concatenate([smoothed, along[:, 1]]))
+        _set_scale(axes, np.concatenate([smoothed[:, 1], along[:, 1]]))
         _mark(axes, resumed)
         if math.isfinite(kept):
             axes.axvline(kept, color=MUTED, linestyle=":", linewidth=1.2)

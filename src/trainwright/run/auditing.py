@@ -15,7 +15,7 @@ from trainwright.contract.document import Contract
 from trainwright.contract.feeding import DELIVERY
 from trainwright.contract.images import ImageData
 from trainwright.contract.tokens import TokenData
-from trainwright.core.files import Json
+from trainwright.core.files import Json, write_json
 from trainwright.core.hashing import hash_file, hash_value
 from trainwright.data.audit.audit import audit, audit_folds, audit_sampled
 from trainwright.data.audit.audited import Audited
@@ -23,12 +23,15 @@ from trainwright.data.cache import Tables, open_cache
 from trainwright.data.kinds import Raw
 from trainwright.data.prepare import prepare_fold
 from trainwright.data.prepared import Prepared
-from trainwright.data.quality.finding import MOST_ROWS, Finding
+from trainwright.data.quality.finding import MOST_ROWS, Finding, one_a_kind
 from trainwright.data.reading import RawTable
 from trainwright.data.thinned import thinned
 from trainwright.doctor import faults
 from trainwright.doctor.faults import prepared_faults
+from trainwright.run.folders import StartedRun
 from trainwright.run.ready import Ready, task_of
+from trainwright.run.stages import Screen
+from trainwright.run.summary import labelled
 
 _PACKAGES = ("ftfy", "lightgbm", "numpy", "polars", "py3langid", "rensa", "scikit-learn", "scipy")
 """What is found depends on them."""
@@ -60,6 +63,24 @@ def look_at_data(ready: Ready) -> Looked:
     key = hash_value({"version": prepared.version, "data": data, "code": _code()})
     kept = _cache_of(contract, ready.document.source.folder)
     return _read(kept.value(key, f"findings in {contract.name}", partial(_look, ready)))
+
+
+def record_found(
+    found: Looked, findings: Sequence[Finding], started: StartedRun, screen: Screen
+) -> None:
+    """Record what the checks find before budget is spent, and say what a person should look at. A
+    run that goes on is looked at again: its data may be other data, and its disk may be full by
+    now. What only an experiment can show is not said before it."""
+    write_json(started.folder.data / "leakage.json", [one.to_json() for one in found.audited])
+    write_json(started.folder.preflight, [finding.to_json() for finding in findings])
+    open_ones = {one.message for one in found.audited if one.is_open}
+    worth = [
+        finding
+        for finding in findings
+        if finding.severity != "info" and finding.message not in open_ones
+    ]
+    for finding in one_a_kind(worth):
+        screen.say(labelled("warning", finding.message))
 
 
 def audit_prepared(contract: Contract, raw: Raw, prepared: Prepared) -> tuple[Audited, ...]:

@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
-from trainwright.evaluation.baselines import Baselines
+from trainwright.contract.data import Data, TableData
+from trainwright.data.prepared import Prepared
+from trainwright.data.table import Floats
+from trainwright.evaluation.baselines import Baselines, fit_baselines
+from trainwright.evaluation.clause import DUMMY, LINEAR
+from trainwright.evaluation.naive import forecast_naively
 from trainwright.predictor.bundle import read_bundle, write_bundle
 from trainwright.predictor.predictor import Predictor
 from trainwright.run.own_files import check_own
 from trainwright.tracking.folder import RunFolder
 
 _FOLDER = "baselines"
-_NAMES = ("dummy", "linear")
+_NAMES = (DUMMY, LINEAR)
+
+
+def fit_beside(prepared: Prepared, data: Data) -> Baselines:
+    """The baselines of a prepared contract, fitted on its training rows."""
+    features = data.features if isinstance(data, TableData) else None
+    return fit_baselines(prepared, features)
+
+
+def score_beside(baselines: Baselines, prepared: Prepared, data: Data) -> dict[str, Floats]:
+    """What every baseline gives for the test rows, [N, C] or [N, 1]: the fitted ones, and of a time
+    split the forecasts that need no model."""
+    return {**baselines.scores(prepared.test), **forecast_naively(prepared, data)}
 
 
 def write_baselines(baselines: Baselines, folder: RunFolder) -> None:

@@ -12,12 +12,14 @@ from trainwright.contract.document import Contract
 from trainwright.contract.free import differences
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json, read_json
+from trainwright.data.target import Classes, Target
 from trainwright.evaluation.intervals import Draws, Interval
 from trainwright.evaluation.measuring import Line, Measured, gain_of, measure_lines
 from trainwright.evaluation.metrics import metrics_of
 from trainwright.run.evaluate import read_planned
+from trainwright.run.judged import read_judged
+from trainwright.run.predictions import Predictions, read_predictions
 from trainwright.run.run_table import RunRow, read_run_row
-from trainwright.run.test_predictions import TestPredictions, read_test_predictions
 from trainwright.tracking.folder import RunFolder
 
 
@@ -60,7 +62,8 @@ def compare_runs(folders: Sequence[RunFolder]) -> Comparison:
     """Set judged runs side by side.
 
     Raises:
-        Mistake: fewer than two, one that has no verdict, or one twice.
+        Mistake: fewer than two, one that has no verdict, or one twice. StorageFailed: a file of one
+            is not as the run wrote it.
     """
     names = [folder.name for folder in folders]
     if len(set(names)) < max(2, len(names)):
@@ -72,14 +75,14 @@ def compare_runs(folders: Sequence[RunFolder]) -> Comparison:
             )
         )
     contracts = [read_planned(folder) for folder in folders]
-    judged = [_metrics_of(folder) for folder in folders]
+    judged = [read_judged(folder).evaluation.metrics for folder in folders]
     shared = [name for name in judged[0] if all(name in one for one in judged)]
     section = contracts[0].metric
     measured: dict[str, dict[str, Interval]] = {}
     unpaired: dict[str, str] = {}
-    first = read_test_predictions(folders[0])
+    first = read_predictions(folders[0])
     for folder in folders[1:]:
-        other = read_test_predictions(folder)
+        other = read_predictions(folder)
         if why := _why_unpaired(folders[0], first, folder, other):
             unpaired[folder.name] = why
         else:
@@ -92,18 +95,6 @@ def compare_runs(folders: Sequence[RunFolder]) -> Comparison:
         unpaired=unpaired,
         confidence=section.confidence,
     )
-
-
-def _metrics_of(folder: RunFolder) -> dict[str, Interval]:
-    if not folder.evaluation.is_file():
-        raise Mistake(
-            Problem(
-                f"run {folder.name} has no verdict yet",
-                fix=f"let it end: trainwright resume {folder.name}",
-            )
-        )
-    metrics = read_json(folder.evaluation)["evaluation"]["metrics"]
-    return {name: Interval.from_json(one) for name, one in metrics.items()}
 
 
 def _settings(contracts: Sequence[Contract]) -> dict[str, tuple[Json, ...]]:
@@ -120,11 +111,9 @@ def _at(value: Json, path: str) -> Json:
     return value
 
 
-def _why_unpaired(
-    first: RunFolder, one: TestPredictions, second: RunFolder, other: TestPredictions
-) -> str:
+def _why_unpaired(first: RunFolder, one: Predictions, second: RunFolder, other: Predictions) -> str:
     """Why two runs cannot be compared row by row; empty if they can."""
-    if one.target.to_json() != other.target.to_json():
+    if not _is_same(one.target, other.target):
         return "it predicts another target, or other classes"
     if _files(first) != _files(second):
         return "its data files are others"
@@ -135,14 +124,19 @@ def _why_unpaired(
     return ""
 
 
+def _is_same(one: Target, other: Target) -> bool:
+    """Of numbers, the mean and deviation of other training rows make no other target."""
+    if isinstance(one, Classes) and isinstance(other, Classes):
+        return bool(one.identity() == other.identity())
+    return type(one) is type(other) and one.column == other.column
+
+
 def _files(folder: RunFolder) -> list[str]:
     manifest = read_json(folder.data / "manifest.json")
     return [file["sha256"] for file in manifest["facts"]["files"]]
 
 
-def _gains(
-    first: TestPredictions, other: TestPredictions, contract: Contract
-) -> dict[str, Interval]:
+def _gains(first: Predictions, other: Predictions, contract: Contract) -> dict[str, Interval]:
     """Each metric of the second minus that of the first, on the same resamples."""
     orders = [np.argsort(one.rows, kind="stable") for one in (first, other)]
     names = metrics_of(first.target)

@@ -23,7 +23,7 @@ from trainwright.data.prepare import read_part
 from trainwright.data.reading import skipped_notes
 from trainwright.data.sources import FileVersion, read_source
 from trainwright.data.table import Part
-from trainwright.data.target import Classes
+from trainwright.data.target import PROBABILITY, Classes
 from trainwright.data.values import to_labels
 from trainwright.data.vocabulary import TextVocabulary
 from trainwright.data.wording import nearest, quoted, some
@@ -146,7 +146,7 @@ def _kept(rows: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
 
 
 def _is_ours(name: str) -> bool:
-    return name == "prediction" or name.startswith("probability_")
+    return name == "prediction" or name.startswith(PROBABILITY)
 
 
 def _read_predictor(folder: RunFolder) -> Predictor:

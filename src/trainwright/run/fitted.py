@@ -14,12 +14,14 @@ from trainwright.predictor.predictor import Predictor
 @dataclass(frozen=True, slots=True)
 class Fitted:
     """A predictor and how its training ended. `kind` is as in the loop's own ending; a predictor
-    from an `interrupted` or `halted` training is not judged."""
+    from an `interrupted` or `halted` training is not judged. `kept_step` is the step whose weights
+    it has, where that need not be the last one, else 0."""
 
     predictor: Predictor
     kind: Literal["finished", "early", "budget", "interrupted", "halted"]
     reason: str
     warnings: tuple[str, ...] = ()
+    kept_step: int = 0
 
 
 def check_ending(fitted: Fitted, flag: StopFlag) -> None:

@@ -53,11 +53,11 @@ class StartedRun:
     goes_on: bool
     identity: Identity
 
-    def finish(self, verdict: str, reason: str) -> None:
+    def finish(self, verdict: str, reason: str, kept_step: int = 0) -> None:
         """Complete the record of a run that came to its verdict."""
         code = 0 if verdict == "met" else 3
         write_checksums(self.folder, self.identity)
-        self.record.finish(Ending("finished", reason, verdict, code))
+        self.record.finish(Ending("finished", reason, verdict, code, kept_step))
 
 
 @final

@@ -13,20 +13,19 @@ from typing import Literal, NamedTuple, final
 import numpy as np
 
 from trainwright.contract.budget import Budget
-from trainwright.contract.data import TableData, fold_count
+from trainwright.contract.data import fold_count
 from trainwright.contract.metric import Metric
 from trainwright.core.files import read_json
 from trainwright.core.units import show_number
 from trainwright.data.kinds import prepare_one_fold
 from trainwright.data.prepared import Prepared
 from trainwright.data.table import Floats, Integers, Part
-from trainwright.evaluation.baselines import fit_baselines
 from trainwright.evaluation.evaluate import Scored
 from trainwright.evaluation.folds import FoldScores, score_folds
-from trainwright.evaluation.naive import forecast_naively
 from trainwright.planner.plan import Plan
 from trainwright.predictor.bundle import MANIFEST, read_bundle, write_bundle
 from trainwright.predictor.predictor import Predictor
+from trainwright.run.baselines import fit_beside, score_beside
 from trainwright.run.context import RunContext
 from trainwright.run.cut import note_cut
 from trainwright.run.fitted import check_ending
@@ -135,12 +134,11 @@ def _tested(ready: Ready, run: RunContext, number: int, count: int) -> _Tested:
     sizes = f"{len(prepared.train):,} / {len(prepared.validation):,} / {len(prepared.test):,}"
     run.screen.say(labelled("fold", f"{number + 1} of {count} · {sizes} rows"))
     predictor, notes = inner_predictor(ready.plan, prepared, run, folder)
-    features = data.features if isinstance(data, TableData) else None
-    baselines = fit_baselines(prepared, features)
+    baselines = fit_beside(prepared, data)
     return _Tested(
         rows=prepared.test.rows,
         scores=predictor.score(prepared.test.inputs),
-        baselines={**baselines.scores(prepared.test), **forecast_naively(prepared, data)},
+        baselines=score_beside(baselines, prepared, data),
         train_rows=len(prepared.train),
         notes=(*notes, *baselines.warnings),
     )

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from trainwright.core.files import Json
-from trainwright.engine.generalisation import Scored, name_fit
+from trainwright.engine.overfitting import Scored, name_fit
 from trainwright.run.context import RunContext
 from trainwright.run.summary import labelled
 from trainwright.tracking.events import Ended, Noted, number_from_json

@@ -9,7 +9,7 @@ from trainwright.core.files import Json, read_json, write_json
 from trainwright.data.target import Classes, Target
 from trainwright.evaluation.evaluate import Evaluation
 from trainwright.evaluation.folds import FoldScores
-from trainwright.evaluation.seeds import SeedScores
+from trainwright.evaluation.seed_scores import SeedScores
 from trainwright.evaluation.verdict import Verdict
 from trainwright.run.own_files import check_own
 from trainwright.run.result import Result

@@ -46,7 +46,7 @@ class NetworkLearner:
                 passed_over = f"a better checkpoint than {best.name} is not used"
                 warnings = tuple(f"{passed_over}: {why}" for why in best.rejected)
                 reason = f"{reason}; weights of step {best.step:,}"
-                return Fitted(predictor, ended.kind, reason, warnings)
+                return Fitted(predictor, ended.kind, reason, warnings, best.step)
         with composed.weights.evaluated():
             last = composed.model.snapshot()
         composed.model.restore(last)

@@ -67,22 +67,25 @@ class RunFilter:
 
 def list_run_rows(root: Path, wanted: RunFilter, sort: SortKey = "started") -> list[RunRow]:
     """The wanted runs of a folder, in order; by score the best first, of each metric."""
-    rows = [read_run_row(RunFolder(root / run.name)) for run in list_runs(root)]
+    rows = [_row(RunFolder(root / run.name), run) for run in list_runs(root)]
     return _in_order([row for row in rows if wanted.takes(row)], sort)
 
 
 def read_run_row(folder: RunFolder) -> RunRow:
     """What is known of a run; a damaged file leaves its part unknown."""
+    return _row(folder, summarise_run(folder))
+
+
+def _row(folder: RunFolder, summary: RunSummary) -> RunRow:
     plan, record = _content(folder.plan), _content(folder.record)
     metric, score = _score(folder)
-    seconds = _number(record.get("seconds"))
     return RunRow(
-        summary=summarise_run(folder),
+        summary=summary,
         model=_model(plan, folder),
         metric=metric,
         score=score,
-        seconds=seconds,
-        price=_price(plan, seconds),
+        seconds=_number(record.get("seconds")),
+        price=_number(record.get("price")),
     )
 
 
@@ -110,14 +113,6 @@ def _score(folder: RunFolder) -> tuple[str, Interval]:
         return metric, Interval.from_json(content["evaluation"]["metrics"][metric])
     except _DAMAGED:
         return "", _UNKNOWN
-
-
-def _price(plan: dict[str, Json], seconds: float) -> float:
-    try:
-        price = float(plan["contract"]["budget"]["price_per_hour"])
-        return price * seconds / 3600 if price else math.nan
-    except _DAMAGED:
-        return math.nan
 
 
 def _number(value: Json) -> float:

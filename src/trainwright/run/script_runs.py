@@ -6,19 +6,13 @@ from trainwright.core.errors import Mistake, Problem
 from trainwright.tracking.folder import RunFolder
 
 
-def is_script_run(folder: RunFolder) -> bool:
-    """Whether the model of this run is a script's: trained in it, or judged in it."""
-    trained = folder.settings.is_file() and not folder.plan.exists()
-    return trained or folder.own_target.is_file()
-
-
 def refuse_script_run(folder: RunFolder, fix: str) -> None:
     """Say that only the script has the model of this run.
 
     Raises:
         Mistake: a script trained it.
     """
-    if is_script_run(folder):
+    if folder.has_own_model:
         raise Mistake(
             Problem(
                 f"the model of run {folder.name} was trained by a script, which alone can build it",

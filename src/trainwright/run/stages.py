@@ -30,7 +30,7 @@ class Screen(Protocol):
         ...
 
     def progress(self, total_steps: int) -> ConsoleProgress:
-        """An observer that shows how far the training is."""
+        """An observer that shows how far the training is; of 0 steps the length is unknown."""
         ...
 
     def count(self, total: int) -> CountProgress:

@@ -7,44 +7,40 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
-from trainwright.contract.data import Data, TableData
+from trainwright.contract.data import Data
 from trainwright.contract.resume import Resume
 from trainwright.core.errors import DataChanged
 from trainwright.core.faultpoints import reached
-from trainwright.core.files import write_json
 from trainwright.core.flag import StopFlag
 from trainwright.core.units import show_price
 from trainwright.data.prepared import Prepared
-from trainwright.data.quality.finding import one_a_kind
 from trainwright.data.unchanged import FilesRead
 from trainwright.doctor.preflight import preflight
-from trainwright.evaluation.baselines import Baselines, fit_baselines
-from trainwright.evaluation.evaluate import Scored, evaluate
-from trainwright.evaluation.naive import forecast_naively
-from trainwright.evaluation.seeds import score_seeds
-from trainwright.evaluation.verdict import judge
+from trainwright.evaluation.baselines import Baselines
+from trainwright.evaluation.evaluate import Scored
+from trainwright.evaluation.seed_scores import score_seeds
 from trainwright.predictor.bundle import write_bundle
 from trainwright.predictor.predictor import Predictor
-from trainwright.run.auditing import Looked, look_at_data
-from trainwright.run.baselines import write_baselines
+from trainwright.run.auditing import Looked, look_at_data, record_found
+from trainwright.run.baselines import fit_beside, score_beside, write_baselines
 from trainwright.run.context import RunContext
-from trainwright.run.experiments import try_audited, with_warnings
 from trainwright.run.fitted import Fitted, check_ending
 from trainwright.run.folders import FinishedRun, StartedRun, check_name, open_run
 from trainwright.run.folds import HeldOut, describe_folds, share_of_budget, train_folds
 from trainwright.run.grace import watch_grace
 from trainwright.run.interrupt import before_the_run, stop_on_signals
 from trainwright.run.judged import read_judged, write_judged
+from trainwright.run.judging import judge_scored
 from trainwright.run.learners import build_learner
 from trainwright.run.notices import stop_on_notice
 from trainwright.run.own_files import describe_owner
+from trainwright.run.predictions import write_predictions
 from trainwright.run.ready import Ready, Request, make_ready
 from trainwright.run.result import Result
 from trainwright.run.seeds import train_seeds
 from trainwright.run.settling import settle
 from trainwright.run.stages import Screen, Stages
 from trainwright.run.summary import doubt_warnings, labelled
-from trainwright.run.test_predictions import write_test_predictions
 from trainwright.tracking.events import Noted
 from trainwright.tracking.observers import Observers
 
@@ -77,8 +73,8 @@ def _train(request: Request, screen: Screen, flag: StopFlag, wake: Callable[[], 
             screen.say(labelled("note", f"{started.folder.name} is finished: nothing to do"))
             return read_judged(started.folder)
         found = look_at_data(ready)
-        for warning in _record_found(found, ready, request, started):
-            screen.say(labelled("warning", warning))
+        findings = preflight(ready.plan, ready.prepared, found.faults, found.audited, request.runs)
+        record_found(found, findings, started, screen)
         if watch.trouble:
             screen.say(labelled("warning", watch.trouble))
             Observers(started.observers, screen.say).observe(Noted("notice", watch.trouble))
@@ -96,7 +92,7 @@ def _train(request: Request, screen: Screen, flag: StopFlag, wake: Callable[[], 
         trained = Trained(fitted, held_out, others, found)
         result = _judge(ready, trained, started, stages, screen)
         reached("finish")
-        started.finish(result.verdict.status, fitted.reason)
+        started.finish(result.verdict.status, fitted.reason, fitted.kept_step)
     screen.say(labelled("trained", f"{fitted.reason} ({fitted.kind})"))
     price = f" · price {show_price(started.record.price)}" if started.record.price else ""
     screen.say(labelled("time", f"{stages.line()}{price}"))
@@ -123,22 +119,6 @@ def _check_data(files: FilesRead, resume: Resume, started: StartedRun, screen: S
     Observers(started.observers, screen.say).observe(Noted("data_changed", note))
 
 
-def _record_found(found: Looked, ready: Ready, request: Request, started: StartedRun) -> list[str]:
-    """Record what the checks find before budget is spent; what a person should look at. A run that
-    goes on is looked at again: its data may be other data, and its disk may be full by now. What
-    only an experiment can show is not said before it."""
-    write_json(started.folder.data / "leakage.json", [one.to_json() for one in found.audited])
-    findings = preflight(ready.plan, ready.prepared, found.faults, found.audited, request.runs)
-    write_json(started.folder.preflight, [finding.to_json() for finding in findings])
-    open_ones = {one.message for one in found.audited if one.is_open}
-    worth = [
-        finding
-        for finding in findings
-        if finding.severity != "info" and finding.message not in open_ones
-    ]
-    return [finding.message for finding in one_a_kind(worth)]
-
-
 @final
 @dataclass(frozen=True, slots=True)
 class Trained:
@@ -158,11 +138,10 @@ def _judge(
     contract, prepared = ready.plan.contract, ready.prepared
     fitted, held_out = trained.fitted, trained.held_out
     data = contract.data
-    features = data.features if isinstance(data, TableData) else None
     about = describe_owner(started.folder, started.identity)
     write_bundle(fitted.predictor, started.folder.bundle, about)
     with stages("baselines"):
-        baselines = fit_baselines(prepared, features)
+        baselines = fit_beside(prepared, data)
         write_baselines(baselines, started.folder)
     reached("judge")
     with stages("judge"):
@@ -171,18 +150,15 @@ def _judge(
         of_seeds = {seed: one.score(prepared.test.inputs) for seed, one in trained.others.items()}
         by_seed = score_seeds(scored, of_seeds, contract.seed, contract.metric)
         scored = replace(scored, notes=(*scored.notes, *by_seed.doubt(contract.metric.name)))
-        evaluation = evaluate(scored, contract.metric, contract.slices, contract.seed)
-        verdict = judge(contract.metric, contract.slices, evaluation)
-    with stages("try findings"):
-        verdict = try_audited(ready, scored, verdict, held_out, trained.found.audited)
-        evaluation = with_warnings(evaluation, verdict)
+    audited = trained.found.audited
+    evaluation, verdict = judge_scored(ready, scored, held_out, audited, stages)
     result = Result(started.folder, evaluation, verdict, dict(stages.seconds))
     by_fold = held_out.by_fold(scored, contract.metric)
     if held_out.folds:
         screen.say(labelled("folds", describe_folds(by_fold, contract.metric.name)))
     if by_seed.seeds:
         screen.say(labelled("seeds", by_seed.describe(contract.metric.name)))
-    write_test_predictions(scored, started.folder, data)
+    write_predictions(scored, started.folder, data)
     write_judged(result, prepared.target, by_fold, by_seed)
     return result
 
@@ -204,7 +180,7 @@ def _scored(
         part=prepared.test,
         target=prepared.target,
         scores=fitted.predictor.score(prepared.test.inputs),
-        baselines={**baselines.scores(prepared.test), **forecast_naively(prepared, data)},
+        baselines=score_beside(baselines, prepared, data),
         shares=baselines.shares,
         notes=notes,
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 from safetensors.torch import load_file, save
 from torch import Tensor
 
-from trainwright.checkpoint.evaluated import evaluated_part
+from trainwright.checkpoint.evaluated import MODEL, evaluated_part
 from trainwright.checkpoint.manifest import read_manifest, read_parts
 from trainwright.checkpoint.names import is_checkpoint, name_of, step_of
 from trainwright.checkpoint.regular_file import read_file
@@ -32,8 +32,12 @@ def export_model(folder: RunFolder, output: Path) -> list[str]:
     Raises:
         Mistake: there are no such weights. StorageFailed: the output cannot be written.
     """
-    if not folder.bundle.exists() and (steps := saved_steps(folder)):
+    if folder.is_of_script:
+        if not (steps := saved_steps(folder)):
+            raise _no_weights(folder, f"no checkpoint in {folder.checkpoints}")
         return _write(_of_checkpoint(folder, steps[-1]), output)
+    if not folder.bundle.exists():
+        raise _no_weights(folder, f"no {folder.bundle.name}: it is not finished")
     return _write(_of_bundle(folder), output)
 
 
@@ -69,9 +73,12 @@ def _of_checkpoint(folder: RunFolder, step: int) -> dict[str, Tensor]:
     read = partial(read_file, folder.checkpoints / name_of(step))
     try:
         manifest, _ = read_manifest(read)
-        return dict(evaluated_part(read_parts(read, manifest)).tensors)
+        parts = read_parts(read, manifest)
     except Damaged as error:
         raise _no_weights(folder, f"step {step}: {error}") from None
+    if MODEL not in parts:
+        raise _no_weights(folder, f"step {step} has the parts {', '.join(sorted(parts))}")
+    return dict(evaluated_part(parts).tensors)
 
 
 def _no_weights(folder: RunFolder, found: str) -> Mistake:

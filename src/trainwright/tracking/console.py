@@ -91,7 +91,7 @@ class LiveScreen:
             auto_refresh=False,
             transient=True,
         )
-        self._task: TaskID = self._bar.add_task("", total=total_steps)
+        self._task: TaskID = self._bar.add_task("", total=total_steps or None)
         self._bar.start()
 
     def draw(self, step: int, line: str) -> None:
@@ -114,7 +114,8 @@ class ConsoleProgress:
     The loss is read from the device when a line is drawn, at most four times a second. A
     validation is part of the next line, so that many epochs still fit one page. The remaining time
     follows from the mean over all steps since the first one, which often compiles: whatever falls
-    between steps is shared among them. Steps that a rollback took back were made as well.
+    between steps is shared among them. Steps that a rollback took back were made as well. Of a
+    training whose length no rule says (0 steps) only the step is shown.
     """
 
     def __init__(
@@ -174,7 +175,7 @@ class ConsoleProgress:
         step = event.progress.step
         rate = (self._seen - self._drawn_seen) / (now - self._drawn_at)
         parts = [
-            f"step {step:,}/{self._total:,}",
+            f"step {step:,}/{self._total:,}" if self._total else f"step {step:,}",
             f"loss {show_number(read_number(event.outcome.loss))}",
             *([self._score] if self._score else []),
             f"{show_count(rate * event.outcome.rows)} rows/s",

@@ -113,6 +113,16 @@ class RunFolder:
         return self.data / "target.json"
 
     @property
+    def is_of_script(self) -> bool:
+        """Whether a script trained here, without a contract."""
+        return self.settings.is_file() and not self.plan.exists()
+
+    @property
+    def has_own_model(self) -> bool:
+        """Whether only a script has the model: it was trained by one, or judged in one."""
+        return self.is_of_script or self.own_target.is_file()
+
+    @property
     def evaluation(self) -> Path:
         """Metrics, slices, intervals, verdict."""
         return self.path / "evaluation.json"

@@ -36,12 +36,14 @@ class RunFacts:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a run ended. `verdict` is empty where none was reached."""
+    """How a run ended. `verdict` is empty where none was reached; `kept_step` is the step of the
+    best validation, where its weights are the model, else 0."""
 
     state: Literal["finished", "interrupted", "failed"]
     reason: str
     verdict: str = ""
     exit_code: int = 0
+    kept_step: int = 0
 
     def to_json(self) -> Json:
         """Strict JSON."""
@@ -50,6 +52,7 @@ class Ending:
             "reason": redact(self.reason),
             "verdict": self.verdict,
             "exit_code": self.exit_code,
+            "kept_step": self.kept_step,
         }
 
 

@@ -11,7 +11,7 @@ import pytest
 from trainwright.contract.data import StratifiedSplit, TableData, TimeSplit
 from trainwright.core.errors import DataMistake
 from trainwright.data.features import Features
-from trainwright.data.hidden import without_hidden
+from trainwright.data.hidden_columns import without_hidden
 from trainwright.data.prepare import prepare_fold, prepare_table
 from trainwright.data.prepared import Prepared
 from trainwright.data.reading import read_table

@@ -18,7 +18,7 @@ from trainwright.report.evaluation_figures import draw_forecast
 from trainwright.report.judged import _meaning
 from trainwright.report.training_figures import kept_step, view_training
 
-STOPS = {"contract": {"training": {"early_stopping": {"patience": 3}}}}
+KEPT = {"ending": {"state": "finished", "kept_step": 20}}
 EVENTS = [
     {"event": "validated", "step": step, "values": {"val_loss": value}, "improved": improved}
     for step, value, improved in ((10, 0.5, True), (20, 0.3, True), (30, 0.4, False))
@@ -45,9 +45,11 @@ def test_many_classes_are_all_listed() -> None:
     assert [row.label for row in confusion.classes] == list(labels)
 
 
-@pytest.mark.parametrize(("plan", "step"), [(STOPS, 20.0), ({}, None)])
-def test_the_step_whose_weights_were_kept_is_marked(plan: dict[str, object], step: object) -> None:
-    contents = Contents("run", plan=plan, signals=SIGNALS, events=EVENTS)
+@pytest.mark.parametrize(("record", "step"), [(KEPT, 20.0), ({}, None)])
+def test_the_step_whose_weights_were_kept_is_marked(
+    record: dict[str, object], step: object
+) -> None:
+    contents = Contents("run", record=record, signals=SIGNALS, events=EVENTS)
     kept = kept_step(contents)
     assert kept == step if step else kept != kept
     caption = view_training(contents).figures[0].caption

@@ -14,8 +14,8 @@ from trainwright.core.errors import Mistake
 from trainwright.core.files import read_json
 from trainwright.report.comparison_page import write_comparison
 from trainwright.run.comparison import compare_runs
+from trainwright.run.predictions import read_predictions
 from trainwright.run.run_table import RunFilter, list_run_rows
-from trainwright.run.test_predictions import read_test_predictions
 from trainwright.tracking.folder import RunFolder
 
 SECTIONS = {
@@ -46,7 +46,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_test_predictions_of_a_run_are_kept(runs: Path) -> None:
     folder = RunFolder(runs / "trees")
-    kept = read_test_predictions(folder)
+    kept = read_predictions(folder)
     evaluation = read_json(folder.evaluation)["evaluation"]
     assert len(kept.rows) == evaluation["rows"]
     truth = np.asarray(kept.answers.truth)

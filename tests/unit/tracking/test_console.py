@@ -57,6 +57,15 @@ def test_plain_lines_are_few_and_say_what_matters() -> None:
     assert lines[0].endswith("left")
 
 
+def test_a_training_of_unknown_length_shows_its_step_alone() -> None:
+    stream, clock = io.StringIO(), FakeClock()
+    run(ConsoleProgress(PlainScreen(stream), 0, 10.0, clock), clock, Loss(), 400, 0.1)
+    lines = stream.getvalue().splitlines()
+    assert lines
+    assert all(re.match(r"step \d+ · loss", line) for line in lines)
+    assert "left" not in stream.getvalue()
+
+
 def test_one_slow_interval_does_not_change_the_remaining_time_much() -> None:
     stream, clock, loss = io.StringIO(), FakeClock(), Loss()
     console = ConsoleProgress(PlainScreen(stream), 1000, 10.0, clock)

@@ -16,7 +16,7 @@ from trainwright.contract.quality import Action, FindingKind
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.units import many
 from trainwright.data.done import MOST_LISTED, Done
-from trainwright.data.hidden import without_hidden
+from trainwright.data.hidden_columns import without_hidden
 from trainwright.data.limits import Limit, limited
 from trainwright.data.quality.collect import find_kind
 from trainwright.data.quality.duplicates import compared, first_of_each, frame_of

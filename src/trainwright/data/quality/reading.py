@@ -10,7 +10,7 @@ import numpy as np
 from trainwright.contract.data import TableData
 from trainwright.core.errors import DataMistake
 from trainwright.data.column_names import name_problems
-from trainwright.data.hidden import without_hidden
+from trainwright.data.hidden_columns import without_hidden
 from trainwright.data.prepared import Prepared
 from trainwright.data.quality.examined import Examined, examine, together
 from trainwright.data.quality.keys import columns_of, key_columns

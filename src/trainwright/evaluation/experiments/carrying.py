@@ -36,7 +36,7 @@ def corrected(
     found = []
     for clause in clauses:
         if clause.metric == own.metric and clause.status == "met":
-            effect = beside.get(clause.baseline, own) if clause.is_gain else own
+            effect = beside.get(clause.against, own) if clause.against else own
             shift = ratio * (effect.after - effect.before)
             clause = _moved(clause, shift, ratio * effect.reach(confidence))
         found.append(clause)
@@ -46,7 +46,7 @@ def corrected(
 def judged_again(clause: Clause, interval: Interval) -> Clause:
     """The clause with another interval."""
     direction = METRICS[clause.metric].direction
-    if clause.is_gain:
+    if clause.against:
         return replace(clause, interval=interval, status=gain_status(interval, direction))
     status = status_of(interval, clause.target, direction)
     return replace(clause, interval=interval, status=status)
@@ -58,7 +58,7 @@ def _moved(clause: Clause, shift: float, reach: float) -> Clause:
     low = value - math.hypot(one.value - one.low, reach)
     high = value + math.hypot(one.high - one.value, reach)
     moved = Interval(value, low, high)
-    if clause.is_gain:
+    if clause.against:
         return judged_again(clause, moved)
     return judged_again(clause, _bounded(within(moved, METRICS[clause.metric].bounds), clause))
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, final
 
-from trainwright.contract.audit import BindingFinding
+from trainwright.contract.accepted import BindingFinding
 from trainwright.core.files import Json
 from trainwright.core.units import show_number
 from trainwright.evaluation.clause import Clause

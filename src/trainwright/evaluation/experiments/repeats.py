@@ -81,8 +81,8 @@ def _again(at: int, clause: Clause, found: dict[str, Measured], section: Metric)
         return clause
     if clause.slice != ALL_ROWS:
         return judged_again(clause, found[f"clause {at}"].interval)
-    if clause.is_gain:
-        baseline = found[clause.baseline]
+    if clause.against:
+        baseline = found[clause.against]
         return judged_again(clause, gain_of(found["after"], baseline, section.confidence))
     return judged_again(clause, found["after"].interval)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, final
 
-from trainwright.contract.audit import Accepted, BindingFinding
+from trainwright.contract.accepted import Accepted, BindingFinding
 from trainwright.contract.data import TableData
 from trainwright.data.audit.audited import Audited
 

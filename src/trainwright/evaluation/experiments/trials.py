@@ -20,7 +20,7 @@ from trainwright.data.prepared import Prepared
 from trainwright.data.table import Floats, Integers
 from trainwright.data.target import Classes
 from trainwright.evaluation.answers import Answers, answers_of
-from trainwright.evaluation.clause import Clause
+from trainwright.evaluation.clause import DUMMY, LINEAR, Clause
 from trainwright.evaluation.evaluate import Scored
 from trainwright.evaluation.experiments.carrying import corrected, skill_ratio
 from trainwright.evaluation.experiments.division import (
@@ -50,7 +50,6 @@ from trainwright.evaluation.experiments.repeats import Mask, excess, judge_witho
 from trainwright.evaluation.experiments.suspicions import Suspicion
 from trainwright.evaluation.metrics import measure
 
-BASELINE = "dummy"
 _FEWEST_ROUNDS, _MOST_ROUNDS = 2, 5
 _FEWEST_ROWS = 100
 _FEWEST_GROUPS = 10
@@ -105,7 +104,7 @@ class JudgedTable:
     def probes(self) -> tuple[ProbeKind, ...]:
         """The run's probe, and a linear one where a clause asks for more than the linear
         baseline."""
-        beside = any(one.is_gain and one.baseline == "linear" for one in self.clauses)
+        beside = any(one.against == LINEAR for one in self.clauses)
         return ("boosting", "linear") if beside and self.probe == "boosting" else (self.probe,)
 
     @cached_property
@@ -124,7 +123,7 @@ class JudgedTable:
             np.concatenate([part.units for part in parts]),
         )
 
-    def walls(self) -> Iterator[tuple[pl.DataFrame, pl.DataFrame, Integers]]:
+    def splits(self) -> Iterator[tuple[pl.DataFrame, pl.DataFrame, Integers]]:
         """Training rows, the judged rows that they were held against, and where these stand."""
         judged = self.scored.part.frame
         if not fold_count(self.section):
@@ -156,7 +155,7 @@ def try_suspicion(
 def _without_rows(suspicion: Suspicion, judged: JudgedTable) -> Trial:
     conditions = ("on all test rows", "without those that repeat training rows")
     found = np.zeros(len(judged.folds), dtype=np.bool_)
-    for train, held, places in judged.walls():
+    for train, held, places in judged.splits():
         found[places] = _repeated(suspicion, judged, train, held)
     count = int(found.sum())
     method = f"the run's own predictions without {many(count, 'test row')} of {len(found):,}"
@@ -297,7 +296,7 @@ def _carried(
     constant = answers_of(rows.target, constant_scores(rows), judged.positive)
     of_run, of_dummy = (
         measure(own.metric, answers_of(part.target, each, judged.positive), judged.metric)
-        for each in (judged.scored.scores, judged.scored.baselines[BASELINE])
+        for each in (judged.scored.scores, judged.scored.baselines[DUMMY])
     )
     of_constant = measure(own.metric, constant, judged.metric)
     ratio = skill_ratio(of_run, of_dummy, own.before, of_constant)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
 from typing import final
 
-import numpy as np
 import torch
 from torch import nn
 from torch.nn.modules.dropout import _DropoutNd
@@ -15,7 +13,7 @@ from torch.optim import Optimizer
 from trainwright.checkpoint.module import ModuleState
 from trainwright.checkpoint.optimizer import OptimizerState
 from trainwright.checkpoint.random_state import RandomState
-from trainwright.checkpoint.state import Stateful
+from trainwright.checkpoint.state import Snapshot, Stateful
 from trainwright.core.errors import Mistake, Problem
 from trainwright.data.feed import StepBatches
 from trainwright.engine.job import Job
@@ -149,9 +147,9 @@ class RandomNumbersKept:
         if self._is_checked:
             return self._step(work)
         self._is_checked = True
-        before = _generators()
+        before = RandomState().snapshot()
         outcome = self._step(work)
-        if _generators() != before:
+        if not _is_same(before, RandomState().snapshot()):
             raise Mistake(_no_random_numbers("the first step drew some"))
         return outcome
 
@@ -163,12 +161,6 @@ def keep_random_numbers(job: Job) -> Step:
     return RandomNumbersKept(job.step)
 
 
-def _generators() -> tuple[object, ...]:
-    devices = range(torch.cuda.device_count()) if torch.cuda.is_available() else ()
-    return (
-        random.getstate(),
-        repr(np.random.get_state(legacy=False)["state"]["key"].tolist()),
-        np.random.get_state(legacy=False)["state"]["pos"],
-        torch.get_rng_state().numpy().tobytes(),
-        *(torch.cuda.get_rng_state(one).numpy().tobytes() for one in devices),
-    )
+def _is_same(before: Snapshot, after: Snapshot) -> bool:
+    same = (torch.equal(one, after.tensors[name]) for name, one in before.tensors.items())
+    return before.packed_values == after.packed_values and all(same)

@@ -7,12 +7,14 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import final
 
 import torch
 
 from trainwright.checkpoint.evaluated import evaluated_part
+from trainwright.checkpoint.guarded import GuardedCheckpoints
 from trainwright.checkpoint.local import LocalStorage
 from trainwright.checkpoint.module import ModuleState
 from trainwright.checkpoint.optimizer import OptimizerState
@@ -30,12 +32,11 @@ from trainwright.engine.nothing import NoCheckpoints
 from trainwright.engine.stop import StepLimit, StopRequested
 from trainwright.run.interrupt import stop_on_signals
 from trainwright.run.script.check_job import check_job, keep_random_numbers
-from trainwright.run.script.job_settings import Settings, describe_job
+from trainwright.run.script.job_settings import Settings, describe_job, optimizers_of
 from trainwright.run.script.same_settings import SETTINGS, ChangedOptions, OnChange, SameSettings
 from trainwright.run.script.script_run import keep_in_run, open_script_run
 from trainwright.run.stages import StreamScreen
 from trainwright.run.summary import labelled
-from trainwright.tracking.console import ConsoleProgress
 from trainwright.tracking.events import Ended, Event, Number, StepKept, read_number
 from trainwright.tracking.lock import RunLock
 from trainwright.tracking.observers import Observer, Observers
@@ -72,7 +73,7 @@ def fit(
     Args:
         job: model, step, feed and the rest.
         run: a run folder for record, signals, events and, if the job names no other place, its
-            checkpoints; made if it is missing. `trainwright runs` and `tw.judge` take it.
+            checkpoints; made if it is missing. `trainwright runs` takes it.
         changed: what happens if settings (learning rate, batch size, dropout, weight decay, rows)
             differ from those of the checkpoint: `refuse`, or `record`, which announces them and
             goes on with the new ones.
@@ -86,34 +87,28 @@ def fit(
             a script with exit code 75. NonFinite: the guard halted the training. NoValidCheckpoint,
             StorageFailed: as their names say. Whatever the step itself raises passes through.
     """
-    where = None if run is None else Path(run)
-    job = job if where is None else keep_in_run(job, where)
+    job = job if run is None else keep_in_run(job, Path(run))
     check_job(job)
     if restore_best:
         _check_best(job)
-    settings, flag, screen = Settings(describe_job(job)), StopFlag(), StreamScreen(sys.stderr)
+    settings, flag, last_loss = Settings(describe_job(job)), StopFlag(), _LastLoss()
     with ExitStack() as stack:
         stack.enter_context(stop_on_signals(flag))
-        kept = (
-            () if where is None else (stack.enter_context(open_script_run(where, job, settings)),)
-        )
+        kept = [] if run is None else [open_script_run(Path(run), job, settings)]
+        opened = [stack.enter_context(one) for one in kept]
         stack.enter_context(_locked(job))
-        last_loss = _LastLoss()
-        shown: list[Observer] = [screen.progress(_total_steps(job)), last_loss] if progress else []
-        recorded = [observer for one in kept for observer in one.observers]
-        guarded = _guard(job, settings, changed, flag, [*recorded, *shown])
-        stack.enter_context(_closing(shown))
+        own = [observer for one in opened for observer in one.observers]
+        own += stack.enter_context(_progress(job, last_loss)) if progress else []
         with flag.watched():
-            ended = run_loop(guarded)
+            ended = run_loop(_guard(job, settings, changed, flag, own))
         _check_ending(ended, job)
-        for one in kept:
-            one.finish(ended)
-    reason = ended.reason
-    if restore_best:
-        reason = f"{reason}; weights of step {_restore_best(job):,}"
-        ended = replace(ended, reason=reason)
+        kept_step = _restore_best(job) if restore_best else 0
+        if kept_step:
+            ended = replace(ended, reason=f"{ended.reason}; weights of step {kept_step:,}")
+        for one in opened:
+            one.finish(ended, kept_step)
     if progress:
-        screen.say(labelled("trained", " · ".join([reason, *last_loss.text()])))
+        _say("trained", " · ".join([ended.reason, *last_loss.text()]))
     return ended
 
 
@@ -126,16 +121,14 @@ def _guard(
 ) -> Job:
     """The job with its signals heeded, its settings compared and its observers kept from ending
     it."""
-    screen = StreamScreen(sys.stderr)
-
-    def say(line: str) -> None:
-        screen.say(labelled("warning", line))
-
+    say = partial(_say, "warning")
     state: dict[str, Stateful] = dict(job.state)
     if changed == "record":
-        for name, part in job.state.items():
-            if isinstance(part, OptimizerState):
-                state[name] = ChangedOptions(part, settings)
+        names = {id(one): name for name, one in optimizers_of(job).items()}
+        for part_name, part in job.state.items():
+            if isinstance(part, OptimizerState) and id(part.optimizer) in names:
+                state[part_name] = ChangedOptions(part, names[id(part.optimizer)], settings)
+    compared = SameSettings(settings, changed, say, state)
     inventory = dict(job.inventory) if isinstance(job.inventory, dict) else {}
     device = next((one.device for one in job.model.parameters()), torch.device("cpu"))
     return replace(
@@ -144,7 +137,7 @@ def _guard(
         state=state,
         stop_rules=(*job.stop_rules, StopRequested(flag)),
         observers=(Observers(job.observers, say, survived=(Exception,)), *own),
-        checkpoints=SameSettings(job.checkpoints, settings, changed, say, state),
+        checkpoints=GuardedCheckpoints(job.checkpoints, compared.check),
         checkpoint_every=OrAsked(job.checkpoint_every, flag),
         inventory={**numerics_of(device), **inventory, SETTINGS: settings.values},
     )
@@ -162,13 +155,16 @@ def _locked(job: Job) -> RunLock | ExitStack:
 
 
 @contextmanager
-def _closing(shown: list[Observer]) -> Iterator[None]:
+def _progress(job: Job, last_loss: _LastLoss) -> Iterator[list[Observer]]:
+    shown = StreamScreen(sys.stderr).progress(_total_steps(job))
     try:
-        yield
+        yield [shown, last_loss]
     finally:
-        for one in shown:
-            if isinstance(one, ConsoleProgress):
-                one.close()
+        shown.close()
+
+
+def _say(label: str, text: str) -> None:
+    StreamScreen(sys.stderr).say(labelled(label, text))
 
 
 def _total_steps(job: Job) -> int:
@@ -184,7 +180,7 @@ def _check_ending(ended: Ended, job: Job) -> None:
         kept = not isinstance(job.checkpoints, NoCheckpoints)
         then = "run the script again to go on" if kept else "nothing is kept: it has no checkpoints"
         text = f"stopped by {ended.reason} after step {ended.progress.step:,}; {then}"
-        StreamScreen(sys.stderr).say(labelled("stopped", text))
+        _say("stopped", text)
         raise StoppedBySignal(text)
 
 

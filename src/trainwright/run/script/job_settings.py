@@ -32,11 +32,17 @@ def describe_job(job: Job) -> dict[str, Json]:
     """
     return {
         **_describe_model(job.model),
-        **dict(_describe_optimizers(find_within(job.step, Optimizer))),
+        **dict(_describe_optimizers(optimizers_of(job))),
         **dict(_describe_schedules(find_within(job.knobs, LearningRate))),
         **dict(_describe_steps(find_within(job.step, OptimizerStep))),
         **dict(_describe_feed(job.feed)),
     }
+
+
+def optimizers_of(job: Job) -> dict[str, Optimizer]:
+    """What makes the updates: `optimizer`, `optimizer_2` and so on."""
+    found = find_within(job.step, Optimizer)
+    return {f"optimizer_{i + 1}" if i else "optimizer": one for i, one in enumerate(found)}
 
 
 def compare_settings(before: Json, now: Mapping[str, Json]) -> list[tuple[str, Json, Json]]:
@@ -72,14 +78,13 @@ def _scalars_of(one: object) -> Iterator[str]:
             yield f"{name}={value}"
 
 
-def _describe_optimizers(optimizers: Sequence[Optimizer]) -> Iterator[tuple[str, Json]]:
-    for number, optimizer in enumerate(optimizers):
-        prefix = "optimizer" if number == 0 else f"optimizer_{number + 1}"
-        yield prefix, type(optimizer).__name__
+def _describe_optimizers(optimizers: Mapping[str, Optimizer]) -> Iterator[tuple[str, Json]]:
+    for name, optimizer in optimizers.items():
+        yield name, type(optimizer).__name__
         for index, group in enumerate(optimizer.param_groups):
             for key, value in group.items():
                 if key not in ("params", "param_names"):
-                    yield f"{prefix}.{index}.{key}", _plain(value)
+                    yield f"{name}.{index}.{key}", _plain(value)
 
 
 def _describe_schedules(knobs: Sequence[LearningRate]) -> Iterator[tuple[str, Json]]:

@@ -12,30 +12,29 @@ import numpy as np
 import polars as pl
 
 from trainwright.contract.data import TableData, fold_count
-from trainwright.contract.reading import ContractText, Sections
+from trainwright.contract.reading import Sections, file_or_text
 from trainwright.core.errors import Mistake, NotAvailable, Problem
 from trainwright.core.files import write_json
 from trainwright.data.frames import Frame
 from trainwright.data.reading import RawTable
 from trainwright.data.table import Floats, Part
 from trainwright.data.target import Classes, Target
-from trainwright.evaluation.baselines import fit_baselines
-from trainwright.evaluation.evaluate import Scored, evaluate
+from trainwright.doctor.preflight import of_data
+from trainwright.evaluation.evaluate import Scored
 from trainwright.evaluation.folds import FoldScores
-from trainwright.evaluation.naive import forecast_naively
-from trainwright.evaluation.seeds import SeedScores
-from trainwright.evaluation.verdict import judge as judge_clauses
+from trainwright.evaluation.seed_scores import SeedScores
 from trainwright.predictor.rows import is_pandas
-from trainwright.run.auditing import look_at_data
-from trainwright.run.baselines import write_baselines
-from trainwright.run.experiments import try_audited, with_warnings
+from trainwright.run.auditing import look_at_data, record_found
+from trainwright.run.baselines import fit_beside, score_beside, write_baselines
 from trainwright.run.folders import FinishedRun, StartedRun, open_run
 from trainwright.run.folds import HeldOut
 from trainwright.run.judged import read_judged, write_judged
+from trainwright.run.judging import judge_scored
+from trainwright.run.predictions import write_predictions
 from trainwright.run.ready import Ready, Request, make_ready
 from trainwright.run.result import Result
 from trainwright.run.stages import Stages, StreamScreen
-from trainwright.run.test_predictions import write_test_predictions
+from trainwright.run.summary import doubt_warnings
 
 Predict = Callable[[pl.DataFrame], Any]
 _SUM_TOLERANCE = 1e-3
@@ -99,12 +98,7 @@ def prepare(
         Mistake: contract or data are wrong, every problem at once. NotAvailable: the data is no
         table, or the contract asks for folds or several seeds, whose models only `train` makes.
     """
-    read = (
-        Path(contract)
-        if isinstance(contract, str | Path)
-        else ContractText.of(contract, Path.cwd())
-    )
-    request = Request(read, tuple(overrides), frames=dict(frames or {}))
+    request = Request(file_or_text(contract), tuple(overrides), frames=dict(frames or {}))
     ready = make_ready(request, Stages(), StreamScreen(sys.stderr))
     section = ready.plan.contract.data
     problems = []
@@ -147,32 +141,24 @@ def judge_model(predict: Predict, data: PreparedData, runs: Path, name: str) -> 
 
 def _judge(ready: Ready, scores: Floats, started: StartedRun, stages: Stages) -> Result:
     contract, prepared = ready.plan.contract, ready.prepared
-    assert isinstance(contract.data, TableData)
     found = look_at_data(ready)
+    findings = of_data(prepared, found.faults, found.audited)
+    record_found(found, findings, started, StreamScreen(sys.stderr))
     write_json(started.folder.own_target, prepared.target.to_json())
-    write_json(started.folder.data / "leakage.json", [one.to_json() for one in found.audited])
     with stages("baselines"):
-        baselines = fit_baselines(prepared, contract.data.features)
+        baselines = fit_beside(prepared, contract.data)
         write_baselines(baselines, started.folder)
-    with stages("judge"):
         scored = Scored(
             part=prepared.test,
             target=prepared.target,
             scores=scores,
-            baselines={
-                **baselines.scores(prepared.test),
-                **forecast_naively(prepared, contract.data),
-            },
+            baselines=score_beside(baselines, prepared, contract.data),
             shares=baselines.shares,
-            notes=(_OWN, *baselines.warnings),
+            notes=(_OWN, *doubt_warnings(ready.raw.facts), *baselines.warnings),
         )
-        evaluation = evaluate(scored, contract.metric, contract.slices, contract.seed)
-        verdict = judge_clauses(contract.metric, contract.slices, evaluation)
-    with stages("try findings"):
-        verdict = try_audited(ready, scored, verdict, HeldOut(()), found.audited)
-        evaluation = with_warnings(evaluation, verdict)
+    evaluation, verdict = judge_scored(ready, scored, HeldOut(()), found.audited, stages)
     result = Result(started.folder, evaluation, verdict, dict(stages.seconds))
-    write_test_predictions(scored, started.folder, contract.data)
+    write_predictions(scored, started.folder, contract.data)
     write_judged(result, prepared.target, FoldScores((), {}), SeedScores())
     return result
 
@@ -243,7 +229,8 @@ def _wrong_scores(found: str, target: Target, rows: int) -> Mistake:
 def _rows_of(ready: Ready, part: Part) -> LabelledRows:
     """The features of a part as they are typed, and its target as labels or numbers."""
     prepared = ready.prepared
-    names = [column.name for column in ready.raw.columns if column.kind != "ignored"]  # type: ignore[union-attr]
+    assert isinstance(ready.raw, RawTable), "`prepare` refuses other data"
+    names = [column.name for column in ready.raw.columns if column.kind != "ignored"]
     target = prepared.target
     if isinstance(target, Classes):
         labels = target.labels_of(np.asarray(part.target, np.int64)).alias(target.column)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping
 from functools import partial
-from types import FunctionType, MethodType
+from types import CellType, FunctionType, MethodType
 from typing import TypeVar
 
 from torch import Tensor, nn
@@ -53,9 +53,9 @@ def _held_by(one: object) -> Iterator[object]:
         yield from (getattr(one, name, None) for name in slots)
 
 
-def _is_filled(cell: object) -> bool:
+def _is_filled(cell: CellType) -> bool:
     try:
-        cell.cell_contents  # type: ignore[attr-defined]  # noqa: B018
+        cell.cell_contents  # noqa: B018
     except ValueError:
         return False
     return True

@@ -1,15 +1,13 @@
-"""A checkpoint store that refuses, or announces, a resume with other settings."""
+"""Resumes with other settings than those of the checkpoint: refused, or announced."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Collection
 from typing import Literal, final
 
 from trainwright.checkpoint.optimizer import OptimizerState
-from trainwright.checkpoint.score import NOT_SCORED, NotScored
 from trainwright.checkpoint.state import Snapshot
-from trainwright.checkpoint.store import CheckpointStore, Kept, Loaded, NoCheckpoint
+from trainwright.checkpoint.store import Loaded
 from trainwright.core.errors import DataChanged, Mistake, Problem
 from trainwright.core.files import Json
 from trainwright.run.script.job_settings import DATA, Settings
@@ -21,53 +19,31 @@ _SHOWN = 8
 
 @final
 class SameSettings:
-    """Gives no checkpoint that was written with other settings, unless these are to be recorded:
-    nothing of it is restored then."""
+    """Refuses a checkpoint that was written with other settings, unless these are to be recorded.
+    Only the first one is compared: what is loaded later was written with these."""
 
     def __init__(
         self,
-        store: CheckpointStore,
         settings: Settings,
         on_change: OnChange,
         say: Callable[[str], None],
         parts: Collection[str],
     ) -> None:
-        self._store = store
         self._settings = settings
         self._on_change = on_change
         self._say = say
         self._parts = frozenset(parts)
         self._is_compared = False
 
-    def taking(self) -> AbstractContextManager[None]:
-        """As the store does it."""
-        return self._store.taking()
-
-    def save(
-        self,
-        step: int,
-        parts: Mapping[str, Snapshot],
-        inventory: Json,
-        score: float | NotScored = NOT_SCORED,
-    ) -> Kept:
-        """As the store does it."""
-        return self._store.save(step, parts, inventory, score)
-
-    def settled(self, *, wait: bool) -> tuple[Kept, ...]:
-        """What the store says."""
-        return self._store.settled(wait=wait)
-
-    def newest_valid(self, up_to: int | None = None, further: int = 0) -> Loaded | NoCheckpoint:
-        """What the store has.
+    def check(self, found: Loaded) -> None:
+        """Compare a checkpoint before anything of it is restored.
 
         Raises:
             Mistake: it was written with other settings. DataChanged: with other rows.
         """
-        found = self._store.newest_valid(up_to, further)
-        if isinstance(found, Loaded) and not self._is_compared:
+        if not self._is_compared:
             self._compare(found)
             self._is_compared = True
-        return found
 
     def _compare(self, found: Loaded) -> None:
         if missing := sorted(self._parts - set(found.parts)):
@@ -110,10 +86,12 @@ def _refused(name: str, old: Json, new: Json, checkpoint: str) -> Problem:
 
 @final
 class ChangedOptions:
-    """An optimizer's state that keeps the changed options of its groups when it is restored."""
+    """An optimizer's state that keeps the changed options of its groups when it is restored; `name`
+    is what the settings call the optimizer."""
 
-    def __init__(self, state: OptimizerState, settings: Settings) -> None:
+    def __init__(self, state: OptimizerState, name: str, settings: Settings) -> None:
         self._state = state
+        self._name = name
         self._settings = settings
         self._made = [dict(group) for group in state.optimizer.param_groups]
 
@@ -127,5 +105,5 @@ class ChangedOptions:
         changed = {name for name, _, _ in self._settings.changed}
         for index, group in enumerate(self._state.optimizer.param_groups):
             for key in group:
-                if f"optimizer.{index}.{key}" in changed:
+                if f"{self._name}.{index}.{key}" in changed:
                     group[key] = self._made[index][key]

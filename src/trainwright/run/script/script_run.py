@@ -35,9 +35,9 @@ class ScriptRun:
     record: RunRecord
     observers: tuple[Observer, ...]
 
-    def finish(self, ended: Ended) -> None:
-        """Complete the record of a training that came to its end."""
-        self.record.finish(Ending("finished", ended.reason))
+    def finish(self, ended: Ended, kept_step: int) -> None:
+        """Complete the record of a training that came to its end; see `Ending`."""
+        self.record.finish(Ending("finished", ended.reason, kept_step=kept_step))
 
 
 def keep_in_run(job: Job, path: Path) -> Job:

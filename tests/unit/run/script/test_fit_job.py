@@ -24,13 +24,14 @@ from trainwright.core.errors import (  # noqa: E402
     RunLocked,
 )
 from trainwright.core.files import read_json  # noqa: E402
+from trainwright.data.feed import StepBatches  # noqa: E402
 from trainwright.doctor.verify import verify_run  # noqa: E402
 from trainwright.engine.nothing import NoCheckpoints  # noqa: E402
 from trainwright.run.again import request_again  # noqa: E402
 from trainwright.run.evaluate import evaluate_rows, predict_rows  # noqa: E402
 from trainwright.run.judged import read_judged  # noqa: E402
-from trainwright.run.weights import export_model  # noqa: E402
-from trainwright.tracking.events import Event, StepKept  # noqa: E402
+from trainwright.run.weights import export_checkpoint, export_model  # noqa: E402
+from trainwright.tracking.events import Event, StepKept, StepOutcome  # noqa: E402
 from trainwright.tracking.folder import RunFolder  # noqa: E402
 from trainwright.tracking.lock import RunLock  # noqa: E402
 from trainwright.tracking.run_list import list_runs  # noqa: E402
@@ -222,6 +223,45 @@ def test_a_changed_setting_can_be_taken_up_and_is_announced(
     assert optimizer.optimizer.param_groups[0]["weight_decay"] == 0.5
 
 
+class InTurn:
+    """A step of two optimizers, one for each half of the model."""
+
+    def __init__(self, model: nn.Module, optimizers: list[torch.optim.Optimizer]) -> None:
+        self.steps = [tw.OptimizerStep(model, squared_error, one) for one in optimizers]
+
+    def __call__(self, work: StepBatches) -> StepOutcome:
+        return [one(work) for one in self.steps][-1]
+
+
+def with_two_optimizers(folder: Path, decay: float, last: int) -> tw.Job:
+    job = make_job(folder, last=last)
+    first, second = job.model[0], job.model[3]
+    optimizers = [
+        torch.optim.AdamW(first.parameters(), lr=1e-2, weight_decay=0.01),
+        torch.optim.AdamW(second.parameters(), lr=1e-2, weight_decay=decay),
+    ]
+    state = {
+        **job.state,
+        "optimizer": tw.OptimizerState(optimizers[0], job.model.named_parameters()),
+        "head": tw.OptimizerState(optimizers[1], job.model.named_parameters()),
+    }
+    return replace(job, step=InTurn(job.model, optimizers), knobs=(), state=state)
+
+
+def test_a_changed_option_of_the_second_optimizer_is_taken_up(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tw.fit(with_two_optimizers(tmp_path, 0.01, 6))
+    job = with_two_optimizers(tmp_path, 0.5, STEPS)
+    tw.fit(job, changed="record")
+    assert "optimizer_2.0.weight_decay 0.01 -> 0.5" in capsys.readouterr().err
+    head, body = job.state["head"], job.state["optimizer"]
+    assert isinstance(head, tw.OptimizerState)
+    assert isinstance(body, tw.OptimizerState)
+    assert head.optimizer.param_groups[0]["weight_decay"] == 0.5
+    assert body.optimizer.param_groups[0]["weight_decay"] == 0.01
+
+
 @pytest.mark.row("F-61")
 def test_the_same_script_goes_on_to_the_same_bits(tmp_path: Path) -> None:
     unbroken = make_job(tmp_path / "unbroken", dropout=0.3)
@@ -350,6 +390,26 @@ def test_a_training_that_stops_is_recorded_as_interrupted(tmp_path: Path) -> Non
         tw.fit(replace(job, observers=(stop,)), run=tmp_path / "own")
     ending = read_json(tmp_path / "own" / "record.json")["ending"]
     assert (ending["state"], ending["exit_code"]) == ("interrupted", 75)
+
+
+def test_weights_of_a_training_that_stopped_are_exported_by_their_step_only(
+    tmp_path: Path,
+) -> None:
+    """Of a run from a contract the newest checkpoint is not its model."""
+    job = make_job(tmp_path / "one" / "checkpoints", last=2)
+    tw.fit(job, progress=False)
+    folder = RunFolder(tmp_path / "one")
+    with pytest.raises(Mistake, match="it is not finished"):
+        export_model(folder, tmp_path / "weights.safetensors")
+    assert export_checkpoint(folder, 2, tmp_path / "weights.safetensors")
+
+
+def test_a_checkpoint_without_a_model_has_no_weights(tmp_path: Path) -> None:
+    job = replace(make_job(tmp_path, last=2), checkpoints=NoCheckpoints())
+    state = {"net" if name == "model" else name: part for name, part in job.state.items()}
+    tw.fit(replace(job, state=state), run=tmp_path / "own", progress=False)
+    with pytest.raises(Mistake, match="no such weights"):
+        export_model(RunFolder.open(tmp_path / "own"), tmp_path / "weights.safetensors")
 
 
 def test_what_needs_a_contract_says_that_a_script_trained_the_run(tmp_path: Path) -> None:

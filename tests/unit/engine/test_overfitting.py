@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from trainwright.engine.generalisation import Scored, name_fit
+from trainwright.engine.overfitting import Scored, name_fit
 
 
 def curves(

@@ -8,8 +8,8 @@ import pytest
 from trainwright.contract.metric import METRICS, Metric
 from trainwright.evaluation import intervals
 from trainwright.evaluation.answers import Answers, answers_of
-from trainwright.evaluation.groups import Groups
 from trainwright.evaluation.intervals import Draws, Question, method_of, resample, row_weights
+from trainwright.evaluation.random_groups import Groups
 from trainwright.evaluation.ranking import OneAgainstRest, PrecisionAtRecall
 from trainwright.evaluation.weighted import Sums, weigh
 

@@ -13,18 +13,24 @@ from trainwright.contract.data import Data, TableData, TimeSplit
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import read_json, storage_errors, write_atomic
 from trainwright.data.table import Floats, Integers, Part
-from trainwright.data.target import Classes, NextToken, Numbers, Target, target_from_json
+from trainwright.data.target import (
+    PROBABILITY,
+    Classes,
+    NextToken,
+    Numbers,
+    Target,
+    target_from_json,
+)
 from trainwright.evaluation.answers import Answers, answers_of
 from trainwright.evaluation.evaluate import Scored
+from trainwright.run.own_files import check_own
 from trainwright.tracking.folder import RunFolder
-
-_PROBABILITY = "probability_"
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class TestPredictions:
-    """The test rows of a run as its model scored them. `rows` int64 [N] are positions in the file
+class Predictions:
+    """Test rows of a run as its model scored them. `rows` int64 [N] are positions in the file
     that the rows came from, `units` int64 [N] the unit of each row."""
 
     rows: Integers
@@ -33,7 +39,7 @@ class TestPredictions:
     target: Target
 
 
-def write_test_predictions(scored: Scored, folder: RunFolder, data: Data) -> None:
+def write_predictions(scored: Scored, folder: RunFolder, data: Data) -> None:
     """Row, unit, target, prediction and probabilities of each test row, and its time where the
     contract's data is split by one.
 
@@ -46,11 +52,7 @@ def write_test_predictions(scored: Scored, folder: RunFolder, data: Data) -> Non
         case Classes():
             columns += [
                 target.labels_of(np.asarray(part.target, np.int64)).alias("target"),
-                target.labels_of(np.argmax(scores, axis=1)).alias("prediction"),
-                *(
-                    pl.Series(f"{_PROBABILITY}{name}", scores[:, code])
-                    for code, name in enumerate(target.names)
-                ),
+                *target.predictions(scores),
             ]
         case Numbers() | NextToken():
             # Of a text the target is a segment's tokens, the prediction its nats.
@@ -68,18 +70,19 @@ def _time(part: Part, data: Data) -> list[pl.Series]:
     return [part.frame[name].alias("time")] if name in part.frame.columns else []
 
 
-def read_test_predictions(folder: RunFolder) -> TestPredictions:
-    """What `write_test_predictions` wrote.
+def read_predictions(folder: RunFolder) -> Predictions:
+    """What `write_predictions` wrote.
 
     Raises:
-        Mistake: the run has none, or they are damaged.
+        Mistake: the run has none, or they are damaged. StorageFailed: they are not the run's.
     """
+    check_own(folder, folder.predictions.name)
     try:
         own = folder.own_target
         target = target_from_json(read_json(own if own.is_file() else folder.bundle / own.name))
         frame = pl.read_parquet(folder.predictions)
         rows, units = (frame[name].to_numpy() for name in ("row", "unit"))
-        return TestPredictions(rows, units, _answers(frame, target), target)
+        return Predictions(rows, units, _answers(frame, target), target)
     except (OSError, ValueError, KeyError, pl.exceptions.PolarsError) as error:
         raise Mistake(
             Problem(
@@ -96,7 +99,7 @@ def _answers(frame: pl.DataFrame, target: Target) -> Answers:
         truth = frame["target"].to_numpy()
         return answers_of(truth, _matrix(frame, ["prediction"]))
     truth = target.encode(frame["target"].cast(pl.String))
-    scores = _matrix(frame, [f"{_PROBABILITY}{name}" for name in target.names])
+    scores = _matrix(frame, [f"{PROBABILITY}{name}" for name in target.names])
     return answers_of(truth, scores, target.positive)
 
 

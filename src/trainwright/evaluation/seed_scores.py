@@ -14,6 +14,7 @@ from trainwright.core.units import show_number
 from trainwright.data.table import Floats
 from trainwright.data.target import Classes
 from trainwright.evaluation.answers import Answers, answers_of
+from trainwright.evaluation.clause import DUMMY
 from trainwright.evaluation.evaluate import Scored
 from trainwright.evaluation.metrics import measure, metrics_of
 
@@ -80,7 +81,7 @@ def _targets(scored: Scored, metric: Metric) -> Sequence[float]:
         return (metric.target,)
     wanted = scored.baselines
     if metric.target == "baseline":
-        wanted = {name: one for name, one in wanted.items() if name == "dummy"}
+        wanted = {name: one for name, one in wanted.items() if name == DUMMY}
     return [measure(metric.name, _answers(scored, one), metric) for one in wanted.values()]
 
 
