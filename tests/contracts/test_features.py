@@ -19,7 +19,7 @@ from contract_runs import bits, train
 from guide import GUIDE, blocks
 from real_data import real_data
 from trainwright.core.errors import DataMistake
-from trainwright.run.evaluate import evaluate_rows, predict_rows
+from trainwright.run.evaluate import evaluate_rows, predict_file
 from trainwright.tracking.folder import RunFolder
 
 pytestmark = pytest.mark.torch
@@ -87,7 +87,7 @@ def test_it_trains_judges_and_predicts_the_same_from_its_bundle(
     result = tw.train(contract, runs=tmp_path / "runs", overrides=[model, "metric.resamples=100"])
     file = tmp_path / "sales.csv"
     frame = pl.read_csv(file)
-    predicted = predict_rows(RunFolder(result.folder), file)
+    predicted = predict_file(RunFolder(result.folder), file).frame
     assert len(predicted) == len(frame)
     # The judged rows are the file's last; their error is the verdict's, so they were encoded alike.
     judged = evaluate_rows(RunFolder(result.folder), file)

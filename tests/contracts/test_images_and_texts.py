@@ -19,7 +19,7 @@ from trainwright.core.errors import Interrupted, Mistake
 from trainwright.core.progress import Progress
 from trainwright.data.idx import read_idx
 from trainwright.engine.stop import StopReason, StopRequested
-from trainwright.run.evaluate import evaluate_rows, predict_rows
+from trainwright.run.evaluate import evaluate_rows, predict_file
 from trainwright.tracking.folder import RunFolder
 
 pytestmark = pytest.mark.torch
@@ -84,7 +84,7 @@ def test_images_come_to_their_verdict(images: Path, tmp_path: Path) -> None:
     with pytest.raises(Mistake, match="these are not images"):
         run.predictor.predict({"label": ["low"]})
     file = tmp_path / "data" / "t10k-images-idx3-ubyte.gz"
-    assert predict_rows(RunFolder.open(run.folder), file).equals(predicted)
+    assert predict_file(RunFolder.open(run.folder), file).frame.equals(predicted)
 
 
 @pytest.mark.parametrize("kind", ["linear", "boosting"])

@@ -17,7 +17,7 @@ _MOST_SHOWN = 10
 def naming_damage(*folders: RunFolder) -> Iterator[None]:
     """The block reads these runs: where it fails and a run does not verify, that is the cause.
 
-    An error on runs that are whole is one of this program, and goes on as it is.
+    An error on runs that are whole is one of this program, and is raised unchanged.
 
     Raises:
         StorageFailed: a run is damaged.

@@ -6,6 +6,7 @@ from typing import Annotated, Literal, assert_never
 
 from pydantic import Field, Tag
 
+from trainwright.contract.accepted import Audit
 from trainwright.contract.features import ColumnFeatures, Features
 from trainwright.contract.feeding import Feeding
 from trainwright.contract.folded import Folded
@@ -157,7 +158,7 @@ class TimeSplit(_Parts):
     first."""
 
     gap: NonNegative = 0.0
-    """Rows that are nearer than this to the first moment of the part behind theirs are left out, in
+    """Rows that are nearer than this to the first moment of the next part are excluded, in
     days, in the unit of a numeric column, or in rows under `order: file`: as long as it takes until
     a target is known."""
 
@@ -283,6 +284,9 @@ class TableData(Feeding):
 
     quality: Quality = Quality()
     """Which faults are looked for, and what happens to them."""
+
+    audit: Audit = Audit()
+    """Findings of the leakage audit that are accepted, with the reason."""
 
     reading: Reading = Reading()
     """How files are read, and how far they are trusted."""

@@ -13,10 +13,10 @@ from trainwright.contract.scheduler import (
     StepDecay,
     WarmupStableDecay,
 )
+from trainwright.contract.training import USUAL_PATIENCE
 from trainwright.core.errors import Problem
 
 _SCHEDULER = "training.scheduler"
-_USUAL_PATIENCE = 5
 
 
 def check_schedule_free(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
@@ -114,7 +114,7 @@ def check_plateau(contract: Contract, _written: frozenset[str]) -> Iterator[Prob
     scheduler, stopping = contract.training.scheduler, contract.training.early_stopping
     if not isinstance(scheduler, ReduceOnPlateau) or stopping == "off":
         return
-    patience = _USUAL_PATIENCE if stopping.patience == "auto" else stopping.patience
+    patience = USUAL_PATIENCE if stopping.patience == "auto" else stopping.patience
     if scheduler.patience >= patience:
         yield Problem(
             "training would end before the learning rate falls",

@@ -41,7 +41,7 @@ class Reading(Section):
     is `a_2`, and so on."""
 
     control_characters: Literal["refuse", "remove"] = "refuse"
-    """What becomes of NUL bytes in text files. `remove`: they are left out, with the other control
+    """What becomes of NUL bytes in text files. `remove`: they are dropped, with the other control
     characters that are no tab and no line break."""
 
     separator: str = ""

@@ -19,6 +19,9 @@ from trainwright.contract.section import Auto, Count, NonNegative, Section
 from trainwright.contract.stop import Stop
 from trainwright.contract.validation import ValidationPass
 
+USUAL_PATIENCE = 5
+"""Validations without a gain, unless the contract says otherwise."""
+
 
 class EarlyStopping(Section):
     """Ends the training when the validation rows show no gain, and keeps the best weights."""

@@ -22,7 +22,7 @@ from trainwright.contract.data import (
 )
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.data.groups import classes_of_groups, group_codes, members
-from trainwright.data.moments import distances, moments, stretches
+from trainwright.data.moments import distances, moments, time_blocks
 from trainwright.data.row_keys import random_keys, shares_of_keys
 from trainwright.data.shares import LEFT_OUT, PARTS, TEST, VALIDATION, Shares, unit_of
 from trainwright.data.split_file import PART_COLUMN
@@ -153,7 +153,7 @@ def _cut(frame: pl.DataFrame, target: str, split: Split, count: int, seed: int) 
             keys = random_keys(len(counts), seed, "fold groups")
             return fill_bins_by_class(counts, [1 / count] * count, keys)[member]
         case TimeSplit():
-            return stretches(moments(frame, split.moment), count + 1) - 1
+            return time_blocks(moments(frame, split.moment), count + 1) - 1
         case ColumnSplit(column=column):
             return _written(frame[column], count)
         case FileSplit():

@@ -1,4 +1,4 @@
-"""Rows in the order of time: their moments, how far apart these are, and stretches of them."""
+"""Rows in the order of time: their moments, how far apart these are, and blocks of them."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ def time_units(ranks: Integers, space: Space = IN_MEMORY) -> Integers:
     return units
 
 
-def stretches(ranks: Integers, count: int) -> Integers:
-    """Number each row's stretch, 0 the oldest, int64 [N]: `count` stretches of about as many rows,
-    cut between moments. With fewer moments than stretches the newest stay empty."""
+def time_blocks(ranks: Integers, count: int) -> Integers:
+    """Number each row's block, 0 the oldest, int64 [N]: `count` blocks of about as many rows, cut
+    between moments. With fewer moments than blocks the newest stay empty."""
     ends = np.cumsum(np.bincount(ranks)[1:])
     cuts = [0]
     for number in range(1, count):

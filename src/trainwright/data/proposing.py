@@ -39,7 +39,7 @@ class Proposed:
 
 def decide_columns(section: TableData, source: SourceFile, space: Space) -> Proposed:
     """Decide what columns are of which the contract says nothing and the training file leaves it
-    open. What is written stays as it is."""
+    open. What is written is kept."""
     cleaning = Cleaning.of(section)
     found = []
     for series in source.frame.get_columns():
@@ -80,7 +80,7 @@ def _infinite(cells: Cells) -> Doubt:
 
 
 def _only_feature(cells: Cells) -> Doubt | None:
-    """What a column is that would be left out, where there is no other one."""
+    """What a column is that would be excluded, where there is no other one."""
     if cells.is_nested or cells.dtype == pl.Datetime("us") or cells.distinct < _FEWEST_VALUES:
         return None
     if not cells.not_numbers:

@@ -28,7 +28,7 @@ class TableInputs:
 
     `numeric` is float32 [N, F] (NaN only where the plan imputes nothing); `categories` is int64
     [N, G], each entry a code below the column's cardinality. `in_files`: both are mapped from
-    files and may be larger than memory; whoever needs rows in memory copies some. `terms` [N, T]
+    files and may be larger than memory; code that needs rows in memory copies some. `terms` [N, T]
     are the weights of the terms of texts, which follow the numbers.
     """
 

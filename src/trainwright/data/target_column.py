@@ -31,7 +31,7 @@ _FEWEST_AMOUNTS = 8
 @dataclass(frozen=True, slots=True)
 class TargetFacts:
     """What is predicted. `classes` maps each label of the training file to its rows, and is empty
-    for numbers and tokens; `missing` counts rows that were left out for having no target; `written`
+    for numbers and tokens; `missing` counts rows that were dropped for having no target; `written`
     is the type that labels came with."""
 
     kind: Literal["classes", "numbers", "tokens"]

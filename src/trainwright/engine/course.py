@@ -65,8 +65,8 @@ class Course:
     ten, `first` the first stretch, `last` the newest ones, at most four, and `best` the least
     median loss of a stretch before the newest. `steps` counts the steps in stretches, `worth`
     weighs them by their learning rate over the largest so far, so that a warmup does not count as
-    training. `leap` is where the loss exploded within the first stretch, `rollbacks` how often the
-    run went back. Steps with numbers that are not finite are left out.
+    training. `leap` is where the loss exploded within the first 50 steps, `rollbacks` how often the
+    run went back. Steps with numbers that are not finite do not count.
     """
 
     def __init__(self) -> None:

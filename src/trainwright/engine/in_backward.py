@@ -18,7 +18,7 @@ from trainwright.engine.backward import backward_from
 from trainwright.engine.buffers import MovingBuffers
 from trainwright.engine.guard import Guard, Halt, Judgement
 from trainwright.engine.precision import Full, Precision
-from trainwright.engine.step import above, no_limit, nobody_reads, wrong_count
+from trainwright.engine.step import above, no_limit, no_reader, wrong_count
 from trainwright.objective.losses import LossSum, Objective
 from trainwright.optim.optimizer import drops_on_device
 from trainwright.tracking.events import StepOutcome
@@ -62,7 +62,7 @@ class InBackwardStep:
         self._buffers = MovingBuffers(model)
         self._norms: dict[Tensor, Tensor] = {}
         self._dropped: float | Tensor = 0.0
-        self._before_update: Callable[[], object] = nobody_reads
+        self._before_update: Callable[[], object] = no_reader
         self._limit: Callable[[], float] = no_limit
         for parameter in self._groups:
             parameter.register_post_accumulate_grad_hook(self._update)  # type: ignore[no-untyped-call]

@@ -66,7 +66,7 @@ def _leapt(course: Course) -> bool:
 
 
 def leap(course: Course, _: Mapping[str, float]) -> Evidence | None:
-    """The loss exploded within the first stretch, see `Course`; told at its end."""
+    """The loss exploded within the first 50 steps, see `Course`; told after them."""
     step, loss, before = course.leap
     if not step or course.steps > STRETCH:
         return None

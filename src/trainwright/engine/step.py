@@ -97,7 +97,7 @@ class OptimizerStep:
         self._roots: dict[tuple[int, torch.dtype], Tensor] = {}
         self._drops_on_device = drops_on_device(optimizer)
         self._apply = stepping_of(optimizer)
-        self._before_update: Callable[[], object] = nobody_reads
+        self._before_update: Callable[[], object] = no_reader
         self._limit: Callable[[], float] = no_limit
 
     def dropping_above(self, limit: Callable[[], float]) -> Self:
@@ -238,12 +238,12 @@ class OptimizerStep:
         return Update(dropped, clipped, nonfinite)
 
 
-def nobody_reads() -> None:
-    """What a step waits for where nobody copies weights while it runs."""
+def no_reader() -> None:
+    """What a step waits for where no copy of the weights is made while it runs."""
 
 
 def no_limit() -> float:
-    """The loss above which a step makes no update where nobody has rolled back."""
+    """The loss above which a step makes no update before any rollback."""
     return math.inf
 
 

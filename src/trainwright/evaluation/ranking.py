@@ -136,7 +136,7 @@ class PrecisionAtRecall:
         ends = ranked.few_ends() if few else ranked.ends_about(self.recall)
         counts = ranked.counts_at(ends, groups)
         whole = [each.sum(axis=0, keepdims=True) for each in counts]
-        # What the thresholds left out would have added to the value of the rows themselves.
+        # What the omitted thresholds would have added to the value of the rows themselves.
         apart = self(np.ones((1, len(ranked.order)))) - self.use(whole[0], whole[1])
         of_groups = _of_counts(self.use, *counts)
         return lambda weights: of_groups(weights) + apart

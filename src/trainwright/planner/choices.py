@@ -13,7 +13,7 @@ from trainwright.contract.objective import AutoLoss, CrossEntropy, Loss, Squared
 from trainwright.contract.section import settled
 from trainwright.contract.slices import Slice
 from trainwright.contract.tracking import Tracking
-from trainwright.contract.training import EarlyStopping, Training
+from trainwright.contract.training import USUAL_PATIENCE, EarlyStopping, Training
 from trainwright.core.files import Json
 from trainwright.data.proposing import said, with_doubts
 from trainwright.data.reading import DataFacts
@@ -34,7 +34,6 @@ _STEPS_WANTED = 4000
 _FEWEST_EPOCHS, _MOST_EPOCHS = 10, 100
 _BATCH, _SMALLEST_BATCH = 256, 16
 _FEW_ROWS = 10_000
-_PATIENCE = 5
 _PARTS = 3
 
 
@@ -303,9 +302,9 @@ def _patience(contract: Contract, rows: int) -> tuple[int, str]:
     """Validations without a gain before a training ends."""
     if isinstance(contract.data, ImageData):
         validations = Validations.of(contract, rows).count
-        if validations // 3 > _PATIENCE:
+        if validations // 3 > USUAL_PATIENCE:
             return validations // 3, f"a third of {validations} validations of images"
-    return _PATIENCE, "enough for the noise of most validations"
+    return USUAL_PATIENCE, "enough for the noise of most validations"
 
 
 def _batches(contract: Contract, rows: int, choosing: Choosing) -> Training:

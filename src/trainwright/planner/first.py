@@ -64,7 +64,7 @@ def propose_contract(
     the contract.
 
     Raises:
-        DataMistake: the data cannot be trained on, or nobody said what to predict.
+        DataMistake: the data cannot be trained on, or no target is named.
         ContractMistake: an override that no contract can have.
     """
     refuse_secret(data, "DATA")
@@ -121,7 +121,7 @@ def _no_target(found: str, folder: Path) -> Problem:
         names = [f"column_{at}" for at in range(1, frame.width + 1)]
         header = "; the first line looks like a row, so the columns go by their numbers"
     return Problem(
-        "nobody said which column to predict",
+        "it is not said which column to predict",
         path="--target",
         found=found,
         expected=f"one of: {some([name[:40] for name in names], 12)}{header}",
@@ -147,7 +147,7 @@ def _for_table(wanted: _Wanted, target: str, schema: str) -> str:
     rows = []
     if dropped := raw.facts.target.missing:
         what = f"the target is missing in {dropped} of {raw.facts.rows + dropped} rows"
-        rows.append(f"  missing_target: drop  # {what}: they are left out")
+        rows.append(f"  missing_target: drop  # {what}: they are excluded")
     return propose(raw, wanted.written, target, Settings(schema, lines, tuple(rows)))
 
 
@@ -171,7 +171,7 @@ def _with_target(section: TableData, folder: Path, mistake: DataMistake) -> RawT
     doubt = Doubt(
         section.target,
         Column(kind="numeric", unreadable="missing"),
-        f"{problem.found}: no numbers, and left out",
+        f"{problem.found}: no numbers, and excluded",
     )
     raw = read_table(with_doubts(section, [doubt]), folder)
     return replace(raw, facts=replace(raw.facts, doubts=(*raw.facts.doubts, doubt)))
@@ -224,7 +224,7 @@ def _for_texts(wanted: _Wanted, text: str) -> str:
             "model: {kind: gpt, layers: 4, heads: 4, width: 128, context: 64}",
             "metric:",
             "  name: nats_per_token",
-            "  # target: 1.9  # the largest allowed; left out: better than every baseline",
+            "  # target: 1.9  # the largest allowed; by default: better than every baseline",
             "seed: 0  # the same number gives the same windows and the same model",
             "",
         ]

@@ -139,7 +139,7 @@ def _counted(first: FirstReading, source: SourceFile) -> FirstReading:
             )
         )
     left = {key: line for key, line in first.lines.items() if key != "bad_records"}
-    why = f"{many(len(lines), 'row')} left out, with too many or too few fields: line {some(lines)}"
+    why = f"{many(len(lines), 'row')} excluded, with too many or too few fields: line {some(lines)}"
     return FirstReading(first.reading, left).but("bad_records", most, why)
 
 

@@ -75,8 +75,8 @@ def propose(raw: RawTable, path: str, target: str, settings: Settings = USUAL) -
     lines.append("  " + _line("split", _Chosen(f"{{{division.yaml}}}", division.reason)))
     lines += [_model_line(raw, excluded), "metric:"]
     lines.append("  " + _line("name", _metric(raw)))
-    left_out = "left out: better than every baseline"
-    lines.append(f"  # target: {_example_target(frame[target])}; {left_out}")
+    by_default = "by default: better than every baseline"
+    lines.append(f"  # target: {_example_target(frame[target])}; {by_default}")
     lines += _slice_lines(raw, excluded, division.column)
     lines.append("seed: 0  # the same number gives the same model; split_seed draws the parts")
     return "\n".join(lines) + "\n"

@@ -97,7 +97,7 @@ def propose_images(data: Path, target: str, contract_folder: Path) -> str:
         "model: {kind: resnet, width: 32, blocks: [1, 1, 1], stem: half}  # small; or linear",
         "metric:",
         f"  name: {_metric(seen)}",
-        "  # target: 0.9; left out: better than every baseline",
+        "  # target: 0.9; by default: better than every baseline",
         "slices: [{column: label}]  # tells each class; {column: label, floor: 0.5} demands it",
         "seed: 0  # the same number gives the same model; split_seed draws the parts",
     ]

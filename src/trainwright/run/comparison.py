@@ -18,7 +18,7 @@ from trainwright.evaluation.measuring import Line, Measured, gain_of, measure_li
 from trainwright.evaluation.metrics import metrics_of
 from trainwright.run.evaluate import read_planned
 from trainwright.run.judged import read_judged
-from trainwright.run.predictions import Predictions, read_predictions
+from trainwright.run.predictions import ScoredRows, read_predictions
 from trainwright.run.run_table import RunRow, read_run_row
 from trainwright.tracking.folder import RunFolder
 
@@ -111,7 +111,7 @@ def _at(value: Json, path: str) -> Json:
     return value
 
 
-def _why_unpaired(first: RunFolder, one: Predictions, second: RunFolder, other: Predictions) -> str:
+def _why_unpaired(first: RunFolder, one: ScoredRows, second: RunFolder, other: ScoredRows) -> str:
     """Why two runs cannot be compared row by row; empty if they can."""
     if not _is_same(one.target, other.target):
         return "it predicts another target, or other classes"
@@ -136,7 +136,7 @@ def _files(folder: RunFolder) -> list[str]:
     return [file["sha256"] for file in manifest["facts"]["files"]]
 
 
-def _gains(first: Predictions, other: Predictions, contract: Contract) -> dict[str, Interval]:
+def _gains(first: ScoredRows, other: ScoredRows, contract: Contract) -> dict[str, Interval]:
     """Each metric of the second minus that of the first, on the same resamples."""
     orders = [np.argsort(one.rows, kind="stable") for one in (first, other)]
     names = metrics_of(first.target)

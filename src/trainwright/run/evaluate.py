@@ -88,17 +88,6 @@ class Predictions:
     unseen: Mapping[str, int]
 
 
-def predict_rows(
-    folder: RunFolder, data: str | Path, overrides: Sequence[str] = ()
-) -> pl.DataFrame:
-    """A prediction for each row of a file, in its order.
-
-    Raises:
-        As `predict_file`.
-    """
-    return predict_file(folder, data, overrides).frame
-
-
 def predict_file(
     folder: RunFolder,
     data: str | Path,
@@ -106,7 +95,7 @@ def predict_file(
     keep: Sequence[str] = (),
 ) -> Predictions:
     """A prediction for each row of a file, in its order, beside the columns to `keep`. The file is
-    read as `evaluate_rows` says, but no record is left out: predictions and rows would no longer
+    read as `evaluate_rows` says, but no record is skipped: predictions and rows would no longer
     stand side by side.
 
     Raises:

@@ -101,7 +101,7 @@ def describe_folds(scores: FoldScores, metric: str) -> str:
 
 def share_of_budget(plan: Plan) -> Plan:
     """The plan of one training: the budget is shared out evenly between the folds or the seeds and
-    the run's own model. Without them the plan as it is."""
+    the run's own model. Without them the plan is unchanged."""
     trainings = fold_count(plan.contract.data) + plan.contract.training.seeds
     if trainings == 1:
         return plan

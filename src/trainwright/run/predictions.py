@@ -29,7 +29,7 @@ from trainwright.tracking.folder import RunFolder
 
 @final
 @dataclass(frozen=True, slots=True)
-class Predictions:
+class ScoredRows:
     """Test rows of a run as its model scored them. `rows` int64 [N] are positions in the file
     that the rows came from, `units` int64 [N] the unit of each row."""
 
@@ -70,7 +70,7 @@ def _time(part: Part, data: Data) -> list[pl.Series]:
     return [part.frame[name].alias("time")] if name in part.frame.columns else []
 
 
-def read_predictions(folder: RunFolder) -> Predictions:
+def read_predictions(folder: RunFolder) -> ScoredRows:
     """What `write_predictions` wrote.
 
     Raises:
@@ -82,7 +82,7 @@ def read_predictions(folder: RunFolder) -> Predictions:
         target = target_from_json(read_json(own if own.is_file() else folder.bundle / own.name))
         frame = pl.read_parquet(folder.predictions)
         rows, units = (frame[name].to_numpy() for name in ("row", "unit"))
-        return Predictions(rows, units, _answers(frame, target), target)
+        return ScoredRows(rows, units, _answers(frame, target), target)
     except (OSError, ValueError, KeyError, pl.exceptions.PolarsError) as error:
         raise Mistake(
             Problem(

@@ -31,7 +31,7 @@ class RunFacts:
     determinism: Mapping[str, Json] = field(default_factory=dict)
     """How alike repetitions are, and what that costs."""
     price_per_hour: float = 0.0
-    """What an hour of the machine costs; 0 where nobody says."""
+    """What an hour of the machine costs; 0 if not known."""
 
 
 @dataclass(frozen=True, slots=True)

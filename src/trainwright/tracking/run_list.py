@@ -33,7 +33,7 @@ class RunSummary:
 
 
 def list_runs(root: Path) -> list[RunSummary]:
-    """The runs of `root`, oldest first; what is not a run folder is left out."""
+    """The runs of `root`, oldest first; what is not a run folder is skipped."""
     if not root.is_dir():
         return []
     runs = [

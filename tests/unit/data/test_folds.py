@@ -24,7 +24,7 @@ from trainwright.contract.data import (
 from trainwright.contract.quality import Quality
 from trainwright.core.errors import DataMistake
 from trainwright.data.folds import NEVER, Folds, cut_folds
-from trainwright.data.moments import stretches
+from trainwright.data.moments import time_blocks
 from trainwright.data.prepare import prepare_fold, prepare_table
 from trainwright.data.reading import read_table
 from trainwright.data.row_keys import shares_of_keys
@@ -144,7 +144,7 @@ def test_the_origin_rolls_and_the_gap_is_kept() -> None:
 @given(times=st.lists(st.integers(0, 40), min_size=1, max_size=150), count=st.integers(2, 7))
 def test_stretches_are_cut_between_moments(times: list[int], count: int) -> None:
     ranks = pl.Series(times).rank("dense").cast(pl.Int64).to_numpy()
-    found = stretches(ranks, count)
+    found = time_blocks(ranks, count)
     assert (np.diff(found[np.argsort(ranks, kind="stable")]) >= 0).all()
     assert all(len(set(found[ranks == rank])) == 1 for rank in set(ranks))
     if len(set(times)) >= count:

@@ -45,7 +45,7 @@ def prepared(folder: Path, text: str) -> tuple[Contract, Prepared]:
 
 
 def ready(folder: Path, target: str = "y", overrides: Sequence[str] = ()) -> tuple[Contract, str]:
-    """The contract of `rows.csv`, which can be trained on as it is."""
+    """The contract of `rows.csv`, which can be trained on without an edit."""
     text = propose_contract(str(folder / "rows.csv"), target, folder, overrides=overrides)
     contract, found = prepared(folder, text)
     assert len(found.train) > 0
@@ -107,7 +107,7 @@ def test_an_empty_header_and_no_header(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("\n".join(CSV.splitlines()[1:]))
     contract, _ = ready(tmp_path, "column_3")
     assert contract.data.reading.header is False
-    with pytest.raises(DataMistake, match="nobody said which") as caught:
+    with pytest.raises(DataMistake, match="not said which") as caught:
         propose_contract(str(tmp_path / "rows.csv"), "", tmp_path)
     (problem,) = caught.value.problems
     assert "column_1, column_2, column_3" in problem.expected

@@ -199,7 +199,7 @@ def test_rows_without_a_target_are_left_out_and_counted(tmp_path: Path) -> None:
     contract, text = from_frame(tmp_path, frame.with_columns(pl.col("x") * 0.37 % 1), "y")
     assert isinstance(contract.data, TableData)
     assert contract.data.missing_target == "drop"
-    assert "# the target is missing in 10 of 60 rows: they are left out" in text
+    assert "# the target is missing in 10 of 60 rows: they are excluded" in text
     assert read_table(contract.data, tmp_path).facts.rows == 50
 
 

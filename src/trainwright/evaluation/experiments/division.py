@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from trainwright.data.groups import members
-from trainwright.data.moments import moments, stretches
+from trainwright.data.moments import moments, time_blocks
 from trainwright.data.row_keys import random_keys
 from trainwright.data.space import spread_rows
 from trainwright.data.table import Integers
@@ -16,8 +16,8 @@ from trainwright.data.values import to_labels
 from trainwright.data.whole_groups import fill_bins
 from trainwright.evaluation.experiments.probe import FOLDS, MOST_ROWS
 
-STRETCHES = 50
-"""Stretches of time that are resampled as wholes."""
+TIME_BLOCKS = 50
+"""Blocks of time that are resampled as wholes."""
 
 
 class Sample(NamedTuple):
@@ -41,17 +41,17 @@ def sample_groups(column: pl.Series, seed: int) -> Sample:
     return Sample(present[kept], _numbered(member[kept]))
 
 
-def sample_stretches(column: pl.Series) -> Sample:
-    """50 stretches of time; of more rows than the probe sees, shorter ones evenly spread."""
+def sample_time_blocks(column: pl.Series) -> Sample:
+    """50 blocks of time; of more rows than the probe sees, shorter ones evenly spread."""
     rows = column.is_not_null().arg_true().to_numpy().astype(np.int64)
     order = rows[np.argsort(column[rows].to_physical().to_numpy(), kind="stable")]
     if len(order) > MOST_ROWS:
-        length = MOST_ROWS // STRETCHES
-        starts = np.linspace(0, len(order) - length, STRETCHES).astype(np.int64)
+        length = MOST_ROWS // TIME_BLOCKS
+        starts = np.linspace(0, len(order) - length, TIME_BLOCKS).astype(np.int64)
         order = order[(starts[:, None] + np.arange(length)).ravel()]
     rows = np.sort(order)
     times = column[rows].alias("time").to_frame()
-    return Sample(rows, stretches(moments(times, "time"), STRETCHES))
+    return Sample(rows, time_blocks(moments(times, "time"), TIME_BLOCKS))
 
 
 def sample_evenly(units: Integers) -> Sample:

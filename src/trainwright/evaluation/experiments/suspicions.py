@@ -73,7 +73,7 @@ def suspicions_of(
 
 
 def _leaks(leaks: Sequence[Audited], section: TableData) -> list[Suspicion]:
-    """The columns that nobody accepts, and all of them where some are accepted."""
+    """The columns that are not accepted, and all of them where some are accepted."""
     columns = tuple(dict.fromkeys(name for one in leaks for name in one.columns))
     if not columns:
         return []

@@ -24,13 +24,13 @@ from trainwright.evaluation.clause import DUMMY, LINEAR, Clause
 from trainwright.evaluation.evaluate import Scored
 from trainwright.evaluation.experiments.carrying import corrected, skill_ratio
 from trainwright.evaluation.experiments.division import (
-    STRETCHES,
+    TIME_BLOCKS,
     Sample,
     folds_in_order,
     folds_of_units,
     sample_evenly,
     sample_groups,
-    sample_stretches,
+    sample_time_blocks,
     shuffled,
 )
 from trainwright.evaluation.experiments.effect import Effect, Scores, compare
@@ -137,8 +137,8 @@ class JudgedTable:
 def try_suspicion(
     suspicion: Suspicion, judged: JudgedTable, leaking: frozenset[str], confidence: float
 ) -> Trial:
-    """The trial of one finding. The probe never sees the columns that are `leaking`, which nobody
-    accepts: they would hide every other finding."""
+    """The trial of one finding. The probe never sees the columns that are `leaking` and not
+    accepted: they would hide every other finding."""
     match suspicion.trial:
         case "equal rows" | "near rows":
             return _without_rows(suspicion, judged)
@@ -197,8 +197,8 @@ def _in_groups(name: str, judged: JudgedTable, leaking: frozenset[str], confiden
 
 def _in_time(name: str, judged: JudgedTable, leaking: frozenset[str], confidence: float) -> Trial:
     conditions = (f"with rows of any {name!r}", f"foretold from earlier {name!r}")
-    sample = sample_stretches(judged.every.frame[name])
-    if len(sample.rows) < _FEWEST_ROWS or len(np.unique(sample.units)) < STRETCHES:
+    sample = sample_time_blocks(judged.every.frame[name])
+    if len(sample.rows) < _FEWEST_ROWS or len(np.unique(sample.units)) < TIME_BLOCKS:
         return Trial(conditions, "not tried: too few rows or times")
     blocks = folds_in_order(sample.units)
     tested = np.flatnonzero(blocks >= FIRST_FORETOLD)

@@ -28,7 +28,7 @@ from trainwright.data.feed import StepBatches  # noqa: E402
 from trainwright.doctor.verify import verify_run  # noqa: E402
 from trainwright.engine.nothing import NoCheckpoints  # noqa: E402
 from trainwright.run.again import request_again  # noqa: E402
-from trainwright.run.evaluate import evaluate_rows, predict_rows  # noqa: E402
+from trainwright.run.evaluate import evaluate_rows, predict_file  # noqa: E402
 from trainwright.run.judged import read_judged  # noqa: E402
 from trainwright.run.weights import export_checkpoint, export_model  # noqa: E402
 from trainwright.tracking.events import Event, StepKept, StepOutcome  # noqa: E402
@@ -418,7 +418,7 @@ def test_what_needs_a_contract_says_that_a_script_trained_the_run(tmp_path: Path
     for ask in (
         lambda: request_again(folder, ()),
         lambda: read_judged(folder),
-        lambda: predict_rows(folder, "rows.csv"),
+        lambda: predict_file(folder, "rows.csv"),
         lambda: evaluate_rows(folder, "rows.csv"),
     ):
         with pytest.raises(Mistake, match="trained by a script"):
