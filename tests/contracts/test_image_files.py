@@ -92,6 +92,16 @@ def test_a_table_of_numbers_still_needs_its_target(tmp_path: Path) -> None:
         assert tree(tmp_path) == before
 
 
+def test_one_idx_file_leads_to_its_folder(tmp_path: Path) -> None:
+    make_images(tmp_path / "garments")
+    with inside(tmp_path):
+        ran = command("init", "garments/train-images-idx3-ubyte.gz")
+        assert ran.code == 2
+        advised = re.search("fix: trainwright (.*)", ran.err)
+        assert advised
+        assert command(*advised[1].split()).code == 0
+
+
 def png_bomb() -> bytes:
     """A PNG of a few kilobytes whose header claims 60,000 x 60,000 pixels."""
 

@@ -111,7 +111,9 @@ def test_killed_at_random_times_until_it_ends(tmp_path: Path) -> None:
         if code == 0:
             break
         assert code == -signal.SIGKILL
-    assert_ends_alike(tmp_path, OFTEN)
+    # On a busy machine each of them may die before its first checkpoint.
+    there = any((tmp_path / "ckpt").glob("step-*"))
+    assert_ends_alike(tmp_path, OFTEN, process=100 if there else 0)
 
 
 def test_events_tell_when_it_is_begun_and_when_it_is_there(tmp_path: Path) -> None:

@@ -12,6 +12,24 @@ from trainwright.data.quality import texts as written
 from trainwright.data.quality.examined import Examined, examine
 from trainwright.data.quality.finding import Finding
 
+CODE = """```
+def calculator(num1, num2, operator):
+    if operator == "+":
+        return num1 + num2
+    elif operator == "-":
+        return num1 - num2
+    elif operator == "*":
+        return num1 * num2
+    elif operator == "/":
+        return num1 / num2
+    else:
+        return None
+
+# Example:
+print(calculator(5, 2, "*")) # 10
+```
+This calculator takes two numbers and an operator."""
+
 
 @pytest.mark.parametrize(
     ("check", "text"),
@@ -38,6 +56,16 @@ def test_texts_of_low_quality(check: Callable[[Examined], list[Finding]], text: 
     assert check(examine(frame, "label")) == []
     texts[11] = text
     assert only(check(examine(frame.with_columns(text=pl.Series(texts)), "label"))).rows == (11,)
+
+
+def test_code_is_no_other_language() -> None:
+    texts = [
+        f"Here is how the {WORDS[row % 18]} with the number {row} can be computed in Python"
+        for row in range(ROWS)
+    ]
+    texts[11] = CODE
+    frame = pl.DataFrame({"text": texts, "label": ["a", "b"] * 200})
+    assert written.other_language(examine(frame, "label")) == []
 
 
 def test_comparisons_in_labels_are_no_markup() -> None:
