@@ -21,6 +21,7 @@ from trainwright.core.units import show_count
 from trainwright.data.doubts import Doubt
 from trainwright.data.folders import is_pattern
 from trainwright.data.formats import known_format
+from trainwright.data.pictures.opening import is_idx
 from trainwright.data.proposing import with_doubts
 from trainwright.data.reading import RawTable, read_table
 from trainwright.data.sources import holds_table, read_source
@@ -82,6 +83,8 @@ def _propose(
     wanted: _Wanted, data: str, target: str, text: str, schema: str, contract_folder: Path
 ) -> str:
     place = wanted.folder / wanted.found
+    if is_idx(place):
+        raise DataMistake(_one_of_four(data, place))
     if text:
         return _for_texts(wanted, text)
     if not is_remote(data) and are_images(place):
@@ -111,6 +114,15 @@ def is_table(data: str, place: Path) -> bool:
     if place.is_dir():
         return holds_table(place)
     return bool(known_format(data))
+
+
+def _one_of_four(data: str, place: Path) -> Problem:
+    return Problem(
+        "images in IDX files are read as a folder that holds images and labels",
+        path="DATA",
+        found=place.name,
+        fix=f"trainwright init {shlex.quote(str(Path(data).parent))}",
+    )
 
 
 def _no_target(found: str, folder: Path) -> Problem:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import final
 
@@ -28,6 +29,7 @@ _EXPECTED = (
     "a folder with a folder for each class, a table (.csv, .parquet, ...), tar shards (.tar, "
     ".tar.gz), TFRecord files (.tfrecord) or the four IDX files of the MNIST family"
 )
+_IDX = "*-idx[13]-ubyte*"
 
 
 @final
@@ -71,7 +73,12 @@ class Shards:
 
 def holds_idx(folder: Path) -> bool:
     """Whether a folder has files of the MNIST family."""
-    return any(folder.glob("*-idx[13]-ubyte*"))
+    return any(folder.glob(_IDX))
+
+
+def is_idx(file: Path) -> bool:
+    """Whether a file has the name of one of the MNIST family's."""
+    return file.is_file() and fnmatch(file.name, _IDX)
 
 
 def open_parts(section: ImageData, folder: Path, tables: Tables) -> dict[PartName, PictureSource]:

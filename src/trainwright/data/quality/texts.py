@@ -24,6 +24,7 @@ _LETTERS_READ = 300
 _COMMON_LANGUAGE = 0.6
 _SURE = 10.0
 _MOST_TEXTS = 20_000
+_FENCED_CODE = r"(?s)```.*?(```|$)"
 _SHOWN = 40
 
 MARKUP = r"&(?:#\d+|#x[0-9a-fA-F]+|[a-zA-Z]{2,8});|</?[a-zA-Z][^<>]{0,200}>"
@@ -148,15 +149,17 @@ def mojibake(data: Examined) -> list[Finding]:
 
 def other_language(data: Examined) -> list[Finding]:
     """Texts of 40 letters and more in another language than most others (py3langid), by their first
-    300 characters. Of more than 20,000 texts, evenly spread ones are looked at."""
+    300 characters outside fenced code. Of more than 20,000 texts, evenly spread ones are looked
+    at."""
     found = []
     for look in data.of_kind("text"):
-        letters = look.values.str.count_matches(r"\p{L}")
+        prose = look.values.str.replace_all(_FENCED_CODE, " ")
+        letters = prose.str.count_matches(r"\p{L}")
         long = np.flatnonzero((letters >= _LETTERS_FOR_A_LANGUAGE).fill_null(False).to_numpy())
         long = long[:: max(1, -(-len(long) // _MOST_TEXTS))]
         if len(long) < _FEWEST_WORDS:
             continue
-        texts = look.values.gather(long).str.slice(0, _LETTERS_READ).to_list()
+        texts = prose.gather(long).str.slice(0, _LETTERS_READ).to_list()
         languages, margins = _languages(texts)
         names, counts = np.unique(languages, return_counts=True)
         common = names[int(np.argmax(counts))]
