@@ -10,7 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from trainwright.contract.data import GroupSplit, Split, StratifiedGroupSplit, TimeSplit
+from trainwright.contract.data import (
+    GroupSplit,
+    RandomSplit,
+    Split,
+    StratifiedGroupSplit,
+    TimeSplit,
+)
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.units import many
@@ -22,6 +28,7 @@ from trainwright.data.table import PartName
 
 _REASONS = {
     "random": "every row was drawn on its own",
+    "random by a key": "drawn by the key: rows with the same one fall on one side",
     "stratified": "drawn within each class, so that all parts have the same class shares",
     "group": "all rows of a group fall on one side: the score is for unseen groups",
     "time": "the oldest rows train and the newest test: the score is for the future",
@@ -90,13 +97,14 @@ def report_split(
     identifier would hide them all); `made` says whether any part was divided off here; `space` has
     room for a number of each row."""
     kind = split.kind if made else "given"
+    by_key = made and isinstance(split, RandomSplit) and bool(split.key)
     labels = {part: frame[target] for part, frame in frames.items()}
     classes = labels["train"].dtype == pl.String
     groups, shared = _groups(frames, split, space)
     ranges, future = _times(frames, split)
     return SplitReport(
         kind=kind,
-        reason=_REASONS[kind],
+        reason=_REASONS["random by a key" if by_key else kind],
         rows={part: frame.height for part, frame in frames.items()},
         class_shares={p: _shares(series) for p, series in labels.items()} if classes else {},
         target_mean={} if classes else {p: _mean(series) for p, series in labels.items()},

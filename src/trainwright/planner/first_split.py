@@ -16,6 +16,7 @@ from trainwright.core.errors import DataMistake
 from trainwright.core.units import many
 from trainwright.data.audit.audited import Sides
 from trainwright.data.audit.groups import same_groups
+from trainwright.data.audit.rows import LEAK, repeats_of
 from trainwright.data.audit.times import RESEMBLE, resemblance
 from trainwright.data.columns import ColumnType, name_tokens
 from trainwright.data.folds import cut_folds
@@ -95,7 +96,7 @@ def find_divisions(raw: RawTable, target: str) -> list[Division]:
     found = [*people, *dates, *parts, *places]
     if not found:
         found = [*_unnamed_group(raw, frame, target), *_by_order(raw, frame, target)]
-    found.append(_by_chance(raw, frame, target))
+    found += [*_by_content(raw, frame, target), _by_chance(raw, frame, target)]
     return [form for one in found for form in dict.fromkeys((_in_folds(one, raw), one))]
 
 
@@ -135,6 +136,22 @@ def _in_folds(division: Division, raw: RawTable) -> Division:
     if division.is_time:
         reason = f"{division.reason}; {raw.facts.rows:,} rows are few, so the origin rolls"
     return Division(f"{division.yaml}, folds: {_FOLDS}", division.column, reason)
+
+
+def _by_content(raw: RawTable, frame: pl.DataFrame, target: str) -> list[Division]:
+    """By what the rows hold, where of those that chance would hold out too many are copies."""
+    split = RandomSplit(kind="random")
+    parts = divide(frame, target, split, Shares.of(split, raw.facts.given), 0)
+    held = frame.filter(pl.Series(parts != TRAIN))
+    repeats = repeats_of(frame.filter(pl.Series(parts == TRAIN)), held, raw.columns, target)
+    if repeats.copied < LEAK * held.height:
+        return []
+    copies = int(repeats.equal.sum())
+    reason = (
+        f"{copies:,} of {held.height:,} held-out rows would repeat a training row: equal rows stay "
+        "on one side"
+    )
+    return [Division('kind: random, key: "*"', "", reason)]
 
 
 def _by_chance(raw: RawTable, frame: pl.DataFrame, target: str) -> Division:

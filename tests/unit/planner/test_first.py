@@ -176,6 +176,15 @@ def test_raters_by_number_are_groups_and_words_with_an_effect_are_not(tmp_path: 
     assert "kind: random" in rows_of(tmp_path, d=words, x=x, y=effect + x)
 
 
+def test_rows_that_stand_twice_stay_on_one_side(tmp_path: Path) -> None:
+    copied = np.concatenate([np.arange(ROWS), np.arange(60)])
+    z = GENERATOR.normal(size=ROWS)
+    text = rows_of(tmp_path, x=X[copied], z=z[copied], y=np.array(LABELS)[copied])
+    assert 'split: {kind: random, key: "*"' in text
+    coarse = X.round(0)
+    assert "key:" not in rows_of(tmp_path, x=coarse, y=np.where(coarse > 0, "yes", "no"))
+
+
 def test_year_month_day_and_hour_are_a_time(tmp_path: Path) -> None:
     at = np.arange(ROWS)
     walk = GENERATOR.normal(size=ROWS).cumsum()
