@@ -86,7 +86,8 @@ def show_decisive(verdict: Verdict) -> None:
             if before.status == "met" and after.status != "met":
                 again = f"{show_number(after.interval.value)}, {after.interval.bounds}"
                 say("", f"{before.name} would be {after.status}: {again}")
-        say_whole("write", one.write)
+        if one.write:
+            say_whole("write", one.write)
         say_whole("or accept", acceptance(one.finding, one.columns))
 
 

@@ -9,7 +9,7 @@ from pydantic import Field
 from trainwright.contract.section import Section
 
 BindingFinding = Literal[
-    "exact_duplicates", "near_duplicates", "group_overlap", "future_rows", "leak"
+    "exact_duplicates", "near_duplicates", "text_overlap", "group_overlap", "future_rows", "leak"
 ]
 """Findings without which the verdict could be another: what they name is tried."""
 
@@ -19,10 +19,11 @@ class Accepted(Section):
 
     finding: BindingFinding
     """What was found, as the run names it: `group_overlap`, `future_rows`, `exact_duplicates`,
-    `near_duplicates` or `leak`."""
+    `near_duplicates`, `leak`, or `text_overlap` of a text."""
 
     columns: tuple[str, ...] = ()
-    """The columns that the finding names; empty where it names rows."""
+    """The columns that the finding names; empty where it names rows, images or
+    text."""
 
     reason: Annotated[str, Field(min_length=1, max_length=500, pattern=r"\S")]
     """Why the score holds all the same, for example `the same patients are measured again`. It is

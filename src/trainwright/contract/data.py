@@ -6,7 +6,6 @@ from typing import Annotated, Literal, assert_never
 
 from pydantic import Field, Tag
 
-from trainwright.contract.accepted import Audit
 from trainwright.contract.features import ColumnFeatures, Features
 from trainwright.contract.feeding import Feeding
 from trainwright.contract.folded import Folded
@@ -284,9 +283,6 @@ class TableData(Feeding):
 
     quality: Quality = Quality()
     """Which faults are looked for, and what happens to them."""
-
-    audit: Audit = Audit()
-    """Findings of the leakage audit that are accepted, with the reason."""
 
     reading: Reading = Reading()
     """How files are read, and how far they are trusted."""

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from trainwright.contract.accepted import Audit
 from trainwright.contract.loading import Loading
 from trainwright.contract.sampling import Sampling, Uniform
 from trainwright.contract.section import Auto, Section
@@ -37,3 +38,6 @@ class Feeding(Section):
     sampling: Sampling = Uniform()
     """Which training rows an epoch visits, and how often: `uniform`, `balanced`, `weighted`,
     `mixture` or `curriculum`."""
+
+    audit: Audit = Audit()
+    """Findings of the leakage audit that are accepted, with the reason."""

@@ -54,6 +54,7 @@ FindingKind = Literal[
     "image_size",
     "leak",
     "suspicious_feature",
+    "text_overlap",
     "group_overlap",
     "future_rows",
     "train_test_difference",

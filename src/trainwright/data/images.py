@@ -78,6 +78,12 @@ def prepare_image_fold(raw: RawImages, section: ImageData, seed: int, number: in
     return _prepared(raw, section, _rows(folds.parts(number)))
 
 
+def image_folds(raw: RawImages, section: ImageData, seed: int) -> Integers:
+    """The fold of each image, counted from 0."""
+    frame = _frame(raw, "train", grouped=bool(section.fields.group))
+    return cut_folds(frame, LABEL, split_of(section), seed).of_row
+
+
 def _prepare_whole(raw: RawImages, section: ImageData, folds: Folds) -> Prepared:
     rows = _rows(folds.whole()) | {"test": folds.tested}
     whole = _prepared(raw, section, rows)

@@ -10,6 +10,7 @@ from trainwright.contract.images import ImageData
 from trainwright.contract.tokens import TokenData
 from trainwright.data.kinds import Raw
 from trainwright.data.prepared import Prepared
+from trainwright.data.quality.alike import ImageGroups
 from trainwright.data.quality.collect import find_faults, find_image_faults
 from trainwright.data.quality.documents import document_faults, document_parts
 from trainwright.data.quality.finding import Finding
@@ -21,10 +22,11 @@ from trainwright.data.tokens import RawTokens
 
 
 def prepared_faults(
-    section: Data, folder: Path, raw: Raw, prepared: Prepared
+    section: Data, folder: Path, raw: Raw, prepared: Prepared, groups: ImageGroups | None = None
 ) -> tuple[Finding, ...]:
     """What `data check` finds too, but for blanks around cells, which are taken off by now, and for
-    leaks, which the audit of the split finds. `folder` is that of the contract."""
+    leaks, which the audit of the split finds. `folder` is that of the contract; `groups` are those
+    of equal and near images, if they were asked for already."""
     match section:
         case TableData():
             assert isinstance(raw, RawTable)
@@ -33,7 +35,7 @@ def prepared_faults(
         case ImageData():
             assert isinstance(raw, RawImages)
             data = divided_images(examine_images(raw), raw, prepared)
-            return find_image_faults(raw, data)
+            return find_image_faults(raw, data, groups=groups)
         case TokenData():
             assert isinstance(raw, RawTokens)
             return document_faults(section, folder, document_parts(raw))

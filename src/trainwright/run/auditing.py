@@ -19,13 +19,17 @@ from trainwright.core.files import Json, write_json
 from trainwright.core.hashing import hash_file, hash_value
 from trainwright.data.audit.audit import audit, audit_folds, audit_sampled
 from trainwright.data.audit.audited import Audited
+from trainwright.data.audit.images import audit_images
+from trainwright.data.audit.texts import audit_text
 from trainwright.data.cache import Tables, open_cache
-from trainwright.data.kinds import Raw
 from trainwright.data.prepare import prepare_fold
 from trainwright.data.prepared import Prepared
+from trainwright.data.quality.alike import groups_of_raw
 from trainwright.data.quality.finding import MOST_ROWS, Finding, one_a_kind
+from trainwright.data.raw_images import RawImages
 from trainwright.data.reading import RawTable
 from trainwright.data.thinned import thinned
+from trainwright.data.tokens import RawTokens
 from trainwright.doctor import faults
 from trainwright.doctor.faults import prepared_faults
 from trainwright.run.folders import StartedRun
@@ -83,11 +87,10 @@ def record_found(
         screen.say(labelled("warning", finding.message))
 
 
-def audit_prepared(contract: Contract, raw: Raw, prepared: Prepared) -> tuple[Audited, ...]:
+def audit_prepared(contract: Contract, raw: RawTable, prepared: Prepared) -> tuple[Audited, ...]:
     """Every test of a table that was prepared as a decided contract says, with folds of each of
-    them; other data has none."""
-    if not (isinstance(contract.data, TableData) and isinstance(raw, RawTable)):
-        return ()
+    them."""
+    assert isinstance(contract.data, TableData), "a table"
     section, task, seed = contract.data, task_of(contract), contract.split_seed
     if not (count := fold_count(section)):
         return audit(prepared, section)
@@ -99,7 +102,27 @@ def audit_prepared(contract: Contract, raw: Raw, prepared: Prepared) -> tuple[Au
 def _look(ready: Ready) -> Json:
     contract, raw, prepared = ready.plan.contract, ready.raw, ready.prepared
     folder, data = ready.document.source.folder, contract.data
-    if not (isinstance(data, TableData) and isinstance(raw, RawTable) and is_too_long(raw)):
+    match raw:
+        case RawTable():
+            return _look_at_table(ready, raw)
+        case RawImages():
+            assert isinstance(data, ImageData), "images"
+            groups = groups_of_raw(raw)
+            audited = audit_images(raw, data, prepared, contract.split_seed, groups)
+            faults = prepared_faults(data, folder, raw, prepared, groups)
+        case RawTokens():
+            audited = audit_text(prepared)
+            faults = prepared_faults(data, folder, raw, prepared)
+        case _:
+            assert_never(raw)
+    return {"audited": _written(audited), "faults": _written(faults)}
+
+
+def _look_at_table(ready: Ready, raw: RawTable) -> Json:
+    contract, prepared = ready.plan.contract, ready.prepared
+    folder, data = ready.document.source.folder, contract.data
+    assert isinstance(data, TableData), "a table"
+    if not is_too_long(raw):
         audited = audit_prepared(contract, raw, prepared)
         faults = prepared_faults(data, folder, raw, prepared)
         return {"audited": _written(audited), "faults": _written(faults)}

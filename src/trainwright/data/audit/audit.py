@@ -13,6 +13,7 @@ from trainwright.data.audit.adversarial import different_rows
 from trainwright.data.audit.audited import Audited, Sides, Test, Verdict
 from trainwright.data.audit.columns import function_of_the_target, tells_the_target
 from trainwright.data.audit.groups import same_groups
+from trainwright.data.audit.near_texts import near_texts
 from trainwright.data.audit.rows import near_rows, same_rows
 from trainwright.data.audit.times import future_rows, later_times
 from trainwright.data.features import Features
@@ -23,6 +24,7 @@ _Test = Callable[[Sides], list[Audited]]
 _OF_THE_WALL: tuple[_Test, ...] = (
     same_rows,
     near_rows,
+    near_texts,
     same_groups,
     future_rows,
     different_rows,

@@ -23,6 +23,10 @@ and not found."""
 Test = Literal[
     "same rows",
     "near rows",
+    "near texts",
+    "same images",
+    "near images",
+    "text overlap",
     "same groups",
     "future rows",
     "tells the target",
@@ -56,6 +60,10 @@ class Audited:
         return self.verdict == "suspicious" and self.test in (
             "same rows",
             "near rows",
+            "near texts",
+            "same images",
+            "near images",
+            "text overlap",
             "same groups",
             "future rows",
         )

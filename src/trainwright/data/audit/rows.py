@@ -47,7 +47,7 @@ def same_rows(sides: Sides) -> list[Audited]:
     return [
         Audited(
             "same rows",
-            _verdict(share),
+            verdict_of_share(share),
             share,
             message,
             "exact_duplicates",
@@ -73,8 +73,8 @@ def repeats_of(
 ) -> Repeats:
     """The held-out rows that repeat training rows."""
     features = [column.name for column in columns]
-    known = _hashes(train, features), _hashes(train, [*features, target])
-    asked = _hashes(held_out, features), _hashes(held_out, [*features, target])
+    known = row_hashes(train, features), row_hashes(train, [*features, target])
+    asked = row_hashes(held_out, features), row_hashes(held_out, [*features, target])
     alike, equal = np.isin(asked[0], known[0]), np.isin(asked[1], known[1])
     by_chance = _repeated(known[1]) / max(1, _repeated(known[0]))
     copied = _copied(int(equal.sum()), int(alike.sum()), min(1.0, by_chance))
@@ -96,7 +96,7 @@ def near_rows_of(
 ) -> npt.NDArray[np.bool_]:
     """Which held-out rows are a training row but for rounding, and equal to none; of very many
     training rows evenly spread ones are compared. No row where chance would make such pairs."""
-    fine = _compared(train, columns)
+    fine = compared_numbers(train, columns)
     if not fine:
         return np.zeros(held_out.height, dtype=np.bool_)
     others = [column.name for column in columns if column.name not in fine]
@@ -105,7 +105,7 @@ def near_rows_of(
     return _but_for_rounding(known, held_out, fine, others)
 
 
-def _compared(train: pl.DataFrame, columns: Sequence[ColumnType]) -> list[str]:
+def compared_numbers(train: pl.DataFrame, columns: Sequence[ColumnType]) -> list[str]:
     """The columns of fine numbers, where there are enough of them."""
     numeric = [column.name for column in columns if column.kind == "numeric"]
     fine = [name for name in numeric if train[name].n_unique() > FINE]
@@ -116,7 +116,7 @@ def near_rows(sides: Sides) -> list[Audited]:
     """Held-out rows that are a training row but for rounding: every number within 0.002 deviations,
     everything else equal. Needs three columns of more than 100 numbers; else chance makes such
     pairs."""
-    if not _compared(sides.train, sides.columns):
+    if not compared_numbers(sides.train, sides.columns):
         message = "not looked for: fewer than three columns of fine numbers"
         return [Audited("near rows", "clean", 0.0, message, "near_duplicates")]
     asked = spread_rows(sides.held_out.height, _MOST_HELD_OUT)
@@ -129,7 +129,7 @@ def near_rows(sides: Sides) -> list[Audited]:
     return [
         Audited(
             "near rows",
-            _verdict(share),
+            verdict_of_share(share),
             share,
             message,
             "near_duplicates",
@@ -151,18 +151,20 @@ def _but_for_rounding(
     near, _ = cKDTree(points[: train.height]).query(
         points[train.height :], p=np.inf, distance_upper_bound=TOLERANCE
     )
-    equal = np.isin(_hashes(held_out, fine + others), _hashes(train, fine + others))
+    equal = np.isin(row_hashes(held_out, fine + others), row_hashes(train, fine + others))
     found: npt.NDArray[np.bool_] = np.isfinite(near) & ~equal
     return found
 
 
-def _verdict(share: float) -> Verdict:
+def verdict_of_share(share: float) -> Verdict:
+    """By the share of the held-out rows that repeat training rows."""
     if share >= LEAK:
         return "leak"
     return "suspicious" if share >= SUSPICIOUS else "clean"
 
 
-def _hashes(frame: pl.DataFrame, names: list[str]) -> npt.NDArray[np.uint64]:
+def row_hashes(frame: pl.DataFrame, names: list[str]) -> npt.NDArray[np.uint64]:
+    """A hash of the cells of each row in these columns."""
     return frame.select(names).hash_rows(seed=0).to_numpy()
 
 

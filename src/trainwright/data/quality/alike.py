@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, final
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +26,7 @@ LEAST_CORRELATION = 0.995
 _BAND_BITS = 16
 _NEIGHBOURS = 20
 _SMALL = 16
+_LEAST_SIDE = 9
 _FLAT = 4.0
 _MARGIN = 4.0
 """Greys of 255 that a part must be darker by: else noise on an even ground makes bits."""
@@ -33,29 +36,49 @@ _PAIRS = 50_000
 Words = npt.NDArray[np.uint64]
 
 
-def near_images(raw: RawImages, data: Examined) -> list[Finding]:
-    """Images that are nearly, and not exactly, an earlier one, and those of them whose like stands
-    in the training part.
+@final
+@dataclass(frozen=True, slots=True)
+class ImageGroups:
+    """For each of N images the first image with equal pixels, int64 [N], and the first of those
+    that it is nearly equal to (by pairs, one after the other), int64 [N]. Images of one grey are
+    in no group with others: blank ones are equal by chance."""
+
+    exact: Integers
+    near: Integers
+
+
+def image_groups(inputs: Sequence[ImageInputs]) -> ImageGroups:
+    """Equal and nearly equal images.
 
     Each image has 64 bits: whether a pixel of it, at 8 x 9, is clearly darker than its right
     neighbour (the difference hash, Krawetz 2013, "Kind of like that"). Two of at most 3 different
     bits share one of 4 bands of 16 bits; of those in one band an image is compared with the next
-    20. Images of one grey have no bits that mean something and are left out, as are those below
-    9 x 9.
+    20. Near ones are not looked for among images below 9 x 9.
     """
-    inputs = [raw.images[part] for part in PARTS if part in raw.images]
-    if min(inputs[0].size[1:]) < 9:
-        return []
-    pooled = [_pooled(one) for one in inputs]
-    small, bits = (np.concatenate(found) for found in zip(*pooled, strict=True))
-    telling = np.flatnonzero(small.reshape(len(small), -1).std(axis=1) >= _FLAT)
+    small, bits = (np.concatenate(found) for found in zip(*map(_pooled, inputs), strict=True))
+    flat = small.reshape(len(small), -1)
+    telling = np.flatnonzero(flat.std(axis=1) >= _FLAT)
+    exact = np.arange(len(small))
+    exact[telling] = telling[_first_equal([h for one in inputs for h in one.hashes()], telling)]
+    if min(inputs[0].size[1:]) < _LEAST_SIDE:
+        return ImageGroups(exact, exact)
     first, second = (telling[side] for side in _candidates(bits[telling]))
-    alike = _correlations(small, first, second) >= LEAST_CORRELATION
-    exact = data.of_name("pixels").cells
-    same = exact.gather(first).to_numpy() == exact.gather(second).to_numpy()
-    pairs = np.stack([first, second], axis=1)[alike & ~same]
-    group = first_of_group(len(bits), pairs)
-    copies = np.flatnonzero(group != np.arange(len(bits)))
+    alike = _correlations(flat, first, second) >= LEAST_CORRELATION
+    pairs = np.stack([first, second], axis=1)[alike]
+    same = np.stack([exact[telling], telling], axis=1)
+    return ImageGroups(exact, first_of_group(len(small), np.concatenate([pairs, same])))
+
+
+def groups_of_raw(raw: RawImages) -> ImageGroups:
+    """The groups of the images of the training files, then of the parts that stand apart."""
+    return image_groups([raw.images[part] for part in PARTS if part in raw.images])
+
+
+def near_images(data: Examined, groups: ImageGroups) -> list[Finding]:
+    """Images that are nearly, and not exactly, an earlier one, and those of them of which a near
+    one stands in the training part."""
+    every = np.arange(len(groups.near))
+    copies = np.flatnonzero((groups.near != every) & (groups.exact == every))
     if not len(copies):
         return []
     finding = Finding(
@@ -67,12 +90,22 @@ def near_images(raw: RawImages, data: Examined) -> list[Finding]:
         fix="look at them: one scene on both sides of the split makes the score too good; "
         "data.fields.group keeps images of one scene together",
     )
-    return [finding, *across_parts(data, group, "near_duplicates")]
+    # Those that equal a training image exactly are found elsewhere.
+    equal = np.isin(groups.exact, groups.exact[data.parts == 0]) & (data.parts != 0)
+    near = data.take(np.flatnonzero(~equal))
+    return [finding, *across_parts(near, groups.near[~equal], "near_duplicates")]
+
+
+def _first_equal(hashes: Sequence[bytes], rows: Integers) -> Integers:
+    """The first place in `rows` [n] of an image with the hash of each of them."""
+    first: dict[bytes, int] = {}
+    found = [first.setdefault(hashes[row], at) for at, row in enumerate(rows.tolist())]
+    return np.array(found, dtype=np.int64)
 
 
 def _pooled(images: ImageInputs) -> tuple[Floats, Words]:
     """The mean grey of each of 16 x 16 parts of every image, float32 [N, 16, 16] (of a smaller
-    image its pixels), and the bits [N]. Equal areas have equal means to the last bit."""
+    image its pixels), and the difference hash [N]."""
     _, tall, wide = images.size
     cells = _Cells.of(tall, min(_SMALL, tall)), _Cells.of(wide, min(_SMALL, wide))
     coarse = _Cells.of(tall, 8), _Cells.of(wide, 9)
@@ -80,6 +113,9 @@ def _pooled(images: ImageInputs) -> tuple[Floats, Words]:
     for block in images.blocks():
         grey = block.sum(axis=1, dtype=np.uint32).astype(np.float32)
         small.append(_means(grey, *cells) / block.shape[1])
+        if min(tall, wide) < _LEAST_SIDE:
+            bits.append(np.zeros(len(block), np.uint64))
+            continue
         parts = _means(grey, *coarse)
         margin = _MARGIN * block.shape[1]
         darker = (parts[:, :, :-1] + margin < parts[:, :, 1:]).reshape(len(parts), 64)
@@ -89,7 +125,7 @@ def _pooled(images: ImageInputs) -> tuple[Floats, Words]:
 
 def pooled_means(images: ImageInputs, side: int) -> Floats:
     """The mean grey of each of `side` x `side` parts of every image, float32 [N, side, side] (of a
-    smaller image its pixels)."""
+    smaller image its pixels). Equal areas have equal means to the last bit."""
     channels, tall, wide = images.size
     rows, columns = _Cells.of(tall, min(side, tall)), _Cells.of(wide, min(side, wide))
     greys = (block.sum(axis=1, dtype=np.uint32).astype(np.float32) for block in images.blocks())
@@ -131,16 +167,18 @@ def _candidates(bits: Words) -> tuple[Integers, Integers]:
             few = np.bitwise_count(bits[one] ^ bits[other]) <= MOST_BITS
             near = (keys[one] == keys[other]) & few
             pairs.append(np.sort(np.stack([one[near], other[near]]), axis=0))
-    found = np.unique(np.concatenate(pairs, axis=1), axis=1)
-    return found[0], found[1]
+    first, second = np.concatenate(pairs, axis=1)
+    # One number for a pair: columns are slow to sort.
+    found = np.unique(first * len(bits) + second)
+    return found // max(1, len(bits)), found % max(1, len(bits))
 
 
-def _correlations(small: Floats, first: Integers, second: Integers) -> Floats:
-    flat = small.reshape(len(small), -1)
+def _correlations(flat: Floats, first: Integers, second: Integers) -> Floats:
+    """Correlation of each pair of images [P], given as rows of pixels [N, K]."""
+    centred = flat - flat.mean(axis=1, keepdims=True)
+    unit = centred / np.maximum(np.linalg.norm(centred, axis=1, keepdims=True), 1e-12)
     found = [np.empty(0)]
     for start in range(0, len(first), _PAIRS):
-        one, other = (flat[rows[start : start + _PAIRS]] for rows in (first, second))
-        one, other = (rows - rows.mean(axis=1, keepdims=True) for rows in (one, other))
-        norms = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
-        found.append((one * other).sum(axis=1) / norms)
+        one, other = (unit[rows[start : start + _PAIRS]] for rows in (first, second))
+        found.append(np.einsum("pk,pk->p", one, other))
     return np.concatenate(found)

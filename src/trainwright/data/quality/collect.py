@@ -10,7 +10,7 @@ from trainwright.contract.data import Column
 from trainwright.contract.quality import FindingKind
 from trainwright.data.quality import classes, duplicates, forms, order, ranges, spread, texts
 from trainwright.data.quality import missing as absence
-from trainwright.data.quality.alike import near_images
+from trainwright.data.quality.alike import ImageGroups, groups_of_raw, near_images
 from trainwright.data.quality.examined import Examined
 from trainwright.data.quality.finding import Finding, worst_first
 from trainwright.data.quality.image_labels import image_label_errors
@@ -154,9 +154,10 @@ def find_faults(
 
 
 def find_image_faults(
-    raw: RawImages, data: Examined, effort: Effort = "all"
+    raw: RawImages, data: Examined, effort: Effort = "all", groups: ImageGroups | None = None
 ) -> tuple[Finding, ...]:
-    """Findings of images, their files and their labels; `data` is what `examine_images` gives."""
+    """Findings of images, their files and their labels; `data` is what `examine_images` gives,
+    `groups` what `groups_of_raw` does, if that was asked for already."""
     checks: tuple[Check, ...] = (
         duplicates.exact_duplicates,
         duplicates.conflicting_labels,
@@ -166,5 +167,6 @@ def find_image_faults(
     )
     of_images = [*blank_images(raw), *file_faults(raw)]
     if effort == "all":
-        of_images += [*near_images(raw, data), *image_label_errors(raw, data)]
+        known = groups_of_raw(raw) if groups is None else groups
+        of_images += [*near_images(data, known), *image_label_errors(raw, data)]
     return worst_first([*of_images, *(one for check in checks for one in check(data))])

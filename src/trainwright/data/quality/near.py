@@ -8,6 +8,7 @@ from functools import lru_cache
 import numpy as np
 import polars as pl
 
+from trainwright.core.hashing import hash_bytes
 from trainwright.core.units import many
 from trainwright.data.quality.coincidence import Agreement
 from trainwright.data.quality.duplicates import (
@@ -35,6 +36,9 @@ chance makes pairs."""
 
 MOST_ROWS = 1_000_000
 """Near duplicates are not looked for in more rows."""
+
+FEWEST_LETTERS = 20
+"""Shorter texts are near only where their letters and digits are the same."""
 
 _FEWEST_COLUMNS, _MOST_COLUMNS = 4, 100
 _TARGET = "\x00target"
@@ -119,36 +123,54 @@ def _of_equal_numbers(looks: Sequence[Look], firsts: Integers, pairs: Integers) 
 
 def text_pairs(texts: pl.Series) -> Integers:
     """Pairs [P, 2] of texts [N] that are nearly the same."""
-    from rensa import RMinHash
-
     plain = normalised(texts)
     first = first_of_each(plain.to_frame("text"))
     same = np.flatnonzero(first != np.arange(len(first)))
     kept = np.flatnonzero(
-        (first == np.arange(len(first))) & (plain.str.len_chars() >= 20).to_numpy()
+        (first == np.arange(len(first))) & (plain.str.len_chars() >= FEWEST_LETTERS).to_numpy()
     )
     pairs = [np.stack([first[same], same], axis=1)]
     if len(kept) > 1:
-        some = plain.gather(kept)
-        # Part by part, and the few that are compared once more: shingles take a hundred times the
-        # memory of their text.
-        signatures = np.concatenate(
-            [
-                np.array(
-                    RMinHash.digest_matrix_from_token_sets(
-                        [_shingles(text) for text in some.slice(start, _PART)], _PERMUTATIONS, 0
-                    ).to_rows(),
-                    dtype=np.uint32,
-                )
-                for start in range(0, len(some), _PART)
-            ]
-        )
-        shingles = lru_cache(_KEPT)(lambda row: _shingles(some[row]))
-        near = [(i, j) for i, j in _candidates(signatures) if _jaccard(shingles(i), shingles(j))]
-        if near:
-            pairs.append(kept[np.array(near, dtype=np.int64)])
-        pairs.append(kept[word_pairs(some)])
+        kept = kept[plain.gather(kept).arg_sort().to_numpy()]
+        pairs.append(kept[_last_pairs(plain.gather(kept))])
     return np.concatenate(pairs)
+
+
+def _last_pairs(plain: pl.Series) -> Integers:
+    """Pairs [P, 2] of different texts in ascending order. Those of the last texts are kept: the
+    checks of the quality and the audit of the split ask for the same."""
+    key = hash_bytes("\n".join(plain.to_list()).encode())
+    if key not in _LAST:
+        found = _different_pairs(plain)
+        _LAST.clear()
+        _LAST[key] = found
+    return _LAST[key]
+
+
+_LAST: dict[str, Integers] = {}
+
+
+def _different_pairs(plain: pl.Series) -> Integers:
+    # Imported here: rows of numbers need not wait for it.
+    from rensa import RMinHash
+
+    # Part by part, and the few that are compared once more: shingles take a hundred times the
+    # memory of their text.
+    signatures = np.concatenate(
+        [
+            np.array(
+                RMinHash.digest_matrix_from_token_sets(
+                    [_shingles(text) for text in plain.slice(start, _PART)], _PERMUTATIONS, 0
+                ).to_rows(),
+                dtype=np.uint32,
+            )
+            for start in range(0, len(plain), _PART)
+        ]
+    )
+    shingles = lru_cache(_KEPT)(lambda row: _shingles(plain[row]))
+    near = [(i, j) for i, j in _candidates(signatures) if _jaccard(shingles(i), shingles(j))]
+    found = np.array(near, dtype=np.int64).reshape(-1, 2)
+    return np.concatenate([found, word_pairs(plain)])
 
 
 def normalised(texts: pl.Series) -> pl.Series:

@@ -14,6 +14,7 @@ from trainwright.contract.data import TableData, fold_count
 from trainwright.contract.metric import Metric
 from trainwright.contract.slices import Slice
 from trainwright.core.units import many
+from trainwright.data.audit.near_texts import near_texts_of, text_groups
 from trainwright.data.audit.rows import near_rows_of, repeats_of
 from trainwright.data.columns import ColumnType
 from trainwright.data.prepared import Prepared
@@ -33,7 +34,7 @@ from trainwright.evaluation.experiments.division import (
     sample_time_blocks,
     shuffled,
 )
-from trainwright.evaluation.experiments.effect import Effect, Scores, compare
+from trainwright.evaluation.experiments.effect import Scores, compare
 from trainwright.evaluation.experiments.probe import (
     FIRST_FORETOLD,
     FOLDS,
@@ -46,23 +47,14 @@ from trainwright.evaluation.experiments.probe import (
     interpolated,
     out_of_fold,
 )
-from trainwright.evaluation.experiments.repeats import Mask, excess, judge_without
+from trainwright.evaluation.experiments.repeats import Mask, excess
 from trainwright.evaluation.experiments.suspicions import Suspicion
+from trainwright.evaluation.experiments.trial import Trial, without_rows
 from trainwright.evaluation.metrics import measure
 
 _FEWEST_ROUNDS, _MOST_ROUNDS = 2, 5
 _FEWEST_ROWS = 100
 _FEWEST_GROUPS = 10
-
-
-class Trial(NamedTuple):
-    """What a finding changes: `effects` is empty where it could not be tried, and `method` says
-    why. `clauses` are judged without what it names."""
-
-    conditions: tuple[str, str]
-    method: str
-    effects: tuple[Effect, ...] = ()
-    clauses: tuple[Clause, ...] = ()
 
 
 class _All(NamedTuple):
@@ -140,41 +132,52 @@ def try_suspicion(
     """The trial of one finding. The probe never sees the columns that are `leaking` and not
     accepted: they would hide every other finding."""
     match suspicion.trial:
-        case "equal rows" | "near rows":
-            return _without_rows(suspicion, judged)
+        case "equal rows" | "near rows" | "near texts":
+            excluded = _repeated_rows(suspicion, judged)
+            return without_rows(excluded, judged, "row")
         case "groups":
             return _in_groups(suspicion.columns[0], judged, leaking, confidence)
         case "time":
             return _in_time(suspicion.columns[0], judged, leaking, confidence)
         case "features":
             return _without_features(suspicion.columns, judged, leaking, confidence)
+        case "equal images" | "near images" | "copied text":
+            raise AssertionError("a table has neither images nor segments of text")
         case _:
             assert_never(suspicion.trial)
 
 
-def _without_rows(suspicion: Suspicion, judged: JudgedTable) -> Trial:
-    conditions = ("on all test rows", "without those that repeat training rows")
+def _repeated_rows(suspicion: Suspicion, judged: JudgedTable) -> Mask:
+    """Which judged rows repeat a training row."""
     found = np.zeros(len(judged.folds), dtype=np.bool_)
-    for train, held, places in judged.splits():
-        found[places] = _repeated(suspicion, judged, train, held)
-    count = int(found.sum())
-    method = f"the run's own predictions without {many(count, 'test row')} of {len(found):,}"
-    if not count:
-        return Trial(conditions, "none of the test rows is concerned")
-    effect, clauses = judge_without(
-        found, judged.scored, judged.clauses, judged.metric, judged.slices, judged.seed
-    )
-    return Trial(conditions, method, (effect,), clauses)
-
-
-def _repeated(
-    suspicion: Suspicion, judged: JudgedTable, train: pl.DataFrame, held: pl.DataFrame
-) -> Mask:
+    if suspicion.trial == "near texts":
+        return _near_texts(judged)
     columns, target = judged.columns, judged.section.target
-    if suspicion.trial == "near rows":
-        return near_rows_of(train, held, columns, target)
-    repeats = repeats_of(train, held, columns, target)
-    return excess(repeats.equal, repeats.copied, judged.seed)
+    for train, held, places in judged.splits():
+        if suspicion.trial == "near rows":
+            found[places] = near_rows_of(train, held, columns, target)
+        else:
+            repeats = repeats_of(train, held, columns, target)
+            found[places] = excess(repeats.equal, repeats.copied, judged.seed)
+    return found
+
+
+def _near_texts(judged: JudgedTable) -> Mask:
+    """The same of texts, which are compared once for all folds."""
+    columns, target = judged.columns, judged.section.target
+    every = judged.every.frame
+    groups = text_groups(every, columns)
+    if fold_count(judged.section):
+        found = np.zeros(len(judged.folds), dtype=np.bool_)
+        for fold in np.unique(judged.folds):
+            held = judged.folds == fold
+            order = np.concatenate([np.flatnonzero(~held), np.flatnonzero(held)])
+            train = int((~held).sum())
+            found[held] = near_texts_of(groups[order], every[order], train, columns, target)
+        return found
+    train, judged_rows = len(judged.prepared.train), len(judged.scored.part)
+    order = np.r_[0:train, len(groups) - judged_rows : len(groups)]
+    return near_texts_of(groups[order], every[order], train, columns, target)
 
 
 def _in_groups(name: str, judged: JudgedTable, leaking: frozenset[str], confidence: float) -> Trial:

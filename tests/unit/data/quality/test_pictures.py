@@ -12,7 +12,7 @@ from made_pictures import encoded, picture, write_folder
 from trainwright.contract.images import ImageData
 from trainwright.contract.reading import read_contract
 from trainwright.data.images import prepare_images, read_images
-from trainwright.data.quality.alike import near_images
+from trainwright.data.quality.alike import groups_of_raw, near_images
 from trainwright.data.quality.collect import find_image_faults
 from trainwright.data.quality.image_labels import image_label_errors
 from trainwright.data.quality.pictures import divided_images, examine_images
@@ -70,14 +70,16 @@ def test_a_scaled_or_brighter_copy_is_found_on_both_sides_of_the_split() -> None
     )
     parts = {"train": ImageInputs.of(images[:60]), "test": ImageInputs.of(images[60:])}
     raw = RawImages(parts, labels, ("a", "b", "c"), facts)
-    found = near_images(raw, examine_images(raw))
+    found = near_images(examine_images(raw), groups_of_raw(raw))
     assert [one.rows for one in found] == [(10, 25, 70, 80), (70, 80)]
     prepared = prepare_images(raw, IMAGES, 0)
     before_training = prepared_faults(IMAGES, Path(), raw, prepared)
     near = [one.rows for one in before_training if one.kind == "near_duplicates"]
     assert near[0] == (10, 25, 70, 80)
     data = divided_images(examine_images(raw), raw, prepared)
-    (across,) = (one for one in near_images(raw, data) if "training row" in one.message)
+    (across,) = (
+        one for one in near_images(data, groups_of_raw(raw)) if "training row" in one.message
+    )
     pairs = [{place, original} for place, original in copies.items()]
     expected = {
         row for pair in pairs if 0 in data.parts[list(pair)] for row in pair if data.parts[row]
@@ -146,7 +148,7 @@ def test_noise_on_an_even_ground_hides_no_copy() -> None:
     images = {"train": ImageInputs.of(pixels.astype(np.uint8))}
     facts = DataFacts(80, (), TargetFacts("classes", {}, 2, 0), (), frozenset(), {"train": 80})
     raw = RawImages(images, {"train": np.arange(80) % 2}, ("a", "b"), facts)
-    (found,) = near_images(raw, examine_images(raw))
+    (found,) = near_images(examine_images(raw), groups_of_raw(raw))
     assert len(set(found.rows) & set(range(70, 80))) >= 9
     assert set(found.rows) <= set(range(70, 80))
 
