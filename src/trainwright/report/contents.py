@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from trainwright.core.errors import Mistake, StorageFailed
 from trainwright.core.files import Json, read_json
+from trainwright.data.distributions import Distribution
 from trainwright.data.target import PROBABILITY
 from trainwright.evaluation.evaluate import Evaluation
 from trainwright.evaluation.verdict import Verdict
@@ -86,6 +87,7 @@ class Contents:
     manifest: Mapping[str, Json] = field(default_factory=dict)
     split: Mapping[str, Json] = field(default_factory=dict)
     findings: tuple[FindingRow, ...] = ()
+    distributions: tuple[Distribution, ...] = ()
     signals: Mapping[str, Sequence[float]] = field(default_factory=dict)
     windows: Sequence[WindowLine] = ()
     events: Sequence[Mapping[str, Json]] = ()
@@ -109,6 +111,9 @@ def read_contents(folder: RunFolder) -> Contents:
         manifest=reading.take_mapping("data/manifest.json", lambda: read_json(manifest)),
         split=reading.take_mapping("data/split.json", lambda: read_json(split)),
         findings=reading.take("preflight.json", lambda: _findings(read_json(folder.preflight))),
+        distributions=reading.take(
+            "data/distributions.json", lambda: _distributions(read_json(folder.distributions))
+        ),
         signals=reading.take_mapping("signals.jsonl", lambda: read_signals(folder.signals)),
         windows=reading.take("windows.jsonl", lambda: tuple(read_windows(folder.windows))),
         events=reading.take("events.jsonl", lambda: tuple(read_events(folder.events))),
@@ -162,6 +167,10 @@ def _judged(value: Json) -> Judged:
         value.get("by_fold") or {},
         value.get("by_seed") or {},
     )
+
+
+def _distributions(value: Json) -> tuple[Distribution, ...]:
+    return tuple(Distribution.from_json(one) for one in value)
 
 
 def _findings(value: Json) -> tuple[FindingRow, ...]:

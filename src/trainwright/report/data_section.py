@@ -9,6 +9,7 @@ from typing import final
 from trainwright.core.files import Json
 from trainwright.core.units import show_bytes
 from trainwright.report.contents import Contents, FindingRow
+from trainwright.report.distributions import DistributionView, view_distributions
 from trainwright.report.wording import NOTHING, counted, show_share, show_value
 
 _MOST_CLASSES = 10
@@ -70,6 +71,7 @@ class DataView:
     part_columns: tuple[str, ...]
     checks: tuple[str, ...]
     columns: tuple[ColumnRow, ...]
+    distributions: tuple[DistributionView, ...]
     left_out: tuple[LeftOut, ...]
     notes: tuple[str, ...]
     findings: tuple[FindingRow, ...]
@@ -93,6 +95,7 @@ def view_data(contents: Contents) -> tuple[DataView, ...]:
             part_columns=names,
             checks=_checks(split),
             columns=tuple(_column(one, facts.get("rows") or 0) for one in columns),
+            distributions=view_distributions(contents.distributions),
             left_out=_left_out(columns, facts, contents.plan),
             notes=tuple(str(note) for note in manifest.get("notes") or []),
             findings=contents.findings,

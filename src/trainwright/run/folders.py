@@ -23,6 +23,7 @@ from trainwright.core.errors import (
 )
 from trainwright.core.faultpoints import reached
 from trainwright.core.files import Json, read_json, write_json, write_text
+from trainwright.data.distributions import distributions_of, distributions_to_json
 from trainwright.data.reading import RawTable
 from trainwright.data.revisions import find_revisions
 from trainwright.data.snapshot import snapshot_of_run
@@ -308,6 +309,7 @@ def _write_plan(folder: RunFolder, request: Request, ready: Ready, identity: Ide
     _keep_rows(folder, ready)
     write_json(folder.data / "manifest.json", manifest)
     write_json(folder.data / "split.json", ready.prepared.split.to_json())
+    write_json(folder.distributions, distributions_to_json(distributions_of(ready.prepared)))
     write_json(folder.plan, plan)
 
 

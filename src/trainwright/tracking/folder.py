@@ -78,6 +78,11 @@ class RunFolder:
         return self.path / "data"
 
     @property
+    def distributions(self) -> Path:
+        """How the values of each column are distributed."""
+        return self.data / "distributions.json"
+
+    @property
     def signals(self) -> Path:
         """One line a step."""
         return self.path / "signals.jsonl"
