@@ -19,16 +19,15 @@ from trainwright.checkpoint.catalog import (
 from trainwright.checkpoint.ledger import Kind, Line
 from trainwright.checkpoint.manifest import MANIFEST, Bytes, read_manifest
 from trainwright.checkpoint.names import POINTERS
+from trainwright.checkpoint.object_files import ObjectFiles, open_system
 from trainwright.checkpoint.retention import with_abandoned
 from trainwright.checkpoint.storage import Block, FileSet, Leaving
 from trainwright.checkpoint.strict_json import Damaged
-from trainwright.core.errors import MissingExtra, Mistake, Problem, StorageFailed
+from trainwright.core.errors import StorageFailed
 from trainwright.core.files import to_json
 from trainwright.core.hashing import hash_bytes
 from trainwright.core.paths import check_name
-from trainwright.core.redaction import redact
 
-_SCHEMES = ("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "file", "memory")
 _ABANDONED, _QUARANTINED = "abandoned", "quarantined"
 _FOLDER = re.compile(r"(step-[0-9]{10,18})-([0-9]{12})")
 
@@ -51,35 +50,33 @@ class ObjectStorage:
     def __init__(self, files: Any, root: str) -> None:
         self._files = files
         self._root = root.rstrip("/")
+        self._objects = ObjectFiles(files, root)
 
     def __str__(self) -> str:
-        return redact(self._files.unstrip_protocol(self._root))
+        return str(self._objects)
 
     def open(self) -> Catalog:
         """What the manifests say, after what was interrupted is removed."""
-        with self._errors("listing"):
+        with self._objects.errors("listing"):
             there = self._listing()
-            live: dict[str, Candidate] = {}
-            for folder in sorted(there, key=lambda name: name.rpartition("-")[2]):
-                if _QUARANTINED in there[folder]:
-                    continue
-                if MANIFEST not in there[folder]:
-                    self._remove(folder, there[folder])
-                    continue
-                candidate = self._candidate(folder, there[folder])
-                older = live.get(candidate.name)
-                if older is not None:
-                    before = _folder_of(older)
-                    self._remove(before, there[before])
-                live[candidate.name] = candidate
-        return _catalog(list(live.values()), has_history=bool(there))
+            live, dead = self._sorted(there)
+            for folder in dead:
+                self._remove(folder, there[folder])
+        return _catalog(live, has_history=bool(there))
+
+    def look(self) -> Catalog:
+        """What `open` would give, with nothing removed: another process may be writing there."""
+        with self._objects.errors("listing"):
+            there = self._listing()
+            live, _ = self._sorted(there)
+        return _catalog(live, has_history=bool(there))
 
     def commit(self, files: FileSet) -> Line:
         """Upload a checkpoint, the manifest when all others are there in their whole length."""
         check_name(files.name, "a checkpoint")
         folder = f"{files.name}-{files.sequence:012d}"
         manifest = b""
-        with self._errors(f"saving {files.name}"):
+        with self._objects.errors(f"saving {files.name}"):
             older = [name for name in self._listing() if name.startswith(f"{files.name}-")]
             try:
                 for name, blocks in files.files:
@@ -87,9 +84,9 @@ class ObjectStorage:
                     if name == MANIFEST:
                         manifest = b"".join(blocks)
                     else:
-                        self._upload(self._path(folder, name), blocks)
+                        self._upload(self._objects.path(folder, name), blocks)
                 assert manifest, "the manifest comes last"
-                self._put(self._path(folder, MANIFEST), manifest)
+                self._objects.put(self._objects.path(folder, MANIFEST), manifest)
             except BaseException:
                 with contextlib.suppress(Exception):
                     self._remove(folder, self._listing().get(folder, set()))
@@ -100,7 +97,7 @@ class ObjectStorage:
     def read(self, name: str, file: str, limit_bytes: int) -> Bytes:
         """An object of the newest commit of a checkpoint."""
         check_name(file, "a file of a checkpoint")
-        with self._errors(f"reading {name}/{file}"):
+        with self._objects.errors(f"reading {name}/{file}"):
             mine = sorted(
                 folder
                 for folder, there in self._listing().items()
@@ -112,8 +109,8 @@ class ObjectStorage:
 
     def retain(self, pointers: Mapping[str, str], leaving: Leaving) -> Iterator[Line]:
         """Move the pointers, then remove what leaves: its manifest, and it counts no more."""
-        with self._errors("tidying"):
-            self._put(self._path(POINTERS), to_json(dict(pointers)).encode())
+        with self._objects.errors("tidying"):
+            self._objects.put(self._objects.path(POINTERS), to_json(dict(pointers)).encode())
             going = leaving(())
             there = self._listing() if going else {}
             for line in going:
@@ -125,38 +122,39 @@ class ObjectStorage:
         """Mark it; its objects stay."""
         folder = _folder_of(candidate)
         try:
-            with self._errors(f"marking {folder}"):
-                self._put(self._path(folder, _QUARANTINED), b"")
+            with self._objects.errors(f"marking {folder}"):
+                self._objects.put(self._objects.path(folder, _QUARANTINED), b"")
         except StorageFailed:
             return ""
         return folder
 
-    def _path(self, *parts: str) -> str:
-        return "/".join((self._root, *parts))
-
     def _listing(self) -> dict[str, set[str]]:
         """The names of the objects by commit; an object store needs no folder for them to be in."""
-        self._files.invalidate_cache()
-        try:
-            paths = self._files.find(self._root)
-        except FileNotFoundError:
-            return {}
         there: dict[str, set[str]] = {}
-        for path in paths:
-            folder, _, name = str(path).rpartition("/")
+        for path in self._objects.listing():
+            folder, _, name = path.rpartition("/")
             if found := _FOLDER.fullmatch(folder.rpartition("/")[2]):
                 there.setdefault(found.group(), set()).add(name)
         return there
 
     def _read(self, folder: str, file: str, limit_bytes: int) -> Bytes:
-        path = self._path(folder, file)
-        try:
-            size = int(self._files.info(path)["size"])
-            if size > limit_bytes:
-                raise Damaged(f"{file}: {size} bytes are more than {limit_bytes}")
-            return bytes(self._files.cat_file(path))
-        except FileNotFoundError:
-            raise Damaged(f"{file}: there is no such object") from None
+        return self._objects.read(self._objects.path(folder, file), limit_bytes)
+
+    def _sorted(self, there: Mapping[str, set[str]]) -> tuple[list[Candidate], list[str]]:
+        """The newest commit of each name, and the folders that count for nothing."""
+        live: dict[str, Candidate] = {}
+        dead: list[str] = []
+        for folder in sorted(there, key=lambda name: name.rpartition("-")[2]):
+            if _QUARANTINED in there[folder]:
+                continue
+            if MANIFEST not in there[folder]:
+                dead.append(folder)
+                continue
+            candidate = self._candidate(folder, there[folder])
+            if candidate.name in live:
+                dead.append(_folder_of(live[candidate.name]))
+            live[candidate.name] = candidate
+        return list(live.values()), dead
 
     def _candidate(self, folder: str, names: set[str]) -> Candidate:
         name, _, number = folder.rpartition("-")
@@ -185,44 +183,22 @@ class ObjectStorage:
             stream.closed = True
             raise
         stream.close()
-        self._check_size(path, size)
-
-    def _put(self, path: str, data: bytes) -> None:
-        self._files.pipe_file(path, data)
-        self._check_size(path, len(data))
-
-    def _check_size(self, path: str, size: int) -> None:
-        self._files.invalidate_cache()
-        found = int(self._files.info(path)["size"])
-        if found != size:
-            raise OSError(f"{path} has {found} bytes instead of {size}")
+        self._objects.check_size(path, size)
 
     def _remove(self, folder: str, names: Iterable[str]) -> None:
         """The manifest first: what is left of it after a crash is no checkpoint."""
         for name in sorted(names, key=lambda name: name != MANIFEST):
-            with contextlib.suppress(FileNotFoundError):
-                self._files.rm_file(self._path(folder, name))
+            self._objects.remove(self._objects.path(folder, name))
 
     def _after_commit(self, files: FileSet, older: list[str]) -> None:
         """What a later `open` would find out by itself if it cannot be done now."""
         with contextlib.suppress(Exception):
             for line in files.beside:
                 folder = f"{line.name}-{line.sequence:012d}"
-                self._put(self._path(folder, _ABANDONED), b"")
+                self._objects.put(self._objects.path(folder, _ABANDONED), b"")
             there = self._listing()
             for folder in older:
                 self._remove(folder, there.get(folder, set()))
-
-    @contextlib.contextmanager
-    def _errors(self, doing: str) -> Iterator[None]:
-        """The libraries behind fsspec raise errors of many kinds; all of them may pass by."""
-        try:
-            yield
-        except (StorageFailed, Damaged, Mistake, AssertionError):
-            raise
-        except Exception as error:
-            text = redact(str(error)) or type(error).__name__
-            raise StorageFailed(f"{doing} in {self}: {text}") from error
 
 
 def open_objects(url: str) -> ObjectStorage:
@@ -231,34 +207,7 @@ def open_objects(url: str) -> ObjectStorage:
     Raises:
         Mistake: nothing is known of such URLs. MissingExtra: the package for them is absent.
     """
-    from fsspec.core import url_to_fs
-
-    scheme = url.partition("://")[0]
-    options: dict[str, Any] = {"use_listings_cache": False, "skip_instance_cache": True}
-    if scheme not in _SCHEMES:
-        raise Mistake(
-            Problem(
-                f"{redact(scheme)[:40]}:// leads to no storage that is known here",
-                path="training.checkpointing.remote",
-                expected=f"one of: {', '.join(f'{known}://' for known in _SCHEMES)}",
-                fix="write for example s3://bucket/folder or file:///folder",
-            )
-        )
-    if scheme == "file":
-        # A folder that is mounted here: there a name needs the folder that it stands in.
-        options["auto_mkdir"] = True
-    try:
-        files, root = url_to_fs(url, **options)
-    except ImportError as error:
-        raise MissingExtra(
-            Problem(
-                f"{scheme}:// needs a package that is not installed",
-                path="training.checkpointing.remote",
-                found=redact(str(error)),
-                fix='pip install "trainwright[s3]" for s3, gcsfs for gs, adlfs for az',
-            )
-        ) from None
-    return ObjectStorage(files, root)
+    return ObjectStorage(*open_system(url))
 
 
 def _folder_of(candidate: Candidate) -> str:
