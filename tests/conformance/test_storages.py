@@ -108,6 +108,7 @@ def test_a_damaged_one_is_set_aside(kind: str, place_of: Callable[[str], Place])
 )
 def test_copies(kind: str, to: str, place_of: Callable[[str], Place]) -> None:
     storages.check_copies_are_byte_for_byte(place_of(kind).open, place_of(to).open)
+    storages.check_a_late_copy_leaves_no_newer_one_behind(place_of(kind).open, place_of(to).open)
 
 
 @pytest.mark.parametrize("kind", ["memory", "s3"])

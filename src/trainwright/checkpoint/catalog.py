@@ -44,9 +44,14 @@ class Catalog:
     commits: tuple[Entry, ...]
     """All that the storage knows of at its opening, in order, also of what has gone since."""
 
-    def left_by(self, step: int) -> tuple[Line, ...]:
-        """What becomes true with a save of `step`: the run leaves the course of later ones."""
-        later = {e.name for e in self.entries.values() if e.step > step and not e.abandoned}
+    def left_by(self, step: int, sequence: int) -> tuple[Line, ...]:
+        """What becomes true with a save of `step`: the run leaves the course of later steps that
+        were saved before it. A copy may come after those of later saves, and leaves none."""
+        later = {
+            entry.name
+            for entry in self.entries.values()
+            if entry.step > step and entry.sequence < sequence and not entry.abandoned
+        }
         lines = [c.line for c in self.candidates if c.name in later]
         return tuple(line.now("abandoned") for line in lines if isinstance(line, Line))
 
@@ -57,8 +62,9 @@ class Catalog:
 
     def add(self, line: Line, beside: Sequence[Line]) -> None:
         """Take in a checkpoint that was just committed, and the lines beside it."""
-        self.sequence, self.has_history = max(self.sequence, line.sequence), True
-        self.newest = line.name
+        self.has_history = True
+        if line.sequence >= self.sequence:
+            self.sequence, self.newest = line.sequence, line.name
         entry = Entry(line.sequence, line.name, line.score, step_of(line.name))
         self.entries = with_abandoned([*self.entries.values(), entry])
         others = [candidate for candidate in self.candidates if candidate.name != line.name]

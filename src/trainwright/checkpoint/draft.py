@@ -60,7 +60,7 @@ def files_of(draft: Draft, beside: tuple[Line, ...]) -> FileSet:
     )
 
 
-def stored_files(storage: CheckpointStorage, name: str, beside: tuple[Line, ...]) -> FileSet:
+def stored_files(storage: CheckpointStorage, name: str) -> FileSet:
     """The files of a checkpoint that lies in a storage, each verified when it is taken.
 
     Raises:
@@ -81,7 +81,6 @@ def stored_files(storage: CheckpointStorage, name: str, beside: tuple[Line, ...]
                 (MANIFEST, manifest.to_bytes()),
             )
         ),
-        beside=beside,
     )
 
 

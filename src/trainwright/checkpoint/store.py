@@ -149,7 +149,7 @@ class Checkpoints:
             parts=parts,
             inventory=inventory,
         )
-        return self._commit(files_of(draft, catalog.left_by(step)), catalog, began)
+        return self._commit(files_of(draft, catalog.left_by(step, draft.sequence)), catalog, began)
 
     def copy_from(self, storage: CheckpointStorage, name: str) -> Saved:
         """Take in a checkpoint that lies in another storage, byte for byte, verified on the way.
@@ -160,12 +160,13 @@ class Checkpoints:
         """
         began = time.monotonic()
         catalog = self._catalog()
-        files = stored_files(storage, name, catalog.left_by(step_of(name)))
+        files = stored_files(storage, name)
         if not catalog.candidates and not self._identity.lineage:
             catalog.lineage = files.lineage
         if files.lineage != catalog.lineage:
             raise Damaged(f"{name}: it belongs to another run")
-        return self._commit(files, catalog, began)
+        left = catalog.left_by(step_of(name), files.sequence)
+        return self._commit(replace(files, beside=left), catalog, began)
 
     @property
     def storage(self) -> CheckpointStorage:

@@ -160,6 +160,19 @@ def check_copies_are_byte_for_byte(open_storage: Open, open_other: Open) -> None
     assert (found.step, found.score, found.inventory) == (10, 0.25, {"seed": 1})
 
 
+def check_a_late_copy_leaves_no_newer_one_behind(open_storage: Open, open_other: Open) -> None:
+    """Copies come in any order: the newest save is still the first to be loaded."""
+    first = Checkpoints(open_storage(), 4)
+    for step in (10, 20, 30):
+        first.save(step, _parts(step), {}, float(step))
+    other = Checkpoints(open_other(), 4)
+    for step in (30, 10, 20):
+        other.copy_from(open_storage(), name_of(step))
+    again = Checkpoints(open_other(), 4)
+    assert again.names() == [name_of(step) for step in (30, 20, 10)]
+    assert again.best_names() == [name_of(step) for step in (10, 20, 30)]
+
+
 def _parts(step: int) -> dict[str, Snapshot]:
     return {"model": Snapshot(tensors={"w": torch.full((4,), float(step))}, values=step)}
 
