@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Self, final
 
 from trainwright.checkpoint.names import step_of
+from trainwright.checkpoint.run_copies import Moment, RunCopies
 from trainwright.checkpoint.score import NOT_SCORED, NotScored
 from trainwright.checkpoint.state import Snapshot
 from trainwright.checkpoint.storage import CheckpointStorage
@@ -23,20 +24,25 @@ from trainwright.checkpoint.store import (
 )
 from trainwright.checkpoint.strict_json import Damaged
 from trainwright.core.errors import Mistake, NoValidCheckpoint, Problem, StorageFailed
+from trainwright.core.faultpoints import reached
 from trainwright.core.files import Json
+
+_FILES_ALONE = ""
+"""In the place of a checkpoint's name."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Places:
     """The checkpoints of this machine and those elsewhere, each with the storage it is in. `pins`
-    gives the names that a person pinned."""
+    gives the names that a person pinned, `files` copies the run's own files."""
 
     local: Checkpoints
     here: CheckpointStorage
     remote: Checkpoints
     away: CheckpointStorage
     pins: Callable[[], Collection[str]]
+    files: RunCopies
 
 
 @final
@@ -44,8 +50,11 @@ class MirroredCheckpoints:
     """A store whose checkpoints are copied elsewhere, and come back from there if they are lost.
 
     A checkpoint counts when it is on this machine's disk. Its copy is made in a thread, one at a
-    time, the newest first; what has left this machine before its turn is not copied. A copy that
-    fails is told and ends nothing. As a context it ends when nothing waits to be copied.
+    time, the newest first, but after one that waits and has a better score: whoever goes on from
+    the newest needs the best beside it. What has left this machine before its turn is not copied.
+    Before each checkpoint the run's own files are copied, also once before the first, so that the
+    files elsewhere are never of an earlier step than a checkpoint there. A copy that fails is told
+    and ends nothing. As a context it ends when nothing waits to be copied.
 
     Args:
         store: what the run saves into, over the local checkpoints.
@@ -65,6 +74,7 @@ class MirroredCheckpoints:
         self._copying: list[threading.Thread] = []
         self._under_way = ""
         self._waiting: list[str] = []
+        self._scores: dict[str, float | NotScored] = {}
         self._failures: list[str] = []
 
     def taking(self) -> AbstractContextManager[None]:
@@ -98,9 +108,22 @@ class MirroredCheckpoints:
             NoValidCheckpoint: there were some, and none verifies here or elsewhere.
             StorageFailed: here or elsewhere cannot be read.
         """
-        if not self._asked:
-            self._check_free()
-            self._asked = True
+        if self._asked:
+            self._places.files.go_back()
+            found = self._newest_valid(up_to, further)
+            if isinstance(found, Loaded):
+                known = self._scores.items()
+                self._scores = {name: of for name, of in known if step_of(name) <= found.step}
+            return found
+        self._check_free()
+        self._asked = True
+        found = self._newest_valid(up_to, further)
+        if isinstance(found, Loaded):
+            self._take_up(found.name)
+        self._begin(_FILES_ALONE)
+        return found
+
+    def _newest_valid(self, up_to: int | None, further: int) -> Loaded | NoCheckpoint:
         try:
             found = self._store.newest_valid(up_to, further)
         except NoValidCheckpoint:
@@ -126,20 +149,36 @@ class MirroredCheckpoints:
             self._go_on()
 
     def _check_free(self) -> None:
+        places = self._places
         try:
-            is_taken = bool(self._places.remote.names())
+            is_taken = bool(places.remote.names())
         except NoValidCheckpoint:
             # Bound to another run, of which a new run need not hear more than that.
             if self._goes_on:
                 raise
             is_taken = True
-        if is_taken and not self._goes_on:
-            raise _taken(str(self._places.away))
+        of_another = places.files.is_of_another()
+        if self._goes_on and of_another:
+            raise NoValidCheckpoint(
+                f"the copies in {places.files} belong to another run: name another place as "
+                "training.checkpointing.remote"
+            )
+        if not self._goes_on and (is_taken or of_another):
+            raise _taken(str(places.files))
+
+    def _take_up(self, newest: str) -> None:
+        """What an earlier process would have copied next, had it not died."""
+        self._scores = self._places.local.scores()
+        there = self._places.remote.names()
+        wanted = dict.fromkeys([*[*self._scores][:1], newest])
+        self._waiting = [name for name in wanted if name not in there]
 
     def _hear(self, kept: Kept) -> None:
         if isinstance(kept, Saved) and kept.name:
             others = [name for name in self._waiting if name not in (*kept.removed, kept.name)]
             self._waiting = [*others, kept.name]
+            self._scores = {n: of for n, of in self._scores.items() if n not in kept.removed}
+            self._scores[kept.name] = kept.score
         self._go_on()
 
     def _go_on(self) -> None:
@@ -152,19 +191,33 @@ class MirroredCheckpoints:
         self._places.local.release(self._under_way)
         self._under_way = ""
         if self._waiting:
-            self._under_way = self._waiting.pop()
-            self._places.local.hold(self._under_way)
-            self._places.remote.pin(self._places.pins())
-            thread = threading.Thread(target=self._copy, name="copy", daemon=True)
-            self._copying.append(thread)
-            thread.start()
+            best = self._places.local.best_of(self._scores)
+            self._begin(best if best in self._waiting else self._waiting[-1])
 
-    def _copy(self) -> None:
-        name, places = self._under_way, self._places
+    def _begin(self, name: str) -> None:
+        """Copy the run's files, then a checkpoint."""
+        places = self._places
+        if name != _FILES_ALONE:
+            self._waiting.remove(name)
+            places.local.hold(name)
+            places.remote.pin(places.pins())
+        self._under_way = name
+        moment = places.files.moment()
+        thread = threading.Thread(target=self._copy, args=(name, moment), name="copy", daemon=True)
+        self._copying.append(thread)
+        thread.start()
+
+    def _copy(self, name: str, moment: Moment) -> None:
+        places = self._places
         try:
+            if not places.files.copy(moment) or name == _FILES_ALONE:
+                return
+            reached("copy.checkpoint")
             places.remote.copy_from(places.here, name)
+            places.files.take_checkpoint()
         except (StorageFailed, Damaged) as error:
-            self._failures.append(f"{name} is not copied to {places.away}: {error}")
+            what = name or "the run's folder"
+            self._failures.append(f"{what} is not copied to {places.away}: {error}")
 
     def _bring_back(self, up_to: int | None) -> bool:
         """The newest that verifies, and the best beside it; whether there is one."""
@@ -197,6 +250,7 @@ def _taken(where: str) -> Mistake:
             path="training.checkpointing.remote",
             found=where,
             expected="nothing, for a run that begins",
-            fix="go on with that run through --resume, or name this one anew with --run NAME",
+            fix=f"go on with that run: trainwright resume {where}; or name this one anew with "
+            "--run NAME",
         )
     )

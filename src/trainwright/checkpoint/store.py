@@ -20,7 +20,7 @@ from trainwright.checkpoint.manifest import read_manifest, read_parts
 from trainwright.checkpoint.memory import ReusedMemory
 from trainwright.checkpoint.names import name_of, step_of
 from trainwright.checkpoint.outcomes import Begun, Kept, Loaded, Missed, NoCheckpoint, Saved
-from trainwright.checkpoint.retention import Retention, at_any_step, kept, ranked
+from trainwright.checkpoint.retention import Entry, Retention, at_any_step, kept, ranked
 from trainwright.checkpoint.score import NOT_SCORED, NotScored
 from trainwright.checkpoint.state import Snapshot
 from trainwright.checkpoint.storage import CheckpointStorage, FileSet
@@ -284,6 +284,16 @@ class Checkpoints:
     def best_names(self) -> list[str]:
         """Those with a score, best first: see `best_valid`."""
         return self._ranked(self._catalog())
+
+    def scores(self) -> dict[str, float | NotScored]:
+        """Those with a score, best first: see `best_valid`."""
+        entries = self._catalog().entries
+        return {name: entries[name].score for name in self.best_names()}
+
+    def best_of(self, scores: Mapping[str, float | NotScored]) -> str:
+        """The name with the best of these scores; empty where none has one."""
+        entries = [Entry(step_of(name), name, score) for name, score in scores.items()]
+        return (*(entry.name for entry in ranked(entries, self._retention.direction)), "")[0]
 
     def _catalog(self) -> Catalog:
         if not self._opened:

@@ -56,6 +56,9 @@ FaultPoint = Literal[
     "judge",
     "finish",
     "report",
+    "copy.file",
+    "copy.set",
+    "copy.checkpoint",
 ]
 
 FAULT_POINTS: Mapping[FaultPoint, str] = MappingProxyType(
@@ -92,6 +95,9 @@ FAULT_POINTS: Mapping[FaultPoint, str] = MappingProxyType(
         "judge": "before the test rows are scored",
         "finish": "the verdict is written, the record does not say so",
         "report": "the run is finished, its report is not written",
+        "copy.file": "a piece of the run's files is copied elsewhere",
+        "copy.set": "every file of the run is copied, the list of them is not",
+        "copy.checkpoint": "the files and their list are copied, the checkpoint is not",
     }
 )
 """Every point, with what has happened when it is reached."""

@@ -12,11 +12,13 @@ from typing import final
 
 from trainwright.checkpoint.background import BackgroundCheckpoints
 from trainwright.checkpoint.fence import Fence
+from trainwright.checkpoint.file_sets import open_sets
 from trainwright.checkpoint.local import LocalStorage
 from trainwright.checkpoint.mirror import MirroredCheckpoints, Places
 from trainwright.checkpoint.objects import open_objects
 from trainwright.checkpoint.pins import read_pins
 from trainwright.checkpoint.retention import at_any_step
+from trainwright.checkpoint.run_copies import OWN, RunCopies
 from trainwright.checkpoint.score import NOT_SCORED, NotScored
 from trainwright.checkpoint.state import Snapshot
 from trainwright.checkpoint.store import (
@@ -61,7 +63,7 @@ def _build_checkpoints(plan: Plan, where: Path, length: Length, rollback_steps: 
     return Checkpoints(
         where,
         section.keep_top_k,
-        _direction(training),
+        direction_of(training),
         section.keep_last,
         section.keep_every_n_steps,
         _planned(plan, length),
@@ -150,12 +152,22 @@ def _mirrored(
         remote=local.elsewhere(away),
         away=away,
         pins=partial(read_pins, run.folder.checkpoints),
+        files=_copies(remote, run),
     )
 
     def say(text: str) -> None:
         tell(Noted("remote", text))
 
     return MirroredCheckpoints(store, places, say, goes_on=run.goes_on)
+
+
+def _copies(remote: str, run: RunContext) -> RunCopies:
+    """Those of the run's files, also where what is trained is one of its folds or seeds."""
+    folder, part = run.folder, OWN
+    if folder.called:
+        part = f"{folder.path.parent.name}/{folder.name}"
+        folder = RunFolder(folder.path.parents[1])
+    return RunCopies(folder, open_sets(remote, folder.name), run.identity.of_part("").lineage, part)
 
 
 def _spacing(section: Checkpointing) -> Spacing:
@@ -179,7 +191,7 @@ def _by_step(plan: Plan, length: Length) -> Due:
     return FirstOf([Every(steps), length.save_at])
 
 
-def _direction(training: Training) -> Direction:
+def direction_of(training: Training) -> Direction:
     """In which the value that checkpoints are ranked by improves."""
     ranked_by, stopping = training.checkpointing.rank_by, training.early_stopping
     if stopping != "off" and ranked_by == stopping.metric:

@@ -1,0 +1,213 @@
+"""Copies of a run's files below one prefix of an object store, a whole set at a time.
+
+`files/<sha256>` holds a piece of at most 4 MiB, named by its content, so that what did not change
+is not sent again; `files/set-<number>.json`, written last, says which pieces make up each file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Self, final
+
+from trainwright.checkpoint.object_files import ObjectFiles, open_system
+from trainwright.checkpoint.strict_json import Damaged, read_canonical, write_canonical
+from trainwright.core.errors import Mistake, StorageFailed
+from trainwright.core.faultpoints import reached
+from trainwright.core.files import Json
+from trainwright.core.hashing import hash_bytes, hash_value
+from trainwright.core.paths import check_name
+
+PIECE_BYTES = 4 * 1024 * 1024
+_FORMAT = 1
+_FOLDER = "files"
+_SET = re.compile(r"set-([0-9]{12})\.json")
+_PIECE = re.compile(r"[0-9a-f]{64}")
+_MOST_SET_BYTES = 64 * 1024 * 1024
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class CopiedFile:
+    """A file of the run by its path in the run folder, as the hashes of its pieces in order."""
+
+    path: str
+    size_bytes: int
+    pieces: tuple[str, ...]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class CopiedSet:
+    """All files of a run as they were at one moment.
+
+    `number` counts the sets of a run, `lineage` is that of the run and `time` when the copy was
+    made. `begun` names the trainings in it whose checkpoints are copied too: a fold's folder, or
+    `.` for the run's own.
+    """
+
+    number: int
+    name: str
+    lineage: str
+    time: str
+    begun: tuple[str, ...]
+    files: tuple[CopiedFile, ...]
+
+    def to_bytes(self) -> bytes:
+        """The object's bytes: the content and the hash of it."""
+        content = {
+            "format": _FORMAT,
+            "number": self.number,
+            "name": self.name,
+            "lineage": self.lineage,
+            "time": self.time,
+            "begun": list(self.begun),
+            "files": [
+                {"path": file.path, "size_bytes": file.size_bytes, "pieces": list(file.pieces)}
+                for file in self.files
+            ],
+        }
+        return write_canonical({"content": content, "sha256": hash_value(content)})
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Read `to_bytes`.
+
+        Raises:
+            Damaged: any bit of it has changed, or it is of another format.
+        """
+        outer = read_canonical(data)
+        try:
+            content = outer["content"]
+            if hash_value(content) != outer["sha256"]:
+                raise Damaged("its hash is not the one in it")
+            if content["format"] != _FORMAT:
+                raise Damaged(f"of format {content['format']}, this version reads {_FORMAT}")
+            return cls(
+                number=int(content["number"]),
+                name=check_name(content["name"], "the run's name"),
+                lineage=str(content["lineage"]),
+                time=str(content["time"]),
+                begun=tuple(str(part) for part in content["begun"]),
+                files=tuple(_file(value) for value in content["files"]),
+            )
+        except (KeyError, TypeError, AttributeError, ValueError, Mistake) as error:
+            raise Damaged(f"not a list of copied files: {error}") from None
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class NoSet:
+    """No file of a run was copied there."""
+
+
+@final
+class FileSets:
+    """The sets below one prefix. A set is there when its list is; the set before it goes then."""
+
+    def __init__(self, objects: ObjectFiles) -> None:
+        self._objects = objects
+
+    def __str__(self) -> str:
+        return str(self._objects)
+
+    def newest(self) -> CopiedSet | NoSet:
+        """The newest set whose list was written to its end.
+
+        Raises:
+            StorageFailed: not readable, or there are lists and each of them is damaged.
+        """
+        with self._objects.errors("listing"):
+            names = sorted(filter(_SET.fullmatch, self._objects.listing(_FOLDER)), reverse=True)
+            damage: list[str] = []
+            for name in names:
+                try:
+                    path = self._objects.path(_FOLDER, name)
+                    return CopiedSet.from_bytes(self._objects.read(path, _MOST_SET_BYTES))
+                except Damaged as error:
+                    damage.append(f"\n    {_FOLDER}/{name}: {error}")
+        if damage:
+            raise StorageFailed(f"the copied files in {self} are damaged:{''.join(damage)}")
+        return NoSet()
+
+    def newest_number(self) -> int:
+        """That of the newest list, also of a damaged one; 0 where there is none."""
+        with self._objects.errors("listing"):
+            found = map(_SET.fullmatch, self._objects.listing(_FOLDER))
+            return max((int(match[1]) for match in found if match), default=0)
+
+    def pieces(self) -> Mapping[str, int]:
+        """The size of each piece that is there, by its hash."""
+        with self._objects.errors("listing"):
+            there = self._objects.listing(_FOLDER)
+        return {name: size for name, size in there.items() if _PIECE.fullmatch(name)}
+
+    def put_piece(self, data: bytes, there: set[str]) -> str:
+        """Write a piece, unless it is one of those that are known to be `there`; its hash."""
+        sha256 = hash_bytes(data)
+        if sha256 in there:
+            return sha256
+        with self._objects.errors("copying files"):
+            self._objects.put(self._objects.path(_FOLDER, sha256), data)
+        there.add(sha256)
+        reached("copy.file")
+        return sha256
+
+    def put(self, one: CopiedSet) -> None:
+        """Write the list of a set whose pieces are there, then remove what no set needs."""
+        reached("copy.set")
+        with self._objects.errors("copying files"):
+            name = f"set-{one.number:012d}.json"
+            self._objects.put(self._objects.path(_FOLDER, name), one.to_bytes())
+            needed = {piece for file in one.files for piece in file.pieces} | {name}
+            # What cannot be removed now is removed after the next set.
+            with contextlib.suppress(Exception):
+                there = self._objects.listing(_FOLDER)
+                for other in sorted(there.keys() - needed, key=lambda name: not _SET.match(name)):
+                    self._objects.remove(self._objects.path(_FOLDER, other))
+
+    def read(self, file: CopiedFile) -> Iterator[bytes]:
+        """The pieces of a file, each verified.
+
+        Raises:
+            Damaged: one is missing or not what was written. StorageFailed: not readable.
+        """
+        size = 0
+        for piece in file.pieces:
+            with self._objects.errors(f"reading {file.path}"):
+                data = self._objects.read(self._objects.path(_FOLDER, piece), PIECE_BYTES)
+            if hash_bytes(data) != piece:
+                raise Damaged(f"{_FOLDER}/{piece}: not the bytes that were written")
+            size += len(data)
+            yield data
+        if size != file.size_bytes:
+            raise Damaged(f"{size} bytes instead of {file.size_bytes}")
+
+    def folders(self) -> list[str]:
+        """What lies one level below the prefix."""
+        with self._objects.errors("listing"):
+            return self._objects.folders()
+
+
+def open_sets(remote: str, name: str) -> FileSets:
+    """The sets of a run below the address that its contract gives.
+
+    Raises:
+        Mistake: nothing is known of such URLs. MissingExtra: the package for them is absent.
+    """
+    return FileSets(ObjectFiles(*open_system(f"{remote.rstrip('/')}/{name}")))
+
+
+def _file(value: Json) -> CopiedFile:
+    path, pieces = value["path"], tuple(value["pieces"])
+    if not isinstance(path, str) or not all(
+        # A pin is `pinned-step-...`; nothing that a run writes begins with a dot.
+        check_name(part, "a file of a run")
+        for part in path.split("/")
+    ):
+        raise ValueError(f"{path!r:.80} is no path in a run folder")
+    if not all(isinstance(piece, str) and _PIECE.fullmatch(piece) for piece in pieces):
+        raise ValueError(f"{path}: a piece has no hash")
+    return CopiedFile(path, int(value["size_bytes"]), pieces)
