@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -92,6 +92,7 @@ class Zygote:
         dies_by: str = "kill",
         notice: str = "",
         clock_jumps: bool = False,
+        environment: Mapping[str, str] | None = None,
     ) -> Child:
         """Run `trainwright words...` in `folder`. Steps go to the file `journal`; with
         `write_bytes` a checkpoint is written in blocks of so many; how often each armed point was
@@ -99,7 +100,7 @@ class Zygote:
         it takes longer than all the rest. The step that begins at the cursor `poison` gives no
         numbers; at the cursor `dies_at` the process dies. While it stands still at a fault
         point the file `notice` is made. With `clock_jumps` every look at the date finds
-        another day, before or behind."""
+        another day, before or behind. `environment` is added to that of the process."""
         log = folder / "output.txt"
         asked = {
             "words": list(words),
@@ -116,6 +117,7 @@ class Zygote:
             "dies_by": dies_by,
             "notice": notice,
             "clock_jumps": clock_jumps,
+            "environment": dict(environment or {}),
         }
         return Child(int(self._ask({"start": asked})), log)
 
@@ -264,6 +266,7 @@ def _arrange(asked: dict[str, object]) -> None:
     from trainwright.report import page
     from trainwright.run import network
 
+    os.environ.update(asked["environment"])  # type: ignore[call-overload]
     faultpoints.arm(str(asked["fault"]))
     if not asked["waits_for_disk"]:
         # A killed process loses nothing that it wrote: only a power cut asks for a sync.

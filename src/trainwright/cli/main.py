@@ -137,11 +137,20 @@ def train(
 
 @app.command()
 def resume(
-    run: RunName,
+    run: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN|URL", help="A run's name or folder, or s3://BUCKET/FOLDER/RUN: its copies."
+        ),
+    ],
     runs: Runs = RUNS,
     as_json: AsJson = False,
 ) -> None:
-    """Go on with a run that was stopped or killed, with the contract it was started with."""
+    """Go on with a run that was stopped or killed, with the contract it was started with.
+
+    Where the machine is lost, give the URL of the copies that training.checkpointing.remote has
+    made: the run comes back into a folder of its name in --runs, is verified as a whole and goes
+    on. The data must be where it was, or below the working folder as the contract names it."""
     from trainwright.core.flag import StopFlag
     from trainwright.run.interrupt import stop_on_signals
 

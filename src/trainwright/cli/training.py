@@ -9,10 +9,13 @@ from trainwright.api import train_and_report
 from trainwright.cli.damage import naming_damage
 from trainwright.contract.reading import ContractText
 from trainwright.core.errors import EXIT_DONE, EXIT_VERDICT_NOT_MET
+from trainwright.core.extras import need_torch
+from trainwright.data.stores import is_remote
 from trainwright.run.again import request_again
 from trainwright.run.evaluate import find_run
 from trainwright.run.ready import Request
 from trainwright.run.stages import StreamScreen
+from trainwright.run.summary import labelled
 
 
 def train_and_show(request: Request, *, as_json: bool) -> int:
@@ -28,9 +31,24 @@ def train_and_show(request: Request, *, as_json: bool) -> int:
 
 def resume_and_show(run: str, runs: Path, *, as_json: bool) -> int:
     """Go on with a run; the exit code."""
+    if is_remote(run):
+        return _recover_and_show(run, runs, as_json=as_json)
     folder = find_run(run, runs)
     with naming_damage(folder):
         return train_and_show(request_again(folder, sys.argv), as_json=as_json)
+
+
+def _recover_and_show(url: str, runs: Path, *, as_json: bool) -> int:
+    """Bring a run back from its copies, and go on with it."""
+    need_torch("RUN", "going on from copies")
+    # Imported here: a run that is on this machine needs none of it.
+    from trainwright.run.recover import recover_run
+    from trainwright.run.recovered_request import request_recovered
+
+    screen = StreamScreen(sys.stderr)
+    folder = recover_run(url, runs, lambda text: screen.say(labelled("copies", text)))
+    with naming_damage(folder):
+        return train_and_show(request_recovered(folder, url, sys.argv), as_json=as_json)
 
 
 def _folder_of(contract: Path | ContractText) -> Path:

@@ -44,11 +44,14 @@ def check_spacing(contract: Contract, _written: frozenset[str]) -> Iterator[Prob
 def check_remote(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
     """An address is written into the record of the run, so it holds no secret."""
     remote = contract.training.checkpointing.remote
-    path = f"{_SECTION}.remote"
-    scheme, found, rest = remote.partition("://")
+    if remote != "off":
+        yield from problems_of_address(remote, f"{_SECTION}.remote")
+
+
+def problems_of_address(address: str, path: str) -> Iterator[Problem]:
+    """Whether a storage can be found by an address, and whether it holds a secret."""
+    scheme, found, rest = address.partition("://")
     host = rest.partition("/")[0]
-    if remote == "off":
-        return
     if not found or not scheme.isalnum() or not rest:
         yield Problem(
             "this is no address of a storage",

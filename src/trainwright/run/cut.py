@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 from trainwright.core.files import read_json
 from trainwright.tracking.events import Noted
 from trainwright.tracking.folder import RunFolder
-from trainwright.tracking.lines import whole_lines
-
-_STEP = re.compile(rb'\{"step": (\d+),')
+from trainwright.tracking.lines import last_step
 
 
 def note_cut(folder: RunFolder) -> Noted:
@@ -17,7 +13,7 @@ def note_cut(folder: RunFolder) -> Noted:
 
     A process that dies may have made more steps: the newest are still in its memory.
     """
-    step = _last_step(folder)
+    step = last_step(folder.signals)
     record = read_json(folder.record) if folder.record.is_file() else {}
     reason = str(record.get("ending", {}).get("reason", "")).partition(";")[0]
     if not step:
@@ -27,9 +23,3 @@ def note_cut(folder: RunFolder) -> Noted:
     else:
         text = f"the run died after step {step:,} or a later one: its process left no word"
     return Noted("cut", text, {"step": step})
-
-
-def _last_step(folder: RunFolder) -> int:
-    lines = whole_lines(folder.signals)
-    match = _STEP.match(lines[-1]) if lines else None
-    return int(match[1]) if match else 0

@@ -24,6 +24,7 @@ from trainwright.predictor.predictor import Predictor
 from trainwright.run.auditing import Looked, look_at_data, record_found
 from trainwright.run.baselines import fit_beside, score_beside, write_baselines
 from trainwright.run.context import RunContext
+from trainwright.run.copy_finished import copy_finished
 from trainwright.run.fitted import Fitted, check_ending
 from trainwright.run.folders import FinishedRun, StartedRun, check_name, open_run
 from trainwright.run.folds import HeldOut, describe_folds, share_of_budget, train_folds
@@ -71,6 +72,7 @@ def _train(request: Request, screen: Screen, flag: StopFlag, wake: Callable[[], 
     with open_run(request, ready, screen) as started, notices as watch:
         if isinstance(started, FinishedRun):
             screen.say(labelled("note", f"{started.folder.name} is finished: nothing to do"))
+            copy_finished(started.folder, ready.plan.contract, screen)
             return read_judged(started.folder)
         found = look_at_data(ready)
         findings = preflight(ready.plan, ready.prepared, found.faults, found.audited, request.runs)
@@ -93,6 +95,7 @@ def _train(request: Request, screen: Screen, flag: StopFlag, wake: Callable[[], 
         result = _judge(ready, trained, started, stages, screen)
         reached("finish")
         started.finish(result.verdict.status, fitted.reason, fitted.kept_step)
+    copy_finished(started.folder, ready.plan.contract, screen)
     screen.say(labelled("trained", f"{fitted.reason} ({fitted.kind})"))
     price = f" · price {show_price(started.record.price)}" if started.record.price else ""
     screen.say(labelled("time", f"{stages.line()}{price}"))

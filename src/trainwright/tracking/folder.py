@@ -209,7 +209,7 @@ class RunFolder:
             StorageFailed: the disk refused for another reason.
         """
         check_name(name, "the run's name")
-        _make_root(root)
+        make_root(root)
         path = child_of(root, name, "the run's name")
         if not _make_folder(path):
             cls.check_free(root, name)
@@ -250,7 +250,7 @@ class RunFolder:
             As `create`.
         """
         base = check_name(contract_name, "the contract's name")[:_NAME_ROOM]
-        _make_root(root)
+        make_root(root)
         number = _highest_number(root, base) + 1
         while not _make_folder(path := child_of(root, f"{base}-{number}", "the run's name")):
             number += 1
@@ -295,8 +295,16 @@ def tidy(folder: RunFolder) -> None:
     Raises:
         StorageFailed: the folder cannot be read or changed.
     """
-    places = (folder.path, folder.data, folder.path / "baselines")
-    with storage_errors(f"tidying {folder.path}"):
+    remove_unfinished(folder.path, folder.data, folder.path / "baselines")
+
+
+def remove_unfinished(*places: Path) -> None:
+    """Remove unfinished writes that dead processes have left in these folders.
+
+    Raises:
+        StorageFailed: a folder cannot be read or changed.
+    """
+    with storage_errors(f"tidying {places[0]}"):
         for path in (path for place in places for path in place.glob(".tmp-*")):
             match = _UNFINISHED.match(path.name)
             if match is None or _is_of_another(int(match[1])):
@@ -329,7 +337,12 @@ def _highest_number(root: Path, base: str) -> int:
     return max((int(match[1]) for match in matches if match), default=0)
 
 
-def _make_root(root: Path) -> None:
+def make_root(root: Path) -> None:
+    """Make the folder for runs, if it is missing.
+
+    Raises:
+        Mistake: it cannot be written. StorageFailed: the disk refused for another reason.
+    """
     missing = root
     while not missing.exists() and missing != missing.parent:
         missing = missing.parent
@@ -369,7 +382,7 @@ def _not_writable(folder: Path, reason: str) -> Mistake:
 
 def _other_runs(root: Path, name: str) -> str:
     """What a person may have meant by a name that no run of `root` has."""
-    names = sorted(path.name for path in root.glob("*") if is_run_folder(path))
+    names = sorted(path.name for path in root.glob("[!.]*") if is_run_folder(path))
     if not names:
         return f"there are no runs in {root}: name the folder that holds them with --runs FOLDER"
     if near := get_close_matches(name, names, n=1):

@@ -13,6 +13,7 @@ from trainwright.core.files import FILE_MODE
 
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 _SPOOL_BYTES = 16 * 1024 * 1024
+_STEP = re.compile(rb'\{"step": (\d+),')
 _LINE_OF_STEP = re.compile(rb'\{"step": (\d+), .*\}\n')
 
 
@@ -98,6 +99,13 @@ def whole_lines(path: Path) -> list[bytes]:
     except FileNotFoundError:
         return []
     return data.split(b"\n")[:-1]
+
+
+def last_step(path: Path) -> int:
+    """The step of the last whole line, which each line begins with; 0 if there is none."""
+    lines = whole_lines(path)
+    match = _STEP.match(lines[-1]) if lines else None
+    return int(match[1]) if match else 0
 
 
 def size_up_to(path: Path, step: int) -> int:

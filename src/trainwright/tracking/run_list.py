@@ -33,12 +33,12 @@ class RunSummary:
 
 
 def list_runs(root: Path) -> list[RunSummary]:
-    """The runs of `root`, oldest first; what is not a run folder is skipped."""
+    """The runs of `root`, oldest first; what is not a run folder is skipped, and what is hidden."""
     if not root.is_dir():
         return []
     runs = [
         summarise_run(RunFolder(path))
-        for path in root.iterdir()
+        for path in root.glob("[!.]*")
         if not path.is_symlink() and path.is_dir() and is_run_folder(path)
     ]
     return sorted(runs, key=lambda run: (run.started, run.name))

@@ -1,0 +1,195 @@
+"""The checkpoints of a training from its copies, with the ledger that they had."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import final
+
+from trainwright.checkpoint.catalog import entry_of
+from trainwright.checkpoint.draft import stored_files
+from trainwright.checkpoint.ledger import Ledger, Line
+from trainwright.checkpoint.local import LocalStorage
+from trainwright.checkpoint.names import LEDGER, step_of
+from trainwright.checkpoint.objects import ObjectStorage
+from trainwright.checkpoint.pins import read_pins, unpin
+from trainwright.checkpoint.retention import ranked
+from trainwright.checkpoint.strict_json import Damaged
+from trainwright.contract.metric import Direction
+from trainwright.core.errors import NoValidCheckpoint
+from trainwright.core.files import storage_errors
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a copy must have to be gone on from.
+
+    `lineage` is that of the training, empty where it has none. `last_step` is the last one in its
+    copied signals: of a later one the copied files know nothing. With `keeps_best` the
+    model has the weights of the best checkpoint, so that must be there too; `direction` says
+    whether a lower or a higher score is better.
+    """
+
+    lineage: str
+    last_step: int
+    keeps_best: bool
+    direction: Direction
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """The step to go on from, and what is wrong with newer copies."""
+
+    step: int
+    rejected: tuple[str, ...]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class NothingCopied:
+    """No checkpoint was ever copied."""
+
+
+@dataclass
+class _Copies:
+    """What lies elsewhere, and what of it does not verify."""
+
+    lines: Mapping[int, Line]
+    rejected: list[str] = field(default_factory=list)
+    lost: set[int] = field(default_factory=set)
+    taken: set[int] = field(default_factory=set)
+
+    def reject(self, line: Line, why: str) -> None:
+        self.lost.add(line.sequence)
+        self.rejected.append(f"{line.name}: {why}")
+
+
+def recover_checkpoints(
+    folder: Path, away: ObjectStorage, wanted: Wanted
+) -> Recovered | NothingCopied:
+    """Fill a folder that holds the copied ledger, or nothing, with the checkpoints that were copied
+    up to the newest one that verifies; of later ones the ledger knows nothing then, as if they had
+    not been made. Nothing is changed elsewhere.
+
+    Raises:
+        NoValidCheckpoint: there are some, and none of them can be gone on from.
+        StorageFailed: not readable, or not writable here.
+    """
+    catalog = away.look()
+    known = {one.sequence: one.line for one in catalog.candidates if isinstance(one.line, Line)}
+    copies = _Copies(known)
+    for one in catalog.candidates:
+        if one.sequence not in known:
+            copies.lost.add(one.sequence)
+            copies.rejected.append(f"{one.name}: its manifest does not verify")
+    with storage_errors(f"reading {folder}"):
+        written = Ledger(folder / LEDGER).read().lines
+    if not catalog.candidates:
+        return NothingCopied()
+    left = {line.sequence for line in written or known.values() if line.kind == "abandoned"}
+    newest_first = sorted(known, reverse=True)
+    for sequence in newest_first:
+        line = known[sequence]
+        if sequence in left or not _is_usable(line, wanted, copies):
+            continue
+        lines = _ledger_at(sequence, written, known)
+        if _take(folder, away, lines, sequence, copies, wanted):
+            _settle(folder, lines, copies, newest_first[0])
+            return Recovered(step_of(line.name), tuple(copies.rejected))
+    tried = (
+        "".join(f"\n    {text}" for text in copies.rejected) or "\n    the run has left them all"
+    )
+    raise NoValidCheckpoint(f"no checkpoint in {away} can be gone on from. Tried:{tried}")
+
+
+def _is_usable(line: Line, wanted: Wanted, copies: _Copies) -> bool:
+    if line.sequence in copies.lost:
+        return False
+    if wanted.lineage and line.lineage != wanted.lineage:
+        copies.reject(line, "it belongs to another run")
+        return False
+    if step_of(line.name) > wanted.last_step:
+        copies.reject(line, f"the copied signals end at step {wanted.last_step:,}")
+        return False
+    return True
+
+
+def _ledger_at(sequence: int, written: Sequence[Line], known: Mapping[int, Line]) -> list[Line]:
+    """The lines of the ledger as they were when the checkpoint of this sequence was the newest."""
+    lines: list[Line] = []
+    for line in written:
+        if line.kind == "committed" and line.sequence > sequence:
+            break
+        if line.sequence <= sequence:
+            lines.append(line)
+    said = {line.sequence for line in lines}
+    return lines + [known[one] for one in sorted(known) if one <= sequence and one not in said]
+
+
+def _kept(lines: Sequence[Line]) -> dict[str, Line]:
+    """The checkpoints that should be there by these lines."""
+    last = {line.name: line for line in lines}
+    return {name: line for name, line in last.items() if line.is_kept}
+
+
+def _take(
+    folder: Path,
+    away: ObjectStorage,
+    lines: Sequence[Line],
+    sequence: int,
+    copies: _Copies,
+    wanted: Wanted,
+) -> bool:
+    """Bring the checkpoints of these lines, that of `sequence` first; whether it can be gone on
+    from."""
+    kept = {line.sequence: line for line in _kept(lines).values() if line.sequence in copies.lines}
+    here = LocalStorage(folder)
+    for one in sorted(kept, key=lambda number: (number != sequence, number)):
+        line = kept[one]
+        if one in copies.lost or one in copies.taken:
+            continue
+        try:
+            if copies.lines[one].manifest_sha256 != line.manifest_sha256:
+                raise Damaged("its manifest is not the one in the ledger")
+            here.commit(stored_files(away, line.name))
+            copies.taken.add(one)
+        except Damaged as error:
+            copies.reject(line, str(error))
+            if one == sequence:
+                return False
+    return _has_best(lines, sequence, copies, wanted)
+
+
+def _has_best(lines: Sequence[Line], sequence: int, copies: _Copies, wanted: Wanted) -> bool:
+    """A run that was never stopped would have the best of them."""
+    if not wanted.keeps_best:
+        return True
+    entries = [entry_of(line) for line in _kept(lines).values()]
+    best = next(iter(ranked(entries, wanted.direction)), None)
+    if best is None or best.sequence in copies.taken:
+        return True
+    line = copies.lines.get(sequence)
+    assert line is not None, "it was taken"
+    copies.rejected.append(f"{line.name}: {best.name}, the best until then, is not there beside it")
+    return False
+
+
+def _settle(folder: Path, lines: Sequence[Line], copies: _Copies, newest: int) -> None:
+    """Write the ledger, and remove what it does not say is there. A number that was used elsewhere
+    is never used again."""
+    there = {line.name: line for line in _kept(lines).values() if line.sequence in copies.taken}
+    absent = [line.now("removed") for name, line in _kept(lines).items() if name not in there]
+    last = copies.lines[newest]
+    is_later = newest > max(line.sequence for line in lines) and last.lineage == lines[0].lineage
+    before = [last.now("quarantined")] if is_later else []
+    with storage_errors(f"writing {folder}"):
+        for path in folder.glob("step-*"):
+            if path.name not in there:
+                shutil.rmtree(path)
+        for name in read_pins(folder) - there.keys():
+            unpin(folder, name)
+        Ledger(folder / LEDGER).rewrite([*before, *lines, *absent])

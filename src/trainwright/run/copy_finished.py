@@ -1,0 +1,28 @@
+"""The last copy of a run's files: with its models, its evaluation and its checksums."""
+
+from __future__ import annotations
+
+from trainwright.checkpoint.file_sets import open_sets
+from trainwright.checkpoint.run_copies import RunCopies
+from trainwright.contract.document import Contract
+from trainwright.core.errors import StorageFailed
+from trainwright.run.stages import Screen
+from trainwright.run.summary import labelled
+from trainwright.tracking.folder import RunFolder
+from trainwright.tracking.identity import read_identity
+
+
+def copy_finished(folder: RunFolder, contract: Contract, screen: Screen) -> None:
+    """Copy what a finished run has written since its last checkpoint, if its contract wants copies.
+    It is finished all the same where that fails."""
+    remote = contract.training.checkpointing.remote
+    if remote == "off":
+        return
+    try:
+        copies = RunCopies(folder, open_sets(remote, folder.name), read_identity(folder).lineage)
+        if copies.is_of_another():
+            raise StorageFailed(f"the copies in {copies} belong to another run")
+        copies.copy(copies.moment())
+    except StorageFailed as error:
+        text = f"the finished run is not copied to {remote}/{folder.name}: {error}"
+        screen.say(labelled("warning", text))
