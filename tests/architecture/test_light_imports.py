@@ -67,6 +67,8 @@ NEEDS_TORCH = frozenset(
         "trainwright.run.memory",
         "trainwright.run.kernels",
         "trainwright.run.network",
+        "trainwright.run.recover",
+        "trainwright.run.recover_parts",
         "trainwright.run.rehearsed",
         "trainwright.run.same_bits",
         "trainwright.run.script.check_job",

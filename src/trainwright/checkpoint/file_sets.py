@@ -10,6 +10,7 @@ import contextlib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Self, final
 
 from trainwright.checkpoint.object_files import ObjectFiles, open_system
@@ -181,6 +182,8 @@ class FileSets:
             if hash_bytes(data) != piece:
                 raise Damaged(f"{_FOLDER}/{piece}: not the bytes that were written")
             size += len(data)
+            if size > file.size_bytes:
+                break
             yield data
         if size != file.size_bytes:
             raise Damaged(f"{size} bytes instead of {file.size_bytes}")
@@ -189,6 +192,12 @@ class FileSets:
         """What lies one level below the prefix."""
         with self._objects.errors("listing"):
             return self._objects.folders()
+
+
+def holds_copies(path: Path) -> bool:
+    """Whether a folder of this machine, a mounted one say, is where a run was copied to."""
+    patterns = (f"{_FOLDER}/set-*.json", "step-*-*/manifest.json")
+    return path.is_dir() and any(any(path.glob(pattern)) for pattern in patterns)
 
 
 def open_sets(remote: str, name: str) -> FileSets:

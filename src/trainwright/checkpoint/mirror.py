@@ -144,8 +144,9 @@ class MirroredCheckpoints:
         trace: TracebackType | None,
     ) -> None:
         self._go_on()
-        while self._copying:
-            self._copying[0].join()
+        while self._copying or self._waiting:
+            for thread in self._copying:
+                thread.join()
             self._go_on()
 
     def _check_free(self) -> None:
@@ -186,13 +187,17 @@ class MirroredCheckpoints:
         if self._copying and self._copying[0].is_alive():
             return
         self._copying.clear()
-        while self._failures:
-            self._say(self._failures.pop(0))
+        self._tell()
         self._places.local.release(self._under_way)
         self._under_way = ""
         if self._waiting:
             best = self._places.local.best_of(self._scores)
             self._begin(best if best in self._waiting else self._waiting[-1])
+            self._tell()
+
+    def _tell(self) -> None:
+        while self._failures:
+            self._say(self._failures.pop(0))
 
     def _begin(self, name: str) -> None:
         """Copy the run's files, then a checkpoint."""
@@ -202,7 +207,11 @@ class MirroredCheckpoints:
             places.local.hold(name)
             places.remote.pin(places.pins())
         self._under_way = name
-        moment = places.files.moment()
+        try:
+            moment = places.files.moment()
+        except StorageFailed as error:
+            self._fail(name, error)
+            return
         thread = threading.Thread(target=self._copy, args=(name, moment), name="copy", daemon=True)
         self._copying.append(thread)
         thread.start()
@@ -216,8 +225,12 @@ class MirroredCheckpoints:
             places.remote.copy_from(places.here, name)
             places.files.take_checkpoint()
         except (StorageFailed, Damaged) as error:
-            what = name or "the run's folder"
-            self._failures.append(f"{what} is not copied to {places.away}: {error}")
+            self._fail(name, error)
+
+    def _fail(self, name: str, error: Exception) -> None:
+        """Told by the thread that trains, when it is next here."""
+        what = name or "the run's folder"
+        self._failures.append(f"{what} is not copied to {self._places.away}: {error}")
 
     def _bring_back(self, up_to: int | None) -> bool:
         """The newest that verifies, and the best beside it; whether there is one."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -181,8 +183,13 @@ def _sizes(folder: RunFolder) -> Iterator[tuple[str, int]]:
     """Every file that is copied, by its path in the run folder."""
     for path in sorted(_files(folder)):
         name = path.relative_to(folder.path).as_posix()
-        if path.is_file() and not path.is_symlink() and _is_safe(name):
-            yield name, path.stat().st_size
+        if not _is_safe(name):
+            continue
+        # A pin may be taken off by another process just now.
+        with contextlib.suppress(FileNotFoundError):
+            found = path.lstat()
+            if stat.S_ISREG(found.st_mode):
+                yield name, found.st_size
 
 
 def _files(folder: RunFolder) -> Iterator[Path]:

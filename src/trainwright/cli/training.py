@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from trainwright.api import train_and_report
+from trainwright.checkpoint.file_sets import holds_copies
 from trainwright.cli.damage import naming_damage
 from trainwright.contract.reading import ContractText
 from trainwright.core.errors import EXIT_DONE, EXIT_VERDICT_NOT_MET
@@ -31,8 +32,9 @@ def train_and_show(request: Request, *, as_json: bool) -> int:
 
 def resume_and_show(run: str, runs: Path, *, as_json: bool) -> int:
     """Go on with a run; the exit code."""
-    if is_remote(run):
-        return _recover_and_show(run, runs, as_json=as_json)
+    if is_remote(run) or holds_copies(Path(run)):
+        url = run if is_remote(run) else f"file://{Path(run).absolute()}"
+        return _recover_and_show(url, runs, as_json=as_json)
     folder = find_run(run, runs)
     with naming_damage(folder):
         return train_and_show(request_again(folder, sys.argv), as_json=as_json)

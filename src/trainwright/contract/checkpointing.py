@@ -52,9 +52,11 @@ class Checkpointing(Section):
     at a training afterwards."""
 
     remote: Literal["off"] | str = "off"
-    """Where checkpoints are copied to while the training goes on, for example
-    `s3://bucket/folder`; the run's name is added. A run whose own folder lost its checkpoints goes
-    on from there. Credentials come from the environment and never stand in the address."""
+    """Where checkpoints are copied to while the training goes on, with the run's own files beside
+    them, for example `s3://bucket/folder`; the run's name is added. A machine that has nothing else
+    of the run goes on with `trainwright resume s3://bucket/folder/RUN`, and a run whose own folder
+    lost its checkpoints brings them back from there. Credentials come from the environment and
+    never stand in the address."""
 
     asynchronous: bool = False
     """Writes checkpoints while the training goes on, which then stands still only while its state

@@ -83,7 +83,11 @@ def _put_in_place(path: Path, final: Path) -> None:
     with storage_errors(f"writing {final}"):
         if final.exists():
             final.rename(replaced)
-        path.rename(final)
+        try:
+            path.rename(final)
+        finally:
+            if replaced.exists() and not final.exists():
+                replaced.rename(final)
         sync_folder(final.parent)
     shutil.rmtree(replaced, ignore_errors=True)
 

@@ -18,6 +18,7 @@ from trainwright.checkpoint.strict_json import Damaged
 from trainwright.contract.document import Contract
 from trainwright.core.errors import NoValidCheckpoint, StorageFailed
 from trainwright.core.files import storage_errors
+from trainwright.core.units import show_bytes
 from trainwright.doctor.verify import verify_run
 from trainwright.run.checkpointing import direction_of
 from trainwright.run.evaluate import read_planned
@@ -36,6 +37,11 @@ def bring_files(found: CopiedSet, sets: FileSets, folder: RunFolder) -> None:
             says, or the disk is full.
     """
     wrong: list[str] = []
+    needed = sum(file.size_bytes for file in found.files)
+    if (free := shutil.disk_usage(folder.path).free) < needed:
+        raise StorageFailed(
+            f"{folder.path}: {show_bytes(free)} are free and {show_bytes(needed)} are needed"
+        )
     with storage_errors(f"writing {folder.path}"):
         for part in (folder.data, folder.checkpoints):
             part.mkdir()
@@ -78,7 +84,7 @@ def bring_checkpoints(
             for why in came.rejected:
                 say(f"a copy is not used: {why}")
             _cut(training.folder, came.step)
-        elif training.part in found.begun:
+        elif training.part in found.begun or training.folder.evaluation.is_file():
             raise NoValidCheckpoint(
                 f"checkpoints of run {found.name} were copied to {away}, and they are missing "
                 "there: nothing is started from scratch in their place"

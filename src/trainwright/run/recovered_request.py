@@ -19,9 +19,9 @@ _MOST_SHOWN = 5
 
 
 def request_recovered(folder: RunFolder, url: str, command: Sequence[str]) -> Request:
-    """As `request_again`, but copies go on where these came from, and the contract may stand in no
-    file here: then the copied one is read, beside the data at the place where it was or in the
-    working folder.
+    """As `request_again`, but copies go on where these came from, and the contract is the copied
+    one, whatever stands here where it was; its data is at the place where it was, or in the working
+    folder.
 
     Raises:
         DataMistake: the data is at neither place; the run folder stays, and can be gone on with.
@@ -32,8 +32,6 @@ def request_recovered(folder: RunFolder, url: str, command: Sequence[str]) -> Re
         others = [one for one in request.overrides if not one.startswith(f"{_REMOTE}=")]
         request = replace(request, overrides=(*others, f"{_REMOTE}={remote}"))
     contract = request.contract
-    if isinstance(contract, Path) and contract.is_file() and not _missing(folder, contract.parent):
-        return request
     place = contract.folder if isinstance(contract, ContractText) else contract.parent
     text = folder.contract.read_text(encoding="utf-8")
     for around in (place, Path.cwd()):
@@ -59,7 +57,7 @@ def _no_data(folder: RunFolder, place: Path) -> DataMistake:
             found=f"nothing at {listed}" + (f" and {more:,} more" if more > 0 else ""),
             expected="the files that the run was started with; copies do not hold them",
             fix=f"put them there and give: trainwright resume {folder.path}; or, where contract "
-            "and data lie elsewhere: trainwright train CONTRACT --run "
-            f"{folder.name} --resume",
+            f"and data lie elsewhere: trainwright train CONTRACT --run {folder.name} "
+            f"--runs {folder.path.parent} --resume",
         )
     )

@@ -150,10 +150,7 @@ def test_a_plan_of_another_run_is_told(machine: Machine) -> None:
     plan = read_json(machine.folder / "other/plan.json")
     write_json(machine.folder / "other/plan.json", {**plan, "hash": "0" * 64})
     # As if it had been written and copied so.
-    other = (machine.folder / "other").rename(machine.folder / "one")
-    lineage = read_identity(RunFolder(other)).lineage
-    copies = RunCopies(RunFolder(other), open_sets(f"file://{machine.folder}/away", "one"), lineage)
-    assert copies.copy(copies.moment())
+    _copy_again(machine, (machine.folder / "other").rename(machine.folder / "one"))
     check_refused(machine, 13, "its hash is not that of its contract and its data files")
 
 
@@ -172,6 +169,22 @@ def test_checkpoints_that_are_lost_are_told(machine: Machine) -> None:
 def test_copies_of_an_earlier_version_lack_the_run(machine: Machine) -> None:
     shutil.rmtree(machine.copies / "files")
     check_refused(machine, 2, "checkpoints alone", "contract, plan, record", "--resume")
+
+
+def test_the_path_of_a_mounted_folder_is_enough(machine: Machine) -> None:
+    shutil.rmtree(machine.copies / "files")
+    ran = command("resume", machine.copies)
+    assert ran.code == 2
+    assert f"found: file://{machine.copies}: " in ran.err
+
+
+def test_files_of_which_no_checkpoint_was_ever_copied_are_no_finished_run(
+    machine: Machine,
+) -> None:
+    other = shutil.copytree(machine.lost / "runs/alone", machine.folder / "one")
+    shutil.rmtree(machine.copies)
+    _copy_again(machine, other)
+    check_refused(machine, 12, "are missing")
 
 
 def test_copies_under_another_name_are_refused(machine: Machine) -> None:
@@ -218,6 +231,13 @@ def test_without_its_data_the_run_is_back_and_says_what_is_missing(machine: Mach
         assert (machine.run / WEIGHTS).read_bytes() == alone.read_bytes()
     finally:
         elsewhere.rename(machine.lost)
+
+
+def _copy_again(machine: Machine, path: Path) -> None:
+    folder = RunFolder(path)
+    sets = open_sets(f"file://{machine.folder}/away", "one")
+    copies = RunCopies(folder, sets, read_identity(folder).lineage)
+    assert copies.copy(copies.moment())
 
 
 def check_refused(machine: Machine, code: int, *said: str) -> None:
