@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, final
 
 import lightgbm
 import numpy as np
 import numpy.typing as npt
-from lightgbm.callback import CallbackEnv, EarlyStopException
+from lightgbm.callback import CallbackEnv
 
 from trainwright.contract.model import Boosting
 from trainwright.core.files import Json, read_json, write_json, write_text
 from trainwright.data.space import SLICE_ROWS, bounds
 from trainwright.data.table import Floats, Inputs, TableInputs, columns_of
+from trainwright.model.growing import Left, RedrawnNumbers, Watcher, Watching
+from trainwright.model.grown import NOTHING_GROWN, CurvePoint, Grown
 from trainwright.model.lightgbm_text import check_model_text
-
-_CURVE_EVERY = 10
-_CURVE_SHARE = 0.2
-"""Trees between two points of the training curve: at least so many, and a share of those there are,
-because measuring the training rows costs time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +28,6 @@ class Rows:
 
     inputs: Inputs
     target: npt.NDArray[Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Watching:
-    """Who is told of each tree, and who may end the growing.
-
-    `tell` gets the number of trees and the validation value; `should_stop` is asked after each
-    tree. What has been grown until then is kept up to its best tree.
-    """
-
-    tell: Callable[[int, float], None] = lambda _trees, _value: None
-    should_stop: Callable[[], bool] = lambda: False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +48,6 @@ class BoostingJob:
     watch: str = "loss"
     threads: int = 0
     quantile: float = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class CurvePoint:
-    """Values of the watched metric after `trees` trees."""
-
-    trees: int
-    train: float
-    validation: float
 
 
 @final
@@ -174,6 +150,21 @@ class _RowsInFiles(lightgbm.Sequence):
         return _matrix(self._columns, rows).astype(np.float64)
 
 
+@final
+class _Dataset(lightgbm.Dataset):
+    """Rows that growing goes on with: of rows in files LightGBM cannot compute the scores that the
+    trees so far give."""
+
+    def _set_init_score_by_predictor(
+        self, predictor: Any, data: Any, used_indices: Any
+    ) -> lightgbm.Dataset:
+        if predictor is None or not isinstance(data, _RowsInFiles):
+            return super()._set_init_score_by_predictor(predictor, data, used_indices)
+        parts = [data[slice(*ends)] for ends in bounds(len(data))]
+        scores = [predictor.predict(part, raw_score=True) for part in parts]
+        return self.set_init_score(np.concatenate(scores))
+
+
 def boosting_parameters(job: BoostingJob) -> dict[str, Any]:
     """LightGBM's own parameters: with these and `matrix_of`, a call by hand grows equal trees."""
     section = job.section
@@ -239,28 +230,52 @@ def watched_metric(job: BoostingJob) -> str:
     return _METRICS.get(job.watch, loss) if job.outputs == 1 else loss
 
 
-def fit_boosting(job: BoostingJob, watching: Watching | None = None) -> Boosted:
-    """Grow trees until the validation value has not improved for `early_stopping_rounds` trees.
+def fit_boosting(
+    job: BoostingJob, watching: Watching | None = None, before: Grown = NOTHING_GROWN
+) -> Boosted:
+    """Grow trees until the validation value has not improved for `early_stopping_rounds` rounds.
 
-    Without validation rows all `max_trees` are grown.
+    Without validation rows all `max_trees` are grown. From the trees `before` it goes on to those
+    that it would have grown without an interruption.
+
+    Raises:
+        OtherTrees: the trees before cannot be gone on from here: other bits would follow.
     """
-    weights = _class_weights(job)
+    grown = before if before.is_done else _grow(job, watching or Watching(), before)
+    # Cut and read back: what is scored now is what the file will score, without the training rows.
+    booster = grown.booster()
+    if booster.current_iteration() > grown.kept:
+        text = booster.model_to_string(num_iteration=grown.kept)
+        booster = lightgbm.Booster(model_str=text)
+    return Boosted(booster, job.outputs, watched_metric(job), grown.curve)
+
+
+def _grow(job: BoostingJob, watching: Watching, before: Grown) -> Grown:
+    """The trees with those before. Of these the last round is grown again, as proof."""
+    weights, parameters = _class_weights(job), boosting_parameters(job)
     train = _dataset(job.train, weights)
     validation = [_dataset(job.validation, weights, train)] if len(job.validation.target) else []
-    watcher = _Watcher(job.section.early_stopping_rounds, watching or Watching())
-    booster = lightgbm.train(
-        boosting_parameters(job),
-        train,
-        num_boost_round=job.section.max_trees,
-        valid_sets=validation,
-        valid_names=["validation"] if validation else [],
-        callbacks=[watcher],
-    )
-    kept = watcher.best_trees or booster.current_iteration()
-    # Cut and read back: what is scored now is what the file will score, without the training rows.
-    text = booster.model_to_string(num_iteration=kept)
-    metric = watched_metric(job)
-    return Boosted(lightgbm.Booster(model_str=text), job.outputs, metric, tuple(watcher.curve))
+    watcher = Watcher(job.section.early_stopping_rounds, job.section.max_trees, watching, before)
+    callbacks: list[Callable[[CallbackEnv], None]] = [watcher]
+    first: lightgbm.Booster | None = None
+    if before.rounds:
+        per_round = job.outputs if job.outputs > 2 else 1
+        callbacks.append(RedrawnNumbers(before.rounds - 1, per_round, parameters, watching))
+        text = before.booster().model_to_string(num_iteration=before.trees - 1)
+        first = lightgbm.Booster(model_str=text)
+    try:
+        booster = lightgbm.train(
+            parameters,
+            train,
+            num_boost_round=job.section.max_trees,
+            valid_sets=validation,
+            valid_names=["validation"] if validation else [],
+            init_model=first,
+            callbacks=callbacks,
+        )
+    except Left:
+        return before
+    return replace(watcher.state, text=booster.model_to_string())
 
 
 def _class_weights(job: BoostingJob) -> Floats | None:
@@ -277,7 +292,7 @@ def _dataset(
     columns = columns_of(rows.inputs)
     numbers = columns.numeric.shape[1] + columns.terms.width
     width = numbers + columns.categories.shape[1]
-    return lightgbm.Dataset(
+    return _Dataset(
         _RowsInFiles(columns) if columns.in_files else matrix_of(columns),
         label=rows.target,
         weight=None if weights is None else weights[rows.target],
@@ -285,37 +300,3 @@ def _dataset(
         categorical_feature=list(range(numbers, width)),
         params={"verbosity": -1},
     )
-
-
-@final
-@dataclass(eq=False)  # no slots, and hashed by identity: LightGBM sorts and marks its callbacks
-class _Watcher:
-    """LightGBM's callback: keeps the curve and the best tree, tells, and ends the growing."""
-
-    patience: int
-    watching: Watching
-    best_trees: int = 0
-    curve: list[CurvePoint] = field(default_factory=list)
-    _best_value: float = float("nan")
-    _next_point: float = 1
-
-    def __call__(self, env: CallbackEnv) -> None:
-        trees = env.iteration + 1
-        last = trees == env.end_iteration
-        results = env.evaluation_result_list or []
-        value = float("nan")
-        if results:
-            _, _, value, maximize = results[0][:4]
-            better = value > self._best_value if maximize else value < self._best_value
-            if better or not self.best_trees:
-                self.best_trees, self._best_value = trees, value
-            self.watching.tell(trees, value)
-            last = last or trees - self.best_trees >= self.patience
-        last = last or self.watching.should_stop()
-        if results and (last or trees >= self._next_point):
-            self._next_point = trees + max(_CURVE_EVERY, _CURVE_SHARE * trees)
-            assert isinstance(env.model, lightgbm.Booster)
-            train = float(env.model.eval_train()[0][2])
-            self.curve.append(CurvePoint(trees, train, float(value)))
-        if last:
-            raise EarlyStopException(self.best_trees - 1, list(results))

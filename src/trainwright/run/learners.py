@@ -68,7 +68,8 @@ class BoostingLearner:
 
     def fit(self, prepared: Prepared, run: RunContext) -> Fitted:
         """Grow trees until the validation rows show no gain."""
-        from trainwright.model.boosting import BoostingJob, Rows, Watching, fit_boosting
+        from trainwright.model.boosting import BoostingJob, Rows, fit_boosting
+        from trainwright.model.growing import Watching
 
         deadline = time.monotonic() + self._plan.contract.budget.seconds()
         job = BoostingJob(

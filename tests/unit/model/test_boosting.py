@@ -13,11 +13,11 @@ from trainwright.data.table import TableInputs
 from trainwright.model.boosting import (
     BoostingJob,
     Rows,
-    Watching,
     fit_boosting,
     matrix_of,
     watched_metric,
 )
+from trainwright.model.growing import Watching
 
 
 def _rows(count: int = 300, seed: int = 0) -> Rows:
