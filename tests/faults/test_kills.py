@@ -20,7 +20,7 @@ from trainwright.core.faultpoints import FAULT_POINTS
 pytestmark = pytest.mark.torch
 
 KILLED = -9
-NOT_IN_AN_UNBROKEN_RUN = ("data.worker", "rollback", "ckpt.load", "ckpt.aside", "resume")
+NOT_IN_AN_UNBROKEN_RUN = ("data.worker", "tree", "rollback", "ckpt.load", "ckpt.aside", "resume")
 IN_COPIES = ("copy.file", "copy.set", "copy.checkpoint")
 """See test_lost_machines.py."""
 POINTS = [point for point in FAULT_POINTS if point not in (*NOT_IN_AN_UNBROKEN_RUN, *IN_COPIES)]

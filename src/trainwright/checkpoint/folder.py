@@ -18,14 +18,13 @@ from trainwright.checkpoint.catalog import (
 )
 from trainwright.checkpoint.ledger import Ledger, LedgerContent, Line
 from trainwright.checkpoint.manifest import Manifest, read_manifest
-from trainwright.checkpoint.names import POINTERS, is_checkpoint, step_of
+from trainwright.checkpoint.names import POINTERS, QUARANTINE, is_checkpoint, step_of
 from trainwright.checkpoint.regular_file import read_file
 from trainwright.checkpoint.retention import Entry, with_abandoned
 from trainwright.checkpoint.spare import discard
 from trainwright.checkpoint.strict_json import Damaged
 from trainwright.core.files import sync_folder
 
-QUARANTINE = "quarantine-"
 _Manifests = Mapping[str, tuple[Manifest, str] | Damaged]
 
 

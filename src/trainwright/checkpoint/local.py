@@ -12,10 +12,10 @@ from typing import final
 
 from trainwright.checkpoint.catalog import Candidate, Catalog
 from trainwright.checkpoint.commit import commit, tidy
-from trainwright.checkpoint.folder import QUARANTINE, read_catalog
+from trainwright.checkpoint.folder import read_catalog
 from trainwright.checkpoint.ledger import Ledger, Line
 from trainwright.checkpoint.manifest import Bytes
-from trainwright.checkpoint.names import LEDGER, POINTERS
+from trainwright.checkpoint.names import LEDGER, POINTERS, QUARANTINE
 from trainwright.checkpoint.pins import nothing_is_removed, read_pins
 from trainwright.checkpoint.regular_file import read_file
 from trainwright.checkpoint.spare import Spare

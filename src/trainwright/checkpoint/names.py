@@ -7,6 +7,10 @@ from typing import Final
 
 LEDGER: Final = "ledger.jsonl"
 POINTERS: Final = "pointers.json"
+QUARANTINE: Final = "quarantine-"
+"""Before the name of what did not verify."""
+
+TREES: Final = re.compile(r"trees-([0-9]{10})\.json")
 _STEP = re.compile(r"step-[0-9]{10,18}")
 
 

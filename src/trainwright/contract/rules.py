@@ -19,6 +19,7 @@ from trainwright.contract.data import (
     split_columns,
 )
 from trainwright.contract.document import Contract
+from trainwright.contract.effect_rules import training_has_effect
 from trainwright.contract.feature_rules import FEATURE_RULES
 from trainwright.contract.kind_rules import KIND_RULES
 from trainwright.contract.memory_rules import MEMORY_RULES
@@ -29,7 +30,6 @@ from trainwright.contract.metric_rules import (
     check_target_reached,
     check_watched,
 )
-from trainwright.contract.model import Boosting, Linear
 from trainwright.contract.optimizer_rules import (
     check_batch_scaling,
     check_nesterov,
@@ -130,22 +130,6 @@ def _ways_to_mend(batch: int, accumulation: int, devices: int, effective: int) -
     return f"change {', or '.join(ways)}"
 
 
-def training_has_effect(contract: Contract, written: frozenset[str]) -> Problems:
-    """Boosting and linear models are not fitted by the loop that `training` describes; trees have a
-    seed, which linear models do not."""
-    if isinstance(contract.model, Boosting | Linear) and "training" in written:
-        keys = sorted(path for path in written if path.count(".") == 1 and _under_training(path))
-        if keys == ["training.seeds"] and isinstance(contract.model, Boosting):
-            return
-        yield Problem(
-            f"training has no effect on a model of kind {contract.model.kind}",
-            path="training",
-            found=", ".join(keys) or "training",
-            expected="training only where model.kind is a network, such as mlp",
-            fix="remove training, or change model.kind to mlp",
-        )
-
-
 def rollback_has_the_optimizer(contract: Contract, written: frozenset[str]) -> Problems:
     """A state without the optimizer's is not one to go back to."""
     training = contract.training
@@ -162,10 +146,6 @@ def rollback_has_the_optimizer(contract: Contract, written: frozenset[str]) -> P
                 expected="training.checkpointing.save_optimizer_state true",
                 fix=f"remove save_optimizer_state: false, or change guard.{key} to raise",
             )
-
-
-def _under_training(path: str) -> bool:
-    return path.startswith("training.")
 
 
 def split_of_given_parts(contract: Contract, written: frozenset[str]) -> Problems:

@@ -131,6 +131,27 @@ class BestSpacing:
 
 
 @final
+class ShareSpacing:
+    """So far apart that saves like the last one take a share of the time; never less than `least`
+    seconds."""
+
+    def __init__(self, share: float, least_seconds: float) -> None:
+        self._share = share
+        self._least_seconds = least_seconds
+        self.seconds = least_seconds
+
+    def stalled(self, seconds: float) -> None:
+        """Take in a save."""
+        self.seconds = max(self._least_seconds, seconds / self._share)
+
+    def held(self, seconds: float) -> None:
+        """Changes nothing."""
+
+    def wrote(self, seconds: float) -> None:
+        """Changes nothing."""
+
+
+@final
 class ByClock:
     """Due when enough time has passed since the last save, for whatever reason that was made."""
 

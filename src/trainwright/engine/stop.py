@@ -85,14 +85,18 @@ class Reserve:
 class TimeLimit:
     """Ends when the training has used its seconds, earlier runs of a resumed one counted in.
 
-    With a `reserve` it ends as much earlier as the last validation and save will take.
+    With a `reserve` it ends as much earlier as the last validation and save will take. `used` are
+    the seconds that are known to be used before it begins; a checkpoint may know of more, and knows
+    nothing of what came after it.
     """
 
-    def __init__(self, seconds: float, what: str, reserve: Reserve | None = None) -> None:
+    def __init__(
+        self, seconds: float, what: str, reserve: Reserve | None = None, used: float = 0.0
+    ) -> None:
         self._limit = seconds
         self._what = what
         self._reserve = reserve or Reserve()
-        self._used = 0.0
+        self._used = used
         self._since = time.monotonic()
 
     def reason(self, progress: Progress) -> StopReason | None:  # noqa: ARG002
@@ -107,7 +111,7 @@ class TimeLimit:
 
     def restore(self, snapshot: Snapshot) -> None:
         """Count on from the seconds used."""
-        self._used = float(snapshot.values["used_seconds"])
+        self._used = max(self._used_seconds(), float(snapshot.values["used_seconds"]))
         self._since = time.monotonic()
 
     def _used_seconds(self) -> float:

@@ -30,30 +30,22 @@ from trainwright.checkpoint.store import (
 )
 from trainwright.checkpoint.store import Saved as OnDisk
 from trainwright.checkpoint.tolerant import TolerantCheckpoints
-from trainwright.contract.checkpointing import Checkpointing
 from trainwright.contract.metric import METRICS, Direction
 from trainwright.contract.section import settled
 from trainwright.contract.training import Training
 from trainwright.core.files import Json
 from trainwright.core.progress import Progress
-from trainwright.core.units import many
-from trainwright.engine.interval import (
-    BestSpacing,
-    ByClock,
-    Due,
-    FirstOf,
-    FixedSpacing,
-    Spacing,
-)
+from trainwright.engine.interval import ByClock, Due, FirstOf
 from trainwright.engine.job import Every
 from trainwright.engine.stop import Reserve
 from trainwright.planner.plan import Plan
 from trainwright.run.context import RunContext
+from trainwright.run.cut import saves_recorded
 from trainwright.run.length import Length
+from trainwright.run.spacing import build_spacing
 from trainwright.tracking.clock import Clock, SystemClock
 from trainwright.tracking.events import Event, Noted
 from trainwright.tracking.folder import RunFolder
-from trainwright.tracking.lines import whole_lines
 
 
 def _build_checkpoints(plan: Plan, where: Path, length: Length, rollback_steps: int) -> Checkpoints:
@@ -109,7 +101,7 @@ def build_saving(
     `reserve` learns how long saves take, `tell` of copies."""
     section = plan.contract.training.checkpointing
     there = _build_checkpoints(plan, run.folder.checkpoints, length, rollback_steps)
-    there.bind(run.identity, _begun(run.folder) if run.goes_on else "")
+    there.bind(run.identity, saves_recorded(run.folder) if run.goes_on else "")
     store: CheckpointStore = TimedCheckpoints(there, reserve)
     if section.on_failure == "continue":
         store = TolerantCheckpoints(store)
@@ -123,18 +115,9 @@ def build_saving(
     if section.save_every_minutes == "off":
         return Saving(there, store, by_step, copying, fence)
     clock = SystemClock()
-    by_clock = ByClock(_spacing(section), clock)
+    by_clock = ByClock(build_spacing(section), clock)
     paced = PacedCheckpoints(store, by_clock, clock)
     return Saving(there, paced, FirstOf([by_step, by_clock]), copying, fence)
-
-
-def _begun(folder: RunFolder) -> str:
-    """What shows that a training has saved before: a checkpoint comes before its first step."""
-    steps = len(whole_lines(folder.signals))
-    if steps:
-        return f"{folder.signals.name} records {many(steps, 'step')}"
-    saved = sum(b'"event": "saved"' in line for line in whole_lines(folder.events))
-    return f"{folder.events.name} records {many(saved, 'checkpoint')}" if saved else ""
 
 
 def _mirrored(
@@ -168,18 +151,6 @@ def _copies(remote: str, run: RunContext) -> RunCopies:
         part = f"{folder.path.parent.name}/{folder.name}"
         folder = RunFolder(folder.path.parents[1])
     return RunCopies(folder, open_sets(remote, folder.name), run.identity.of_part("").lineage, part)
-
-
-def _spacing(section: Checkpointing) -> Spacing:
-    match section.save_every_minutes:
-        case "auto" | "off":
-            raise AssertionError("decided by the plan, and on")
-        case "measured":
-            hours = section.expected_hours_between_failures
-            assert hours != "off", "a rule of the contract asks for it"
-            return BestSpacing(3600 * hours)
-        case minutes:
-            return FixedSpacing(60 * minutes)
 
 
 def _by_step(plan: Plan, length: Length) -> Due:

@@ -130,7 +130,7 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
     # Workers have something to tell when all is wired, and not before.
     feed = build_feed(contract, prepared, device, lambda event: tell(event))
     length = length_of(contract, feed)
-    ends = _build_ends(contract)
+    ends = _build_ends(contract, run.spent.used(run.folder.full_name))
     updates = build_updates(training, Learning(model, objective, feed), network.state, length)
     shown = run.screen.progress(length.most_steps)
     tell = Observers([*run.observers, shown], run.screen.say).observe
@@ -207,9 +207,10 @@ def _build_portions(training: Training, tell: Callable[[Event], None]) -> Portio
     return Portions(training.guard.out_of_memory, tell, size=0 if size == "default" else size)
 
 
-def _build_ends(contract: Contract) -> _Ends:
+def _build_ends(contract: Contract, used_seconds: float) -> _Ends:
     stop, reserve = contract.training.stop, Reserve()
-    limit = TimeLimit(contract.budget.seconds(), name_budget(contract.budget), reserve)
+    budget = contract.budget
+    limit = TimeLimit(budget.seconds(), name_budget(budget), reserve, used_seconds)
     patience = _patience(contract)
     target, by_step = build_target(stop, patience), build_step_rules(stop)
     return _Ends(patience, limit, reserve, target, by_step)

@@ -10,13 +10,15 @@ from trainwright.run.stages import Screen
 from trainwright.tracking.folder import RunFolder
 from trainwright.tracking.identity import Identity, NoIdentity
 from trainwright.tracking.observers import Observer
+from trainwright.tracking.spent import Spent
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class RunContext:
     """The folder of the run, who watches it, where it speaks, and the flag that ends it.
-    `goes_on`: it was begun before. What it writes is bound to its `identity`."""
+    `goes_on`: it was begun before. What it writes is bound to its `identity`; `spent` counts how
+    long its trainings take."""
 
     folder: RunFolder
     observers: tuple[Observer, ...]
@@ -24,3 +26,4 @@ class RunContext:
     flag: StopFlag
     goes_on: bool = False
     identity: Identity = field(default_factory=NoIdentity)
+    spent: Spent = field(default_factory=Spent)

@@ -36,6 +36,7 @@ from trainwright.run.trained_rows import write_trained_rows
 from trainwright.tracking.checksums import write_checksums
 from trainwright.tracking.events import Noted
 from trainwright.tracking.folder import RunFolder, tidy
+from trainwright.tracking.heartbeat import beating
 from trainwright.tracking.identity import Identity, RunIdentity, read_identity
 from trainwright.tracking.log import EventLog
 from trainwright.tracking.observers import Observer, Observers
@@ -108,7 +109,8 @@ def open_run(request: Request, ready: Ready, screen: Screen) -> Iterator[Started
             for observer in started.observers:
                 observer.observe(event)
         try:
-            yield started
+            with beating(record.beat):
+                yield started
         except (TrainwrightError, KeyboardInterrupt, OSError, MemoryError) as error:
             started.record.finish(_ending(error))
             raise

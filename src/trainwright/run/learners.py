@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from contextlib import closing
 from typing import Protocol, assert_never, final
 
 from trainwright.contract.model import (
@@ -42,6 +40,10 @@ def build_learner(plan: Plan) -> Learner:
     model: Model = plan.contract.model
     match model:
         case Boosting():
+            # Imported here: only trees need their library.
+            with loading():
+                from trainwright.run.trees import BoostingLearner
+
             return BoostingLearner(model, plan)
         case Linear():
             return LinearLearner(model)
@@ -55,48 +57,6 @@ def build_learner(plan: Plan) -> Learner:
             raise AssertionError("a plan has no model that this version cannot train")
         case _:
             assert_never(model)
-
-
-@final
-class BoostingLearner:
-    """Gradient-boosted trees. An interrupted run grows them again from the start, to the same
-    trees."""
-
-    def __init__(self, section: Boosting, plan: Plan) -> None:
-        self._section = section
-        self._plan = plan
-
-    def fit(self, prepared: Prepared, run: RunContext) -> Fitted:
-        """Grow trees until the validation rows show no gain."""
-        from trainwright.model.boosting import BoostingJob, Rows, fit_boosting
-        from trainwright.model.growing import Watching
-
-        deadline = time.monotonic() + self._plan.contract.budget.seconds()
-        job = BoostingJob(
-            section=self._section,
-            train=Rows(prepared.train.inputs, prepared.train.target),
-            validation=Rows(prepared.validation.inputs, prepared.validation.target),
-            outputs=prepared.target.outputs,
-            seed=self._plan.contract.seed,
-            watch=self._plan.contract.metric.name,
-            quantile=self._plan.contract.metric.quantile,
-        )
-        with closing(run.screen.count(self._section.max_trees)) as progress:
-            watching = Watching(
-                lambda trees, value: progress.count(trees, "tree", value),
-                lambda: run.flag.is_up or time.monotonic() >= deadline,
-            )
-            boosted = fit_boosting(job, watching)
-        predictor = Predictor(prepared.features, prepared.target, boosted)
-        if run.flag.is_up:
-            return Fitted(predictor, "interrupted", run.flag.why)
-        if time.monotonic() >= deadline:
-            return Fitted(predictor, "budget", f"{_trees(boosted.trees)} within the budget")
-        return Fitted(predictor, "finished", f"{_trees(boosted.trees)} kept")
-
-
-def _trees(count: int) -> str:
-    return f"{count:,} tree{'' if count == 1 else 's'}"
 
 
 @final

@@ -30,7 +30,8 @@ class NetworkLearner:
 
     def fit(self, prepared: Prepared, run: RunContext) -> Fitted:
         """Train, going on from the newest checkpoint of the run if it has one."""
-        with kernels(self._plan.contract):
+        training = run.spent.training(run.folder.full_name)
+        with training, kernels(self._plan.contract):
             composed = compose(self._section, self._plan, prepared, run)
             self._check_resumable(composed, run)
             with composed.saving.copying, closing(composed.feed):

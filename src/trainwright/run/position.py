@@ -8,7 +8,14 @@ from pathlib import Path
 from typing import NamedTuple, final
 
 from trainwright.core.progress import Progress
-from trainwright.tracking.events import Event, Resumed, RolledBack, StepDropped, StepKept
+from trainwright.tracking.events import (
+    Event,
+    Resumed,
+    RolledBack,
+    Saved,
+    StepDropped,
+    StepKept,
+)
 
 _NUMBERS = struct.Struct("<5q")
 _NAME_AT = 64
@@ -44,6 +51,8 @@ class SharedPosition:
             _NUMBERS.pack_into(self._memory, 0, *event.progress, event.outcome.rows)
         elif isinstance(event, Resumed | RolledBack | StepDropped):
             _NUMBERS.pack_into(self._memory, 0, *event.progress, 0)
+        elif isinstance(event, Saved):  # trees have no steps, and each kept file is progress
+            _NUMBERS.pack_into(self._memory, 0, *event.progress, self.position.rows)
 
     @property
     def position(self) -> Position:

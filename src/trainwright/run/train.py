@@ -84,7 +84,13 @@ def _train(request: Request, screen: Screen, flag: StopFlag, wake: Callable[[], 
             grace = watch_grace(resume, started.observers, screen)
             observers = (*started.observers, grace)
             run = RunContext(
-                started.folder, observers, screen, flag, started.goes_on, started.identity
+                folder=started.folder,
+                observers=observers,
+                screen=screen,
+                flag=flag,
+                goes_on=started.goes_on,
+                identity=started.identity,
+                spent=started.record.spent,
             )
             held_out = train_folds(ready, run, (*request.watchers, grace))
             others = train_seeds(ready, run, (*request.watchers, grace))

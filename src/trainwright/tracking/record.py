@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Self, final
 
 from trainwright.core.errors import StorageFailed
-from trainwright.core.files import Json, read_json, write_json
+from trainwright.core.files import Json, read_json, to_json, write_atomic, write_json
 from trainwright.core.redaction import redact, redact_command
 from trainwright.tracking.checkout import describe_source
 from trainwright.tracking.clock import Clock, SystemClock, show_time
 from trainwright.tracking.hardware import describe_environment, describe_hardware
+from trainwright.tracking.spent import Spent
 
 _FORMAT = 1
 
@@ -61,9 +63,10 @@ class RunRecord:
     """Writes `record.json`: whole at the start of each attempt, completed at its end.
 
     Every start of the process is one entry of `attempts`; the other keys describe the newest one,
-    but for `started`, which is the first, and `price`, which is that of all of them where an hour
-    of the machine has one. Dates come from the machine's clock, `seconds` from the monotonic one,
-    so no duration is ever negative.
+    but for `started`, which is the first, and for `seconds`, `price` (where an hour of the machine
+    has one) and `training_seconds`, which are those of all of them. `beat` writes what is spent so
+    far, so that a process that is killed has spent it too. Dates come from the machine's clock,
+    `seconds` from the monotonic one, so no duration is ever negative.
     """
 
     def __init__(self, path: Path, content: dict[str, Json], clock: Clock) -> None:
@@ -71,6 +74,9 @@ class RunRecord:
         self._content = content
         self._clock = clock
         self._began = clock.monotonic_seconds()
+        self._lock = threading.Lock()
+        self._is_finished = False
+        self.spent = Spent(content["training_seconds"], clock)
         self.price = 0.0
 
     @classmethod
@@ -86,7 +92,7 @@ class RunRecord:
         source = describe_source(facts.source)
         command = redact_command(facts.command)
         attempt = {"command": command, "git": source, "started": now, "seconds": 0.0}
-        content = {
+        content: dict[str, Json] = {
             "format": _FORMAT,
             "git": source,
             "data_version": facts.data_version,
@@ -99,6 +105,7 @@ class RunRecord:
             "started": before.get("started", now),
             "seconds": before.get("seconds", 0.0),
             "price_per_hour": facts.price_per_hour,
+            "training_seconds": _seconds_of(path, before.get("training_seconds", {})),
             "attempts": [*before.get("attempts", []), attempt],
         }
         record = cls(path, content, used)
@@ -111,19 +118,44 @@ class RunRecord:
         Raises:
             StorageFailed: the record is as it was.
         """
-        seconds = max(0.0, self._clock.monotonic_seconds() - self._began)
         done = {"ended": show_time(self._clock.now()), "ending": ending.to_json()}
+        with self._lock:
+            content = self._until_now(done)
+            self.price = content.get("price", 0.0)
+            write_json(self._path, content)
+            self._is_finished = True
+
+    def beat(self) -> None:
+        """Write what is spent so far; nothing once the record is complete. Any thread may call.
+
+        Raises:
+            StorageFailed: the record is as it was.
+        """
+        with self._lock:
+            if not self._is_finished:
+                write_atomic(self._path, to_json(self._until_now({})).encode(), by_clock=True)
+
+    def _until_now(self, done: Mapping[str, Json]) -> dict[str, Json]:
+        seconds = max(0.0, self._clock.monotonic_seconds() - self._began)
         *earlier, attempt = self._content["attempts"]
         total = self._content["seconds"] + seconds
-        self.price = total / 3600 * self._content["price_per_hour"]
-        content = {
+        price = total / 3600 * self._content["price_per_hour"]
+        return {
             **self._content,
             **done,
             "seconds": total,
-            **({"price": self.price} if self.price else {}),
+            **({"price": price} if price else {}),
+            "training_seconds": self.spent.to_json(),
             "attempts": [*earlier, {**attempt, **done, "seconds": seconds}],
         }
-        write_json(self._path, content)
+
+
+def _seconds_of(path: Path, value: Json) -> dict[str, float]:
+    if isinstance(value, dict) and all(
+        isinstance(seconds, int | float) and seconds >= 0 for seconds in value.values()
+    ):
+        return {name: float(seconds) for name, seconds in value.items()}
+    raise StorageFailed(f"{path} is damaged: training_seconds are not seconds by name")
 
 
 def _read(path: Path) -> dict[str, Json]:

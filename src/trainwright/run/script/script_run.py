@@ -20,6 +20,7 @@ from trainwright.run.script.job_settings import DATA, Settings
 from trainwright.run.stepping import WINDOW, reader
 from trainwright.tracking.events import Ended
 from trainwright.tracking.folder import RunFolder, tidy
+from trainwright.tracking.heartbeat import beating
 from trainwright.tracking.log import EventLog
 from trainwright.tracking.observers import Observer
 from trainwright.tracking.record import Ending, RunFacts, RunRecord
@@ -73,7 +74,8 @@ def open_script_run(path: Path, job: Job, settings: Settings) -> Iterator[Script
         record = RunRecord.start(folder.record, facts)
         signals = SignalRecorder(folder.signals, WINDOW, reader(device))
         try:
-            yield ScriptRun(folder, record, (EventLog(folder.events), signals))
+            with beating(record.beat):
+                yield ScriptRun(folder, record, (EventLog(folder.events), signals))
         except (Exception, KeyboardInterrupt) as error:
             record.finish(_ending(error))
             raise

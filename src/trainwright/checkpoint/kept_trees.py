@@ -1,0 +1,151 @@
+"""The trees that a run has kept while it grows them. Needs no torch.
+
+A file holds all trees of a moment as JSON, with its SHA-256 and the lineage of its run: it is
+replaced whole or not at all, and is never read unless it verifies.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import final
+
+from trainwright.checkpoint.names import QUARANTINE, TREES
+from trainwright.core.errors import NoValidCheckpoint, StorageFailed
+from trainwright.core.files import (
+    Json,
+    read_json,
+    storage_errors,
+    sync_folder,
+    to_json,
+    write_atomic,
+)
+from trainwright.core.hashing import hash_value
+from trainwright.model.grown import NOTHING_GROWN, Grown, read_grown
+from trainwright.tracking.identity import Identity
+
+_FORMAT = 1
+_FILES = 2
+"""Two, because the newest may turn out damaged."""
+
+_UNREADABLE = (ValueError, TypeError, KeyError, AttributeError)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What was kept: the name of its file, empty where there is none, and with what library and
+    threads it was grown. `rejected` says what was wrong with each newer one."""
+
+    name: str = ""
+    grown: Grown = NOTHING_GROWN
+    grown_with: Json = field(default_factory=dict)
+    rejected: tuple[str, ...] = ()
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class KeptTrees:
+    """The files of a run's trees, in its folder of checkpoints, which one process owns.
+
+    `begun` is the evidence that trees were kept before; where it is not empty, their absence is an
+    error.
+    """
+
+    folder: Path
+    identity: Identity
+    begun: str = ""
+
+    def save(self, grown: Grown, grown_with: Json) -> tuple[str, int]:
+        """Write a file, then remove the oldest; the file's name and bytes.
+
+        Raises:
+            StorageFailed: the older files are as they were.
+        """
+        content = {
+            "format": _FORMAT,
+            "lineage": self.identity.lineage,
+            "grown_with": grown_with,
+            "grown": grown.to_json(),
+        }
+        path = self.folder / f"trees-{grown.trees:010d}.json"
+        data = to_json({"content": content, "sha256": hash_value(content)}).encode()
+        write_atomic(path, data)
+        for old in self._files()[_FILES:]:
+            with contextlib.suppress(OSError):  # the next save tries again
+                old.unlink()
+        return path.name, len(data)
+
+    def newest_valid(self, outputs: int) -> Kept:
+        """The newest file that verifies. Newer ones that do not are set aside, never deleted.
+
+        Raises:
+            NoValidCheckpoint: there were some, and none verifies; or they are another run's.
+            StorageFailed: not readable.
+        """
+        rejected: list[str] = []
+        for path in self._files():
+            try:
+                content = _content(path)
+                self._check_owner(content)
+                grown = read_grown(content["grown"], outputs)
+                if path.name != f"trees-{grown.trees:010d}.json":
+                    raise ValueError(f"it holds {grown.trees} trees")
+            except OSError as error:
+                raise StorageFailed(f"reading {path}: {error.strerror or error}") from error
+            except _UNREADABLE as error:
+                rejected.append(f"{path.name}: {error}{self._set_aside(path)}")
+                continue
+            return Kept(path.name, grown, content["grown_with"], tuple(rejected))
+        tried = rejected or [path.name for path in self.folder.glob(f"{QUARANTINE}*-trees-*")]
+        if tried or self.begun:
+            listed = "".join(f"\n    {one}" for one in tried) or f"\n    it is empty, {self.begun}"
+            raise NoValidCheckpoint(
+                f"no trees kept in {self.folder} can be used, and nothing is started from scratch "
+                f"in their place. Put them back, or start a new run. Tried:{listed}"
+            )
+        return Kept()
+
+    def remove(self) -> None:
+        """Begin anew: the trees of other bits are not gone on from.
+
+        Raises:
+            StorageFailed: the folder cannot be changed.
+        """
+        with storage_errors(f"tidying {self.folder}"):
+            for path in self._files():
+                path.unlink()
+
+    def _files(self) -> list[Path]:
+        """Newest first."""
+        with storage_errors(f"reading {self.folder}"):
+            found = [path for path in self.folder.iterdir() if TREES.fullmatch(path.name)]
+        return sorted(found, reverse=True)
+
+    def _check_owner(self, content: Json) -> None:
+        wanted = self.identity.lineage
+        if wanted and content["lineage"] != wanted:
+            raise NoValidCheckpoint(
+                f"the trees in {self.folder} belong to another run (another run id, plan or data "
+                "version): put back those of this run, or start a new one"
+            )
+
+    def _set_aside(self, path: Path) -> str:
+        name = f"{QUARANTINE}{uuid.uuid4().hex[:8]}-{path.name}"
+        with storage_errors(f"setting {path} aside"):
+            path.rename(path.with_name(name))
+            sync_folder(self.folder)
+        return f" (kept as {name})"
+
+
+def _content(path: Path) -> Json:
+    if path.is_symlink():
+        raise ValueError("a link")
+    outer = read_json(path)
+    if hash_value(outer["content"]) != outer["sha256"]:
+        raise ValueError("its hash is not the one in it")
+    if outer["content"]["format"] != _FORMAT:
+        raise ValueError(f"format {outer['content']['format']!r:.20} is unknown")
+    return outer["content"]
