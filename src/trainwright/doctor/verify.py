@@ -17,6 +17,7 @@ from trainwright.core.hashing import hash_file, hash_value
 from trainwright.core.units import many
 from trainwright.doctor.checked import WRONG_SHAPE, Checked, broken, note, whole
 from trainwright.doctor.verify_checkpoints import newest_step, verify_checkpoints
+from trainwright.doctor.verify_trees import verify_trees
 from trainwright.tracking.checksums import changed_files, has_checksums
 from trainwright.tracking.folder import RunFolder
 from trainwright.tracking.identity import Identity, NoIdentity, RunIdentity, read_identity
@@ -208,6 +209,7 @@ def _training(identity: Identity) -> tuple[tuple[str, _Check], ...]:
     lineage = identity.lineage
     return (
         ("checkpoints", lambda run: verify_checkpoints(run.checkpoints, lineage)),
+        ("checkpoints", lambda run: verify_trees(run.checkpoints, lineage)),
         ("checkpoints", _not_lost),
         ("signals", _signals),
         ("windows", _windows),

@@ -12,6 +12,7 @@ import numpy as np
 from trainwright.core.files import Json, read_json
 from trainwright.core.hashing import hash_bytes, hash_value
 from trainwright.doctor.checked import WRONG_SHAPE, Checked, broken, note, whole
+from trainwright.doctor.verify_trees import TREES
 
 _STEP = re.compile(r"step-([0-9]{10,18})")
 _BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1}
@@ -26,7 +27,10 @@ class _Broken(ValueError):
 def verify_checkpoints(folder: Path, lineage: str = "") -> Iterator[Checked]:
     """Every checkpoint, the ledger, the pointers, and what else lies there. Each must have the
     `lineage` of its run, where that is known."""
-    if not folder.is_dir() or not any(folder.iterdir()):
+    if not folder.is_dir():
+        return
+    if all("trees-" in path.name for path in folder.iterdir()):  # a run without steps, or nothing
+        yield from _others(folder, [])
         return
     lines, damaged = _ledger(folder)
     yield from damaged
@@ -180,6 +184,8 @@ def _others(folder: Path, names: list[str]) -> Iterator[Checked]:
     for path in sorted(folder.iterdir()):
         name = path.name
         if name in (*names, "ledger.jsonl", "pointers.json", "lock") or name.startswith(".tmp-"):
+            continue
+        if TREES.fullmatch(name):
             continue
         if name.startswith("pinned-"):
             if name.removeprefix("pinned-") not in names:

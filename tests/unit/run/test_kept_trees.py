@@ -1,0 +1,195 @@
+"""Boosting that is killed or stopped goes on from its kept trees, through the whole command."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from command import CONTRACT, PROCESS, Ran, command, events_of_one, inside, project_in
+from trainwright.core.files import read_json, write_json
+
+TREES = CONTRACT.replace(
+    "max_trees: 5", "max_trees: 12\n  learning_rate: 0.05\n  early_stopping_rounds: 12"
+)
+OFTEN = ("--set", "training.checkpointing.save_every_minutes=1e-6", "--set", "metric.resamples=100")
+JUDGED = (0, 3)
+"""So few rows may leave the verdict open."""
+
+MODEL = ("bundle/model.txt", "bundle/boosting.json")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Iterator[Path]:
+    yield from project_in(tmp_path, TREES)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, bytes]]:
+    """The model of a run that nothing has stopped."""
+    folder = tmp_path_factory.mktemp("whole")
+    for _ in project_in(folder, TREES):
+        assert command("train", "small.yaml", "--run", "one", *OFTEN).code in JUDGED
+        yield model()
+
+
+def model() -> dict[str, bytes]:
+    return {name: Path("runs/one", name).read_bytes() for name in MODEL}
+
+
+def kept() -> list[str]:
+    return sorted(path.name for path in Path("runs/one/checkpoints").glob("*trees-*"))
+
+
+def dies(fault: str, *words: str) -> int:
+    """Start or go on in a process of its own; how it ended."""
+    start = ("train", "small.yaml", "--run", "one", "--resume", *OFTEN, *words)
+    done = subprocess.run(
+        [*PROCESS, *start],
+        env={**os.environ, "TRAINWRIGHT_FAULT": fault},
+        capture_output=True,
+        check=False,
+        timeout=100,
+    )
+    return done.returncode
+
+
+def goes_on() -> Ran:
+    return command("resume", "runs/one")
+
+
+def test_killed_twice_it_has_the_bytes_of_the_unbroken_run(
+    project: Path, whole: dict[str, bytes]
+) -> None:
+    assert dies("tree:6:kill") == -signal.SIGKILL
+    assert kept() == ["trees-0000000004.json", "trees-0000000005.json"]
+    assert dies("tree:3:kill") == -signal.SIGKILL
+    assert kept() == ["trees-0000000006.json", "trees-0000000007.json"]
+    ran = goes_on()
+    assert ran.code in JUDGED, ran.err
+    assert "goes on from tree 7, from trees-0000000007.json" in ran.err
+    assert model() == whole
+    assert [event["step"] for event in events_of_one("resumed")] == [5, 7]
+    cut = [event["message"] for event in events_of_one("noted") if event["kind"] == "cut"]
+    assert cut[-1] == "the run died after tree 7 or a later one: its process left no word"
+    assert command("runs", "verify", "one").code == 0
+
+
+@pytest.mark.parametrize("name", ["term", "int"])
+def test_a_signal_loses_no_tree_even_where_none_is_due(
+    project: Path, whole: dict[str, bytes], name: str
+) -> None:
+    rarely = ("--set", "training.checkpointing.save_every_minutes=auto")
+    assert dies(f"tree:6:{name}", *rarely) == 75
+    assert kept() == ["trees-0000000006.json"]
+    assert goes_on().code in JUDGED
+    assert model() == whole
+
+
+def test_killed_behind_the_growing_it_grows_nothing_again(
+    project: Path, whole: dict[str, bytes]
+) -> None:
+    assert dies("judge:1:kill") == -signal.SIGKILL
+    assert dies("tree:1:kill") in JUDGED
+    assert model() == whole
+
+
+def test_a_damaged_file_is_set_aside_and_the_one_before_is_used(
+    project: Path, whole: dict[str, bytes]
+) -> None:
+    dies("tree:6:kill")
+    damage("trees-0000000005.json")
+    ran = goes_on()
+    assert "goes on from tree 4" in ran.err
+    assert "trees-0000000005.json: its hash is not the one in it" in ran.err
+    assert model() == whole
+    assert [name for name in kept() if name.startswith("quarantine-")]
+
+
+def damage(name: str) -> None:
+    path = Path("runs/one/checkpoints", name)
+    path.write_text(path.read_text().replace("leaf_value=", "leaf_value=9", 1))
+
+
+@pytest.mark.parametrize("damaged", [True, False])
+def test_nothing_is_begun_anew_in_silence(project: Path, damaged: bool) -> None:
+    dies("tree:6:kill")
+    for name in kept():
+        if damaged:
+            damage(name)
+        else:
+            Path("runs/one/checkpoints", name).unlink()
+    for _ in range(2):
+        ran = goes_on()
+        assert ran.code == 12
+        assert "nothing is started from scratch" in ran.err
+
+
+def test_trees_of_another_run_are_refused(project: Path) -> None:
+    dies("tree:6:kill")
+    shutil.copytree("runs/one", "other")
+    shutil.rmtree("runs")
+    dies("tree:4:kill")
+    shutil.copy("other/checkpoints/trees-0000000005.json", "runs/one/checkpoints")
+    ran = goes_on()
+    assert ran.code == 12
+    assert "belong to another run" in ran.err
+
+
+def test_hostile_text_with_a_right_hash_does_not_reach_the_library(project: Path) -> None:
+    from trainwright.core.hashing import hash_value
+
+    dies("tree:6:kill")
+    path = Path("runs/one/checkpoints/trees-0000000005.json")
+    content = read_json(path)["content"]
+    content["grown"]["text"] = content["grown"]["text"].replace("left_child=", "left_child=9", 1)
+    write_json(path, {"content": content, "sha256": hash_value(content)})
+    assert "trees-0000000005.json: the children of the LightGBM model cannot be" in goes_on().err
+
+
+def test_trees_that_come_out_otherwise_are_all_grown_again(
+    project: Path, whole: dict[str, bytes]
+) -> None:
+    """As those of another version of the library, or of another processor."""
+    from trainwright.core.hashing import hash_value
+
+    dies("tree:6:kill")
+    path = Path("runs/one/checkpoints/trees-0000000005.json")
+    content = read_json(path)["content"]
+    content["grown_with"]["lightgbm"] = "0.1"
+    head, last = content["grown"]["text"].split("Tree=4\n")
+    content["grown"]["text"] = f"{head}Tree=4\n{last.replace('shrinkage=0.05', 'shrinkage=0.06')}"
+    write_json(path, {"content": content, "sha256": hash_value(content)})
+    ran = goes_on()
+    assert "the last of 5 kept trees comes out otherwise here (lightgbm 0.1 -> " in ran.err
+    assert "all are grown again from the first" in ran.err
+    assert model() == whole
+
+
+def test_a_full_disk_ends_the_run_or_is_counted(project: Path, whole: dict[str, bytes]) -> None:
+    settings = ("--set", "training.checkpointing.on_failure=continue")
+    with inside(project):
+        nth = _writes_before_the_first_tree(project)
+    assert dies(f"file.replace:{nth + 1}:enospc") == 13
+    shutil.rmtree("runs")
+    assert dies(f"file.replace:{nth + 1}:enospc", *settings) in JUDGED
+    assert len(events_of_one("save_missed")) == 1
+    assert model() == whole
+
+
+def _writes_before_the_first_tree(project: Path) -> int:
+    from trainwright.core import faultpoints
+
+    faultpoints.arm("tree:1:raise,file.replace:999999:raise")
+    try:
+        with pytest.raises(faultpoints.FaultInjected):
+            command("train", "small.yaml", "--run", "counted", *OFTEN)
+        return faultpoints._armed[1].times
+    finally:
+        faultpoints.arm("")
+        shutil.rmtree(project / "runs" / "counted", ignore_errors=True)
