@@ -16,14 +16,15 @@ _FIRST_SECONDS = 1.0
 
 @contextmanager
 def beating(beat: Callable[[], None], most_seconds: float = BEAT_SECONDS) -> Iterator[None]:
-    """Inside the block `beat` is called in a thread: after a second, then after twice the pause
-    before, at most `most_seconds`. A beat that the disk refuses is one that does not happen."""
+    """Inside the block `beat` is called in a thread: after a second, then whenever its time has
+    doubled, at least every `most_seconds`. A beat that the disk refuses does not happen."""
     ended = threading.Event()
 
     def run() -> None:
-        pause = min(_FIRST_SECONDS, most_seconds)
+        passed = pause = min(_FIRST_SECONDS, most_seconds)
         while not ended.wait(pause):
-            pause = min(2 * pause, most_seconds)
+            pause = min(passed, most_seconds)
+            passed += pause
             try:
                 beat()
             except StorageFailed:
