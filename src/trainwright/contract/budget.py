@@ -12,7 +12,8 @@ class Budget(Section):
     """What the run may use. Training stops in time to keep what it has."""
 
     hours: Literal["unlimited"] | Positive = "unlimited"
-    """Most hours of wall-clock time for the training."""
+    """Most hours of wall-clock time for the training, over all attempts of the run. Of an attempt
+    that was killed at most its last 10 seconds are not counted."""
 
     cost: Literal["unlimited"] | Positive = "unlimited"
     """Most money for the training, in the currency of `price_per_hour`."""

@@ -29,7 +29,8 @@ class Checkpointing(Section):
     save_every_minutes: Auto | Literal["off", "measured"] | Positive = "auto"
     """Minutes after which a checkpoint is due, whatever the step; `measured`: from what a save
     costs, see above. `auto`: `measured` if `expected_hours_between_failures` is given, else
-    `off`."""
+    `off`; of trees, which have no steps, 10 seconds or more, so that it takes at most 2 % of the
+    time."""
 
     expected_hours_between_failures: Literal["off"] | Positive = "off"
     """How long the machine lasts on average, for example 6 for a spot machine that is often
