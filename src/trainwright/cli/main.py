@@ -8,7 +8,7 @@ import os
 import sys
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -143,21 +143,36 @@ def resume(
             metavar="RUN|URL", help="A run's name or folder, or s3://BUCKET/FOLDER/RUN: its copies."
         ),
     ],
+    longer: Annotated[
+        str,
+        typer.Option(
+            "--for",
+            metavar="AMOUNT",
+            help='Go on after a finished run: "5 epochs", "200 steps" or "1_000_000 tokens" more.',
+        ),
+    ] = "",
+    schedule: Annotated[
+        Literal["hold", "redraw"],
+        typer.Option(help="With --for: hold the learning rate at its last value, or redraw it."),
+    ] = "hold",
     runs: Runs = RUNS,
     as_json: AsJson = False,
 ) -> None:
-    """Go on with a run that was stopped or killed, with the contract it was started with.
+    """Go on with a run that was stopped or killed, with the contract it was started with; with
+    --for, with a finished one.
 
     Where the machine is lost, give the URL of the copies that training.checkpointing.remote has
     made: the run comes back into a folder of its name in --runs, is verified as a whole and goes
     on. The data must be where it was, or below the working folder as the contract names it."""
     from trainwright.core.flag import StopFlag
+    from trainwright.run.extension_request import NO_EXTENSION, ExtensionRequest
     from trainwright.run.interrupt import stop_on_signals
 
     with stop_on_signals(StopFlag()):
         from trainwright.cli.training import resume_and_show
 
-        code = resume_and_show(run, runs, as_json=as_json)
+        extend = ExtensionRequest.read(longer, schedule) if longer else NO_EXTENSION
+        code = resume_and_show(run, runs, extend, as_json=as_json)
     raise typer.Exit(code)
 
 

@@ -37,12 +37,14 @@ def show_runs(runs: Path, wanted: RunFilter, sort: SortKey, *, as_json: bool) ->
         results_console().print(f"{which} in {runs}", markup=False, highlight=False)
         return
     priced = any(math.isfinite(row.price) for row in rows)
+    extended = any(row.extended for row in rows)
     columns = ["state", "verdict", "model", "metric", "score", "interval", "time"]
-    columns += [*(["price"] if priced else []), "started", "run"]
-    show_table(columns, [_cells(row, priced=priced) for row in rows])
+    columns += [*(["price"] if priced else []), *(["extended"] if extended else [])]
+    cells = [_cells(row, priced=priced, extended=extended) for row in rows]
+    show_table([*columns, "started", "run"], cells)
 
 
-def _cells(row: RunRow, *, priced: bool) -> list[str]:
+def _cells(row: RunRow, *, priced: bool, extended: bool) -> list[str]:
     known = math.isfinite(row.score.value)
     return [
         row.summary.state,
@@ -53,6 +55,7 @@ def _cells(row: RunRow, *, priced: bool) -> list[str]:
         row.score.bounds if known else "",
         show_seconds(row.seconds) if math.isfinite(row.seconds) else "",
         *([show_price(row.price)] if priced else []),
+        *([", ".join(row.extended)] if extended else []),
         row.summary.started[:19],
         row.summary.name,
     ]

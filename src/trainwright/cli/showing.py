@@ -26,6 +26,7 @@ from trainwright.data.pictures.opening import holds_idx
 from trainwright.data.stores import is_remote
 from trainwright.evaluation.experiments.suspicions import acceptance
 from trainwright.evaluation.verdict import Verdict
+from trainwright.run.earlier_endings import describe_extensions
 from trainwright.run.evaluate import find_run, read_planned
 from trainwright.run.judged import read_judged
 from trainwright.run.result import Result
@@ -203,9 +204,11 @@ def show_one_run(run: str, runs: Path, *, as_json: bool) -> None:
 def _show_folder(folder: RunFolder, runs: Path, *, as_json: bool) -> None:
     record = read_json(folder.record) if folder.record.is_file() else {}
     judged = folder.evaluation.is_file()
+    plan = read_json(folder.plan) if folder.plan.is_file() else {}
     if as_json:
         verdict = read_judged(folder).to_json() if judged else None
-        show_json({"run": folder.name, "record": record, "result": verdict})
+        shown = {"run": folder.name, "record": record, "result": verdict}
+        show_json({**shown, "extensions": plan.get("extensions", [])})
         return
     ending = record.get("ending", {})
     lines = {
@@ -220,6 +223,8 @@ def _show_folder(folder: RunFolder, runs: Path, *, as_json: bool) -> None:
     for key, value in lines.items():
         if value:
             say(key, str(value))
+    for one in describe_extensions(plan):
+        say("extended", one)
     if judged:
         following = commands_with_a_run(folder.name, runs)
         show_result(read_judged(folder), following, as_json=False)

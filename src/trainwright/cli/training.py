@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 
@@ -9,11 +10,12 @@ from trainwright.api import train_and_report
 from trainwright.checkpoint.file_sets import holds_copies
 from trainwright.cli.damage import naming_damage
 from trainwright.contract.reading import ContractText
-from trainwright.core.errors import EXIT_DONE, EXIT_VERDICT_NOT_MET
+from trainwright.core.errors import EXIT_DONE, EXIT_VERDICT_NOT_MET, Mistake, Problem
 from trainwright.core.extras import need_torch
 from trainwright.data.stores import is_remote
 from trainwright.run.again import request_again
 from trainwright.run.evaluate import find_run
+from trainwright.run.extension_request import NO_EXTENSION, ExtensionRequest
 from trainwright.run.ready import Request
 from trainwright.run.stages import StreamScreen
 from trainwright.run.summary import labelled
@@ -30,14 +32,29 @@ def train_and_show(request: Request, *, as_json: bool) -> int:
     return EXIT_DONE if result.verdict.status == "met" else EXIT_VERDICT_NOT_MET
 
 
-def resume_and_show(run: str, runs: Path, *, as_json: bool) -> int:
-    """Go on with a run; the exit code."""
+def resume_and_show(
+    run: str, runs: Path, extend: ExtensionRequest = NO_EXTENSION, *, as_json: bool
+) -> int:
+    """Go on with a run, `extend` with a new ending; the exit code."""
     if is_remote(run) or holds_copies(Path(run)):
+        if extend.count:
+            raise Mistake(_not_from_copies(run, runs))
         url = run if is_remote(run) else f"file://{Path(run).absolute()}"
         return _recover_and_show(url, runs, as_json=as_json)
     folder = find_run(run, runs)
     with naming_damage(folder):
-        return train_and_show(request_again(folder, sys.argv), as_json=as_json)
+        return train_and_show(request_again(folder, sys.argv, extend), as_json=as_json)
+
+
+def _not_from_copies(url: str, runs: Path) -> Problem:
+    name = url.rstrip("/").rpartition("/")[2]
+    back = shlex.join(["trainwright", "resume", url, "--runs", str(runs)])
+    return Problem(
+        "a run gets a new ending where it lies, and these are its copies",
+        path="--for",
+        found=url,
+        fix=f"bring it back first: {back}; then give --for with {name}",
+    )
 
 
 def _recover_and_show(url: str, runs: Path, *, as_json: bool) -> int:

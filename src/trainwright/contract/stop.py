@@ -35,10 +35,11 @@ class Stop(Section):
     """Tokens that are predicted at most, over all epochs; only for texts. Tokens of dropped steps
     count; the step that reaches the number is the last."""
 
-    schedule_spans: Literal["epochs", "limits"] = "epochs"
+    schedule_spans: Literal["epochs", "limits"] | Count = "epochs"
     """What the learning-rate schedule is drawn over. `epochs`: all of them, so that a run cut short
     is the beginning of the whole one. `limits`: what `max_steps`, `max_samples` and `max_tokens`
-    leave of them, so that the rate has fallen when they are reached."""
+    leave of them, so that the rate has fallen when they are reached. A number: so many optimizer
+    steps, after which the rate stays where it is; `resume --for` writes one."""
 
     target_reached: Literal["off"] | float = "off"
     """Value on the validation rows at which the run is good enough: of `early_stopping.metric`, and

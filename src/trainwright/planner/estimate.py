@@ -147,7 +147,10 @@ def scheduled_steps(contract: Contract, train_rows: int) -> int:
     """Optimizer steps that the learning-rate schedule spans, at most: how many padded documents
     have so many tokens is not known here."""
     training, data = contract.training, contract.data
-    if training.stop.schedule_spans == "epochs":
+    spans = training.stop.schedule_spans
+    if isinstance(spans, int):
+        return spans
+    if spans == "epochs":
         return epoch_ends(contract, train_rows)[-1]
     if isinstance(data, TokenData) and data.windows == "padded":
         stop = training.stop.model_copy(update={"max_tokens": "off"})

@@ -41,7 +41,8 @@ class Plan:
     What only a measurement on the machine can tell is `auto` until the run starts. `files` are the
     SHA-256 of the data files; `memory` is known once the data is encoded, for a network.
     `too_short` says why nothing needs to be measured; empty where the run is long.
-    `determinism_cost` is what a step takes with and without deterministic algorithms.
+    `determinism_cost` is what a step takes with and without deterministic algorithms. `extensions`
+    are the endings that a finished run was given later, as `planner.extension` writes them.
     """
 
     contract: Contract
@@ -51,6 +52,7 @@ class Plan:
     memory: Literal["unknown"] | MemoryEstimate = "unknown"
     too_short: str = ""
     determinism_cost: Mapping[str, Json] = field(default_factory=dict)
+    extensions: tuple[Json, ...] = ()
 
     @property
     def hash(self) -> str:
@@ -120,6 +122,7 @@ class Plan:
             "memory": self.memory if self.memory == "unknown" else self.memory.to_json(),
             "determinism_cost": dict(self.determinism_cost),
             "hash": self.hash,
+            **({"extensions": list(self.extensions)} if self.extensions else {}),
         }
 
 

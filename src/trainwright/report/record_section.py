@@ -13,6 +13,7 @@ from trainwright.core.units import show_bytes, show_count, show_price, show_seco
 from trainwright.report.contents import Contents
 from trainwright.report.data_section import shorten_hash
 from trainwright.report.wording import clean, show_when
+from trainwright.run.earlier_endings import describe_extensions
 
 _MAIN = (
     "trainwright",
@@ -129,6 +130,7 @@ def view_record(contents: Contents) -> tuple[RecordView, ...]:
         Fact("main libraries", _main(packages)),
         Fact("started", show_when(str(record.get("started", "")))),
         Fact("ended", _ending(record)),
+        Fact("extended", "; ".join(describe_extensions(contents.plan))),
         Fact("time at work", _seconds(record.get("seconds"))),
         Fact("price", _price(record)),
     ]

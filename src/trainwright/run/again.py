@@ -8,19 +8,30 @@ from pathlib import Path
 from trainwright.contract.reading import ContractText
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json, read_json
+from trainwright.run.extension_request import NO_EXTENSION, ExtensionRequest
 from trainwright.run.ready import Request
 from trainwright.run.script_runs import refuse_script_run
 from trainwright.tracking.folder import RunFolder
 
 
-def request_again(folder: RunFolder, command: Sequence[str]) -> Request:
-    """The request that goes on with a run. The contract is read where it stood when the run was
-    started, because its data stands beside it; the checks of a resume see if it has changed.
+def request_again(
+    folder: RunFolder, command: Sequence[str], extend: ExtensionRequest = NO_EXTENSION
+) -> Request:
+    """The request that goes on with a run, `extend` with a new ending.
+
+    The contract is read where it stood when the run was started, because its data stands beside it;
+    the checks of a resume see if it has changed.
 
     Raises:
         Mistake: the run was stopped before its plan was written.
     """
-    refuse_script_run(folder, "run the script again: it goes on from the newest checkpoint")
+    fix = "run the script again: it goes on from the newest checkpoint"
+    if extend.count:
+        fix = (
+            "raise in the script what ends the job, such as tw.StepLimit(steps), and run it again "
+            "with the same run="
+        )
+    refuse_script_run(folder, fix)
     if not folder.plan.is_file():
         raise Mistake(
             Problem(
@@ -37,6 +48,7 @@ def request_again(folder: RunFolder, command: Sequence[str]) -> Request:
         name=folder.name,
         resume=True,
         command=tuple(command),
+        extend=extend,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, final
@@ -27,9 +27,12 @@ from trainwright.data.distributions import distributions_of, distributions_to_js
 from trainwright.data.reading import RawTable
 from trainwright.data.revisions import find_revisions
 from trainwright.data.snapshot import snapshot_of_run
+from trainwright.planner.plan import Plan
 from trainwright.run.cut import note_cut
+from trainwright.run.extending import extend_run, is_finished
 from trainwright.run.own_files import check_own
 from trainwright.run.ready import Ready, Request
+from trainwright.run.refused import NewFolders, locked_new, restored_if_refused
 from trainwright.run.stages import Screen
 from trainwright.run.summary import labelled
 from trainwright.run.trained_rows import write_trained_rows
@@ -54,6 +57,8 @@ class StartedRun:
     observers: tuple[Observer, ...]
     goes_on: bool
     identity: Identity
+    plan: Plan
+    """That of the run: with a new ending where it was given one."""
 
     def finish(self, verdict: str, reason: str, kept_step: int = 0) -> None:
         """Complete the record of a run that came to its verdict."""
@@ -81,8 +86,12 @@ def open_run(request: Request, ready: Ready, screen: Screen) -> Iterator[Started
         DataChanged: the data is not the data the run was started on. RunLocked: it is in use.
     """
     is_new = not request.resume or _starts(request)
+    made = NewFolders.of(request.runs / request.name)
     folder = _new(request, ready) if is_new else find_resumed(request, ready)
-    with folder.lock(), _saying_how_to_go_on(request, folder):
+    if is_new and not request.name:
+        made = NewFolders((*made.missing, folder.path))
+    locked = locked_new(folder, made) if is_new else folder.lock()
+    with locked, _saying_how_to_go_on(request, folder):
         for watcher in request.watchers:
             watcher.opened(folder.path)
         reached("open")
@@ -91,29 +100,49 @@ def open_run(request: Request, ready: Ready, screen: Screen) -> Iterator[Started
         if request.resume and is_new:
             screen.say(labelled("note", f"there is no run {folder.name} yet: it begins"))
         notes = _check_same(folder, ready) if goes_on else []
-        if goes_on and _is_finished(folder):
+        if goes_on and is_finished(folder):
             check_own(folder)
-            yield FinishedRun(folder)
-            return
-        cut = [note_cut(folder)] if goes_on else []
-        folder.checksums.unlink(missing_ok=True)
-        identity = _identity(folder, ready, is_new=not goes_on)
-        _write_plan(folder, request, ready, identity)
-        reached("plan")
-        observers = (*_observers(folder, screen), *request.watchers)
-        record = _record(folder, request, ready)
-        started = StartedRun(folder, record, observers, goes_on, identity)
-        for note in notes:
-            screen.say(labelled("note", note.message))
-        for event in (*cut, *notes):
-            for observer in started.observers:
-                observer.observe(event)
-        try:
-            with beating(record.beat):
+            if not request.extend.count:
+                yield FinishedRun(folder)
+                return
+        with restored_if_refused(folder) if goes_on else nullcontext():
+            if request.extend.count:
+                ready, extended = extend_run(folder, request.extend, ready, screen)
+                notes = [*notes, *extended]
+            with _start(folder, request, ready, screen, notes, goes_on=goes_on) as started:
                 yield started
-        except (TrainwrightError, KeyboardInterrupt, OSError, MemoryError) as error:
-            started.record.finish(_ending(error))
-            raise
+
+
+@contextmanager
+def _start(
+    folder: RunFolder,
+    request: Request,
+    ready: Ready,
+    screen: Screen,
+    notes: Sequence[Noted],
+    *,
+    goes_on: bool,
+) -> Iterator[StartedRun]:
+    """One attempt of a run, with its plan written and its record open."""
+    cut = [note_cut(folder)] if goes_on else []
+    folder.checksums.unlink(missing_ok=True)
+    identity = _identity(folder, ready, is_new=not goes_on)
+    _write_plan(folder, request, ready, identity)
+    reached("plan")
+    observers = (*_observers(folder, screen), *request.watchers)
+    record = _record(folder, request, ready)
+    started = StartedRun(folder, record, observers, goes_on, identity, ready.plan)
+    for note in notes:
+        screen.say(labelled("note", note.message))
+    for event in (*cut, *notes):
+        for observer in started.observers:
+            observer.observe(event)
+    try:
+        with beating(record.beat):
+            yield started
+    except (TrainwrightError, KeyboardInterrupt, OSError, MemoryError) as error:
+        started.record.finish(_ending(error))
+        raise
 
 
 @contextmanager
@@ -183,17 +212,22 @@ def find_resumed(request: Request, ready: Ready) -> RunFolder:
     )
 
 
+def find_begun(request: Request, ready: Ready) -> list[RunFolder]:
+    """The run to go on with, if there is one and it had begun.
+
+    Raises:
+        Mistake: as `find_resumed`.
+    """
+    if not request.resume or _starts(request):
+        return []
+    folder = find_resumed(request, ready)
+    return [] if is_blank(folder) else [folder]
+
+
 def is_blank(folder: RunFolder) -> bool:
     """Whether the run died before its plan was written: it begins, and nothing of it is lost."""
     begun = folder.plan.exists() or folder.record.exists()
     return not begun and not any(folder.checkpoints.glob("*"))
-
-
-def _is_finished(folder: RunFolder) -> bool:
-    """Whether the run came to its verdict and its record says so."""
-    if not (folder.evaluation.is_file() and folder.record.is_file()):
-        return False
-    return bool(read_json(folder.record).get("ending", {}).get("state") == "finished")
 
 
 def _check_same(folder: RunFolder, ready: Ready) -> list[Noted]:

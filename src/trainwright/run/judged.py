@@ -5,12 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from trainwright.core.errors import Mistake, Problem
-from trainwright.core.files import Json, read_json, write_json
+from trainwright.core.files import read_json, write_json
 from trainwright.data.target import Classes, Target
 from trainwright.evaluation.evaluate import Evaluation
 from trainwright.evaluation.folds import FoldScores
 from trainwright.evaluation.seed_scores import SeedScores
 from trainwright.evaluation.verdict import Verdict
+from trainwright.run.earlier_endings import read_opened
 from trainwright.run.own_files import check_own
 from trainwright.run.result import Result
 from trainwright.run.script_runs import refuse_script_run
@@ -20,7 +21,7 @@ from trainwright.tracking.folder import RunFolder
 def write_judged(result: Result, target: Target, folds: FoldScores, seeds: SeedScores) -> None:
     """Write the evaluation of a run; earlier openings of the test rows stay listed."""
     path = result.folder.evaluation
-    opened: list[Json] = read_json(path)["opened"] if path.is_file() else []
+    opened = read_opened(result.folder)
     now = datetime.now(UTC).isoformat(timespec="seconds")
     write_json(
         path,

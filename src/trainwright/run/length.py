@@ -12,6 +12,7 @@ from trainwright.contract.document import Contract
 from trainwright.contract.model import Gpt
 from trainwright.contract.sampling import Mixture
 from trainwright.contract.section import settled
+from trainwright.contract.stop import Stop
 from trainwright.data.feed import Feed
 from trainwright.data.padded_store import Trimmed
 from trainwright.data.ramps import Stages, steps_up_to, window_lengths
@@ -48,19 +49,25 @@ def length_of(contract: Contract, feed: Feed) -> Length:
         limits.append(SampleLimit(stop.max_samples, f"all {stop.max_samples:,} rows"))
         most = min(most, steps_up_to(feed.step_rows, feed.rows, stop.max_samples))
     if stop.max_tokens != "off":
-        samples = _rows_of_tokens(stop.max_tokens, contract, feed)
+        samples = rows_of_tokens(stop.max_tokens, contract, feed)
         limits.append(SampleLimit(samples, f"all {stop.max_tokens:,} tokens"))
         most = min(most, steps_up_to(feed.step_rows, feed.rows, samples))
-    scheduled = most if stop.schedule_spans == "limits" else ends[-1]
     return Length(
         feed.step_rows,
         ends,
         most,
-        scheduled,
+        _scheduled(stop, most, ends[-1]),
         tuple(limits),
         _validations(contract, feed, ends),
         _at_tokens(training.checkpointing.save_every_n_tokens, contract, feed, ends[-1]),
     )
+
+
+def _scheduled(stop: Stop, most: int, all_epochs: int) -> int:
+    """The steps that the learning-rate schedule spans."""
+    if isinstance(stop.schedule_spans, int):
+        return stop.schedule_spans
+    return most if stop.schedule_spans == "limits" else all_epochs
 
 
 def _validations(contract: Contract, feed: Feed, ends: tuple[int, ...]) -> Every | At:
@@ -100,7 +107,7 @@ def _rows_reaching(every: int, samples: int, contract: Contract, feed: Feed) -> 
         before = int(reached[-1])
 
 
-def _rows_of_tokens(tokens: int, contract: Contract, feed: Feed) -> int:
+def rows_of_tokens(tokens: int, contract: Contract, feed: Feed) -> int:
     """The samples of a run that predict so many tokens, the last one perhaps more."""
     assert isinstance(contract.model, Gpt), "the rules refuse it for other data"
     if not isinstance(feed.forming, Trimmed):
@@ -111,6 +118,17 @@ def _rows_of_tokens(tokens: int, contract: Contract, feed: Feed) -> int:
     epochs, rest = divmod(tokens, int(lengths.sum()))
     reached = np.cumsum(lengths[feed.order.at(epochs, 0, feed.rows)])
     return epochs * feed.rows + (int(np.searchsorted(reached, rest)) + 1 if rest else 0)
+
+
+def tokens_of_rows(rows: int, contract: Contract, feed: Feed) -> int:
+    """The tokens that so many samples of a run predict."""
+    assert isinstance(contract.model, Gpt), "the rules refuse it for other data"
+    if not isinstance(feed.forming, Trimmed):
+        return rows * contract.model.context
+    lengths = feed.forming.lengths
+    whole, rest = divmod(rows, feed.rows)
+    read = sum(int(lengths[feed.order.at(epoch, 0, feed.rows)].sum()) for epoch in range(whole))
+    return read + int(lengths[feed.order.at(whole, 0, rest)].sum())
 
 
 def _walked(tokens: int, lengths: Integers, feed: Feed, epochs: int) -> int:

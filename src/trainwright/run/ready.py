@@ -26,6 +26,7 @@ from trainwright.optim.needed import need_optimizer
 from trainwright.planner.boosting_rules import problems_with_counts
 from trainwright.planner.device import DeviceFacts, read_device
 from trainwright.planner.plan import Plan, plan
+from trainwright.run.extension_request import NO_EXTENSION, ExtensionRequest
 from trainwright.run.shapes import shape_of
 from trainwright.run.stages import Screen, Stages
 from trainwright.run.summary import describe_data, describe_plan, labelled
@@ -49,7 +50,7 @@ class Watcher(Protocol):
 class Request:
     """What the caller of a training asks for. An empty `name` takes the next free number; with
     `resume` and no name, the newest run of the contract's name goes on. `frames` are those that the
-    contract calls `frame://NAME`."""
+    contract calls `frame://NAME`. `extend` gives a finished run a new ending."""
 
     contract: Path | ContractText
     overrides: Sequence[str] = ()
@@ -59,6 +60,7 @@ class Request:
     command: Sequence[str] = tuple(sys.argv)
     watchers: Sequence[Watcher] = ()
     frames: Mapping[str, Frame] = field(default_factory=dict)
+    extend: ExtensionRequest = NO_EXTENSION
 
 
 @final

@@ -24,7 +24,8 @@ _DAMAGED = (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError
 @dataclass(frozen=True, slots=True)
 class RunRow:
     """A run, with the score of its contract's metric. What is not known yet is empty or nan;
-    `price` is in the currency of the contract's price per hour."""
+    `price` is in the currency of the contract's price per hour, `extended` by how much the run went
+    on after each of its earlier endings."""
 
     summary: RunSummary
     model: str
@@ -32,6 +33,7 @@ class RunRow:
     score: Interval
     seconds: float
     price: float
+    extended: tuple[str, ...] = ()
 
     def to_json(self) -> Json:
         """Strict JSON; what is not known is null."""
@@ -42,6 +44,7 @@ class RunRow:
             "score": self.score.to_json(),
             "seconds": _or_null(self.seconds),
             "price": _or_null(self.price),
+            "extended": list(self.extended),
         }
 
 
@@ -86,6 +89,7 @@ def _row(folder: RunFolder, summary: RunSummary) -> RunRow:
         score=score,
         seconds=_number(record.get("seconds")),
         price=_number(record.get("price")),
+        extended=_extended(plan),
     )
 
 
@@ -104,6 +108,13 @@ def _model(plan: dict[str, Json], folder: RunFolder) -> str:
         return str(plan["contract"]["model"]["kind"])
     except _DAMAGED:
         return "script" if folder.settings.exists() else ""
+
+
+def _extended(plan: dict[str, Json]) -> tuple[str, ...]:
+    try:
+        return tuple(str(one["by"]) for one in plan.get("extensions", []))
+    except _DAMAGED:
+        return ()
 
 
 def _score(folder: RunFolder) -> tuple[str, Interval]:

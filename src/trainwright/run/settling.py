@@ -15,9 +15,10 @@ from trainwright.planner.compute_trials import (
     measure_determinism,
     take_choices,
 )
+from trainwright.planner.extension import Extension, extend_plan
 from trainwright.planner.plan import Plan
 from trainwright.planner.worker_choices import WORKERS, choose_workers
-from trainwright.run.folders import find_resumed, is_blank, read_started
+from trainwright.run.folders import find_begun, read_started
 from trainwright.run.ready import Ready, Request
 from trainwright.run.stages import Screen, Stages
 from trainwright.run.summary import describe_choice
@@ -26,19 +27,29 @@ _DETERMINISM = "resume.determinism"
 
 
 def settle(request: Request, ready: Ready, stages: Stages, screen: Screen) -> Ready:
-    """The same with nothing left open in its plan. Writes nothing.
+    """The same with nothing left open in its plan, and of a run that goes on with the endings that
+    it was given. Writes nothing.
 
     Raises:
         Mistake: there is no run to go on with.
     """
-    return _settle_workers(request, _settle_compute(request, ready, stages, screen), stages, screen)
+    ready = _settle_compute(request, ready, stages, screen)
+    return _with_endings(request, _settle_workers(request, ready, stages, screen))
+
+
+def _with_endings(request: Request, ready: Ready) -> Ready:
+    plan = ready.plan
+    for folder in find_begun(request, ready):
+        for one in read_started(folder).get("extensions", []):
+            plan = extend_plan(plan, Extension.from_json(one))
+    return replace(ready, plan=plan)
 
 
 def _settle_workers(request: Request, ready: Ready, stages: Stages, screen: Screen) -> Ready:
     """How many processes make batches; a run that goes on keeps the number it has."""
     if ready.plan.contract.data.num_workers != "auto":
         return ready
-    if request.resume and not is_blank(folder := find_resumed(request, ready)):
+    for folder in find_begun(request, ready):
         kept = int(read_started(folder)["contract"]["data"]["num_workers"])
         choice = Choice(WORKERS, kept, "what the run was started with")
         return replace(ready, plan=ready.plan.with_workers(choice))
@@ -61,7 +72,7 @@ def _settle_compute(request: Request, ready: Ready, stages: Stages, screen: Scre
     """
     if isinstance(ready.plan.contract.model, Boosting | Linear | Pretrained):
         return ready
-    if request.resume and not is_blank(folder := find_resumed(request, ready)):
+    for folder in find_begun(request, ready):
         started = read_started(folder)
         return replace(ready, plan=_as_started(ready.plan, ready.document.contract, started))
     made = ready.plan

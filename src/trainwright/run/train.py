@@ -25,6 +25,7 @@ from trainwright.run.auditing import Looked, look_at_data, record_found
 from trainwright.run.baselines import fit_beside, score_beside, write_baselines
 from trainwright.run.context import RunContext
 from trainwright.run.copy_finished import copy_finished
+from trainwright.run.earlier_endings import doubt_of_extensions
 from trainwright.run.fitted import Fitted, check_ending
 from trainwright.run.folders import FinishedRun, StartedRun, check_name, open_run
 from trainwright.run.folds import HeldOut, describe_folds, share_of_budget, train_folds
@@ -74,6 +75,7 @@ def _train(request: Request, screen: Screen, flag: StopFlag, wake: Callable[[], 
             screen.say(labelled("note", f"{started.folder.name} is finished: nothing to do"))
             copy_finished(started.folder, ready.plan.contract, screen)
             return read_judged(started.folder)
+        ready = replace(ready, plan=started.plan)
         found = look_at_data(ready)
         findings = preflight(ready.plan, ready.prepared, found.faults, found.audited, request.runs)
         record_found(found, findings, started, screen)
@@ -154,7 +156,8 @@ def _judge(
         write_baselines(baselines, started.folder)
     reached("judge")
     with stages("judge"):
-        said = doubt_warnings(ready.raw.facts)
+        extended = doubt_of_extensions(len(ready.plan.extensions))
+        said = (*extended, *doubt_warnings(ready.raw.facts))
         scored = _scored(prepared, fitted, baselines, held_out, data, said)
         of_seeds = {seed: one.score(prepared.test.inputs) for seed, one in trained.others.items()}
         by_seed = score_seeds(scored, of_seeds, contract.seed, contract.metric)

@@ -12,7 +12,7 @@ from trainwright.tracking.folder import RunFolder
 from trainwright.tracking.identity import Identity, read_identity
 
 _FORMAT = 1
-_FOLDERS = ("data", "baselines", "bundle")
+_FOLDERS = ("data", "baselines", "bundle", "endings")
 
 
 def write_checksums(folder: RunFolder, identity: Identity) -> None:

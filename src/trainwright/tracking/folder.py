@@ -133,6 +133,11 @@ class RunFolder:
         return self.path / "evaluation.json"
 
     @property
+    def endings(self) -> Path:
+        """Folder of the evaluations of earlier endings, one a step, of a run that went on."""
+        return self.path / "endings"
+
+    @property
     def checksums(self) -> Path:
         """SHA-256 of every file that the decision of a finished run rests on."""
         return self.path / "checksums.json"

@@ -158,6 +158,16 @@ def _seconds_of(path: Path, value: Json) -> dict[str, float]:
     raise StorageFailed(f"{path} is damaged: training_seconds are not seconds by name")
 
 
+def reopen_record(path: Path) -> None:
+    """Take the ending out of the record of a finished run that goes on: the attempt keeps it.
+
+    Raises:
+        StorageFailed: the record is as it was.
+    """
+    content = _read(path)
+    write_json(path, {key: content[key] for key in content.keys() - {"ended", "ending"}})
+
+
 def _read(path: Path) -> dict[str, Json]:
     try:
         content = read_json(path)

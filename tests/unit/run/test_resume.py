@@ -193,6 +193,15 @@ def test_a_named_run_begins_where_there_is_none_yet(project: Path) -> None:
     assert "job is finished: nothing to do" in again.err
 
 
+@pytest.mark.torch
+def test_a_named_network_begins_where_there_is_none_yet(project: Path) -> None:
+    pytest.importorskip("torch")
+    Path("small.yaml").write_text(NETWORK.replace("40", "1"))
+    ran = command("train", "small.yaml", "--resume", "--run", "job")
+    assert ran.code in (0, 3), ran.err
+    assert "there is no run job yet: it begins" in ran.err
+
+
 def test_there_is_nothing_to_resume(project: Path) -> None:
     ran = command("resume", "none")
     assert ran.code == 2
