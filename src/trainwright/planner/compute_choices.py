@@ -23,6 +23,9 @@ PRODUCTS = "training.compute.matrix_products"
 LAYOUT = "training.compute.memory_format"
 COMPILE = "training.compute.compile"
 
+PLAIN = {FORMAT: "fp32", PRODUCTS: "exact", LAYOUT: "contiguous", COMPILE: "off"}
+"""What a version computed with that could not choose."""
+
 LONG_SECONDS = 600.0
 """A run that takes less is too short to pay for compiling."""
 

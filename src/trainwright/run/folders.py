@@ -12,6 +12,7 @@ from typing import Literal, final
 from trainwright.contract.data import TableData
 from trainwright.contract.free import differences, is_free
 from trainwright.contract.reading import ContractText
+from trainwright.contract.stored import with_defaults
 from trainwright.contract.yaml_text import show_value
 from trainwright.core.errors import (
     ContractMistake,
@@ -233,10 +234,13 @@ def is_blank(folder: RunFolder) -> bool:
 def _check_same(folder: RunFolder, ready: Ready) -> list[Noted]:
     """Refuse to go on with another contract or other data than the run was started with.
 
-    What cannot change a bit may differ. Returns what is to be noted of changes.
+    What cannot change a bit may differ; a key that an earlier version did not know counts as its
+    default. Returns what is to be noted of changes.
     """
     before = read_started(folder)
-    changed = list(differences(before["contract"], ready.plan.to_json()["contract"]))
+    contract = ready.plan.contract
+    started = with_defaults(before["contract"], contract, ready.document.contract)
+    changed = list(differences(started, contract.model_dump(mode="json")))
     files = _changed_files(folder, ready)
     if not files and before["data"] == ready.prepared.version:
         return _check_contract(folder, ready, changed)

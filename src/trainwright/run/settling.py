@@ -9,7 +9,7 @@ from trainwright.contract.document import Contract
 from trainwright.contract.model import Boosting, Linear, Pretrained
 from trainwright.core.files import Json
 from trainwright.planner.choosing import Choice
-from trainwright.planner.compute_choices import open_paths
+from trainwright.planner.compute_choices import PLAIN, open_paths
 from trainwright.planner.compute_trials import (
     measure_compute,
     measure_determinism,
@@ -50,7 +50,9 @@ def _settle_workers(request: Request, ready: Ready, stages: Stages, screen: Scre
     if ready.plan.contract.data.num_workers != "auto":
         return ready
     for folder in find_begun(request, ready):
-        kept = int(read_started(folder)["contract"]["data"]["num_workers"])
+        kept = read_started(folder)["contract"]["data"].get("num_workers", "auto")
+        if kept == "auto":
+            break
         choice = Choice(WORKERS, kept, "what the run was started with")
         return replace(ready, plan=ready.plan.with_workers(choice))
     with stages("measure"):
@@ -99,8 +101,10 @@ def _as_started(plan: Plan, written: Contract, started: Json) -> Plan:
         open_now = (*open_now, _DETERMINISM)
     kept = [
         Choice(path, recorded[path]["value"], recorded[path]["reason"], _numbers(recorded[path]))
-        for path in open_now
         if path in recorded
+        else Choice(path, PLAIN[path], "what the version computed that started the run")
+        for path in open_now
+        if path in recorded or path in PLAIN
     ]
     paths = {choice.path for choice in kept}
     others = tuple(choice for choice in plan.choices if choice.path not in paths)

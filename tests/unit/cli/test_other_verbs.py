@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("in_project")
 def test_runs_are_listed() -> None:
     (run,) = json.loads(command("runs", "list", "--json").out)
     known = {"name", "started", "state", "verdict"}
-    assert set(run) == known | {"metric", "model", "price", "score", "seconds"}
+    assert set(run) == known | {"extended", "metric", "model", "price", "score", "seconds"}
     assert (run["name"], run["state"]) == ("small-1", "finished")
     shown = command("runs", "list")
     columns = ["state", "verdict", "model", "metric", "score", "interval", "time", "started", "run"]
@@ -45,7 +45,7 @@ def test_a_run_is_shown() -> None:
     assert "state     finished" in ran.out
     assert "roc_auc >= 0.6" in ran.out
     shown = json.loads(command("runs", "show", "small-1", "--json").out)
-    assert sorted(shown) == ["record", "result", "run"]
+    assert sorted(shown) == ["extensions", "record", "result", "run"]
     assert_frozen(shown["result"])
     assert command("runs", "show", "absent").code == 2
 
