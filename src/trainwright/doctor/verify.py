@@ -18,6 +18,7 @@ from trainwright.core.units import many
 from trainwright.doctor.checked import WRONG_SHAPE, Checked, broken, note, whole
 from trainwright.doctor.verify_checkpoints import newest_step, verify_checkpoints
 from trainwright.doctor.verify_trees import verify_trees
+from trainwright.tracking.bound_request import changed_request
 from trainwright.tracking.checksums import changed_files, has_checksums
 from trainwright.tracking.folder import RunFolder
 from trainwright.tracking.identity import Identity, NoIdentity, RunIdentity, read_identity
@@ -72,6 +73,9 @@ def _plan(folder: RunFolder) -> Iterator[Checked]:
         yield broken("plan", "it is of another version of the data than data/manifest.json")
     elif not folder.contract.is_file():
         yield broken("plan", "contract.yaml is missing")
+    elif changed := list(changed_request(plan)):
+        for key, found in changed:
+            yield broken("plan", f"{key} is not what the run was given: {found}")
     else:
         yield whole("plan", f"hash {plan['hash'][:16]}")
 

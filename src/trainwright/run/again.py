@@ -11,6 +11,7 @@ from trainwright.core.files import Json, read_json
 from trainwright.run.extension_request import NO_EXTENSION, ExtensionRequest
 from trainwright.run.ready import Request
 from trainwright.run.script_runs import refuse_script_run
+from trainwright.tracking.bound_request import changed_request
 from trainwright.tracking.folder import RunFolder
 
 
@@ -23,7 +24,8 @@ def request_again(
     the checks of a resume see if it has changed.
 
     Raises:
-        Mistake: the run was stopped before its plan was written.
+        Mistake: the run was stopped before its plan was written, or the plan names another contract
+            or other overrides than the run was given.
     """
     fix = "run the script again: it goes on from the newest checkpoint"
     if extend.count:
@@ -41,6 +43,8 @@ def request_again(
             )
         )
     plan = read_json(folder.plan)
+    if changed := list(changed_request(plan)):
+        raise Mistake(_edited(folder, key, found) for key, found in changed)
     return Request(
         contract=_contract_of(folder, plan),
         overrides=tuple(plan["overrides"]),
@@ -49,6 +53,16 @@ def request_again(
         resume=True,
         command=tuple(command),
         extend=extend,
+    )
+
+
+def _edited(folder: RunFolder, key: str, found: str) -> Problem:
+    return Problem(
+        f"{folder.plan} was edited: {key} is not what run {folder.name} was given",
+        path=key,
+        found=found,
+        fix="put it back, or name the contract yourself: "
+        f"trainwright train CONTRACT --run {folder.name} --resume",
     )
 
 

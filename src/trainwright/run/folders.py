@@ -37,6 +37,7 @@ from trainwright.run.refused import NewFolders, locked_new, restored_if_refused
 from trainwright.run.stages import Screen
 from trainwright.run.summary import labelled
 from trainwright.run.trained_rows import write_trained_rows
+from trainwright.tracking.bound_request import bind_request
 from trainwright.tracking.checksums import write_checksums
 from trainwright.tracking.events import Noted
 from trainwright.tracking.folder import RunFolder, tidy
@@ -331,9 +332,8 @@ def _write_plan(folder: RunFolder, request: Request, ready: Ready, identity: Ide
     plan = {
         **ready.plan.to_json(),
         "data": ready.prepared.version,
-        "overrides": list(request.overrides),
         "identity": identity.to_json(),
-        **_where_written(request),
+        **bind_request(_where_written(request), identity),
     }
     facts = ready.raw.facts.to_json()
     manifest = {
@@ -354,10 +354,12 @@ def _write_plan(folder: RunFolder, request: Request, ready: Ready, identity: Ide
 
 
 def _where_written(request: Request) -> dict[str, Json]:
-    """Where a resume reads the contract: its file, or the copy in the run folder."""
+    """Where a resume reads the contract, its file or the copy in the run folder, and with what in
+    it."""
+    overrides = list(request.overrides)
     if isinstance(request.contract, ContractText):
-        return {"contract_folder": str(request.contract.folder)}
-    return {"contract_path": str(request.contract.absolute())}
+        return {"overrides": overrides, "contract_folder": str(request.contract.folder)}
+    return {"overrides": overrides, "contract_path": str(request.contract.absolute())}
 
 
 def _keep_rows(folder: RunFolder, ready: Ready) -> None:

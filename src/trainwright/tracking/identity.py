@@ -19,13 +19,16 @@ class RunIdentity:
     """One run: its own number, and the plan and data version that it was started with.
 
     `part` names the training of a fold or of another seed. The identity stays the same when a run
-    goes on with a changed contract or changed data that it was allowed to record.
+    goes on with a changed contract or changed data that it was allowed to record. `binds_request`:
+    the plan has digests of where its contract stands and of the overrides; so it is since a version
+    that wrote them.
     """
 
     run: str
     plan: str
     data: str
     part: str = ""
+    binds_request: bool = True
 
     @classmethod
     def new(cls, plan: str, data: str) -> Self:
@@ -43,7 +46,8 @@ class RunIdentity:
 
     def to_json(self) -> dict[str, Json]:
         """What stands in `plan.json`."""
-        return {"run": self.run, "plan": self.plan, "data": self.data}
+        bound = {"request": "bound"} if self.binds_request else {}
+        return {"run": self.run, "plan": self.plan, "data": self.data, **bound}
 
 
 @final
@@ -83,4 +87,6 @@ def identity_from_json(value: Json) -> Identity:
     """Read `to_json`."""
     if not value:
         return NoIdentity()
-    return RunIdentity(str(value["run"]), str(value["plan"]), str(value["data"]))
+    bound = value.get("request") == "bound"
+    run, plan, data = (str(value[key]) for key in ("run", "plan", "data"))
+    return RunIdentity(run, plan, data, binds_request=bound)
