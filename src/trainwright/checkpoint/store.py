@@ -118,10 +118,15 @@ class Checkpoints:
         self._expected = ""
 
     def bind(self, identity: Identity, begun: str = "") -> None:
-        """Take checkpoints of this run only, before any is read or saved. `begun` is the evidence
-        that there have been some; where it is not empty, their absence is an error."""
-        assert not self._opened, "bound before it is used"
+        """Take checkpoints of this run only. `begun` is the evidence that there have been some;
+        where it is not empty, their absence is an error.
+
+        Raises:
+            NoValidCheckpoint: they were looked at before, and are those of another run.
+        """
         self._identity, self._expected = identity, begun
+        for catalog in self._opened:
+            self._check_bound(catalog)
 
     def save(
         self,

@@ -103,7 +103,7 @@ def _record(folder: RunFolder) -> Iterator[Checked]:
 
 
 def _identity(folder: RunFolder) -> Iterator[Checked]:
-    if not folder.plan.exists():
+    if not (folder.plan.exists() or folder.is_of_script):
         return
     identity = read_identity(folder)
     if isinstance(identity, NoIdentity):

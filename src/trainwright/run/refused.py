@@ -66,6 +66,7 @@ def restored_if_refused(folder: RunFolder) -> Iterator[None]:
     events = folder.events.stat().st_size if folder.events.exists() else 0
     with storage_errors(f"keeping the files of {folder.path}"):
         shutil.rmtree(kept, ignore_errors=True)
+        kept.mkdir()
         for path in _small(folder):
             copy = kept / path.relative_to(folder.path)
             copy.parent.mkdir(parents=True, exist_ok=True)
@@ -81,6 +82,7 @@ def restored_if_refused(folder: RunFolder) -> Iterator[None]:
 
 
 def _put_back(folder: RunFolder, kept: Path, events: int) -> None:
+    assert kept.is_dir(), "what was kept is there as long as the run is open"
     with storage_errors(f"putting back the files of {folder.path}"):
         for path in _small(folder):
             if not (kept / path.relative_to(folder.path)).exists():
@@ -113,12 +115,14 @@ def _link(path: Path, copy: Path) -> None:
 
 
 def _trained(folder: RunFolder) -> set[Path]:
-    """The checkpoints behind the first step and the models, of folds and other seeds too."""
+    """The checkpoints behind the first step, the models and the recorded steps, of folds and other
+    seeds too."""
     inner = [path for part in (folder.folds, folder.seeds) for path in part.glob("*")]
     found: set[Path] = set()
     for run in (folder, *map(RunFolder, inner)):
         steps = (path for path in run.checkpoints.glob("step-*") if path.name != name_of(0))
-        found |= {*steps, *(path for path in (run.bundle,) if path.exists())}
+        others = (run.bundle, run.signals)
+        found |= {*steps, *(path for path in others if path.exists() and path.stat().st_size)}
     return found
 
 

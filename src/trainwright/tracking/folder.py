@@ -63,6 +63,11 @@ class RunFolder:
         return self.path / "settings.json"
 
     @property
+    def identity(self) -> Path:
+        """The identity of a training from a script; that of others stands in the plan."""
+        return self.path / "identity.json"
+
+    @property
     def record(self) -> Path:
         """With what the run was made."""
         return self.path / "record.json"

@@ -73,13 +73,14 @@ Identity = RunIdentity | NoIdentity
 
 
 def read_identity(folder: RunFolder) -> Identity:
-    """The identity in a run's plan.
+    """The identity in a run's plan, of a training from a script in a file of its own.
 
     Raises:
-        OSError, ValueError: the plan cannot be read.
+        OSError, ValueError: it cannot be read.
     """
     if not folder.plan.is_file():
-        return NoIdentity()
+        own = folder.identity.is_file()
+        return identity_from_json(read_json(folder.identity)) if own else NoIdentity()
     return identity_from_json(read_json(folder.plan).get(_KEY))
 
 

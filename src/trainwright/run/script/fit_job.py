@@ -73,7 +73,8 @@ def fit(
     Args:
         job: model, step, feed and the rest.
         run: a run folder for record, signals, events and, if the job names no other place, its
-            checkpoints; made if it is missing. `trainwright runs` takes it.
+            checkpoints; made if it is missing. The checkpoints are bound to it: those of another
+            run are refused. `trainwright runs` takes it.
         changed: what happens if settings (learning rate, batch size, dropout, weight decay, rows)
             differ from those of the checkpoint: `refuse`, or `record`, which announces them and
             goes on with the new ones.
@@ -97,6 +98,8 @@ def fit(
         kept = [] if run is None else [open_script_run(Path(run), job, settings)]
         opened = [stack.enter_context(one) for one in kept]
         stack.enter_context(_locked(job))
+        for one in opened:
+            one.bind(job, settings)
         own = [observer for one in opened for observer in one.observers]
         own += stack.enter_context(_progress(job, last_loss)) if progress else []
         with flag.watched():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import final
@@ -14,13 +14,17 @@ import torch
 from trainwright.checkpoint.store import Checkpoints
 from trainwright.core.errors import Interrupted, TrainwrightError
 from trainwright.core.files import write_json
+from trainwright.core.hashing import hash_value
 from trainwright.engine.job import Job
 from trainwright.engine.nothing import NoCheckpoints
+from trainwright.run.refused import NewFolders, locked_new, restored_if_refused
 from trainwright.run.script.job_settings import DATA, Settings
+from trainwright.run.script.reachable import find_within
 from trainwright.run.stepping import WINDOW, reader
 from trainwright.tracking.events import Ended
 from trainwright.tracking.folder import RunFolder, tidy
 from trainwright.tracking.heartbeat import beating
+from trainwright.tracking.identity import NoIdentity, RunIdentity, read_identity
 from trainwright.tracking.log import EventLog
 from trainwright.tracking.observers import Observer
 from trainwright.tracking.record import Ending, RunFacts, RunRecord
@@ -35,6 +39,24 @@ class ScriptRun:
     folder: RunFolder
     record: RunRecord
     observers: tuple[Observer, ...]
+
+    def bind(self, job: Job, settings: Settings) -> None:
+        """Bind the job's checkpoints, which this process owns, to the run. Its identity is made at
+        its first start; checkpoints of a training that an earlier version began, or that kept no
+        run, are bound to none.
+
+        Raises:
+            NoValidCheckpoint: they are those of another run; nothing of them was changed.
+        """
+        stores = find_within(job.checkpoints, Checkpoints)
+        identity = read_identity(self.folder)
+        if isinstance(identity, NoIdentity) and not any(store.names() for store in stores):
+            about = {key: value for key, value in settings.values.items() if key != DATA}
+            data = str(settings.values.get(DATA, ""))
+            identity = replace(RunIdentity.new(hash_value(about), data), binds_request=False)
+            write_json(self.folder.identity, identity.to_json())
+        for store in stores:
+            store.bind(identity)
 
     def finish(self, ended: Ended, kept_step: int) -> None:
         """Complete the record of a training that came to its end; see `Ending`."""
@@ -59,9 +81,14 @@ def open_script_run(path: Path, job: Job, settings: Settings) -> Iterator[Script
         Mistake: the name is unsafe or taken by something else. RunLocked: the run is in use.
         StorageFailed: it cannot be written.
     """
-    folder = RunFolder.open(path) if path.exists() else RunFolder.create(path.parent, path.name)
-    with folder.lock():
+    made = NewFolders.of(path)
+    is_new = not path.exists()
+    folder = RunFolder.create(path.parent, path.name) if is_new else RunFolder.open(path)
+    locked = locked_new(folder, made) if is_new else folder.lock()
+    with ExitStack() as stack:
+        stack.enter_context(locked)
         tidy(folder)
+        stack.enter_context(nullcontext() if is_new else restored_if_refused(folder))
         device = next((one.device for one in job.model.parameters()), torch.device("cpu"))
         facts = RunFacts(
             command=sys.argv,

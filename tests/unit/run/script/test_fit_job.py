@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -15,12 +16,14 @@ torch = pytest.importorskip("torch")
 from torch import Tensor, nn  # noqa: E402
 
 import trainwright as tw  # noqa: E402
+from command import tree  # noqa: E402
 from trainwright.checkpoint.state import Snapshot, Stateful  # noqa: E402
 from trainwright.core.errors import (  # noqa: E402
     DataChanged,
     Interrupted,
     Mistake,
     NonFinite,
+    NoValidCheckpoint,
     RunLocked,
 )
 from trainwright.core.files import read_json  # noqa: E402
@@ -29,6 +32,7 @@ from trainwright.doctor.verify import verify_run  # noqa: E402
 from trainwright.engine.nothing import NoCheckpoints  # noqa: E402
 from trainwright.run.again import request_again  # noqa: E402
 from trainwright.run.evaluate import evaluate_rows, predict_file  # noqa: E402
+from trainwright.run.extension_request import ExtensionRequest  # noqa: E402
 from trainwright.run.judged import read_judged  # noqa: E402
 from trainwright.run.weights import export_checkpoint, export_model  # noqa: E402
 from trainwright.tracking.events import Event, StepKept, StepOutcome  # noqa: E402
@@ -423,3 +427,83 @@ def test_what_needs_a_contract_says_that_a_script_trained_the_run(tmp_path: Path
     ):
         with pytest.raises(Mistake, match="trained by a script"):
             ask()
+
+
+def refuse_elsewhere(job: tw.Job, run: Path) -> None:
+    """Checkpoints of another run are refused, and stay where they are."""
+    before = sorted(path.name for path in (run / "checkpoints").glob("step-*"))
+    weights_before = weights(job)
+    with pytest.raises(NoValidCheckpoint, match="belong to another run"):
+        tw.fit(job, run=run, progress=False)
+    assert sorted(path.name for path in (run / "checkpoints").glob("step-*")) == before
+    assert weights(job) == weights_before
+
+
+@pytest.mark.row("F-58")
+@pytest.mark.parametrize("own_place", [False, True])
+def test_checkpoints_of_another_script_run_are_refused(tmp_path: Path, own_place: bool) -> None:
+    def job(name: str, last: int, rate: float = 1e-2) -> tw.Job:
+        made = make_job(tmp_path / name / "checkpoints", last=last, rate=rate)
+        return made if own_place else replace(made, checkpoints=NoCheckpoints())
+
+    for name in ("mine", "other"):
+        tw.fit(job(name, 4), run=tmp_path / name, progress=False)
+        assert verify_run(RunFolder(tmp_path / name))
+    shutil.rmtree(tmp_path / "mine" / "checkpoints")
+    shutil.copytree(tmp_path / "other" / "checkpoints", tmp_path / "mine" / "checkpoints")
+    refuse_elsewhere(job("mine", 8), tmp_path / "mine")
+    broken = [one for one in verify_run(RunFolder(tmp_path / "mine")) if one.status == "broken"]
+    assert any("belongs to another run" in one.message for one in broken)
+    tw.fit(job("other", 8), run=tmp_path / "other", progress=False)
+    others = verify_run(RunFolder(tmp_path / "other"))
+    assert [one for one in others if one.status == "broken"] == []
+    assert any(one.what == "identity" and one.status == "whole" for one in others)
+
+
+@pytest.mark.row("F-58")
+def test_a_training_that_began_without_a_run_goes_on_in_one(tmp_path: Path) -> None:
+    tw.fit(make_job(tmp_path / "kept", last=4), progress=False)
+    ended = tw.fit(make_job(tmp_path / "kept", last=8), run=tmp_path / "own", progress=False)
+    assert ended.progress.step == 8
+    assert not (tmp_path / "own" / "identity.json").exists()
+
+
+def test_checkpoints_that_were_looked_at_before_are_bound_too(tmp_path: Path) -> None:
+    for name in ("own", "other"):
+        first = make_job(tmp_path / "kept" / name, last=4)
+        assert isinstance(first.checkpoints, tw.Checkpoints)
+        assert first.checkpoints.names() == []
+        tw.fit(first, run=tmp_path / name, progress=False)
+    job = make_job(tmp_path / "kept" / "other", last=8)
+    assert isinstance(job.checkpoints, tw.Checkpoints)
+    assert job.checkpoints.names()
+    with pytest.raises(NoValidCheckpoint, match="belong to another run"):
+        tw.fit(job, run=tmp_path / "own", progress=False)
+
+
+def test_a_job_that_is_refused_leaves_its_run_as_it_was(tmp_path: Path) -> None:
+    def kept(**changes: float) -> tw.Job:
+        return replace(make_job(tmp_path, **changes), checkpoints=NoCheckpoints())  # type: ignore[arg-type]
+
+    run = tmp_path / "own"
+    tw.fit(kept(last=4), run=run, progress=False)
+    before = {path: one for path, one in tree(run).items() if not path.endswith("lock")}
+    with pytest.raises(Mistake, match="was trained with another value"):
+        tw.fit(kept(last=8, rate=0.5), run=run, progress=False)
+    assert {path: one for path, one in tree(run).items() if not path.endswith("lock")} == before
+
+
+def test_a_new_run_that_is_refused_has_no_folder(tmp_path: Path) -> None:
+    job = replace(make_job(tmp_path, last=4), checkpoints=NoCheckpoints())
+    job = replace(job, validate=dict)
+    with pytest.raises(Mistake, match="gives no 'val_loss'"):
+        tw.fit(replace(job, validate_every=tw.Every(1)), run=tmp_path / "deep" / "own")
+    assert not (tmp_path / "deep").exists()
+
+
+def test_a_script_says_how_it_is_made_longer(tmp_path: Path) -> None:
+    tw.fit(make_job(tmp_path / "kept", last=2), run=tmp_path / "own", progress=False)
+    with pytest.raises(Mistake, match=r"tw\.StepLimit"):
+        request_again(RunFolder.open(tmp_path / "own"), (), ExtensionRequest(5, "epoch"))
+    ended = tw.fit(make_job(tmp_path / "kept", last=4), run=tmp_path / "own", progress=False)
+    assert ended.progress.step == 4
