@@ -40,6 +40,9 @@ from trainwright.run.summary import labelled
 _PACKAGES = ("ftfy", "lightgbm", "numpy", "polars", "py3langid", "rensa", "scikit-learn", "scipy")
 """What is found depends on them."""
 
+_STAGES = ("core", "contract", "data")
+"""The stages that `data` is built on, and itself."""
+
 MOST_LOOKED_AT = 100_000
 """Rows that the checks look at of a table in files, or of more than `MOST_IN_MEMORY` rows."""
 
@@ -178,11 +181,17 @@ def _cache_of(contract: Contract, folder: Path) -> Tables:
             assert_never(contract.data)
 
 
+def _code_files() -> list[Path]:
+    """The code that reads data and decides what is found in it: its stages, and what calls them."""
+    package = Path(trainwright.data.__file__).parents[1]
+    stages = (path for stage in _STAGES for path in sorted((package / stage).rglob("*.py")))
+    return [*stages, Path(faults.__file__), Path(__file__)]
+
+
 @cache
 def _code() -> str:
-    """A hash of the code that reads data and looks at it, of others too: what other code found is
-    not believed."""
-    folder = Path(trainwright.data.__file__).parent
-    files = [*sorted(folder.rglob("*.py")), Path(faults.__file__)]
-    hashes = {str(file.relative_to(folder.parent)): hash_file(file) for file in files}
+    """A hash of that code, and of the packages that it uses: what other code found is not
+    believed."""
+    package = Path(trainwright.data.__file__).parents[1]
+    hashes = {str(file.relative_to(package)): hash_file(file) for file in _code_files()}
     return hash_value({**hashes, **{name: version(name) for name in _PACKAGES}})

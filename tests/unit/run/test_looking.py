@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -72,6 +73,39 @@ def test_what_other_code_found_is_not_believed(
     monkeypatch.setattr(auditing, "_code", lambda: "other")
     told("b")
     assert len(looks) == 2
+
+
+PLUMBING = {"folders", "ready", "stages", "summary"}
+"""Modules of `run` that take what was found further, and decide nothing of it."""
+
+
+def test_all_code_that_decides_findings_is_in_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = set(auditing._code_files())
+    assert Path(auditing.__file__) in files
+    package = Path(auditing.__file__).parents[1]
+    missing = {
+        f"{file.relative_to(package)} -> {name}"
+        for file in files
+        for name in imported(file)
+        if not {package / f"{name}.py", package / name / "__init__.py"} & files
+        and name not in {f"run/{one}" for one in PLUMBING}
+    }
+    assert not missing
+    code = auditing._code.__wrapped__
+    before, hashed = code(), auditing.hash_file
+    for changed in (Path(auditing.__file__), package / "contract" / "quality.py"):
+        monkeypatch.setattr(
+            auditing, "hash_file", lambda one, it=changed: "" if one == it else hashed(one)
+        )
+        assert code() != before
+
+
+def imported(file: Path) -> set[str]:
+    """The modules of the package that a file imports, as paths."""
+    nodes = ast.walk(ast.parse(file.read_text()))
+    names = [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
+    inner = (name.removeprefix("trainwright.") for name in names if name[:12] == "trainwright.")
+    return {name.replace(".", "/") for name in inner} - {"doctor"}
 
 
 def test_what_other_packages_found_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
