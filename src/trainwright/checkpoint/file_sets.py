@@ -188,11 +188,6 @@ class FileSets:
         if size != file.size_bytes:
             raise Damaged(f"{size} bytes instead of {file.size_bytes}")
 
-    def folders(self) -> list[str]:
-        """What lies one level below the prefix."""
-        with self._objects.errors("listing"):
-            return self._objects.folders()
-
 
 def holds_copies(path: Path) -> bool:
     """Whether a folder of this machine, a mounted one say, is where a run was copied to."""
@@ -212,9 +207,7 @@ def open_sets(remote: str, name: str) -> FileSets:
 def _file(value: Json) -> CopiedFile:
     path, pieces = value["path"], tuple(value["pieces"])
     if not isinstance(path, str) or not all(
-        # A pin is `pinned-step-...`; nothing that a run writes begins with a dot.
-        check_name(part, "a file of a run")
-        for part in path.split("/")
+        check_name(part, "a file of a run") for part in path.split("/")
     ):
         raise ValueError(f"{path!r:.80} is no path in a run folder")
     if not all(isinstance(piece, str) and _PIECE.fullmatch(piece) for piece in pieces):

@@ -50,8 +50,8 @@ class MirroredCheckpoints:
     """A store whose checkpoints are copied elsewhere, and come back from there if they are lost.
 
     A checkpoint counts when it is on this machine's disk. Its copy is made in a thread, one at a
-    time, the newest first, but after one that waits and has a better score: whoever goes on from
-    the newest needs the best beside it. What has left this machine before its turn is not copied.
+    time, the newest first, but after one that waits and has a better score: to go on from the
+    newest, the best is needed beside it. What has left this machine before its turn is not copied.
     Before each checkpoint the run's own files are copied, also once before the first, so that the
     files elsewhere are never of an earlier step than a checkpoint there. A copy that fails is told
     and ends nothing. As a context it ends when nothing waits to be copied.

@@ -13,9 +13,10 @@ from trainwright.checkpoint.ledger import Ledger
 from trainwright.checkpoint.names import LEDGER
 from trainwright.checkpoint.object_files import ObjectFiles, open_system
 from trainwright.contract.checkpoint_rules import problems_of_address
-from trainwright.core.errors import Mistake, Problem
+from trainwright.core.errors import Mistake, Problem, StorageFailed
 from trainwright.core.files import storage_errors, sync_folder
 from trainwright.core.paths import child_of
+from trainwright.doctor.checked import WRONG_SHAPE
 from trainwright.run.folders import is_blank
 from trainwright.run.recover_parts import bring_checkpoints, bring_files, check_whole
 from trainwright.tracking.folder import RunFolder, make_root, remove_unfinished
@@ -52,9 +53,9 @@ def recover_run(url: str, runs: Path, say: Callable[[str], None]) -> RunFolder:
     make_root(runs)
     final = child_of(runs, name, "the run's name")
     with ExitStack() as held:
-        if not RunFolder.is_free(runs, name):
-            held.enter_context(RunFolder.open(final).lock())
-            _check_same_run(RunFolder(final), found, url)
+        was_free = RunFolder.is_free(runs, name)
+        if not was_free:
+            _take_over(final, found, url, held)
         remove_unfinished(runs)
         with _unfinished(runs / f".tmp-{os.getpid()}-{name}") as path:
             folder = RunFolder(path, called=name)
@@ -62,6 +63,9 @@ def recover_run(url: str, runs: Path, say: Callable[[str], None]) -> RunFolder:
             bring_files(found, sets, folder)
             bring_checkpoints(found, remote, folder, say)
             check_whole(folder, url)
+            if was_free and not RunFolder.is_free(runs, name):
+                # Another process has brought it back meanwhile.
+                _take_over(final, found, url, held)
             _check_nothing_newer(RunFolder(final), folder, url)
             _put_in_place(path, final)
     return RunFolder.open(final)
@@ -92,8 +96,15 @@ def _put_in_place(path: Path, final: Path) -> None:
     shutil.rmtree(replaced, ignore_errors=True)
 
 
-def _check_same_run(here: RunFolder, found: CopiedSet, url: str) -> None:
-    if not is_blank(here) and read_identity(here).lineage != found.lineage:
+def _take_over(path: Path, found: CopiedSet, url: str, held: ExitStack) -> None:
+    """Own the folder that is to be replaced.
+
+    Raises:
+        Mistake: it is that of another run. RunLocked: the run is at work.
+    """
+    here = RunFolder.open(path)
+    held.enter_context(here.lock())
+    if not is_blank(here) and _lineage(here) != found.lineage:
         raise Mistake(
             Problem(
                 f"a run named {here.name} is there already, and it is another one",
@@ -102,6 +113,16 @@ def _check_same_run(here: RunFolder, found: CopiedSet, url: str) -> None:
                 fix="give another folder for runs with --runs FOLDER",
             )
         )
+
+
+def _lineage(here: RunFolder) -> str:
+    try:
+        return read_identity(here).lineage
+    except WRONG_SHAPE as error:
+        raise StorageFailed(
+            f"{here.plan} is damaged, so it cannot be told which run it is of: {error!r:.200}; "
+            f"move {here.path} away, and give the same command again"
+        ) from error
 
 
 def _check_nothing_newer(here: RunFolder, came: RunFolder, url: str) -> None:

@@ -18,8 +18,10 @@ from trainwright.checkpoint.ledger import Ledger
 from trainwright.checkpoint.run_copies import RunCopies
 from trainwright.core.faultpoints import arm
 from trainwright.core.files import read_json, write_json
+from trainwright.run import recover
 from trainwright.tracking.folder import RunFolder
 from trainwright.tracking.identity import read_identity
+from trainwright.tracking.lock import RunLock
 
 pytestmark = [pytest.mark.torch, pytest.mark.row("F-60")]
 
@@ -129,6 +131,32 @@ def test_the_folder_of_another_run_is_not_replaced(machine: Machine) -> None:
     assert "a run named one is there already, and it is another one" in ran.err
     assert tree(machine.folder) == before
     assert machine.resume("--runs", "others").code in (0, 3)
+
+
+def test_a_folder_that_cannot_be_told_apart_is_not_replaced(machine: Machine) -> None:
+    shutil.copytree(machine.lost / "runs/one", machine.run)
+    (machine.run / "plan.json").write_text("{")
+    ran = machine.resume()
+    assert ran.code == 13
+    assert "it cannot be told which run it is of" in ran.err
+    assert (machine.run / "plan.json").read_text() == "{"
+
+
+def test_a_run_that_is_at_work_here_is_not_replaced(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held: list[RunLock] = []
+
+    def meanwhile(folder: RunFolder, url: str) -> None:
+        shutil.copytree(folder.path, machine.run)
+        held.append(RunFolder.open(machine.run).lock())
+
+    monkeypatch.setattr(recover, "check_whole", meanwhile)
+    for _ in range(2):
+        ran = machine.resume()
+        assert ran.code == 15, ran.err
+    held[0].release()
+    assert [path.name for path in machine.run.parent.iterdir()] == ["one"]
 
 
 def test_damaged_files_are_named(machine: Machine) -> None:
