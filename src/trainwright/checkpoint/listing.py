@@ -7,16 +7,17 @@ from pathlib import Path
 from typing import final
 
 from trainwright.checkpoint.ledger import Ledger
-from trainwright.checkpoint.names import LEDGER, POINTERS, step_of
+from trainwright.checkpoint.names import LEDGER, POINTERS, TREES, step_of
 from trainwright.checkpoint.pins import read_pins
-from trainwright.checkpoint.score import NotScored, score_to_json
+from trainwright.checkpoint.score import NOT_SCORED, NotScored, score_to_json
 from trainwright.core.files import Json, read_json, storage_errors
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """One checkpoint that the ledger says is there. `abandoned`: the run went back past it."""
+    """One checkpoint that the ledger says is there, or one file of kept trees, whose step is their
+    number. `abandoned`: the run went back past it."""
 
     name: str
     step: int
@@ -42,7 +43,7 @@ class Listed:
 
 
 def list_checkpoints(folder: Path) -> list[Listed]:
-    """In the order of their steps; nothing where there is no ledger.
+    """In the order of their steps; without a ledger the kept trees, if there are any.
 
     Raises:
         StorageFailed: not readable.
@@ -65,7 +66,26 @@ def list_checkpoints(folder: Path) -> list[Listed]:
             for name, line in lines.items()
             if line.is_kept and (folder / name).is_dir()
         ]
+        listed += _trees(folder)
     return sorted(listed, key=lambda one: one.step)
+
+
+def _trees(folder: Path) -> list[Listed]:
+    paths = sorted(folder.glob("trees-*"))
+    return [
+        Listed(
+            name=path.name,
+            step=int(match[1]),
+            score=NOT_SCORED,
+            size_bytes=path.stat().st_size,
+            newest=path == paths[-1],
+            best=False,
+            pinned=False,
+            abandoned=False,
+        )
+        for path in paths
+        if (match := TREES.fullmatch(path.name))
+    ]
 
 
 def _pointers(path: Path) -> dict[str, Json]:

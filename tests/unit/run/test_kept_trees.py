@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -68,6 +69,8 @@ def test_killed_twice_it_has_the_bytes_of_the_unbroken_run(
 ) -> None:
     assert dies("tree:6:kill") == -signal.SIGKILL
     assert kept() == ["trees-0000000004.json", "trees-0000000005.json"]
+    listed = json.loads(command("runs", "checkpoints", "one", "--json").out)
+    assert [(one["step"], one["newest"]) for one in listed] == [(4, False), (5, True)]
     assert dies("tree:3:kill") == -signal.SIGKILL
     assert kept() == ["trees-0000000006.json", "trees-0000000007.json"]
     ran = goes_on()
@@ -89,6 +92,12 @@ def test_a_signal_loses_no_tree_even_where_none_is_due(
     assert kept() == ["trees-0000000006.json"]
     assert goes_on().code in JUDGED
     assert model() == whole
+
+
+def test_trees_are_kept_when_a_signal_asks_for_it(project: Path) -> None:
+    rarely = ("--set", "training.checkpointing.save_every_minutes=off")
+    assert dies("tree:6:usr1,tree:9:kill", *rarely) == -signal.SIGKILL
+    assert kept() == ["trees-0000000006.json"]
 
 
 def test_killed_behind_the_growing_it_grows_nothing_again(
