@@ -58,8 +58,9 @@ class KeptTrees:
     identity: Identity
     begun: str = ""
 
-    def save(self, grown: Grown, grown_with: Json) -> tuple[str, int]:
-        """Write a file, then remove the oldest; the file's name and bytes.
+    def save(self, grown: Grown, grown_with: Json, *, alone: bool = False) -> tuple[str, int]:
+        """Write a file, then remove the oldest; the file's name and bytes. One that is to stand
+        `alone` is of a growing that began anew: all others are removed.
 
         Raises:
             StorageFailed: the older files are as they were.
@@ -73,7 +74,8 @@ class KeptTrees:
         path = self.folder / f"trees-{grown.trees:010d}.json"
         data = to_json({"content": content, "sha256": hash_value(content)}).encode()
         write_atomic(path, data)
-        for old in self._files()[_FILES:]:
+        others = [other for other in self._files() if other != path]
+        for old in others[0 if alone else _FILES - 1 :]:
             with contextlib.suppress(OSError):  # the next save tries again
                 old.unlink()
         return path.name, len(data)
@@ -107,16 +109,6 @@ class KeptTrees:
                 f"in their place. Put them back, or start a new run. Tried:{listed}"
             )
         return Kept()
-
-    def remove(self) -> None:
-        """Begin anew: the trees of other bits are not gone on from.
-
-        Raises:
-            StorageFailed: the folder cannot be changed.
-        """
-        with storage_errors(f"tidying {self.folder}"):
-            for path in self._files():
-                path.unlink()
 
     def _files(self) -> list[Path]:
         """Newest first."""

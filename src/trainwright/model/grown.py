@@ -101,7 +101,11 @@ def read_grown(values: Json, outputs: int) -> Grown:
         ),
         is_done=bool(values["is_done"]),
     )
-    if grown.booster().current_iteration() != trees:
+    try:
+        held = grown.booster().current_iteration()
+    except lightgbm.basic.LightGBMError as error:
+        raise ValueError(f"LightGBM does not read it: {error}") from error
+    if held != trees:
         raise ValueError(f"it does not hold the {trees} trees that it names")
     return grown
 

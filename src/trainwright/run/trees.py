@@ -84,12 +84,13 @@ class BoostingLearner:
         kept = store.newest_valid(job.outputs)
         tell = Observers(run.observers, run.screen.say).observe
         section = self._plan.contract.training.checkpointing
+        keeper = _Keeper(store, section, run, tell)
         with closing(run.screen.count(self._section.max_trees)) as progress:
             watching = Watching(
                 lambda trees, value: progress.count(trees, "tree", value),
                 budget.is_used_up,
                 lambda: run.flag.is_up,
-                _Keeper(store, section, run, tell),
+                keeper,
             )
             if kept.name:
                 _say_resumed(kept, run, tell)
@@ -98,7 +99,7 @@ class BoostingLearner:
                 return fit_boosting(job, watching, kept.grown)
             except OtherTrees:
                 _say_other_trees(kept, run, tell)
-                store.remove()
+                keeper.begins_anew = True
                 return fit_boosting(job, watching)
 
     def _is_complete(self, grown: Grown) -> bool:
@@ -125,7 +126,8 @@ class _Budget:
 
 @final
 class _Keeper:
-    """Keeps trees when they are due by the clock, or asked for by a signal."""
+    """Keeps trees when they are due by the clock, or asked for by a signal. Where the growing
+    `begins_anew`, the older files go with its first one."""
 
     def __init__(
         self,
@@ -138,6 +140,7 @@ class _Keeper:
         self._by_clock = ByClock(_spacing(section), SystemClock())
         self._is_tolerant = section.on_failure == "continue"
         self._missed = 0
+        self.begins_anew = False
         self._run = run
         self._tell = tell
 
@@ -154,7 +157,7 @@ class _Keeper:
         started = time.monotonic()
         grown = grow()
         try:
-            name, size = self._store.save(grown, _grown_with())
+            name, size = self._store.save(grown, _grown_with(), alone=self.begins_anew)
         except StorageFailed as error:
             if not self._is_tolerant or self._run.flag.is_up:
                 raise
@@ -163,6 +166,7 @@ class _Keeper:
             self._run.screen.say(labelled("storage", f"{where}: {error}"))
             self._tell(SaveMissed(_progress(grown), str(error), self._missed))
         else:
+            self.begins_anew = False
             seconds = time.monotonic() - started
             self._tell(Saved(_progress(grown), name, seconds, size, math.nan, seconds))
         self._by_clock.stalled(time.monotonic() - started)

@@ -174,7 +174,11 @@ def test_trees_that_come_out_otherwise_are_all_grown_again(
     head, last = content["grown"]["text"].split("Tree=4\n")
     content["grown"]["text"] = f"{head}Tree=4\n{last.replace('shrinkage=0.05', 'shrinkage=0.06')}"
     write_json(path, {"content": content, "sha256": hash_value(content)})
+    # A kill before the first new file leaves the old ones, which come out otherwise again.
+    assert dies("tree:1:kill") == -signal.SIGKILL
+    assert kept() == ["trees-0000000004.json", "trees-0000000005.json"]
     ran = goes_on()
+    assert kept() == ["trees-0000000011.json", "trees-0000000012.json"]
     assert "the last of 5 kept trees comes out otherwise here (lightgbm 0.1 -> " in ran.err
     assert "all are grown again from the first" in ran.err
     assert model() == whole
