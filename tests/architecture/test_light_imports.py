@@ -81,6 +81,7 @@ NEEDS_TORCH = frozenset(
         "trainwright.run.worker_trial",
         "trainwright.run.updates",
         "trainwright.run.ending",
+        "trainwright.run.extension",
         "trainwright.run.stepping",
         "trainwright.run.validating",
         "trainwright.run.weights",

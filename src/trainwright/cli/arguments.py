@@ -3,11 +3,33 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 Runs = Annotated[Path, typer.Option("--runs", metavar="FOLDER", help="Where runs are kept.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run's name or folder.")]
+RunOrCopies = Annotated[
+    str,
+    typer.Argument(
+        metavar="RUN|URL", help="A run's name or folder, or s3://BUCKET/FOLDER/RUN: its copies."
+    ),
+]
+Longer = Annotated[
+    str,
+    typer.Option(
+        "--for",
+        metavar="AMOUNT",
+        help='Give a finished run a new ending: "5 epochs", "200 steps" or "1_000_000 tokens" more.',
+    ),
+]
+AfterEnding = Annotated[
+    Literal["hold", "redraw"],
+    typer.Option(
+        "--schedule",
+        help="With --for: hold a learning rate that has fallen at its last value, or draw it again "
+        "over the whole new length.",
+    ),
+]
 RUNS = Path("runs")

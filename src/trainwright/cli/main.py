@@ -8,11 +8,11 @@ import os
 import sys
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
-from trainwright.cli.arguments import RUNS, AsJson, RunName, Runs
+from trainwright.cli.arguments import RUNS, AfterEnding, AsJson, Longer, RunName, RunOrCopies, Runs
 from trainwright.cli.runs_app import runs_app
 from trainwright.core.errors import (
     EXIT_DONE,
@@ -137,24 +137,9 @@ def train(
 
 @app.command()
 def resume(
-    run: Annotated[
-        str,
-        typer.Argument(
-            metavar="RUN|URL", help="A run's name or folder, or s3://BUCKET/FOLDER/RUN: its copies."
-        ),
-    ],
-    longer: Annotated[
-        str,
-        typer.Option(
-            "--for",
-            metavar="AMOUNT",
-            help='Go on after a finished run: "5 epochs", "200 steps" or "1_000_000 tokens" more.',
-        ),
-    ] = "",
-    schedule: Annotated[
-        Literal["hold", "redraw"],
-        typer.Option(help="With --for: hold the learning rate at its last value, or redraw it."),
-    ] = "hold",
+    run: RunOrCopies,
+    longer: Longer = "",
+    schedule: AfterEnding = "hold",
     runs: Runs = RUNS,
     as_json: AsJson = False,
 ) -> None:
