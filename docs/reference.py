@@ -6,9 +6,13 @@ of the verbs from the command itself, the changelog from the file beside the REA
 
 from __future__ import annotations
 
+import ast
+import importlib
+import inspect
 import json
 import re
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +21,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from typer.main import get_command
 
+import trainwright
 from trainwright.cli.main import app
 from trainwright.contract.schema import contract_schema
 from trainwright.core import errors
@@ -33,6 +38,15 @@ starts, and the plan keeps the reason. `trainwright schema` prints the same as a
 the completion of an editor.
 """
 
+PYTHON_HEAD = """# The names of the package
+
+`import trainwright as tw` waits for nothing heavy: each name is imported when it is first used.
+What is not here may change with any version.
+
+| name | what it is |
+| --- | --- |
+"""
+
 CLI_HEAD = """# The command, verb by verb
 
 Results go to stdout, progress to stderr. `--json` prints the result as JSON.
@@ -44,6 +58,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     pages = {
         "reference/contract.md": contract_page(),
         "reference/cli.md": cli_page(),
+        "reference/python.md": python_page(),
         "changelog.md": (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"),
     }
     for path, text in pages.items():
@@ -171,6 +186,31 @@ def _type(member: Schema) -> str:
 
 def _anchor(title: str) -> str:
     return re.sub(r"\W+", "-", title).strip("-").lower()
+
+
+def python_page() -> str:
+    """The first sentence of each public name; of a name that needs torch too."""
+    names = [name for name in trainwright.__all__ if name != "__version__"]
+    return PYTHON_HEAD + "\n".join(f"| `tw.{name}` | {_sentence(name)} |" for name in names) + "\n"
+
+
+def _sentence(name: str) -> str:
+    text = " ".join(_documentation(name).partition("\n\n")[0].split())
+    return _cell(re.split(r"(?<=[.:]) (?=[A-Z])", text)[0].rstrip(":"))
+
+
+def _documentation(name: str) -> str:
+    """What is written under a class, a function or a constant."""
+    value = getattr(trainwright, name)
+    if inspect.isclass(value) or inspect.isroutine(value):
+        return inspect.getdoc(value) or ""
+    home = importlib.import_module(f"trainwright.{vars(trainwright)['_HOMES'][name]}")
+    body = ast.parse(inspect.getsource(home)).body
+    for one, after in pairwise(body):
+        named = isinstance(one, ast.Assign) and ast.unparse(one.targets[0]) == name
+        if named and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
+            return str(after.value.value)
+    return ""
 
 
 def cli_page() -> str:

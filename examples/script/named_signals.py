@@ -4,11 +4,6 @@ import torch
 from torch import nn
 
 import trainwright as tw
-from trainwright.data.store import Batch
-from trainwright.engine.own_signals import OwnMeans, OwnSignals, SignalledStep
-from trainwright.engine.windows import Windows
-from trainwright.tracking.signals import SignalRecorder, read_own_signals
-from trainwright.tracking.windows import WindowFile, read_windows
 
 torch.manual_seed(0)
 inputs = torch.randn(1000, 8)
@@ -16,10 +11,10 @@ targets = inputs.square().sum(dim=1)
 model = nn.Sequential(nn.Linear(8, 64), nn.ReLU(), nn.Linear(64, 1))
 optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, fused=True)
 
-own = OwnSignals()
+own = tw.OwnSignals()
 
 
-def objective(model: nn.Module, batch: Batch) -> tw.LossSum:
+def objective(model: nn.Module, batch: tw.Batch) -> tw.LossSum:
     x, y = batch
     error = model(x).squeeze(1) - y
     own("within_one", (error.abs() < 1).sum(), len(y))  # a total and its count: a share of the rows
@@ -27,17 +22,17 @@ def objective(model: nn.Module, batch: Batch) -> tw.LossSum:
     return tw.LossSum(error.square().sum(), len(y))
 
 
-windows = Windows(50, [OwnMeans()], lines=WindowFile(Path("named_windows.jsonl")))
+windows = tw.Windows(50, [tw.OwnMeans()], lines=tw.WindowFile(Path("named_windows.jsonl")))
 job = tw.Job(
     model=model,
     feed=tw.Feed([inputs, targets], batch_size=50, accumulate=2),
-    step=SignalledStep(tw.OptimizerStep(model, objective, optimizer), own),
+    step=tw.SignalledStep(tw.OptimizerStep(model, objective, optimizer), own),
     stop_rules=(tw.StepLimit(200),),
-    observers=(SignalRecorder(Path("named_signals.jsonl"), window=50), windows),
+    observers=(tw.SignalRecorder(Path("named_signals.jsonl"), window=50), windows),
     state={"windows": windows},
 )
 print(tw.fit(job).reason)
-share = list(read_own_signals(Path("named_signals.jsonl"))["within_one"].values())
+share = list(tw.read_own_signals(Path("named_signals.jsonl"))["within_one"].values())
 print(f"{len(share)} steps; within one: {share[0]:.2f} at first, {share[-1]:.2f} at last")
-line = read_windows(Path("named_windows.jsonl"))[-1]
+line = tw.read_windows(Path("named_windows.jsonl"))[-1]
 print(f"{line.numbers['own/within_one']:.2f} in the last window")

@@ -2,8 +2,6 @@ import torch
 from torch import nn
 
 import trainwright as tw
-from trainwright.checkpoint.state import Snapshot
-from trainwright.checkpoint.store import Loaded
 
 torch.manual_seed(0)
 inputs = torch.randn(1000, 8)
@@ -19,7 +17,7 @@ state = {
 checkpoints = tw.Checkpoints("own_loop_checkpoints", keep_top_k=1)
 first = 0
 loaded = checkpoints.newest_valid()  # verified; a newer one that is damaged is named and set aside
-if isinstance(loaded, Loaded):
+if isinstance(loaded, tw.Loaded):
     for name, stateful in state.items():
         stateful.restore(loaded.parts[name])
     first = loaded.step
@@ -30,6 +28,6 @@ for step in range(first, 60):
     loss.backward()
     optimizer.step()
     if (step + 1) % 20 == 0:
-        parts: dict[str, Snapshot] = {name: one.snapshot() for name, one in state.items()}
+        parts: dict[str, tw.Snapshot] = {name: one.snapshot() for name, one in state.items()}
         checkpoints.save(step + 1, parts, inventory={"torch": str(torch.__version__)})
 print(f"went on from step {first}; sum of weights {sum(p.sum() for p in model.parameters()):.6f}")

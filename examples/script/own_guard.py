@@ -2,10 +2,6 @@ import torch
 from torch import nn
 
 import trainwright as tw
-from trainwright.contract.guard import Guard
-from trainwright.engine.caution import Caution
-from trainwright.engine.guard import Drop, Halt, Keep, PolicyGuard, RollBack
-from trainwright.tracking.events import StepOutcome
 
 torch.manual_seed(0)
 inputs = torch.randn(1000, 8)
@@ -15,8 +11,8 @@ model = nn.Sequential(nn.Linear(8, 64), nn.ReLU(), nn.Linear(64, 1))
 optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, fused=True)
 
 feed = tw.Feed([inputs, targets], batch_size=50)
-caution = Caution(optimizer, factor=0.5, steps=200)
-guard = PolicyGuard(Guard(non_finite="skip"), caution, feed.rows_between)
+caution = tw.Caution(optimizer, factor=0.5, steps=200)
+guard = tw.PolicyGuard(tw.Guard(non_finite="skip"), caution, feed.rows_between)
 for _ in range(2 * feed.steps_per_epoch):
     work = feed.next_step()
     ((x, y),) = work.micro_batches
@@ -28,14 +24,14 @@ for _ in range(2 * feed.steps_per_epoch):
     if norm.isfinite() and loss.isfinite():  # your step drops the update, the guard says what now
         optimizer.step()
     rate = optimizer.param_groups[0]["lr"]
-    outcome = StepOutcome(number, rate, size, 0.0, 0.0, 0.0, work.rows, work.samples, work.epoch)
+    outcome = tw.StepOutcome(number, rate, size, 0.0, 0.0, 0.0, work.rows, work.samples, work.epoch)
     match guard.judge(outcome):
-        case Keep():
+        case tw.Keep():
             pass
-        case Drop((dropped, *_)):
+        case tw.Drop((dropped, *_)):
             print("left out, with row 123 in it:", 123 in dropped.rows)
-        case RollBack(why):
+        case tw.RollBack(why):
             raise SystemExit(f"put your last checkpoint back: {why}")
-        case Halt(why):
+        case tw.Halt(why):
             raise SystemExit(f"end here: {why}")
 print("weights are finite:", all(p.isfinite().all().item() for p in model.parameters()))

@@ -3,9 +3,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from trainwright.core.progress import Progress
-from trainwright.tracking.events import StepKept, StepOutcome
-from trainwright.tracking.signals import SignalRecorder, read_signals
+import trainwright as tw
 
 torch.manual_seed(0)
 inputs = torch.randn(1000, 8)
@@ -13,7 +11,7 @@ targets = inputs.square().sum(dim=1)
 model = nn.Sequential(nn.Linear(8, 64), nn.ReLU(), nn.Linear(64, 1))
 optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, fused=True)
 
-recorder = SignalRecorder(Path("own_signals.jsonl"), window=50)  # read and written 50 at a time
+recorder = tw.SignalRecorder(Path("own_signals.jsonl"), window=50)  # read and written 50 at a time
 for step in range(1, 201):
     rows = torch.randint(0, 1000, (50,))
     optimizer.zero_grad()
@@ -23,8 +21,8 @@ for step in range(1, 201):
     optimizer.step()
     rate = optimizer.param_groups[0]["lr"]
     # Tensors may be passed as they are: nothing waits for the device until the window is full.
-    outcome = StepOutcome(loss.detach(), rate, norm, 0.0, 0.0, 0.0, 50, 50 * step, 0)
-    recorder.observe(StepKept(Progress(step, step, 50 * step, 0), outcome))
+    outcome = tw.StepOutcome(loss.detach(), rate, norm, 0.0, 0.0, 0.0, 50, 50 * step, 0)
+    recorder.observe(tw.StepKept(tw.Progress(step, step, 50 * step, 0), outcome))
 recorder.flush()
-columns = read_signals(Path("own_signals.jsonl"))
+columns = tw.read_signals(Path("own_signals.jsonl"))
 print(f"{len(columns['loss'])} steps; loss {columns['loss'][0]:.2f} to {columns['loss'][-1]:.2f}")

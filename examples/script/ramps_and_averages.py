@@ -2,15 +2,6 @@ import torch
 from torch import nn
 
 import trainwright as tw
-from trainwright.checkpoint.averaging import EqualMeanState
-from trainwright.data.ramps import Stages
-from trainwright.engine.averaging import AveragedStep
-from trainwright.engine.job import At
-from trainwright.engine.noise_scale import NoiseScale
-from trainwright.engine.statistics import NormStatistics
-from trainwright.optim.equal_mean import EqualMean
-from trainwright.optim.taking import Taking
-from trainwright.optim.weights import Evaluating
 
 torch.manual_seed(0)
 inputs = torch.randn(4096, 8)
@@ -30,28 +21,28 @@ def validate() -> dict[str, float]:
 
 
 # Steps of 64 rows up to row 2,000, of 128 up to row 4,000, then of 256; micro-batches of 32.
-ramp = Stages((0, 2000, 4000), (64, 128, 256))
+ramp = tw.Stages((0, 2000, 4000), (64, 128, 256))
 feed = tw.Feed([inputs[:3584], targets[:3584]], batch_size=32, ramp=ramp)
 ends = feed.epoch_ends(20)
 
-noise = NoiseScale(list(model.parameters()), every=5)
+noise = tw.NoiseScale(list(model.parameters()), every=5)
 step = noise.step(tw.OptimizerStep(model, noise.objective(objective), optimizer, max_norm=1.0))
 
 # The weights at the end of each of the last eight epochs, with the norms' statistics of their mean.
-statistics = NormStatistics(model, objective, lambda: feed.from_start(2048))
-mean = EqualMean(model, Taking(ends[11], ends[12:]), statistics)
+statistics = tw.NormStatistics(model, objective, lambda: feed.from_start(2048))
+mean = tw.EqualMean(model, tw.Taking(ends[11], ends[12:]), statistics)
 
 weights, adamw = tw.ModuleState(model), tw.OptimizerState(optimizer, model.named_parameters())
 job = tw.Job(
     model=model,
     feed=feed,
-    step=AveragedStep(step, mean),
+    step=tw.AveragedStep(step, mean),
     knobs=(tw.LearningRate(optimizer, tw.cosine_with_warmup(ends[-1], 20, floor=0.3)), mean),
     stop_rules=(tw.StepLimit(ends[-1]),),
-    validate=Evaluating(validate, mean),
-    validate_every=At(frozenset(ends)),
+    validate=tw.Evaluating(validate, mean),
+    validate_every=tw.At(frozenset(ends)),
     checkpoints=tw.Checkpoints("runs/ramps/checkpoints", keep_top_k=1),
-    state={"model": weights, "optimizer": adamw, "mean": EqualMeanState(mean), "noise": noise},
+    state={"model": weights, "optimizer": adamw, "mean": tw.EqualMeanState(mean), "noise": noise},
 )
 ended = tw.fit(job)
 model.eval()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib
 import importlib.util
 import re
 from pathlib import Path
@@ -11,6 +10,7 @@ from types import ModuleType
 
 import pytest
 
+import trainwright
 from command import VERBS
 from guide import DOCS, blocks
 from trainwright.contract.schema import contract_schema
@@ -61,17 +61,33 @@ def test_every_example_is_shown_in_a_guide_to_the_letter() -> None:
     assert not hidden
 
 
+def test_what_the_docs_and_examples_show_uses_public_names_only() -> None:
+    public = set(trainwright.__all__)
+    examples = sorted((DOCS.parent / "examples").rglob("*.py"))
+    shown = [*shown_code(), *((path, path.read_text()) for path in examples)]
+    used = set()
+    for page, code in shown:
+        for node in ast.walk(ast.parse(code)):
+            match node:
+                case ast.ImportFrom(module=str(module)) if module.startswith("trainwright"):
+                    assert module == "trainwright", f"{page.name}: {module}"
+                    used |= {alias.name for alias in node.names}
+                case ast.Import():
+                    names = {one.name for one in node.names}
+                    private = {one for one in names if one.startswith("trainwright.")}
+                    assert not private, f"{page.name}: {private}"
+                case ast.Attribute(value=ast.Name(id="tw"), attr=name):
+                    assert name in public, f"{page.name}: tw.{name}"
+                    used.add(name)
+    assert len(used) > 50
+    assert used <= public
+
+
 @pytest.mark.torch
-def test_every_import_that_the_docs_show_gives_its_names() -> None:
+def test_the_page_of_public_names_says_what_each_is() -> None:
     pytest.importorskip("torch")
-    imports = [
-        (page, node)
-        for page, block in shown_code()
-        for node in ast.walk(ast.parse(block))
-        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("trainwright")
-    ]
-    assert imports
-    for page, node in imports:
-        module = importlib.import_module(str(node.module))
-        for alias in node.names:
-            assert hasattr(module, alias.name), f"{page.name}: {node.module}.{alias.name}"
+    page = reference().python_page()
+    for name in set(trainwright.__all__) - {"__version__"}:
+        (said,) = re.findall(rf"^\| `tw\.{name}` \| (.*) \|$", page, re.MULTILINE)
+        assert len(said) > 5, name
+        assert "built-in" not in said.lower()
