@@ -51,6 +51,8 @@ class Span(NamedTuple):
 
 def spans_of(inputs: TokenInputs) -> list[Span]:
     """The tokens that the segments of a part predict, a span for each source."""
+    if not len(inputs):
+        return []
     return [Span(int(start), int(stop)) for _, start, stop in inputs.source_spans()]
 
 
@@ -94,6 +96,8 @@ def copied_segments(train: TokenInputs, held_out: TokenInputs, *, pieces: bool) 
     evenly spread ones are compared."""
     known, asked = _some(spans_of(train), _MOST_KNOWN), _some(spans_of(held_out), _MOST_ASKED)
     length = sequence_length(train.tokens, known, pieces=pieces)
+    if not asked:
+        return np.zeros(0, dtype=np.bool_), length
     hashes = [_hashes(train.tokens, span, length) for span in asked]
     wanted = np.unique(np.concatenate(hashes))
     places = _places(train.tokens, known, wanted, length)

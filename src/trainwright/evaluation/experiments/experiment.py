@@ -66,7 +66,8 @@ class Experiment:
         """The line for a difference that changes nothing; empty where nothing was measured."""
         match self.outcome:
             case "measured":
-                return f"{self.name}: {self.numbers}; the decision is the same. {self.write}"
+                said = f"{self.name}: {self.numbers}; the decision is the same"
+                return f"{said}. {self.write}" if self.write else said
             case "accepted":
                 return f"{self.name}: {self.numbers}; accepted: {self.reason}"
             case _:
