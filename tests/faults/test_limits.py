@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from command import PROCESS, command, project_in, tree
 from trainwright.contract.size_rules import MOST
+from trainwright.core import limits
 
 
 @pytest.fixture
@@ -43,10 +45,16 @@ def test_what_no_machine_can_do_is_refused(
 
 
 def test_every_limit_stands_in_the_docs() -> None:
-    page = Path(__file__).resolve().parents[2] / "docs" / "guide" / "contract.md"
+    page = Path(__file__).resolve().parents[2] / "docs" / "guide" / "limits.md"
     text = page.read_text()
-    for path, most in MOST.items():
-        assert f"| `{path}` | {most:,} |" in text
+    shown = dict(re.findall(r"^\| `([A-Z_]+)` \| ([^|]+?) \|", text, re.MULTILINE))
+    known = {
+        name: f"{value:,g}" if isinstance(value, float) else f"{value:,}"
+        for name, value in vars(limits).items()
+        if name.isupper()
+    }
+    assert shown == known
+    assert all(f"`{path}`" in text for path in MOST)
 
 
 @pytest.mark.row("F-64")

@@ -6,9 +6,9 @@ import json
 import math
 
 from trainwright.core.files import Json, to_json
+from trainwright.core.limits import MOST_CHECKPOINT_JSON_BYTES
 
 _TAG = "$float"
-_MAX_BYTES = 256 * 1024 * 1024
 
 
 class Damaged(ValueError):
@@ -42,8 +42,10 @@ def read_strict(data: bytes) -> Json:
     Raises:
         Damaged: not such JSON, too long or too deep.
     """
-    if len(data) > _MAX_BYTES:
-        raise Damaged(f"{len(data)} bytes of JSON are more than the limit of {_MAX_BYTES}")
+    if len(data) > MOST_CHECKPOINT_JSON_BYTES:
+        raise Damaged(
+            f"{len(data)} bytes of JSON are more than the limit of {MOST_CHECKPOINT_JSON_BYTES}"
+        )
     try:
         return json.loads(
             data.decode(),

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from trainwright.checkpoint.strict_json import Damaged, read_strict
 from trainwright.core.files import Json
+from trainwright.core.limits import MOST_SAFETENSORS_HEADER_BYTES
 
 _NAMES: Final[Mapping[torch.dtype, str]] = {
     torch.float64: "F64",
@@ -29,7 +30,6 @@ _NAMES: Final[Mapping[torch.dtype, str]] = {
 }
 _BY_NAME: Final[Mapping[str, torch.dtype]] = {name: dtype for dtype, name in _NAMES.items()}
 _MAX_SIDE = 2**48
-_MAX_HEADER_BYTES = 64 * 1024 * 1024
 _LENGTH_BYTES = 8
 
 
@@ -97,7 +97,9 @@ def read_foreign(data: bytes) -> dict[str, Tensor]:
         Damaged: not such a file.
     """
     length = int.from_bytes(data[:_LENGTH_BYTES], "little")
-    if len(data) < _LENGTH_BYTES or length > min(_MAX_HEADER_BYTES, len(data) - _LENGTH_BYTES):
+    if len(data) < _LENGTH_BYTES or length > min(
+        MOST_SAFETENSORS_HEADER_BYTES, len(data) - _LENGTH_BYTES
+    ):
         raise Damaged("a header longer than the file or the limit")
     header = read_strict(data[_LENGTH_BYTES : _LENGTH_BYTES + length])
     if not isinstance(header, dict) or not all(isinstance(fact, dict) for fact in header.values()):

@@ -9,11 +9,9 @@ from pydantic import Field
 from trainwright.contract.feeding import Feeding
 from trainwright.contract.folded import Folded
 from trainwright.contract.section import Count, Fraction, NonNegative, Section
+from trainwright.core.limits import MOST_IMAGE_PIXELS, USUAL_IMAGE_PIXELS
 
 Pixels = Annotated[int, Field(ge=0)]
-
-MOST_PIXELS = 178_956_970
-"""Above this Pillow itself refuses an image: its header alone claims a gigabyte."""
 
 
 class ColorJitter(Section):
@@ -145,9 +143,9 @@ class Decoding(Section):
     """How pixels are made of others when the size changes. All but `nearest` widen with the factor
     when an image is made smaller, so that nothing aliases."""
 
-    most_pixels: Annotated[int, Field(ge=1, le=MOST_PIXELS)] = 50_000_000
+    most_pixels: Annotated[int, Field(ge=1, le=MOST_IMAGE_PIXELS)] = USUAL_IMAGE_PIXELS
     """An image whose header claims more pixels counts as corrupt and is not unpacked: a file of a
-    few kilobytes may claim gigabytes."""
+    few kilobytes may claim gigabytes. `size` may not have more either."""
 
     corrupt: Literal["fail", "drop"] = "fail"
     """What happens to images that cannot be read (cut off, empty, no image, animated, too large):

@@ -43,7 +43,7 @@ from trainwright.contract.quality_rules import QUALITY_RULES
 from trainwright.contract.ramp_rules import RAMP_RULES
 from trainwright.contract.sampling_rules import SAMPLING_RULES
 from trainwright.contract.seed_rules import check_seeds
-from trainwright.contract.size_rules import sizes_are_possible
+from trainwright.contract.size_rules import images_fit_their_limit, sizes_are_possible
 from trainwright.contract.source_rules import SOURCE_RULES
 from trainwright.contract.token_rules import TOKEN_RULES
 from trainwright.contract.tracking_rules import check_inspect
@@ -331,6 +331,7 @@ def cost_has_a_price(contract: Contract, _written: frozenset[str]) -> Problems:
 RULES: tuple[Rule, ...] = (
     safe_name,
     sizes_are_possible,
+    images_fit_their_limit,
     *KIND_RULES,
     *SOURCE_RULES,
     split_of_given_parts,

@@ -8,19 +8,20 @@ from types import MappingProxyType
 from pydantic import BaseModel
 
 from trainwright.contract.document import Contract
-from trainwright.contract.size_limits import MOST_LAYERS, MOST_WIDTH
+from trainwright.contract.images import Decoding
 from trainwright.core.errors import Problem
+from trainwright.core.limits import MOST_BATCH, MOST_EPOCHS, MOST_LAYERS, MOST_TREES, MOST_WIDTH
 
 MOST: Mapping[str, int] = MappingProxyType(
     {
-        "training.num_epochs": 1_000_000,
-        "training.batch_size": 2**31,
-        "training.effective_batch_size": 2**31,
-        "training.gradient_accumulation_steps": 2**31,
-        "model.max_trees": 1_000_000,
+        "training.num_epochs": MOST_EPOCHS,
+        "training.batch_size": MOST_BATCH,
+        "training.effective_batch_size": MOST_BATCH,
+        "training.gradient_accumulation_steps": MOST_BATCH,
+        "model.max_trees": MOST_TREES,
     }
 )
-"""The largest value of each key. The table of limits in the docs repeats it."""
+"""The largest value of each key."""
 
 
 def sizes_are_possible(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
@@ -35,6 +36,22 @@ def sizes_are_possible(contract: Contract, _written: frozenset[str]) -> Iterator
             yield _too_large("model.hidden", len(hidden), MOST_LAYERS, "layers")
         elif hidden and max(hidden) > MOST_WIDTH:
             yield _too_large("model.hidden", max(hidden), MOST_WIDTH, "units in a layer")
+
+
+def images_fit_their_limit(contract: Contract, _written: frozenset[str]) -> Iterator[Problem]:
+    """Images are not made larger than those that are refused for their size."""
+    decoding = _at(contract, "data.decoding")
+    if not isinstance(decoding, Decoding) or decoding.size == "as_is":
+        return
+    height, width = decoding.size
+    if height * width > decoding.most_pixels:
+        yield Problem(
+            "each image would have more pixels than is allowed",
+            path="data.decoding.size",
+            found=f"{height:,} x {width:,} = {height * width:,} pixels",
+            expected=f"at most {decoding.most_pixels:,} (data.decoding.most_pixels)",
+            fix="write a smaller size",
+        )
 
 
 def _at(contract: Contract, path: str) -> object:

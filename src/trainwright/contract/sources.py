@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from trainwright.contract.section import Positive, Section
+from trainwright.contract.section import Count, Positive, Section
+from trainwright.core import limits
 
 FRAME = "frame://"
 """How a path begins that means a frame given to `trainwright.train` from Python."""
@@ -75,13 +76,21 @@ class Reading(Section):
     """Up to so many records of a file that cannot be read (a line that is not JSON, a row with
     too few or too many fields) are left out, counted and listed by line; one more is refused."""
 
-    most_unpacked_ratio: Positive = 200.0
-    """A packed file that unpacks to more than so many times its size is refused once it has passed
-    64 MiB: text packs 3 to 20 times, a bomb a thousand times."""
+    most_unpacked_ratio: Positive = limits.MOST_EXPANSION
+    """A file that unpacks to more than so many times its size, packed as a whole or inside, is
+    refused once that passes 1/64 of the machine's memory and 64 MiB: text packs 3 to 20 times, a
+    bomb a thousand times."""
 
-    most_gigabytes: Positive = 200.0
+    most_gigabytes: Positive = limits.MOST_GIGABYTES
     """A file that has more than so many gigabytes (10^9 bytes), downloaded, unpacked or as a table,
     is refused before it fills the disk."""
+
+    most_columns: Count = limits.MOST_COLUMNS
+    """A table with more columns is refused: each takes time in every check, and a bomb may name
+    millions."""
+
+    most_seconds: Positive = limits.MOST_QUERY_SECONDS
+    """A query of `data.sql` that has not given its last row after so many seconds is stopped."""
 
     cache: str = "user"
     """The folder of the files that are read once and then mapped into memory: a folder, `user`

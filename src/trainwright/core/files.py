@@ -11,12 +11,12 @@ from typing import Any
 
 from trainwright.core.errors import StorageFailed
 from trainwright.core.faultpoints import reached
+from trainwright.core.limits import MOST_JSON_BYTES
 from trainwright.core.regular_files import read_regular
 
 Json = Any
 """What `json` reads: None, bool, int, float, str, and lists and string-keyed dicts of them."""
 
-_MOST_JSON_BYTES = 2**30
 FILE_MODE, FOLDER_MODE = 0o666, 0o777
 """Of what a run writes: the umask says who else may read it, as teams share run folders."""
 
@@ -103,7 +103,7 @@ def read_json(path: Path) -> Json:
     def refuse(constant: str) -> Json:
         raise ValueError(f"{constant} is not JSON")
 
-    data = read_regular(path, _MOST_JSON_BYTES)
+    data = read_regular(path, MOST_JSON_BYTES)
     try:
         return json.loads(data, parse_constant=refuse)
     except RecursionError:

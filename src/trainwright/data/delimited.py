@@ -17,15 +17,15 @@ import polars as pl
 
 from trainwright.contract.sources import Reading
 from trainwright.core.errors import DataMistake, Place, Problem
+from trainwright.core.limits import MOST_FIELD_LETTERS, MOST_LINE_LETTERS
 from trainwright.data.parsed import BadRecords, Parsed
 from trainwright.data.table import Integers
+from trainwright.data.unpacking import check_columns
 from trainwright.data.wording import quoted, some
 
 _OTHER_SEPARATORS = (";", "\t", "|")
 _SHOWN = 5
 _BLOCK_RECORDS = 50_000
-_MOST_FIELD_LETTERS = 16 * 2**20
-"""A longer field is a quote that does not end."""
 
 
 class Records(Protocol):
@@ -57,7 +57,7 @@ class _Dialect:
         """The text of a file behind the lines that are no part of the table."""
         with _text(file) as stream:
             for _ in range(self.skipped_lines):
-                stream.readline(_MOST_FIELD_LETTERS)
+                stream.readline(MOST_LINE_LETTERS)
             yield stream
 
     def records(self, text: TextIO) -> Records:
@@ -98,6 +98,9 @@ def read_delimited(
         reading.skip_lines,
         reading.repeated_names == "rename",
     )
+    with dialect.text(file) as text, contextlib.suppress(csv.Error):
+        first = next(dialect.records(text), [])
+        check_columns(len(first), written, reading, 1 + reading.skip_lines)
     scan = _scan(file, dialect, written, BadRecords(reading.bad_records))
     # The fast reader takes the width of text without a header from its first line.
     by_hand = bool(scan.skipped) or (not dialect.header and 0 in scan.left_out)
@@ -113,10 +116,10 @@ def _separator_of(file: Path, kind: Literal["csv", "tsv"], reading: Reading) -> 
         return reading.separator
     with _text(file) as text:
         for _ in range(reading.skip_lines):
-            text.readline(_MOST_FIELD_LETTERS)
-        header = text.readline(_MOST_FIELD_LETTERS)
+            text.readline(MOST_LINE_LETTERS)
+        header = text.readline(MOST_LINE_LETTERS)
         while header and not header.strip(" \r\n"):
-            header = text.readline(_MOST_FIELD_LETTERS)
+            header = text.readline(MOST_LINE_LETTERS)
     if "," in header:
         return ","
     return next((mark for mark in _OTHER_SEPARATORS if mark in header), ",")
@@ -125,7 +128,7 @@ def _separator_of(file: Path, kind: Literal["csv", "tsv"], reading: Reading) -> 
 @contextlib.contextmanager
 def _text(file: Path) -> Iterator[TextIO]:
     """The text of a file, with fields as long as they may be."""
-    before = csv.field_size_limit(_MOST_FIELD_LETTERS)
+    before = csv.field_size_limit(MOST_FIELD_LETTERS)
     try:
         with file.open(encoding="utf-8-sig", newline="") as stream:
             yield stream

@@ -18,13 +18,14 @@ from urllib.parse import unquote
 
 import polars as pl
 
-from trainwright.contract.sources import Reading
+from trainwright.contract.sources import USUAL, Reading
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.files import Json
 from trainwright.data.cache import Tables
 from trainwright.data.folders import Parts, check_inside
 from trainwright.data.formats import broken
 from trainwright.data.local import LocalFile
+from trainwright.data.parquet_pages import check_parquet
 from trainwright.data.partitions import Partition
 from trainwright.data.source_part import SourcePart
 from trainwright.data.wording import quoted
@@ -164,6 +165,7 @@ def _newest(place: Path, written: str) -> tuple[int, list[Path]]:
 def _actions(log: Path, written: str) -> Iterator[Json]:
     try:
         if log.suffix == ".parquet":
+            check_parquet(log, f"{written}/{LOG}/{log.name}", USUAL)
             columns = ["add", "metaData", "protocol"]
             yield from pl.read_parquet(log, columns=columns).iter_rows(named=True)
             return

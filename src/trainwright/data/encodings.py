@@ -10,6 +10,7 @@ from pathlib import Path
 from trainwright.contract.sources import Reading
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.files import storage_errors
+from trainwright.core.limits import MOST_LINE_LETTERS
 
 _BLOCK = 2**20
 _MARK = "\ufeff"
@@ -20,13 +21,14 @@ _CONTROL = dict.fromkeys([*(set(range(32)) - set(b"\t\n\r")), 127])
 
 
 def plain_text(file: Path, written: str, reading: Reading, target: Path) -> Path:
-    """A text file in UTF-8: the file itself, or its transcription in `target`. Every byte is
-    checked, and none is NUL in it.
+    """A text file of records in UTF-8: the file itself, or its transcription in `target`. Every
+    byte is checked, none is NUL in it, and every line ends.
 
     Raises:
-        DataMistake: naming the first byte that is not of the encoding, or the first NUL.
+        DataMistake: naming the first byte that is not of the encoding, the first NUL, or a line
+            that is too long.
     """
-    blocks = text_blocks(file, written, reading)
+    blocks = _with_line_ends(text_blocks(file, written, reading), written)
     as_it_is = reading.control_characters == "refuse"
     if codecs.lookup(reading.encoding).name == "utf-8" and as_it_is:
         for _ in blocks:
@@ -36,6 +38,20 @@ def plain_text(file: Path, written: str, reading: Reading, target: Path) -> Path
         for text in blocks:
             out.write(text.encode())
     return target
+
+
+def _with_line_ends(blocks: Iterator[str], written: str) -> Iterator[str]:
+    lines = letters = 0
+    for text in blocks:
+        last = text.rfind("\n")
+        if (last := last if last >= 0 else text.rfind("\r")) < 0:
+            letters += len(text)
+        else:
+            lines += text.count("\n")
+            letters = len(text) - last - 1
+        if letters > MOST_LINE_LETTERS:
+            raise DataMistake(_endless(written, lines + 1))
+        yield text
 
 
 def text_blocks(file: Path, written: str, reading: Reading) -> Iterator[str]:
@@ -123,6 +139,16 @@ def _foreign(file: Path, written: str, encoding: str, at: int, reason: str) -> P
         f"iconv -f {guess.upper()} -t UTF-8 '{written}' > utf8.csv",
         place=Place(written, line),
         kind="encoding",
+    )
+
+
+def _endless(written: str, number: int) -> Problem:
+    return Problem(
+        "the line does not end",
+        found=f"more than {MOST_LINE_LETTERS:,} letters",
+        expected="one record on each line",
+        fix="write each record on a line of its own",
+        place=Place(written, number),
     )
 
 

@@ -18,14 +18,16 @@ import numpy as np
 
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.hashing import hash_bytes
-from trainwright.data.local import read_bytes
+from trainwright.core.host import memory_bytes
+from trainwright.core.units import show_bytes
+from trainwright.data.local import check_file
 from trainwright.data.sources import FileVersion
 from trainwright.data.table import Bytes
+from trainwright.data.unpacking import most_expanded
 
 _UNSIGNED_BYTE = 8
 _GZIP = b"\x1f\x8b"
 _MOST_DIMENSIONS = 4
-_MOST_BYTES = 16 * 2**30
 _BLOCK = 2**24
 
 
@@ -47,15 +49,19 @@ def read_idx(file: Path, written: str, dimensions: int, path: str = "data.path")
     Raises:
         DataMistake: it is missing, not IDX, of another number of `dimensions`, cut off or too long.
     """
-    packed = read_bytes(file, written, path)
+    check_file(file, written, path)
+    if (size := file.stat().st_size) > memory_bytes():
+        raise DataMistake(_too_large(size, path, written))
+    packed = file.read_bytes()
     stream = _Unpacked(packed, written, path)
     sizes = _sizes(stream, dimensions)
     wanted = math.prod(sizes)
-    if not 0 < wanted <= _MOST_BYTES:
+    most = min(most_expanded(len(packed)), memory_bytes())
+    if not 0 < wanted <= most:
         raise stream.mistake(
             "the header names impossible sizes",
             found=" x ".join(map(str, sizes)),
-            expected=f"between 1 and {_MOST_BYTES:,} values",
+            expected=f"between 1 and {most:,} values, from {len(packed):,} bytes",
         )
     data = stream.read(wanted)
     if len(data) < wanted:
@@ -72,6 +78,17 @@ def read_idx(file: Path, written: str, dimensions: int, path: str = "data.path")
     sha256 = hash_bytes(packed)
     version = FileVersion(written, sha256, len(packed), sizes[0], file_sha256=sha256)
     return IdxFile(values, version)
+
+
+def _too_large(size: int, path: str, written: str) -> Problem:
+    return Problem(
+        "the file does not fit into memory",
+        path=path,
+        found=show_bytes(size),
+        expected=f"at most {show_bytes(memory_bytes())}",
+        fix="write the images as tar shards, which are read one after the other",
+        place=Place(written),
+    )
 
 
 def _sizes(stream: _Unpacked, dimensions: int) -> tuple[int, ...]:

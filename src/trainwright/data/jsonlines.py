@@ -15,16 +15,17 @@ import numpy as np
 import polars as pl
 
 from trainwright.contract.sources import Reading
-from trainwright.core.errors import DataMistake, Place, Problem
+from trainwright.core.errors import Place, Problem
 from trainwright.core.files import Json
+from trainwright.core.limits import CELL_BYTES
 from trainwright.data.commas import spelled
 from trainwright.data.nested import nested_text
 from trainwright.data.parsed import BadRecords, Parsed
+from trainwright.data.unpacking import check_columns, check_expansion
 from trainwright.data.wording import quoted, some
 
 _SHOWN = 5
-_BLOCK_RECORDS = 50_000
-_MOST_LINE_LETTERS = 64 * 2**20
+_BLOCK_RECORDS, _BLOCK_CELLS = 50_000, 4_000_000
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
@@ -55,20 +56,29 @@ def read_json_lines(file: Path, written: str, reading: Reading, target: Path) ->
     problems: list[Problem] = []
     lines = array("q")
     rows: list[dict[str, str | None]] = []
+    names: set[str] = set()
+    known: set[str] = set()
     blocks: list[Path] = []
     starts_as_list = False
-    for number, line in _lines(file, written):
+    size = file.stat().st_size
+    for number, line in _lines(file):
         starts_as_list = starts_as_list or (not lines and not problems and line.lstrip()[:1] == "[")
         try:
             rows.append(_row(line, reading))
             lines.append(number)
+            names.update(rows[-1])
         except ValueError as error:
             bad.leave_out(number)
             if len(problems) < _SHOWN:
                 problems.append(_problem(error, line, Place(written, number)))
-        if len(rows) == _BLOCK_RECORDS:
+        if len(rows) == _BLOCK_RECORDS or len(rows) * len(names) > _BLOCK_CELLS:
+            known |= names
+            check_columns(len(known), written, reading, number)
+            check_expansion(len(lines) * len(known) * CELL_BYTES, size, written, reading)
             blocks.append(_write(rows, target.with_name(f"records-{len(blocks)}.arrow")))
-            rows = []
+            rows, names = [], set()
+    check_columns(len(known | names), written, reading)
+    check_expansion(len(lines) * len(known | names) * CELL_BYTES, size, written, reading)
     bad.check(problems if not starts_as_list else [_list_problem(problems[0])])
     frames = [pl.scan_ipc(block) for block in blocks]
     if rows or not frames:
@@ -136,26 +146,12 @@ def _list_problem(first: Problem) -> Problem:
     )
 
 
-def _lines(file: Path, written: str) -> Iterator[tuple[int, str]]:
+def _lines(file: Path) -> Iterator[tuple[int, str]]:
     """The lines that hold something, with their numbers from 1."""
-    number = 0
     with file.open(encoding="utf-8-sig", newline="\n") as stream:
-        while line := stream.readline(_MOST_LINE_LETTERS):
-            number += 1
-            if len(line) == _MOST_LINE_LETTERS:
-                raise DataMistake(_endless(written, number))
+        for number, line in enumerate(stream, start=1):
             if line.strip():
                 yield number, line
-
-
-def _endless(written: str, number: int) -> Problem:
-    return Problem(
-        "the line does not end",
-        found=f"more than {_MOST_LINE_LETTERS:,} letters",
-        expected="one object on each line",
-        fix="write each object on a line of its own",
-        place=Place(written, number),
-    )
 
 
 def _frame(rows: list[dict[str, str | None]]) -> pl.DataFrame:
@@ -171,12 +167,12 @@ def _write(rows: list[dict[str, str | None]], block: Path) -> Path:
 
 def _unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     """The object; blanks around a key never count."""
-    pairs = [(name.strip(), item) for name, item in pairs]
-    counts = Counter(name for name, _ in pairs)
-    twice = [name for name, count in counts.items() if count > 1]
-    if twice:
+    found = {name.strip(): item for name, item in pairs}
+    if len(found) < len(pairs):
+        counts = Counter(name.strip() for name, _ in pairs)
+        twice = [name for name, count in counts.items() if count > 1]
         raise _RepeatedKey(f"keys occur more than once: {quoted(twice)}")
-    return dict(pairs)
+    return found
 
 
 def _flat(

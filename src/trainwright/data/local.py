@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import stat
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +11,11 @@ from typing import Literal, assert_never, final
 import polars as pl
 
 from trainwright.contract.sources import Reading
+from trainwright.core.deadline import Overrun, call_within
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.hashing import hash_file, hash_value
+from trainwright.core.host import resident_bytes
+from trainwright.data.arrow_buffers import check_arrow
 from trainwright.data.cache import Tables
 from trainwright.data.commas import rewrite_commas
 from trainwright.data.delimited import read_delimited
@@ -25,14 +29,20 @@ from trainwright.data.formats import (
 )
 from trainwright.data.jsonlines import read_json_lines
 from trainwright.data.nested import with_text
+from trainwright.data.parquet_pages import check_parquet
 from trainwright.data.parsed import NO_LINES, Parsed
 from trainwright.data.source_part import SourcePart
-from trainwright.data.unpacking import check_size, unpack
+from trainwright.data.unpacking import (
+    check_expansion,
+    check_size,
+    expansion_problem,
+    most_expanded,
+    unpack,
+)
 from trainwright.data.wording import nearest, some
 
 _SCHEME = 2
 _FEWEST_BYTES = 4096
-_FIXED_BYTES = 8
 
 
 @final
@@ -127,16 +137,6 @@ def check_file(file: Path, written: str, path: str) -> None:
         )
 
 
-def read_bytes(file: Path, written: str, path: str) -> bytes:
-    """The bytes of a file that a contract calls `written` at `path`.
-
-    Raises:
-        DataMistake: as `check_file`.
-    """
-    check_file(file, written, path)
-    return file.read_bytes()
-
-
 def _no_file(file: Path, path: str, place: Place) -> Problem:
     if not file.is_dir():
         return Problem(
@@ -224,6 +224,9 @@ def _write_binary(
         tail = stream.read()
     if kind == "parquet" and tail != b"PAR1":
         raise broken(written, name, "no PAR1 at its end")
+    in_prefixes = kind == "parquet" and check_parquet(file, written, reading)
+    if kind == "arrow":
+        check_arrow(file, written, reading)
     try:
         if kind == "parquet":
             rows = pl.scan_parquet(file, glob=False)
@@ -231,10 +234,12 @@ def _write_binary(
             rows = pl.scan_ipc(file, glob=False)
         else:
             rows = pl.read_ipc_stream(file).lazy()
-        schema = rows.collect_schema()
-        height = rows.select(pl.len()).collect().item()
-        check_size(height * len(schema) * _FIXED_BYTES, written, reading)
-        _write_rows(rows, written, reading, target)
+        rows.collect_schema()
+        if in_prefixes:
+            _write_watched(rows, file, written, reading, target)
+        else:
+            _write_rows(rows, written, reading, target)
+        check_expansion(_text_bytes(target), file.stat().st_size, written, reading)
     except (pl.exceptions.DuplicateError, pl.exceptions.SchemaError) as error:
         raise DataMistake(
             Problem(
@@ -247,6 +252,46 @@ def _write_binary(
         ) from error
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         raise broken(written, name, str(error)) from error
+
+
+def _write_watched(
+    rows: pl.LazyFrame, file: Path, written: str, reading: Reading, target: Path
+) -> None:
+    """`_write_rows` for a file that does not say what it unpacks to: memory is watched."""
+    size = file.stat().st_size
+    before = resident_bytes()
+    most = most_expanded(size, reading.most_unpacked_ratio)
+    try:
+        call_within(
+            math.inf,
+            lambda: _write_rows(rows, written, reading, target),
+            lambda: resident_bytes() - before > most,
+        )
+    except Overrun:
+        raise DataMistake(expansion_problem(most, size, written, reading)) from None
+
+
+def _text_bytes(target: Path) -> int:
+    """The bytes of all texts of an Arrow file, in which equal ones may be kept once."""
+    rows = pl.scan_ipc(target)
+    return sum(_bytes_of(rows, name, kind) for name, kind in rows.collect_schema().items())
+
+
+def _bytes_of(rows: pl.LazyFrame, name: str, kind: pl.DataType) -> int:
+    column = pl.col(name)
+    match kind:
+        case pl.String():
+            lengths = column.str.len_bytes()
+        case pl.Binary():
+            lengths = column.bin.size()
+        case pl.Categorical() | pl.Enum():
+            # Each text stands once beside the numbers of the rows.
+            rows = rows.group_by(column).len("rows")
+            lengths = column.cast(pl.String).str.len_bytes() * pl.col("rows")
+        case _:
+            return 0
+    total = rows.select(lengths.cast(pl.Int64).sum()).collect(engine="streaming").item()
+    return int(total or 0)
 
 
 def _write_rows(rows: pl.LazyFrame, written: str, reading: Reading, target: Path) -> None:

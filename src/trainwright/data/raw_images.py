@@ -9,13 +9,14 @@ from typing import final
 import numpy as np
 import polars as pl
 
+from trainwright.core.limits import USUAL_IMAGE_PIXELS
 from trainwright.data.pictures.decoding import Rule
 from trainwright.data.reading import DataFacts
 from trainwright.data.sources import FileVersion
 from trainwright.data.table import ImageInputs, Integers, PartName
 from trainwright.data.target_column import TargetFacts
 
-AS_IT_IS = Rule((0, 0), "rgb", "stretch", "bilinear", 50_000_000)
+AS_IT_IS = Rule((0, 0), "rgb", "stretch", "bilinear", USUAL_IMAGE_PIXELS)
 """The rule of images that come as arrays: nothing is decoded."""
 
 

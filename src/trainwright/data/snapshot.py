@@ -17,6 +17,7 @@ from trainwright.core.files import Json, read_json, write_atomic, write_json
 from trainwright.data.columns import name_tokens
 from trainwright.data.hidden_columns import without_hidden
 from trainwright.data.order import Words
+from trainwright.data.parquet_pages import read_parquet
 from trainwright.data.profile import Profile, profile_column
 from trainwright.data.reading import RawTable
 from trainwright.data.row_hash import hash_rows
@@ -75,7 +76,7 @@ def read_snapshot(folder: Path, name: str) -> Snapshot:
                 fix="give the data file in its place",
             )
         )
-    about, rows = read_json(folder / PROFILE), pl.read_parquet(folder / ROWS)
+    about, rows = read_json(folder / PROFILE), read_parquet(folder / ROWS)
     nothing = np.empty(0, dtype=np.uint64)
     return Snapshot(
         name,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
@@ -12,8 +13,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from trainwright.core import limits
+from trainwright.core.deadline import Overrun, call_within
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.extras import need_tokenizers
+from trainwright.core.units import show_bytes
 
 MOST_TOKENS = 65_536
 """Tokens are kept as 16-bit numbers."""
@@ -65,9 +69,21 @@ def read_pieces(file: Path, written: str) -> str:
                 fix="name a tokenizer.json, relative to the contract's folder",
             )
         )
+    if (bytes_ := file.stat().st_size) > limits.MOST_TOKENIZER_BYTES:
+        most = show_bytes(limits.MOST_TOKENIZER_BYTES)
+        raise DataMistake(_too_large(show_bytes(bytes_), f"at most {most}", written))
     try:
         text = file.read_text(encoding="utf-8")
+        growth, count = _shape_of(text)
+        if count > MOST_TOKENS:
+            raise _too_many(count, written)
+        if growth > limits.MOST_TOKENIZER_GROWTH:
+            found = f"a text may grow {growth:.3g} times"
+            most = f"at most {limits.MOST_TOKENIZER_GROWTH} times"
+            raise DataMistake(_too_large(found, most, written))
         size = count_pieces(text)
+    except DataMistake:
+        raise
     except Exception as error:  # the library raises Exception itself
         raise DataMistake(
             Problem(
@@ -81,6 +97,17 @@ def read_pieces(file: Path, written: str) -> str:
     if size > MOST_TOKENS:
         raise _too_many(size, written)
     return text
+
+
+def _too_large(found: str, expected: str, written: str) -> Problem:
+    return Problem(
+        "the tokenizer is larger than any that is used",
+        path="data.tokenizer",
+        found=found,
+        expected=expected,
+        fix="use another one, or vocabulary: bpe",
+        place=Place(written),
+    )
 
 
 def _too_many(size: int, written: str) -> DataMistake:
@@ -113,16 +140,74 @@ def encode_pieces(text: str, texts: Sequence[str]) -> list[npt.NDArray[np.uint16
     """The tokens of each text, without any that the tokenizer would put around them."""
     tokenizer = _tokenizer(text)
     if not _ends_at_words(text):
-        found = tokenizer.encode_batch(list(texts), add_special_tokens=False)
+        found = _encoded(tokenizer, list(texts))
         return [np.array(one.ids, dtype=np.uint16) for one in found]
     blocks = [(number, one) for number, each in enumerate(texts) for one in blocks_of(each)]
     encoded: list[list[npt.NDArray[np.uint16]]] = [[] for _ in texts]
     for start in range(0, len(blocks), _BLOCKS_AT_ONCE):
         some = blocks[start : start + _BLOCKS_AT_ONCE]
-        found = tokenizer.encode_batch([one for _, one in some], add_special_tokens=False)
+        found = _encoded(tokenizer, [one for _, one in some])
         for (number, _), one in zip(some, found, strict=True):
             encoded[number].append(np.array(one.ids, dtype=np.uint16))
     return [np.concatenate(one) if one else np.zeros(0, np.uint16) for one in encoded]
+
+
+def _encoded(tokenizer: Any, texts: list[str]) -> Any:
+    """The library's answer. A pattern of a tokenizer's own may need time without end."""
+    seconds = limits.TOKENIZER_SECONDS
+    seconds += sum(map(len, texts)) / limits.TOKENIZER_LETTERS_PER_SECOND
+    try:
+        return call_within(seconds, lambda: tokenizer.encode_batch(texts, add_special_tokens=False))
+    except Overrun:
+        raise DataMistake(
+            Problem(
+                "the tokenizer does not come to an end",
+                path="data.tokenizer",
+                found=f"{seconds:.0f} seconds for {sum(map(len, texts)):,} letters",
+                expected=f"{limits.TOKENIZER_LETTERS_PER_SECOND:,} letters a second",
+                fix="look at the patterns of its pre_tokenizer, or use vocabulary: bpe",
+            )
+        ) from None
+
+
+def _shape_of(text: str) -> tuple[float, int]:
+    """How many times longer a tokenizer, as JSON, may make a text before it cuts it into tokens,
+    or what it makes of tokens; and how many tokens it lists.
+
+    Raises:
+        ValueError: it is not JSON.
+    """
+    try:
+        found = json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    if not isinstance(found, dict):
+        raise ValueError("a tokenizer is a mapping")  # noqa: TRY004 (reported as a Problem)
+    before = _growth(found.get("normalizer")) * _growth(found.get("pre_tokenizer"))
+    model = found.get("model")
+    listed = model.get("vocab") if isinstance(model, dict) else None
+    count = len(listed) if isinstance(listed, dict | list) else 0
+    return max(before, _growth(found.get("decoder"))), count
+
+
+def _growth(rule: Any) -> float:
+    if not isinstance(rule, dict):
+        return 1.0
+    match rule.get("type"):
+        case "Sequence":
+            rules = rule.get("normalizers") or rule.get("pretokenizers") or rule.get("decoders")
+            return math.prod(map(_growth, rules or ()))
+        case "Replace":
+            pattern = rule.get("pattern")
+            plain = pattern.get("String", "") if isinstance(pattern, dict) else ""
+            # An expression may match a single letter.
+            return max(1.0, len(str(rule.get("content", ""))) / max(1, len(str(plain))))
+        case "Prepend":
+            return 1.0 + len(str(rule.get("prepend", "")))
+        case "ByteLevel":
+            return 2.0
+        case _:
+            return 1.0
 
 
 def blocks_of(text: str) -> Iterator[str]:

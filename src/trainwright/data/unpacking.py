@@ -1,4 +1,4 @@
-"""Packed files unpacked block by block, no further than a limit."""
+"""Packed files unpacked block by block, and how much may come of a file."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from typing import BinaryIO
 import zstandard
 
 from trainwright.contract.sources import Reading
+from trainwright.core import limits
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.files import storage_errors
+from trainwright.core.host import memory_bytes
 from trainwright.core.units import show_bytes
 from trainwright.data.formats import Compression, broken
 
 _BLOCK = 2**20
-_ALWAYS_ALLOWED = 64 * 2**20
 _GIGABYTE = 10**9
 _MOST_WINDOW = 2**27
 _ZSTD_BLOCK = 2**11
@@ -34,6 +35,7 @@ def unpack(
     if not compression:
         return file
     size = file.stat().st_size
+    most = most_expanded(size, reading.most_unpacked_ratio)
     done = 0
     with (
         file.open("rb") as stream,
@@ -45,8 +47,8 @@ def unpack(
             for block in blocks:
                 done += len(block)
                 check_size(done, written, reading)
-                if done > max(_ALWAYS_ALLOWED, reading.most_unpacked_ratio * size):
-                    raise DataMistake(_bomb(done, size, written, reading))
+                if done > most:
+                    raise DataMistake(expansion_problem(done, size, written, reading))
                 out.write(block)
         except (zlib.error, EOFError, zstandard.ZstdError) as error:
             name = "gzip" if compression == ".gz" else "zstd"
@@ -69,11 +71,50 @@ def check_size(size_bytes: int, written: str, reading: Reading) -> None:
     )
 
 
-def _bomb(done: int, size: int, written: str, reading: Reading) -> Problem:
+def check_expansion(expanded_bytes: int, size_bytes: int, written: str, reading: Reading) -> None:
+    """Hold what a file says that it unpacks to against its size, before it is unpacked.
+
+    Raises:
+        DataMistake: it is more than the limits of `reading`.
+    """
+    check_size(expanded_bytes, written, reading)
+    if expanded_bytes > most_expanded(size_bytes, reading.most_unpacked_ratio):
+        raise DataMistake(expansion_problem(expanded_bytes, size_bytes, written, reading))
+
+
+def check_columns(count: int, written: str, reading: Reading, line: int = 0) -> None:
+    """Raise `DataMistake` for a table of more columns than `reading` allows."""
+    if count <= reading.most_columns:
+        return
+    raise DataMistake(
+        Problem(
+            "the table has more columns than is allowed",
+            found=f"{count:,} columns",
+            expected=f"at most {reading.most_columns:,}",
+            fix=f"drop the columns that are not needed, or set data.reading.most_columns to "
+            f"{count} if the file is trusted: every column takes time in each check",
+            place=Place(written, line),
+        )
+    )
+
+
+def most_expanded(size_bytes: int, ratio: float = limits.MOST_EXPANSION) -> int:
+    """The bytes that may come of a file of this size."""
+    return max(free_expansion(), int(ratio * size_bytes))
+
+
+def free_expansion() -> int:
+    """The bytes that may come of any file, however small."""
+    return max(limits.EXPANSION_BYTES, memory_bytes() // limits.EXPANSION_SHARE)
+
+
+def expansion_problem(done: int, size: int, written: str, reading: Reading) -> Problem:
+    """The problem of a file that unpacks to too much."""
     return Problem(
-        "the packed file unpacks to far more than text does",
+        "the file unpacks to far more than its size",
         found=f"{show_bytes(done)} and more from {show_bytes(size)}",
-        expected=f"at most {reading.most_unpacked_ratio:g} times its size",
+        expected=f"at most {reading.most_unpacked_ratio:g} times its size, "
+        f"or {show_bytes(free_expansion())}",
         fix="raise data.reading.most_unpacked_ratio if the file is trusted",
         place=Place(written),
     )

@@ -7,9 +7,9 @@ from typing import final
 
 import torch
 
+from trainwright.core.host import resident_bytes
 from trainwright.engine.windows import Window
 from trainwright.tracking.events import Number
-from trainwright.tracking.signals import resident_bytes
 
 
 @final

@@ -11,12 +11,15 @@ from typing import final
 import numpy as np
 import polars as pl
 
-from trainwright.contract.images import MOST_PIXELS, ImageData, ImageFields
+from trainwright.contract.images import ImageData, ImageFields
+from trainwright.contract.sources import USUAL
 from trainwright.core.errors import DataMistake, Place, Problem
+from trainwright.core.limits import MOST_IMAGE_PIXELS
 from trainwright.core.units import many
 from trainwright.data.cache import open_cache
 from trainwright.data.columns import name_tokens
 from trainwright.data.mnist import read_mnist
+from trainwright.data.parquet_pages import check_parquet
 from trainwright.data.pictures.decoding import SUFFIXES, Fault, look
 from trainwright.data.pictures.folder import part_folders
 from trainwright.data.pictures.opening import holds_idx, is_shard, open_parts
@@ -136,7 +139,7 @@ def _seen(section: ImageData, folder: Path) -> _Seen:
     for source in open_parts(section, folder, tables).values():
         for record in source.records():
             data, label = record.data, record.label
-            header = data if isinstance(data, Fault) else look(data, MOST_PIXELS)
+            header = data if isinstance(data, Fault) else look(data, MOST_IMAGE_PIXELS)
             if isinstance(header, Fault) or isinstance(data, Fault):
                 unreadable += 1
                 continue
@@ -204,8 +207,9 @@ def _head(table: Path) -> pl.DataFrame:
     """All rows of a table of texts, the first ones of a Parquet file, which may hold bytes."""
     if table.suffix.lower() in (".parquet", ".pq"):
         try:
+            check_parquet(table, table.name, USUAL)
             return pl.scan_parquet(table).head(_LOOKED_AT).collect()
-        except (pl.exceptions.PolarsError, OSError):
+        except (pl.exceptions.PolarsError, OSError, DataMistake):
             return pl.DataFrame()
     try:
         return read_source(table.name, table.parent, "DATA").frame
@@ -223,7 +227,7 @@ def _image_column(head: pl.DataFrame) -> str:
             continue
         shown = [one.get("bytes") or b"" if isinstance(one, dict) else one for one in values]
         if all(isinstance(one, bytes) for one in shown):
-            if not isinstance(look(shown[0], MOST_PIXELS), Fault):
+            if not isinstance(look(shown[0], MOST_IMAGE_PIXELS), Fault):
                 return series.name
         elif all(isinstance(one, str) for one in shown):
             ends = [Path(str(one)).suffix.lower() in SUFFIXES for one in shown]

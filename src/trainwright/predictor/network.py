@@ -17,8 +17,8 @@ from torch.nn import functional
 
 from trainwright.checkpoint.tensor_file import write_tensors
 from trainwright.contract.model import Gpt, Mlp, Network, ResNet, TabularResNet
-from trainwright.contract.size_limits import MOST_LAYERS
 from trainwright.core.files import read_json, write_json
+from trainwright.core.limits import MOST_LAYERS
 from trainwright.data.table import Floats, ImageInputs, Inputs, TableInputs, TokenInputs
 from trainwright.data.target import Classes, NextToken, Numbers, Target, target_from_json
 from trainwright.data.windows import Windows, cut_windows

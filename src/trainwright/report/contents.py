@@ -10,7 +10,7 @@ from typing import Any, TypeVar, final
 import numpy as np
 import numpy.typing as npt
 
-from trainwright.core.errors import Mistake, StorageFailed
+from trainwright.core.errors import DataMistake, Mistake, StorageFailed
 from trainwright.core.files import Json, read_json
 from trainwright.data.distributions import Distribution
 from trainwright.data.target import PROBABILITY
@@ -192,9 +192,11 @@ def _forecasts(path: Path) -> tuple[Forecast, ...]:
         return ()
     import polars as pl
 
+    from trainwright.data.parquet_pages import read_parquet
+
     try:
-        frame = pl.read_parquet(path)
-    except pl.exceptions.PolarsError as error:
+        frame = read_parquet(path)
+    except (pl.exceptions.PolarsError, DataMistake) as error:
         raise ValueError(str(error).splitlines()[0][:160]) from error
     if not {"time", "target", "prediction"} <= set(frame.columns):
         return ()

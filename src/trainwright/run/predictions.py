@@ -10,8 +10,9 @@ import numpy as np
 import polars as pl
 
 from trainwright.contract.data import Data, TableData, TimeSplit
-from trainwright.core.errors import Mistake, Problem
+from trainwright.core.errors import DataMistake, Mistake, Problem
 from trainwright.core.files import read_json, storage_errors, write_atomic
+from trainwright.data.parquet_pages import read_parquet
 from trainwright.data.table import Floats, Integers, Part
 from trainwright.data.target import (
     PROBABILITY,
@@ -80,10 +81,10 @@ def read_predictions(folder: RunFolder) -> ScoredRows:
     try:
         own = folder.own_target
         target = target_from_json(read_json(own if own.is_file() else folder.bundle / own.name))
-        frame = pl.read_parquet(folder.predictions)
+        frame = read_parquet(folder.predictions)
         rows, units = (frame[name].to_numpy() for name in ("row", "unit"))
         return ScoredRows(rows, units, _answers(frame, target), target)
-    except (OSError, ValueError, KeyError, pl.exceptions.PolarsError) as error:
+    except (OSError, ValueError, KeyError, pl.exceptions.PolarsError, DataMistake) as error:
         raise Mistake(
             Problem(
                 f"run {folder.name} has no test predictions that can be read",

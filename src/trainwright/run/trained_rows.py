@@ -12,6 +12,7 @@ import polars as pl
 from trainwright.core.files import read_json, write_atomic, write_json
 from trainwright.data.features import Features
 from trainwright.data.order import Words
+from trainwright.data.parquet_pages import read_parquet
 from trainwright.data.prepared import Prepared
 from trainwright.data.row_hash import hash_rows
 from trainwright.data.snapshot import MOST_ROWS
@@ -47,7 +48,7 @@ def find_trained_rows(part: Part, features: Features, folder: RunFolder) -> list
     """What to say where more of the rows equal training rows than of the run's own test rows do."""
     if not (folder.data / _ROWS).is_file() or not len(part):
         return []
-    trained = pl.read_parquet(folder.data / _ROWS)["row"].to_numpy()
+    trained = read_parquet(folder.data / _ROWS)["row"].to_numpy()
     by_chance = float(read_json(folder.data / _ABOUT)["test_rows_repeated"])
     count = int(np.isin(_hashes(part, features), trained).sum())
     share = count / len(part)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import final
 
 from trainwright.core.errors import Mistake, Place, Problem, StorageFailed
+from trainwright.core.host import resident_bytes
 from trainwright.tracking.events import (
     Ended,
     Event,
@@ -45,7 +45,6 @@ SIGNALS = (
 )
 _ADDED = frozenset({"time", "samples", "targets"})
 """What the lines of earlier versions lack."""
-_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _MEMORY_SECONDS = 1.0
 
 ReadScalars = Callable[[Sequence[Number]], list[float]]
@@ -220,12 +219,3 @@ def _show(value: float) -> str:
     if math.isfinite(value):
         return repr(value)
     return '"nan"' if math.isnan(value) else ('"inf"' if value > 0 else '"-inf"')
-
-
-def resident_bytes() -> int:
-    """Memory of this process that is in RAM; 0 where the kernel does not tell."""
-    try:
-        with open("/proc/self/statm", "rb") as stream:  # noqa: PTH123  Path.open is slower
-            return int(stream.read().split()[1]) * _PAGE_BYTES
-    except OSError:
-        return 0

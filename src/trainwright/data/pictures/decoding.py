@@ -16,6 +16,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from trainwright.contract.images import Decoding
 from trainwright.core.files import Json
+from trainwright.core.limits import MOST_JPEG_SCANS
 from trainwright.data.pictures.png import damage_of
 from trainwright.data.table import Bytes
 
@@ -37,9 +38,13 @@ SUFFIXES = {
 }
 """What a file's name says it is."""
 
+_JPEG = ("JPEG", "MPO")
 _STILL = ("MPO",)
 """Formats with several pictures of one scene, of which the first is the image: phones write them as
 .jpg."""
+
+_SCAN = b"\xff\xda"
+"""The marker of a scan of a JPEG. Pixels hold no such bytes: a zero stands behind each 0xff."""
 
 _TURNED = frozenset({5, 6, 7, 8})
 _FILTERS = {
@@ -166,7 +171,10 @@ def _open(data: bytes, most_pixels: int) -> Image.Image | Fault:
     if not data:
         return Fault("the file is empty", found="0 bytes", fix="copy the file again, or remove it")
     try:
-        return _still(Image.open(io.BytesIO(data), formats=FORMATS), len(data), most_pixels)
+        opened = Image.open(io.BytesIO(data), formats=FORMATS)
+        if opened.format in _JPEG and (scans := data.count(_SCAN)) > MOST_JPEG_SCANS:
+            return _too_many_scans(scans)
+        return _still(opened, len(data), most_pixels)
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         return _too_large(str(error).split(",")[0], most_pixels)
     except UnidentifiedImageError:
@@ -213,7 +221,7 @@ def _flat(image: Image.Image, channels: Literal["rgb", "grey"]) -> Image.Image |
             fix="scale them to whole numbers from 0 to 255 and save the image as PNG",
         )
     if image.mode.startswith("I"):
-        values = np.asarray(image).astype(np.int64)
+        values = np.asarray(image)
         if values.size and (values.min() < 0 or values.max() > 65_535):
             return Fault(
                 "the pixels have more than 16 bits",
@@ -221,7 +229,10 @@ def _flat(image: Image.Image, channels: Literal["rgb", "grey"]) -> Image.Image |
                 expected="0 to 65,535",
                 fix="scale them to whole numbers from 0 to 255 and save the image as PNG",
             )
-        image = Image.fromarray(((values + 128) // 257).astype(np.uint8))
+        wide = values.astype(np.uint32)
+        wide += 128
+        wide //= 257
+        image = Image.fromarray(wide.astype(np.uint8))
     if image.has_transparency_data:
         colours = image.convert("RGBA")
         ground = Image.new("RGBA", colours.size, (_WHITE,) * 4)
@@ -252,6 +263,15 @@ def _too_large(found: str, most_pixels: int) -> Fault:
         found=found,
         expected=f"at most {most_pixels:,} (data.decoding.most_pixels)",
         fix="shrink it, or raise data.decoding.most_pixels if the file is trusted",
+    )
+
+
+def _too_many_scans(found: int) -> Fault:
+    return Fault(
+        "the JPEG has more scans than any encoder writes",
+        found=f"{found:,}, each of which passes over all pixels",
+        expected=f"at most {MOST_JPEG_SCANS}",
+        fix="save the image again, or remove it",
     )
 
 

@@ -11,10 +11,8 @@ from typing import NamedTuple, Protocol, final
 
 from trainwright.contract.images import ImageFields
 from trainwright.core.errors import NOWHERE, Place
+from trainwright.core.limits import MOST_IMAGE_BYTES
 from trainwright.data.pictures.decoding import Fault
-
-MOST_BYTES = 256 * 2**20
-"""A single image file, or record of a shard, above this is refused before it is read."""
 
 
 class Record(NamedTuple):
@@ -94,7 +92,7 @@ def too_large(size: int) -> Fault:
     return Fault(
         "the file is too large for an image",
         found=f"{size:,} bytes",
-        expected=f"at most {MOST_BYTES:,}",
+        expected=f"at most {MOST_IMAGE_BYTES:,}",
         fix="remove it, or save it smaller",
     )
 
@@ -127,8 +125,8 @@ def _regular_bytes(descriptor: int) -> bytes | Fault:
             fix="remove it",
             droppable=False,
         )
-    if status.st_size > MOST_BYTES:
+    if status.st_size > MOST_IMAGE_BYTES:
         return too_large(status.st_size)
     # Opened once the kind is known: Python opens no folder.
     with os.fdopen(descriptor, "rb", closefd=False) as stream:
-        return stream.read(MOST_BYTES)
+        return stream.read(MOST_IMAGE_BYTES)

@@ -9,12 +9,14 @@ import polars as pl
 
 from trainwright.contract.sources import USUAL
 from trainwright.core.errors import DataMistake, Place, Problem
+from trainwright.core.limits import MOST_IMAGE_BYTES
 from trainwright.data.cache import Tables
 from trainwright.data.column_names import absent_column
 from trainwright.data.formats import known_format, packing_of
 from trainwright.data.local import LocalFile
+from trainwright.data.parquet_pages import check_parquet
 from trainwright.data.pictures.decoding import Fault
-from trainwright.data.pictures.records import MOST_BYTES, Asked, Record, too_large
+from trainwright.data.pictures.records import Asked, Record, too_large
 from trainwright.data.pictures.trees import Tree
 from trainwright.data.sources import collected
 
@@ -101,6 +103,8 @@ class TableOfImages:
                 begins = stream.read(4)
             if begins != b"PAR1":
                 raise DataMistake(self._not_parquet(f"a file that begins with {begins.hex(' ')}"))
+            if check_parquet(self._asked.file, self.written, USUAL):
+                raise DataMistake(self._not_parquet("the encoding DELTA_BYTE_ARRAY"))
             lazy = pl.scan_parquet(self._asked.file, glob=False)
             lazy.collect_schema()
             return lazy
@@ -169,7 +173,7 @@ def _is_read(name: str | None, data: bytes | None) -> bool:
 def _without_file(row: int, name: str | None, data: bytes | None) -> bytes | Fault:
     """The image of a row that names no file."""
     if data is not None:
-        return data if len(data) <= MOST_BYTES else too_large(len(data))
+        return data if len(data) <= MOST_IMAGE_BYTES else too_large(len(data))
     if name is None:
         return Fault(f"row {row + 1} has no image", fix="add the path, or remove the row")
     return Fault(

@@ -13,13 +13,22 @@ from collections.abc import Iterator
 from typing import BinaryIO, Self, cast, final
 
 from trainwright.core.errors import DataMistake, Place, Problem
+from trainwright.core.limits import MOST_IMAGE_BYTES, MOST_TAR_HEADER_BYTES
 from trainwright.data.pictures.decoding import SUFFIXES, Fault
-from trainwright.data.pictures.records import MOST_BYTES, Asked, Record, too_large
+from trainwright.data.pictures.records import Asked, Record, too_large
 from trainwright.data.pictures.unpacked import DAMAGED, Bounded, damaged, unpacked
 
 _MOST_TEXT = 2**20
 _SHOWN_BYTES = 40
 _SLACK = 2**20
+_ABOUT_A_MEMBER = (
+    tarfile.XHDTYPE,
+    tarfile.XGLTYPE,
+    tarfile.SOLARIS_XHDTYPE,
+    tarfile.GNUTYPE_LONGNAME,
+    tarfile.GNUTYPE_LONGLINK,
+)
+"""The kinds of headers that say something of another member, in bytes of their own."""
 
 
 def is_tar(written: str) -> bool:
@@ -41,10 +50,30 @@ class _Strict(tarfile.TarInfo):
         """
         try:
             return super().fromtarfile(archive)
+        except _LongHeader as error:
+            raise tarfile.ReadError(str(error)) from error
         except tarfile.EOFHeaderError:  # type: ignore[attr-defined]
             raise
         except tarfile.HeaderError as error:
             raise tarfile.ReadError(f"at byte {archive.offset:,}: {error}") from error
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        """A header of 512 bytes, before what belongs to it is read.
+
+        Raises:
+            _LongHeader: that is more than any tar file says of a member.
+        """
+        found = super().frombuf(buf, encoding, errors)
+        if found.type in _ABOUT_A_MEMBER and found.size > MOST_TAR_HEADER_BYTES:
+            raise _LongHeader(
+                f"a header of {found.size:,} bytes, of which {MOST_TAR_HEADER_BYTES:,} are allowed"
+            )
+        return found
+
+
+class _LongHeader(Exception):
+    """A header claims more than a tar file says of a member."""
 
 
 @final
@@ -59,10 +88,18 @@ class TarShard:
         """Sample by sample; one without an image (a text, say) is passed over."""
         sample: dict[str, bytes | Fault] = {}
         current = ""
+        held = 0
         for key, extension, data in self._members():
             if key != current and sample:
                 yield from self._record(current, sample)
-                sample = {}
+                sample, held = {}, 0
+            held += 0 if isinstance(data, Fault) else len(data)
+            if held > MOST_IMAGE_BYTES:
+                raise self._mistake(
+                    f"the members of the key {key!r} are too large together",
+                    f"{held:,} bytes",
+                    f"at most {MOST_IMAGE_BYTES:,}",
+                )
             if extension in sample:
                 raise self._mistake(
                     f"the key {key!r} has two members .{extension}", key, "keys that differ"
@@ -144,7 +181,7 @@ class TarShard:
         """Key, extension and bytes of each regular member."""
         try:
             with (
-                unpacked(self._asked, MOST_BYTES + _SLACK) as stream,
+                unpacked(self._asked, MOST_IMAGE_BYTES + _SLACK) as stream,
                 tarfile.open(fileobj=cast(BinaryIO, stream), mode="r:", tarinfo=_Strict) as archive,
             ):
                 for member in archive:
@@ -199,7 +236,7 @@ def _check_end(stream: Bounded) -> None:
 
 
 def _data(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes | Fault:
-    if member.size > MOST_BYTES:
+    if member.size > MOST_IMAGE_BYTES:
         return too_large(member.size)
     stream = archive.extractfile(member)
     assert stream is not None, "a regular file has bytes"

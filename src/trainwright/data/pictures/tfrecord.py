@@ -19,7 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from trainwright.core.errors import DataMistake, Place, Problem
-from trainwright.data.pictures.records import MOST_BYTES, Asked, Record
+from trainwright.core.limits import MOST_COLUMNS, MOST_IMAGE_BYTES
+from trainwright.data.pictures.records import Asked, Record
 from trainwright.data.pictures.unpacked import DAMAGED, Bounded, damaged, unpacked
 from trainwright.data.wording import nearest, some
 
@@ -95,7 +96,7 @@ class TfRecords:
     def examples(self) -> Iterator[bytes]:
         """The bytes of each example."""
         try:
-            with unpacked(self._asked, MOST_BYTES) as stream:
+            with unpacked(self._asked, MOST_IMAGE_BYTES) as stream:
                 row = 0
                 while header := stream.read(12):
                     yield _frame(stream, header, row)
@@ -169,7 +170,9 @@ def read_example(data: bytes) -> dict[str, bytes]:
     for number, features in _fields(data):
         if number != 1:
             continue
-        for entry_number, entry in _fields(_message(features)):
+        for count, (entry_number, entry) in enumerate(_fields(_message(features))):
+            if count >= MOST_COLUMNS:
+                raise ValueError(f"more than {MOST_COLUMNS:,} features")
             if entry_number != 1:
                 continue
             entry_fields = dict(_fields(_message(entry)))
