@@ -3,12 +3,15 @@ fsspec."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, final
+from typing import Any, TypeVar, final
 
 from trainwright.contract.sources import FRAME, Reading
+from trainwright.core import limits
+from trainwright.core.deadline import Overrun, call_within
 from trainwright.core.errors import (
     DataMistake,
     MissingExtra,
@@ -22,6 +25,8 @@ from trainwright.core.redaction import redact
 from trainwright.core.secret_urls import hide_in_urls
 from trainwright.data.cache import Tables, Uncached
 from trainwright.data.unpacking import check_size
+
+T = TypeVar("T")
 
 _BLOCK = 2**20
 _EXTRAS = {
@@ -108,7 +113,7 @@ class Store:
         (`_TAGS`) that it is the content which the cache has.
         """
         if name not in self._fetched:
-            known = dict(self._files.info(name))
+            known = dict(self._answered(lambda: self._files.info(name)))
             size, shown = known.get("size"), redact(url)
             check_size(int(size or 0), shown, self._reading)
             tag = self._tag(known)
@@ -154,7 +159,8 @@ class Store:
         try:
             from fsspec.core import url_to_fs
 
-            files, root = url_to_fs(self._written, skip_instance_cache=True)
+            options = _web_options() if self._is_web else {}
+            files, root = url_to_fs(self._written, skip_instance_cache=True, **options)
         except ImportError as error:
             fix = f"pip install 'trainwright[{extra}]'" if extra else "install the package it names"
             raise MissingExtra(
@@ -185,14 +191,61 @@ class Store:
 
     def _blocks(self, name: str) -> Iterator[bytes]:
         # An error of the network may be one of the operating system, as one of the disk is.
-        with self.errors(), self._files.open(name, "rb") as stream:
+        # Without blocks of its own a web server sends the file in one answer, as it comes.
+        options = {"block_size": 0} if self._is_web else {}
+        with (
+            self.errors(),
+            self._answered(lambda: self._files.open(name, "rb", **options)) as stream,
+        ):
+            since, got = time.monotonic(), 0
             while block := stream.read(_BLOCK):
                 yield block
+                got += len(block)
+                if self._is_web and (passed := time.monotonic() - since) > limits.HTTP_RATE_SECONDS:
+                    _check_rate(got, passed)
+                    since, got = time.monotonic(), 0
+
+    def _answered(self, ask: Callable[[], T]) -> T:
+        """What a store says first. Web servers may be anyone's; the libraries of the other stores
+        have deadlines of their own."""
+        if not self._is_web:
+            return ask()
+        try:
+            return call_within(limits.HTTP_ANSWER_SECONDS, ask)
+        except Overrun:
+            raise TimeoutError(
+                f"the server has not answered within {limits.HTTP_ANSWER_SECONDS} seconds"
+            ) from None
+
+    @property
+    def _is_web(self) -> bool:
+        return self._scheme in ("http", "https")
 
     def _tag(self, known: dict[str, Any]) -> str:
         """What a store says of the content of an object; empty if that is nothing to rely on."""
         found = (str(known.get(name) or "") for name in _TAGS.get(self._scheme, ()))
         return next((tag for tag in found if tag), "")
+
+
+def _web_options() -> dict[str, Any]:
+    """How long web servers are waited for. The default of aiohttp ends every download after five
+    minutes, and lets a server that sends nothing take all of them."""
+    from aiohttp import ClientTimeout
+
+    timeout = ClientTimeout(
+        total=None,
+        sock_connect=limits.HTTP_CONNECT_SECONDS,
+        sock_read=limits.HTTP_SILENT_SECONDS,
+    )
+    return {"client_kwargs": {"timeout": timeout}}
+
+
+def _check_rate(got: int, seconds: float) -> None:
+    if got < limits.HTTP_LEAST_BYTES_PER_SECOND * seconds:
+        raise TimeoutError(
+            f"the server sent {got:,} bytes in {seconds:.0f} seconds; at least "
+            f"{limits.HTTP_LEAST_BYTES_PER_SECOND:,} a second are waited for"
+        )
 
 
 def _refusal(error: Exception) -> BaseException | None:
