@@ -33,5 +33,5 @@ def check_matrix_products(contract: Contract, _written: frozenset[str]) -> Itera
             path=f"{_COMPUTE}.matrix_products",
             found="onednn beside mixed_precision: tf32",
             expected="one of the two",
-            fix="write mixed_precision: fp32, or remove matrix_products",
+            fix="write training.mixed_precision: fp32, or remove matrix_products",
         )

@@ -35,7 +35,7 @@ def check_blocks(contract: Contract, _written: frozenset[str]) -> Iterator[Probl
             f"a model of kind {contract.model.kind} has no blocks to compute again",
             path=_PATH,
             expected="off, or a model of blocks: tabular_resnet, resnet, gpt",
-            fix="remove activation_checkpointing, or lower training.batch_size",
+            fix="remove it; a smaller training.batch_size saves memory too",
         )
     elif isinstance(chosen, EveryNth) and chosen.n > blocks:
         yield Problem(

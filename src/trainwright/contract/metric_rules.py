@@ -65,9 +65,8 @@ def watched_problems(watched: str, path: str, task: str) -> Iterator[Problem]:
     if watched.startswith("val_") and bare in METRICS:
         yield from metric_problems(bare, path, task, prefix="val_")
         return
-    known = ("val_loss", *(f"val_{name}" for name in METRICS))
-    close = nearest(f"val_{bare}", known)
-    fix = f"did you mean {close}?" if close else ""
+    close = nearest(bare, ("loss", *METRICS))
+    fix = f"did you mean val_{close}?" if close else ""
     yield Problem(
         f"{watched!r} is not measured on the validation rows",
         path=path,

@@ -63,7 +63,7 @@ def check_column_rules(contract: Contract, _written: frozenset[str]) -> Iterator
                 path=f"data.columns.{name}.range",
                 found=f"{column.range[0]:g} to {column.range[1]:g}",
                 expected="the least number, then the largest",
-                fix=f"range: [{column.range[1]:g}, {column.range[0]:g}]",
+                fix=f"write range: [{column.range[1]:.15g}, {column.range[0]:.15g}]",
             )
         try:
             re.compile(column.pattern)

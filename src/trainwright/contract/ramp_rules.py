@@ -78,7 +78,7 @@ def check_limits(contract: Contract, _written: frozenset[str]) -> Iterator[Probl
             path=f"{_STOP}.max_tokens",
             found=f"data of kind {contract.data.kind}",
             expected="data of kind tokens",
-            fix="change it to max_samples, which counts training rows",
+            fix="rename it to max_samples, which counts training rows",
         )
     limits = (stop.max_steps, stop.max_samples, stop.max_tokens)
     if stop.schedule_spans == "limits" and all(limit == "off" for limit in limits):

@@ -144,7 +144,7 @@ def rollback_has_the_optimizer(contract: Contract, written: frozenset[str]) -> P
                 path=path,
                 found=policy,
                 expected="training.checkpointing.save_optimizer_state true",
-                fix=f"remove save_optimizer_state: false, or change guard.{key} to raise",
+                fix=f"write training.checkpointing.save_optimizer_state: true, or {path}: raise",
             )
 
 

@@ -83,7 +83,7 @@ def check_sources(contract: Contract, _written: frozenset[str]) -> Iterator[Prob
             path="data.padding.buckets",
             found=f"{data.padding.buckets} beside a mixture",
             expected="1 or auto",
-            fix="remove buckets, or write windows: packed",
+            fix="remove buckets",
         )
 
 

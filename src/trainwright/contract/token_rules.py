@@ -80,7 +80,7 @@ def padding_has_effect(contract: Contract, written: frozenset[str]) -> Iterator[
             path="data.padding",
             found=f"windows: {data.windows}",
             expected="windows: padded beside it",
-            fix="write windows: padded, or remove padding",
+            fix="write data.windows: padded, or remove padding",
         )
     if data.windows == "padded" and not data.shuffle and data.padding.buckets not in ("auto", 1):
         yield Problem(

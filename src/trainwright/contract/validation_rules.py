@@ -47,7 +47,7 @@ def check_token_spacing(contract: Contract, _written: frozenset[str]) -> Iterato
                 path=path,
                 found=f"data of kind {contract.data.kind}",
                 expected="data of kind tokens",
-                fix=f"change it to {instead}, which counts optimizer steps",
+                fix=f"rename it to {instead}, which counts optimizer steps",
             )
 
 

@@ -64,7 +64,7 @@ def divide(
         case GroupSplit():
             parts = _groups(frame, split, shares, seed, space)
         case StratifiedGroupSplit(column=column):
-            _check_classes(frame[target], "use split: {kind: group}")
+            _check_classes(frame[target], f"use split: {{kind: group, column: {column}}}")
             counts, member = classes_of_groups(frame, target, column, space)
             parts = gathered(_bins(counts, shares, seed), member, space)
         case TimeSplit():

@@ -117,7 +117,7 @@ def check_documents(sources: Sequence[TextSource], begins: Integers, section: To
                     else "a separator between documents, or a token file with several",
                     fix="divide it into documents, or remove windows"
                     if of
-                    else "add for example separator: followed by two line ends, or remove windows",
+                    else 'write for example data.separator: "\\n\\n", or remove windows',
                     place=Place(section.path),
                 )
             )

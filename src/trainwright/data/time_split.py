@@ -185,6 +185,6 @@ def _check_files(parts: Integers, split: TimeSplit) -> None:
                 path="data.split.gap",
                 found=f"a distance below {split.gap:g}, or none",
                 expected="rows that are older than every test row, by the gap",
-                fix="take these rows out of the validation file, lower gap, or name a test file",
+                fix="take these rows out of the validation file, or lower gap",
             )
         )

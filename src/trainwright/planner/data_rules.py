@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainwright.contract.averaging import Swa
+from trainwright.contract.averaging import CyclicRate, Swa
 from trainwright.contract.data import TableData, split_columns
 from trainwright.contract.document import Contract
 from trainwright.contract.metric import METRICS
@@ -152,13 +152,14 @@ def _two_classes(contract: Contract, facts: DataFacts) -> Iterator[Problem]:
         named.append(("training.early_stopping.metric", stopping.metric.removeprefix("val_")))
     for path, name in named:
         if name in METRICS and METRICS[name].classes == "two":
+            prefix = "val_" if path.startswith("training.") else ""
             several = f"{name}_macro" if f"{name}_macro" in METRICS else "f1_macro"
             yield Problem(
                 f"{name} needs two classes, but the target has {count}",
                 path=path,
                 found=name,
                 expected="a metric for several classes",
-                fix=f"change it to {several}",
+                fix=f"change it to {prefix}{several}",
             )
 
 
@@ -256,13 +257,16 @@ def _mean(contract: Contract, facts: DataFacts) -> Iterator[Problem]:
     ends, steps = epoch_ends(contract, rows), scheduled_steps(contract, rows)
     taken = len(taking_of(average, ends, steps).steps)
     if taken < 2:
+        every = max(2 if isinstance(average.learning_rate, CyclicRate) else 1, steps // 50)
+        oftener = average.model_copy(update={"every_n_steps": every})
+        joined = "or" if len(taking_of(oftener, ends, steps).steps) >= 2 else "and"
         yield Problem(
             "there is nothing to take a mean of",
             path="training.average.every_n_steps",
             found=f"weights taken {many(taken, 'time')} in {many(steps, 'step')} of "
             f"{many(len(ends), 'epoch')}",
             expected="at least 2 times behind the start",
-            fix=f"write every_n_steps: {max(1, steps // 50)}, or an earlier start",
+            fix=f"write every_n_steps: {every}, {joined} an earlier start",
         )
 
 

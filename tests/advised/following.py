@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -25,8 +25,18 @@ def followed(contract: Values, problem: Problem) -> Iterator[tuple[str, Values]]
     ):
         for path, value in _edits(text, problem, contract):
             changed = copy.deepcopy(contract)
+            if isinstance(value, _Renamed) and "." in value.name:
+                _put(changed, _parts(value.name), _at(changed, path))
+                value = _GONE
             _put(changed, path, value)
             yield text, changed
+
+
+def removed(contract: Values, path: Sequence[str]) -> Values:
+    """The contract without a key, or without an item of a list."""
+    changed = copy.deepcopy(contract)
+    _put(changed, list(path), _GONE)
+    return changed
 
 
 @final
@@ -40,29 +50,63 @@ class _Renamed:
 _GONE = object()
 
 
+_FOR_A_PERSON = re.compile(r"\b(?:both|NAME|COLUMN|and an|and write)\b")
+_NAMED = re.compile(rf"(?<![\w.])({_PATH})(?:: | to |=|, for example ){_VALUE}")
+_HERE = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rf"change it to {_VALUE}",
+        r"choose (?!one\b)(\w+)$",
+        r"(?:put it in|remove the) (?:brackets|quotes): (.+)$",
+        r"^write (\{.*\})$",
+        r"(?:for example|write|choose) ([\d.]+|\[.*\]|off|true|fp32|val_loss)$",
+    )
+)
+_BESIDE = re.compile(rf"(?:write|change|use|add|for example:?|range) (\w+)(?:: | to ){_VALUE}")
+_GOES = re.compile(rf"remove ({_PATH}|it|(?!one$)\w+)(?:$|: )")
+_MEANT = re.compile(r"did you mean '?([^'?]+)'?\?")
+
+
 def _edits(text: str, problem: Problem, contract: Values) -> Iterator[tuple[list[str], object]]:
     here = _parts(problem.path)
-    if found := re.search(rf"(?<![\w.])({_PATH})(?:: | to |=|, for example ){_VALUE}", text):
+    if _FOR_A_PERSON.search(text):
+        return
+    if found := _NAMED.search(text):
         value = found[2]
         if value == "one":
             value = re.split(r" as | or ", problem.found)[1]
         yield _parts(found[1]), _value(value)
-    elif found := re.search(r"change it to " + _VALUE, text):
+    elif found := next((one for one in (p.search(text) for p in _HERE) if one), None):
         yield here, _value(found[1])
-    elif found := re.search(r"did you mean '?([^'?]+)'?\?", text):
-        yield here, _Renamed(found[1]) if "unknown key" in problem.message else _value(found[1])
-    elif found := re.search(r"for example ([\d.]+)$", text):
-        yield here, _value(found[1])
-    elif found := re.search(rf"remove ({_PATH}|it|\w+)$", text):
+    elif found := re.search(r"rename (\w+) to (\w+)", text):
+        yield _named(found[1], here, contract), _Renamed(found[2])
+    elif found := _MEANT.search(text):
+        yield here, _Renamed(found[1]) if _is_about_a_name(problem) else _value(found[1])
+    elif found := _GOES.search(text):
         yield _named(found[1], here, contract), _GONE
-    elif found := re.search(rf"(?:write|change|use) (\w+)(?:: | to ){_VALUE}", text):
+    elif found := _BESIDE.search(text):
         yield _named(found[1], here, contract), _value(found[2])
+    else:
+        yield from _edits_of_problems(text, problem, contract)
+
+
+def _edits_of_problems(
+    text: str, problem: Problem, contract: Values
+) -> Iterator[tuple[list[str], object]]:
+    """What is said in the words of one problem."""
+    if found := re.search(r"change (\w+\.\w+) to (\w+)", text):
+        yield [*_parts(problem.path)[:1], *found[1].split(".")], _value(found[2])
     elif found := re.search(rf"lower ({_PATH})", text):
-        yield _parts(found[1]), int(_at(contract, _parts(found[1]))) // 4
+        path = _parts(found[1])
+        yield path, int(_at(contract, path)) // 4
     elif found := re.search(r"left out: (data\.reading\.bad_records)", text):
         yield _parts(found[1]), 5
     elif "add the spelling to data.missing_values" in text:
         yield ["data", "missing_values"], ["", *re.findall(r"'([^']+)'", problem.found)]
+
+
+def _is_about_a_name(problem: Problem) -> bool:
+    return "unknown key" in problem.message or "no such kind" in problem.message
 
 
 def _named(name: str, here: list[str], contract: Values) -> list[str]:
@@ -71,9 +115,13 @@ def _named(name: str, here: list[str], contract: Values) -> list[str]:
         return here
     if "." in name or name in _ROOTS.split("|"):
         return _parts(name)
+    if name in here[:-1]:
+        return here[: here.index(name) + 1]
     inside = _at(contract, here)
-    if isinstance(inside, dict):
+    if isinstance(inside, dict) and name != here[-1]:
         return [*here, name]
+    if isinstance(inside, list) and name in inside:
+        return [*here, str(inside.index(name))]
     return here if here[-1] == name else [*here[:-1], name]
 
 
@@ -106,10 +154,13 @@ def _put(values: Any, path: list[str], value: object) -> None:
             values[part] = {}
         values = values[part]
     if isinstance(values, list):
-        values[int(path[-1])] = value
+        if value is _GONE:
+            del values[int(path[-1])]
+        else:
+            values[int(path[-1])] = value
     elif isinstance(value, _Renamed):
         values[value.name] = values.pop(path[-1])
     elif value is _GONE:
-        del values[path[-1]]
+        values.pop(path[-1], None)
     else:
         values[path[-1]] = value

@@ -1,0 +1,106 @@
+"""Contracts of texts that contradict themselves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from advised.cases import ROWS, Case, csv
+
+PADDED = 'data={kind: tokens, path: notes.txt, windows: padded, separator: "\\n\\n"}'
+COMPILED = "training.compute.compile=on"
+
+SOURCES = {f"texts/{name}/{at}.txt": f"{name} " * 50 for name in ("old", "new") for at in range(20)}
+
+_CASES = (
+    Case("add tokenizer: tokenizer.json", ("data.vocabulary=tokenizer",), leaves="tokenizer"),
+    Case(
+        "write vocabulary: tokenizer, or remove tokenizer",
+        ("data.tokenizer=tokenizer.json",),
+        leaves="tokenizer",
+    ),
+    Case(
+        "write vocabulary: bpe, or remove vocabulary_size",
+        ("data.vocabulary=bytes", "data.vocabulary_size=300"),
+    ),
+    Case(
+        "write windows: packed, or remove long_documents",
+        ('data.separator="\\n\\n"', "data.long_documents=split"),
+    ),
+    Case(
+        "leave attention out of tracking.inspect.which",
+        (PADDED, "tracking.windows={}", "tracking.inspect.which=[attention, activations]"),
+        does=("-tracking.inspect.which.0",),
+    ),
+    Case(
+        "write data.windows: padded, or remove padding",
+        ('data.separator="\\n\\n"', "data.padding.multiple=8"),
+    ),
+    Case("remove buckets, or shuffle", (PADDED, "data.padding.buckets=4", "data.shuffle=false")),
+    Case(
+        "remove training.ramps.sequence", (PADDED, "training.ramps.sequence={start: 4, ratio: 0.5}")
+    ),
+    Case("change it to 8", ("training.ramps.sequence={start: 7, ratio: 0.5}",)),
+    Case(
+        "write data.padding.multiple: 2 or more, or compile: off",
+        (PADDED, "model.context=64", COMPILED, "data.padding.multiple=1"),
+    ),
+    Case("change it to 256", (PADDED, "data.padding.max_tokens=8")),
+    Case("remove max_tokens, or compile", (PADDED, "data.padding.max_tokens=64", COMPILED)),
+    Case(
+        "remove max_tokens, or update",
+        (
+            PADDED,
+            "data.padding.max_tokens=64",
+            "training.memory.update=in_backward",
+            "training.gradient_clipping=off",
+            "training.guard.non_finite=rollback",
+        ),
+    ),
+    Case("remove data.sampling", ("data.sampling.kind=balanced",)),
+    Case(
+        "remove column, or name in data.text the column of a table of texts",
+        ("data.path=texts", "data.sampling={kind: mixture, column: source}"),
+        files=SOURCES,
+    ),
+    Case(
+        "remove buckets",
+        (PADDED, "data.path=texts", "data.padding.buckets=4", "data.sampling={kind: mixture}"),
+        files=SOURCES,
+    ),
+    Case("remove class_weights", ("training.loss={name: cross_entropy, class_weights: balanced}",)),
+    Case("change it to 16", ("model.width=18", "model.heads=4")),
+    Case("lower it, or give a longer text", ("model.context=9000",), does=("model.context=16",)),
+    Case(
+        "lower it, or give more documents",
+        (PADDED, "data.windows=packed", "model.context=9000"),
+        does=("model.context=16",),
+    ),
+    Case(
+        "divide it into documents, or remove windows",
+        ("data.path=texts", "data.windows=packed", "data.sampling={kind: mixture}"),
+        files={**SOURCES, "texts/one.txt": "one " * 600},
+    ),
+    Case('write for example data.separator: "\\n\\n", or remove windows', ("data.windows=packed",)),
+    Case(
+        "use vocabulary: bytes",
+        ("data.vocabulary=characters",),
+        files={"notes.txt": "".join(map(chr, range(0x10000, 0x20200))) * 3},
+    ),
+    Case(
+        "put the texts of each source into a folder of its own, or remove sampling",
+        ("data.sampling={kind: mixture}",),
+    ),
+    Case(
+        "name a text, or a table of texts with its column in data.text",
+        ("data.path=here",),
+        does=(("data.path=rows.csv", "data.text=word"), "data.path=notes.txt"),
+        rows=csv(word=["some words of a text"] * ROWS),
+        files={"here/paper.pdf": "x", "notes.txt": "a b c " * 400},
+    ),
+    Case(
+        "did you mean 'word'?",
+        ("data.path=rows.csv", "data.text=wrod"),
+        rows=csv(word=["some words of a text"] * ROWS),
+    ),
+)
+CASES = tuple(replace(case, base="text") for case in _CASES)
