@@ -114,23 +114,33 @@ def written(case: Case) -> Values:
     return _edited(copy.deepcopy(CONTRACTS[case.base]), case.settings)
 
 
+def made_folder(case: Case, shared: Path, folder: Path) -> Path:
+    """Where the data of a case is."""
+    if not case.rows and not case.files:
+        return shared
+    files = {"rows.csv": case.rows or csv(), **case.files}
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        text = content.encode() if isinstance(content, str) else content
+        (folder / name).write_bytes(text)
+    return folder
+
+
+def ways_of(case: Case, values: Values, problem: Problem) -> list[tuple[str, Values]]:
+    """Each alternative that can be done, and the contract after it."""
+    return [*followed(values, problem), *(_done(values, way, problem) for way in case.does)]
+
+
 def check_advice(case: Case, shared: Path, folder: Path) -> None:
     """The mistake is there and its fix is said; every alternative that can be done mends it, and
     makes no other mistake."""
-    if case.rows or case.files:
-        files = {"rows.csv": case.rows or csv(), **case.files}
-        for name, content in files.items():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            text = content.encode() if isinstance(content, str) else content
-            (folder / name).write_bytes(text)
-    else:
-        folder = shared
+    folder = made_folder(case, shared, folder)
     values = written(case)
     found = problems_of(values, folder)
     problem = next((one for one in found if one.fix == case.fix), None)
     assert problem, f"the fix is not said: {[(one.message, one.fix) for one in found]}"
     known = {(one.path, one.message) for one in found} - {(problem.path, problem.message)}
-    ways = [*followed(values, problem), *(_done(values, way, problem) for way in case.does)]
+    ways = ways_of(case, values, problem)
     assert ways, f"{problem.fix!r} of {problem.path} is not done in any way"
     for advice, changed in ways:
         left = problems_of(changed, folder)

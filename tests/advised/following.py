@@ -50,7 +50,7 @@ class _Renamed:
 _GONE = object()
 
 
-_FOR_A_PERSON = re.compile(r"\b(?:both|NAME|COLUMN|and an|and write)\b")
+_FOR_A_PERSON = re.compile(r"\b(?:both|NAME|COLUMN|and an|and write|low, high)\b")
 _NAMED = re.compile(rf"(?<![\w.])({_PATH})(?:: | to |=|, for example ){_VALUE}")
 _HERE = tuple(
     re.compile(pattern)
@@ -101,7 +101,7 @@ def _edits_of_problems(
         yield path, int(_at(contract, path)) // 4
     elif found := re.search(r"left out: (data\.reading\.bad_records)", text):
         yield _parts(found[1]), 5
-    elif "add the spelling to data.missing_values" in text:
+    elif "add the spelling to data.missing_values" in text and problem.found:
         yield ["data", "missing_values"], ["", *re.findall(r"'([^']+)'", problem.found)]
 
 

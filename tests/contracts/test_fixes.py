@@ -6,8 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from advised import reading, rules_of_data, rules_of_text, rules_of_training, shapes, splitting
+from advised import (
+    findings,
+    reading,
+    rules_of_data,
+    rules_of_text,
+    rules_of_training,
+    shapes,
+    splitting,
+)
 from advised.cases import Case, check_advice, write_bases
+from advised.findings import Found, check_finding
 
 TABLES = (shapes, rules_of_data, rules_of_training, rules_of_text, reading, splitting)
 CASES = tuple(case for table in TABLES for case in table.CASES)
@@ -21,3 +30,8 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_what_a_fix_says_mends_the_problem(shared: Path, tmp_path: Path, case: Case) -> None:
     check_advice(case, shared, tmp_path)
+
+
+@pytest.mark.parametrize("one", findings.CASES, ids=str)
+def test_what_a_finding_says_is_done_about_it(shared: Path, tmp_path: Path, one: Found) -> None:
+    check_finding(one, shared, tmp_path)

@@ -59,7 +59,8 @@ def rare_class(data: Examined) -> list[Finding]:
             sum(count for _, count in rare),
             data.places(data.labels.is_in(names).fill_null(False)),
             (data.target,),
-            "gather more of them, merge classes with data.columns.<target>.values, or drop them",
+            f"gather more of them, merge classes with data.columns.{data.target}.values, or drop "
+            "them",
         )
     ]
 

@@ -119,7 +119,7 @@ def mixed_formats(data: Examined) -> list[Finding]:
                 int(rows.sum()),
                 data.places(rows),
                 (look.name,),
-                "write all of them alike; data.columns.<name>.format says how a date is written",
+                "write all of them alike",
             )
         )
     return found

@@ -41,8 +41,8 @@ def missing(data: Examined) -> list[Finding]:
                 (look.name,),
                 "data.missing_target: drop leaves these rows out"
                 if is_target
-                else "features.impute fills numbers in; a category of its own stands for a missing "
-                "word; data.quality.actions: {missing: drop} leaves training rows out",
+                else "data.features.impute fills numbers in; a category of its own stands for a "
+                "missing word; data.quality.actions: {missing: drop} leaves training rows out",
             )
         )
     return sorted(found, key=lambda finding: -finding.count)

@@ -126,7 +126,7 @@ def skewed(data: Examined) -> list[Finding]:
         if abs(skewness) > _SKEWED:
             side = "right" if skewness > 0 else "left"
             text = f"{look.name!r} has a long tail to the {side}: skewness {skewness:.1f}"
-            fix = "features.numeric: quantile, or a logarithm, for linear models and networks"
+            fix = "data.features.numeric: quantile, or a logarithm, for linear models and networks"
             found.append(Finding("skewed", "info", text, 1, columns=(look.name,), fix=fix))
     return found
 

@@ -72,7 +72,7 @@ def identifier(data: Examined) -> list[Finding]:
                     1,
                     columns=(look.name,),
                     fix="list it in data.exclude; if rows of one value belong together, divide by "
-                    "it: data.split: {kind: group}",
+                    f"it: data.split: {{kind: group, column: {look.name}}}",
                 )
             )
     return found
@@ -245,7 +245,7 @@ def rare_category(data: Examined) -> list[Finding]:
                 int(few["count"].sum()),
                 data.places(rows),
                 (look.name,),
-                "features.rare_below gathers them; a slice of them cannot be judged",
+                "data.features.rare_below gathers them; a slice of them cannot be judged",
             )
         )
     return found

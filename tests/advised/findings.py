@@ -1,0 +1,177 @@
+"""What `data check` finds, and what is to be written against it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+from advised.cases import (
+    LABELS,
+    ROWS,
+    Case,
+    csv,
+    made_folder,
+    problems_of,
+    ways_of,
+    written,
+)
+from advised.following import Values
+from trainwright.core.errors import Problem
+from trainwright.core.files import write_json
+from trainwright.data.quality.finding import Finding
+from trainwright.run.quality import check_contract_data
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A case whose fix is that of a finding; `stays` where the advice is about what is done with
+    it, and the finding may be seen again."""
+
+    case: Case
+    stays: bool = False
+
+    def __str__(self) -> str:
+        return self.case.fix[:60]
+
+
+def found(fix: str, *settings: str, stays: bool = False, **given: object) -> Found:
+    return Found(Case(fix, settings, **given), stays)
+
+
+def findings_of(values: Values, folder: Path) -> tuple[Finding, ...]:
+    """What `data check` finds with a contract."""
+    write_json(folder / "contract.yaml", values)
+    return check_contract_data(folder / "contract.yaml", "", "all", lambda _: None)
+
+
+def check_finding(one: Found, shared: Path, folder: Path) -> None:
+    """The finding is there with its fix; every alternative gives a contract that can be trained,
+    and the finding is gone, unless it may stay."""
+    case = one.case
+    folder = made_folder(case, shared, folder)
+    values = written(case)
+    before = findings_of(values, folder)
+    finding = next((each for each in before if each.fix == case.fix), None)
+    assert finding, f"the fix is not said: {[(each.message, each.fix) for each in before]}"
+    problem = Problem(finding.message, path="data.columns", fix=finding.fix)
+    ways = ways_of(case, values, problem)
+    assert ways, f"{finding.fix!r} is not done in any way"
+    for advice, changed in ways:
+        left = [each for each in problems_of(changed, folder) if case.leaves not in each.message]
+        assert not left, f"{advice!r} makes a mistake: {[str(each) for each in left]}"
+        again = {(each.kind, each.message) for each in findings_of(changed, folder)}
+        assert one.stays or (finding.kind, finding.message) not in again, (
+            f"{advice!r} mends nothing"
+        )
+
+
+WORDS = [("red", "green", "blue")[at % 3] for at in range(ROWS)]
+NOISE = [((at * 7919) % 1009) / 3 for at in range(ROWS)]
+COPY = [f"{at * 37 % 101 / 4}" for at in range(ROWS)]
+DROP = "data.quality.actions"
+
+CASES = (
+    found(
+        "list the column in data.exclude if it is not known when a prediction is made",
+        does=("data.exclude=[x]",),
+        rows=csv(x=[label == "yes" for label in LABELS]),
+    ),
+    found(
+        "judge by average_precision or f1_macro, not accuracy; weigh the classes with "
+        "model.class_weights: balanced (trees) or training.loss: {name: cross_entropy, "
+        "class_weights: balanced} (networks)",
+        "model={kind: boosting}",
+        does=("metric.name=average_precision", "metric.name=f1_macro"),
+        stays=True,
+        leaves="training has no effect",
+        rows=csv(y=[("no", "yes")[at % 20 == 0] for at in range(ROWS)]),
+    ),
+    found(
+        "gather more of them, merge classes with data.columns.y.values, or drop them",
+        does=("data.columns.y.values={maybe: no}",),
+        rows=csv(y=["maybe"] * 6 + LABELS[6:]),
+    ),
+    found(
+        "divide by time or by group: data.split",
+        does=("data.split={kind: time, column: day}",),
+        stays=True,
+        rows=csv(y=["no"] * 60 + ["yes"] * 60),
+        leaves="one class",
+    ),
+    found(
+        "data.quality.actions: {exact_duplicates: drop} keeps the first in training",
+        stays=True,
+        rows=csv() + "\n".join(csv().splitlines()[1:40]) + "\n",
+    ),
+    found(
+        "data.missing_target: drop leaves these rows out", stays=True, rows=csv(y=["", *LABELS[1:]])
+    ),
+    found(
+        "data.features.impute fills numbers in; a category of its own stands for a missing word; "
+        "data.quality.actions: {missing: drop} leaves training rows out",
+        does=("data.features.impute=median",),
+        stays=True,
+        rows=csv(x=["", "", *NOISE[2:]]),
+    ),
+    found(
+        "leave the word out of data.missing_values if it is a category",
+        does=('data.missing_values=[""]',),
+        rows=csv(word=["NA", "EU"] * 60),
+    ),
+    found(
+        "data.reading.numbers.x: decimal_comma (of files)",
+        rows=csv(x=[f'"{at * 37 % 101},5"' for at in range(ROWS)]),
+    ),
+    found(
+        "mend the file, add a spelling to data.missing_values, or set the column's kind",
+        does=('data.missing_values=["", tall]', "data.columns.x.kind=categorical"),
+        rows=csv(x=["tall", *NOISE[1:]]),
+    ),
+    found('data.columns.word.values: {"Red": "red"}', rows=csv(word=["Red", *WORDS[1:]])),
+    found(
+        "if it stands for missing, add the spelling to data.missing_values; else mend the rows",
+        does=('data.missing_values=["", 1900-01-01]',),
+        rows=csv(day=["1900-01-01"] * 4 + [f"2020-01-{at % 28 + 1:02d}" for at in range(4, ROWS)]),
+    ),
+    found(
+        'data.columns.x.values: {"0": ""} makes them missing',
+        rows=csv(x=[0] * 8 + [100 + at * 37 % 101 / 4 for at in range(8, ROWS)]),
+    ),
+    found(
+        "say what may be: data.columns.x.range: [low, high], or add the spelling to "
+        "data.missing_values",
+        does=('data.missing_values=["", "-999.0", "-999"]',),
+        rows=csv(x=[-999] * 8 + NOISE[8:]),
+    ),
+    found(
+        "mend the rows, correct data.columns.x.range, or choose an action in data.quality.actions",
+        "data.columns.x.range=[0, 300]",
+        does=("data.columns.x.range=[0, 400]",),
+        rows=csv(x=NOISE),
+    ),
+    found(
+        "data.quality.actions: {outliers: cap} puts them at the ends of the others",
+        stays=True,
+        rows=csv(x=[9e6, *NOISE[1:]]),
+    ),
+    found(
+        "data.features.numeric: quantile, or a logarithm, for linear models and networks",
+        stays=True,
+        rows=csv(x=[1.12**at for at in range(ROWS)]),
+    ),
+    found(
+        "list it in data.exclude; if rows of one value belong together, divide by it: "
+        "data.split: {kind: group, column: x}",
+        does=("data.exclude=[x]",),
+        stays=True,
+        rows=csv(x=[f"p{at:03}" for at in range(ROWS)]),
+    ),
+    found(
+        "data.features.rare_below gathers them; a slice of them cannot be judged",
+        does=("data.features.rare_below=5",),
+        stays=True,
+        rows=csv(word=["pink", *WORDS[1:]]),
+    ),
+)
