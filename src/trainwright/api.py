@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -178,6 +179,6 @@ def load(run: str | Path) -> Predictor:
         Problem(
             f"run {folder.name} has no model yet",
             found=f"no {bundle.name} in {folder}",
-            fix=f"let it end: trainwright resume {folder}",
+            fix=f"let it end: trainwright resume {shlex.quote(str(folder))}",
         )
     )

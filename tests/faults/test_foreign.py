@@ -273,7 +273,7 @@ def test_the_weights_of_a_run(tmp_path: Path) -> None:
         assert command("weights", "export", "one", "--step", "-1").code == 2
         absent = command("weights", "export", "one", "--step", "999")
         assert absent.code == 2
-        assert "trainwright runs checkpoints one" in absent.err
+        assert "trainwright runs checkpoints runs/one" in absent.err
         torch.save(mine, "foreign.pt")
         assert command("weights", "convert", "foreign.pt", "-o", "out.safetensors").code == 0
         again = load_file("out.safetensors")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -39,7 +40,8 @@ def request_again(
             Problem(
                 f"run {folder.name} was stopped before it began",
                 found=f"no {folder.plan.name} in {folder.path}",
-                fix=f"trainwright train CONTRACT --run {folder.name} --resume",
+                fix=f"trainwright train CONTRACT --runs {shlex.quote(str(folder.path.parent))} "
+                f"--run {folder.name} --resume",
             )
         )
     plan = read_json(folder.plan)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -140,7 +141,8 @@ def _is_ours(name: str) -> bool:
 
 def _read_predictor(folder: RunFolder) -> Predictor:
     refuse_script_run(
-        folder, f"predict in the script, or: trainwright weights export {folder.name}"
+        folder,
+        f"predict in the script, or: trainwright weights export {shlex.quote(str(folder.path))}",
     )
     return read_own_bundle(folder)
 

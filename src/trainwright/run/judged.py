@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from datetime import UTC, datetime
 
 from trainwright.core.errors import Mistake, Problem
@@ -49,7 +50,7 @@ def read_judged(folder: RunFolder) -> Result:
             Problem(
                 f"run {folder.name} has no verdict yet",
                 found=f"no {folder.evaluation.name} in {folder.path}",
-                fix=f"let it end: trainwright train CONTRACT --run {folder.name} --resume",
+                fix=f"let it end: trainwright resume {shlex.quote(str(folder.path))}",
             )
         )
     check_own(folder, folder.evaluation.name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from trainwright.checkpoint.listing import Listed, list_checkpoints
 from trainwright.checkpoint.names import name_of
 from trainwright.checkpoint.pins import pin, unpin
@@ -50,6 +52,6 @@ def _none_of(folder: RunFolder, step: int, message: str) -> Mistake:
             message,
             found=f"step {step} of run {folder.name}",
             expected=f"a step with a checkpoint: {more}{shown}",
-            fix=f"list them with: trainwright runs checkpoints {folder.name}",
+            fix=f"list them with: trainwright runs checkpoints {shlex.quote(str(folder.path))}",
         )
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -87,6 +88,7 @@ def _no_weights(folder: RunFolder, found: str) -> Mistake:
             f"there are no such weights in run {folder.name}",
             found=found,
             expected="a finished run of a network, or a step with a checkpoint",
-            fix=f"list the checkpoints with: trainwright runs checkpoints {folder.name}",
+            fix="list the checkpoints with: trainwright runs checkpoints "
+            f"{shlex.quote(str(folder.path))}",
         )
     )

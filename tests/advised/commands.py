@@ -1,0 +1,304 @@
+"""Commands that refuse, and the command that their fix names."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+import torch
+
+from command import NETWORK, command, inside, stopped_at, unended, write_project
+from trainwright.tracking.folder import RunFolder
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A command that is refused with a fix, and the commands that do what it says: each ends with
+    one of `codes`. `spoiled` is done in the project before."""
+
+    fix: str
+    words: str
+    then: tuple[str, ...]
+    spoiled: Callable[[Path], None] = lambda _: None
+    codes: tuple[int, ...] = (0, 3)
+    code: int = 2
+
+    def __str__(self) -> str:
+        return self.fix[:60]
+
+
+def make_project(folder: Path) -> Path:
+    """A project with a finished run of trees, and one of a network."""
+    write_project(folder)
+    with inside(folder):
+        Path("net.yaml").write_text(NETWORK)
+        for contract, run in (("small.yaml", "one"), ("net.yaml", "net")):
+            ran = command("train", contract, "--run", run)
+            assert ran.code in (0, 3), ran.err
+    return folder
+
+
+def check_refused(one: Refused, made: Path, folder: Path) -> None:
+    """The fix is said, its commands are among those that are done, and each of them works."""
+    project = folder / "project"
+    shutil.copytree(made, project)
+    with inside(project):
+        one.spoiled(project)
+        ran = command(*one.words.split())
+        assert ran.code == one.code, ran.err
+        said = ran.err + ran.out
+        assert one.fix in " ".join(said.split()), said
+        for flag in re.findall(r"--[a-z-]+|trainwright [a-z]+(?: [a-z]+)?", one.fix):
+            word = flag.removeprefix("trainwright ")
+            given = any(word in line for line in one.then)
+            assert given or "without" in one.fix, f"{flag} of the fix is not tried"
+        for line in one.then:
+            done = command(*line.split())
+            assert done.code in one.codes, f"{line!r} ends with {done.code}: {done.err}"
+
+
+def half(_: Path) -> None:
+    shutil.copytree("runs/one", "runs/half")
+    unended(Path("runs/half"))
+
+
+def two(_: Path) -> None:
+    shutil.copytree("runs/one", "runs/half")
+
+
+def blank(_: Path) -> None:
+    RunFolder.create(Path("runs"), "begun")
+
+
+def light(_: Path) -> None:
+    """A run that was cut, whose checkpoints lack the optimizer."""
+    words = ("--set", "training.checkpointing={save_optimizer_state: false, save_every_n_steps: 5}")
+    assert stopped_at(12, "train", "net.yaml", "--run", "light", *words).code == 75
+
+
+def other_bits(_: Path) -> None:
+    """A run that was cut where torch has another number of threads."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(threads + 1)
+    try:
+        assert stopped_at(12, "train", "net.yaml", "--run", "other").code == 75
+    finally:
+        torch.set_num_threads(threads)
+
+
+def begun(_: Path) -> None:
+    RunFolder.create(Path("runs"), "begun")
+    shutil.copy("runs/one/record.json", "runs/begun/record.json")
+
+
+def nameless(_: Path) -> None:
+    shutil.move("runs", "elsewhere")
+
+
+def more_rows(_: Path) -> None:
+    lines = Path("rows.csv").read_text().splitlines()
+    keyed = [f"key,{lines[0]}", *(f"{at},{line}" for at, line in enumerate(lines[1:]))]
+    Path("keyed.csv").write_text("\n".join(keyed) + "\n")
+    Path("later.csv").write_text("\n".join(keyed[:200]) + "\n")
+
+
+def words(_: Path) -> None:
+    Path("words.csv").write_text(
+        "text,flag\n"
+        + "\n".join(
+            f"a line of text number {at} that says more than the one before,{at % 2}"
+            for at in range(300)
+        )
+        + "\n"
+    )
+
+
+def empty(_: Path) -> None:
+    Path("none.yaml").write_text("")
+    Path("list.yaml").write_text("- a\n")
+
+
+INIT = "init rows.csv --target bought -o new.yaml"
+
+CASES = (
+    Refused(
+        "choose another name with -o FILE, or write over it with --force",
+        "init rows.csv --target bought -o small.yaml",
+        (INIT, "init rows.csv --target bought -o small.yaml --force"),
+    ),
+    Refused(
+        "mkdir -p away",
+        "init rows.csv --target bought -o away/new.yaml",
+        ("init rows.csv --target bought -o small.yaml --force",),
+    ),
+    Refused(
+        "check the path, or write one with: trainwright init DATA --target COLUMN",
+        "check nothing.yaml",
+        (INIT, "check new.yaml"),
+    ),
+    Refused(
+        "write one with: trainwright init DATA --target COLUMN",
+        "check none.yaml",
+        (INIT, "check new.yaml"),
+        empty,
+    ),
+    Refused(
+        "write one with: trainwright init DATA --target COLUMN",
+        "check list.yaml",
+        (INIT, "check new.yaml"),
+        empty,
+    ),
+    Refused(
+        "name the file in it, for example runs/contract.yaml", "check runs", ("check small.yaml",)
+    ),
+    Refused(
+        "--target bought, or --text COLUMN to learn the texts of a column as tokens",
+        "init rows.csv -o new.yaml",
+        (INIT, "init words.csv --text text -o text.yaml"),
+        words,
+    ),
+    Refused(
+        "name another column, or learn the texts: --text text",
+        "init words.csv --target text -o new.yaml",
+        ("init words.csv --target flag -o new.yaml", "init words.csv --text text -o t.yaml"),
+        words,
+    ),
+    Refused(
+        "write for example --set training.batch_size=64",
+        "check small.yaml --set batch",
+        ("check small.yaml --set model.kind=mlp --set training.batch_size=64",),
+    ),
+    Refused(
+        "write for example --set slices.0=...",
+        "check small.yaml --set slices.x=3",
+        ("check small.yaml --set slices.0.column=city",),
+    ),
+    Refused(
+        "go on with it through --resume, or choose another name with --run NAME",
+        "train small.yaml --run one",
+        ("train small.yaml --run one --resume", "train small.yaml --run two"),
+    ),
+    Refused(
+        "start one without --resume, or name one with --run NAME",
+        "train small.yaml --resume",
+        ("train small.yaml --run two", "train small.yaml --run one --resume"),
+    ),
+    Refused(
+        "put the value back, or start a new run without --resume",
+        "train small.yaml --run one --resume --set model.max_trees=9",
+        ("train small.yaml --run one --resume", "train small.yaml --set model.max_trees=9"),
+    ),
+    Refused(
+        "write --set training.effective_batch_size=32 as well, or start a new run without --resume",
+        "train net.yaml --run net --resume --set training.batch_size=64",
+        (
+            "train net.yaml --run net --resume --set training.batch_size=32 --set "
+            "training.effective_batch_size=32",
+        ),
+    ),
+    Refused(
+        "start a new run without --resume", "resume light", ("train net.yaml --run heavy",), light
+    ),
+    Refused(
+        "accept other last bits: --set resume.numerics_changed=record",
+        "resume other",
+        ("train net.yaml --run other --resume --set resume.numerics_changed=record",),
+        other_bits,
+    ),
+    Refused(
+        "let it end: trainwright resume runs/half",
+        "evaluate half",
+        ("resume runs/half", "evaluate half"),
+        half,
+    ),
+    Refused(
+        "trainwright train CONTRACT --runs runs --run begun --resume",
+        "resume begun",
+        ("train small.yaml --runs runs --run begun --resume",),
+        blank,
+    ),
+    Refused(
+        "start a new run without --resume",
+        "train small.yaml --run begun --resume",
+        ("train small.yaml --run begun-again",),
+        begun,
+    ),
+    Refused(
+        "start it again without --resume", "data diff begun rows.csv", ("train small.yaml",), begun
+    ),
+    Refused(
+        "there are no runs in runs: name the folder that holds them with --runs FOLDER",
+        "runs show one",
+        ("runs show one --runs elsewhere",),
+        nameless,
+    ),
+    Refused("did you mean one?", "runs show oen", ("runs show one",)),
+    Refused(
+        "name them: trainwright runs compare A B",
+        "runs compare one one",
+        ("runs compare one half",),
+        two,
+    ),
+    Refused(
+        "-o FILE.html",
+        "runs compare one half -o page.txt",
+        ("runs compare one half -o page.html",),
+        two,
+    ),
+    Refused(
+        "list them with: trainwright runs checkpoints runs/one",
+        "runs pin one 7",
+        ("runs checkpoints runs/one",),
+    ),
+    Refused(
+        "list the checkpoints with: trainwright runs checkpoints runs/one",
+        "weights export one --step 3",
+        ("runs checkpoints runs/one",),
+    ),
+    Refused(
+        "-o answers.csv",
+        "predict one rows.csv -o answers.txt",
+        ("predict one rows.csv -o answers.csv",),
+    ),
+    Refused(
+        "-o answers.csv, or leave out --guard-formulas",
+        "predict one rows.csv -o answers.parquet --guard-formulas",
+        (
+            "predict one rows.csv -o answers.csv --guard-formulas",
+            "predict one rows.csv -o answers.parquet",
+        ),
+    ),
+    Refused(
+        "write for example --set data.reading.encoding=cp1252",
+        "predict one rows.csv --set model.kind=linear",
+        ("predict one rows.csv --set data.reading.encoding=cp1252",),
+    ),
+    Refused(
+        "did you mean 'city'?",
+        "predict one rows.csv --keep ciyt",
+        ("predict one rows.csv --keep city",),
+    ),
+    Refused(
+        "name the column that tells rows apart: --key COLUMN",
+        "data diff one keyed.csv --key id",
+        ("data diff one keyed.csv --key key",),
+        more_rows,
+    ),
+    Refused(
+        "name another column: --key COLUMN",
+        "data diff keyed.csv later.csv --key city",
+        ("data diff keyed.csv later.csv --key key",),
+        more_rows,
+    ),
+    Refused(
+        "trainwright data check CONTRACT looks at other data",
+        "data show small.yaml",
+        ("data check small.yaml",),
+        codes=(0, 4),
+    ),
+)
