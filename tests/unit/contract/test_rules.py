@@ -126,6 +126,23 @@ def test_trees_may_read_missing_numbers(tmp_path: Path) -> None:
     assert paths(tmp_path, data=data, model="{kind: boosting}") == []
 
 
+@pytest.mark.parametrize(
+    ("training", "found"),
+    [
+        ("{checkpointing: {save_every_minutes: 5, on_failure: continue}, seeds: 2}", ""),
+        ("{checkpointing: {expected_hours_between_failures: 6}}", ""),
+        (
+            "{checkpointing: {save_every_minutes: 5, keep_top_k: 1}}",
+            "training.checkpointing.keep_top_k",
+        ),
+    ],
+)
+def test_trees_are_kept_by_the_clock(tmp_path: Path, training: str, found: str) -> None:
+    seen = problems(tmp_path, model="{kind: boosting}", training=training)
+    assert [problem.found for problem in seen] == ([found] if found else [])
+    assert problems(tmp_path, model="{kind: linear}", training=training)
+
+
 @pytest.mark.parametrize("kind", ["boosting", "linear"])
 def test_training_has_no_effect_without_a_network(tmp_path: Path, kind: str) -> None:
     training = "{batch_size: 8, optimizer: {eps: 1e-7}}"

@@ -83,6 +83,14 @@ def test_killed_twice_it_has_the_bytes_of_the_unbroken_run(
     assert command("runs", "verify", "one").code == 0
 
 
+def test_started_again_after_each_crash_it_comes_to_its_end(
+    project: Path, whole: dict[str, bytes]
+) -> None:
+    assert dies("tree:4:kill", "--restart", "9") in JUDGED
+    assert [event["step"] for event in events_of_one("resumed")] == [3, 6, 9]
+    assert model() == whole
+
+
 @pytest.mark.parametrize("name", ["term", "int"])
 def test_a_signal_loses_no_tree_even_where_none_is_due(
     project: Path, whole: dict[str, bytes], name: str
