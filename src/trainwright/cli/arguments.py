@@ -21,7 +21,7 @@ Longer = Annotated[
     typer.Option(
         "--for",
         metavar="AMOUNT",
-        help='Go on after a finished run: "5 epochs", "200 steps" or "1_000_000 tokens" more.',
+        help='Give a finished run a new ending: "5 epochs", "200 steps" or "1_000 tokens" more.',
     ),
 ]
 AfterEnding = Annotated[

@@ -150,13 +150,13 @@ def resume(
     made: the run comes back into a folder of its name in --runs, is verified as a whole and goes
     on. The data must be where it was, or below the working folder as the contract names it."""
     from trainwright.core.flag import StopFlag
-    from trainwright.run.extension_request import NO_EXTENSION, ExtensionRequest
+    from trainwright.run.extension_request import ExtensionRequest
     from trainwright.run.interrupt import stop_on_signals
 
     with stop_on_signals(StopFlag()):
         from trainwright.cli.training import resume_and_show
 
-        extend = ExtensionRequest.read(longer, schedule) if longer else NO_EXTENSION
+        extend = ExtensionRequest.read(longer, schedule)
         code = resume_and_show(run, runs, extend, as_json=as_json)
     raise typer.Exit(code)
 

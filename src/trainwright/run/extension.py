@@ -84,15 +84,21 @@ def _ending(contract: Contract, feed: Feed, end: End, wanted: ExtensionRequest) 
             return {**_NO_LIMITS, _EPOCHS: _allowed(epochs), f"{_STOP}.max_steps": steps}
         case "token":
             tokens = tokens_of_rows(end.samples, contract, feed) + wanted.count
-            epochs = done
-            while rows_of_tokens(tokens, _of_epochs(contract, epochs), feed) > epochs * feed.rows:
-                epochs = _allowed(epochs + 1)
+            epochs = _epochs_of_tokens(tokens, contract, feed, done)
             return {**_NO_LIMITS, _EPOCHS: epochs, f"{_STOP}.max_tokens": tokens}
 
 
-def _of_epochs(contract: Contract, epochs: int) -> Contract:
-    training = contract.training.model_copy(update={"num_epochs": epochs})
-    return contract.model_copy(update={"training": training})
+def _epochs_of_tokens(tokens: int, contract: Contract, feed: Feed, least: int) -> int:
+    """Epochs, at `least` so many, that predict so many tokens. Where epochs differ in their tokens
+    the rows are known of the epochs that the contract has only."""
+    epochs = least
+    while True:
+        training = contract.training.model_copy(update={"num_epochs": epochs})
+        longer = contract.model_copy(update={"training": training})
+        needed = -(-rows_of_tokens(tokens, longer, feed) // feed.rows)
+        if needed <= epochs:
+            return epochs
+        epochs = _allowed(needed)
 
 
 def _allowed(epochs: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Literal, Self, final
+from typing import Literal, Self, final, get_args
 
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.units import many
@@ -28,16 +28,26 @@ class ExtensionRequest:
 
     @classmethod
     def read(cls, text: str, schedule: ScheduleRule) -> Self:
-        """`5 epochs`, `2,000 steps` or `1_000_000 tokens`.
+        """`5 epochs`, `2,000 steps` or `1_000_000 tokens`; an empty text gives no new ending.
 
         Raises:
-            Mistake: the text is none of them.
+            Mistake: the text is none of them, or there is a schedule without one.
         """
         match = _WRITTEN.fullmatch(text)
         count = int(re.sub("[,_]", "", match[1])) if match else 0
-        if match and count:
-            unit: Unit = {"epoch": "epoch", "step": "step", "token": "token"}[match[2]]  # type: ignore[assignment]
-            return cls(count, unit, schedule)
+        for unit in get_args(Unit):
+            if match and count and match[2] == unit:
+                return cls(count, unit, schedule)
+        if not text and schedule == "hold":
+            return cls()
+        if not text:
+            problem = Problem(
+                "a schedule is drawn again only for a new ending",
+                path="--schedule",
+                found=schedule,
+                fix='add for example --for "5 epochs", or remove it',
+            )
+            raise Mistake(problem)
         raise Mistake(
             Problem(
                 "by how much a run goes on is a number of epochs, steps or tokens",

@@ -259,6 +259,12 @@ def test_no_amount(project: Path, amount: str) -> None:
     assert tree(project) == before
 
 
+def test_a_schedule_needs_a_new_ending(project: Path) -> None:
+    ran = command("resume", "one", "--schedule", "redraw")
+    assert ran.code == 2
+    assert "only for a new ending" in ran.err
+
+
 def test_rows_have_no_tokens(project: Path) -> None:
     ran = extend("5 tokens")
     assert ran.code == 2
