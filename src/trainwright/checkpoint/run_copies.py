@@ -29,6 +29,7 @@ from trainwright.tracking.folder import RunFolder
 OWN = "."
 """The part of a run that is no fold's and no other seed's."""
 
+_FOLDERS = ("data", "baselines", "bundle", "endings")
 _GROWING = ".jsonl"
 _BACKWARD_BYTES = 64 * 1024
 
@@ -196,8 +197,8 @@ def _files(folder: RunFolder) -> Iterator[Path]:
     yield from (folder.contract, folder.plan, folder.record, folder.preflight)
     yield from (folder.signals, folder.windows, folder.events)
     yield from (folder.evaluation, folder.predictions, folder.checksums)
-    for part in (folder.data, folder.path / "baselines", folder.bundle):
-        yield from part.rglob("*")
+    for part in _FOLDERS:
+        yield from (folder.path / part).rglob("*")
     yield folder.checkpoints / LEDGER
     for name in read_pins(folder.checkpoints):
         yield folder.checkpoints / f"pinned-{name}"

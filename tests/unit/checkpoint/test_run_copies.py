@@ -15,6 +15,7 @@ from trainwright.checkpoint.run_copies import RunCopies
 from trainwright.checkpoint.strict_json import Damaged
 from trainwright.core.errors import StorageFailed
 from trainwright.core.faultpoints import FaultInjected, arm
+from trainwright.tracking import checksums
 from trainwright.tracking.folder import RunFolder
 
 
@@ -37,6 +38,16 @@ def copied(sets: FileSets) -> dict[str, bytes]:
     found = sets.newest()
     assert isinstance(found, CopiedSet)
     return {file.path: b"".join(sets.read(file)) for file in found.files}
+
+
+def test_every_file_with_a_checksum_is_copied(folder: RunFolder, sets: FileSets) -> None:
+    for part in checksums._FOLDERS:
+        (folder.path / part).mkdir(exist_ok=True)
+        (folder.path / part / "one.json").write_text("{}")
+    for path in (folder.preflight, folder.evaluation, folder.predictions):
+        path.write_text("{}")
+    moment = RunCopies(folder, sets, "a" * 32).moment()
+    assert checksums._names(folder) <= {name for name, _ in moment.sizes}
 
 
 def copy(copies: RunCopies) -> bool:
