@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -46,6 +47,10 @@ _DAMAGES: dict[str, Callable[[Path], object]] = {
     "encoding": lambda path: path.write_bytes(b'{"contract": "\xff\xfe"}'),
     "folder": _make_folder,
     "missing": lambda path: path.unlink(),
+    "pipe": lambda path: (path.unlink(), os.mkfifo(path)),
+    "device": lambda path: (path.unlink(), path.symlink_to("/dev/zero")),
+    "outside": lambda path: (path.unlink(), path.symlink_to("/etc/hostname")),
+    "loop": lambda path: (path.unlink(), path.symlink_to(path.name)),
 }
 
 
@@ -88,3 +93,27 @@ def test_a_damaged_file_of_a_run_never_ends_in_a_traceback(
             shutil.copytree(whole, run)
     figure(damages=len(tried))
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "code"),
+    [
+        ("empty", ("runs", "compare", "small-1", "small-2"), 0),
+        ("loop", ("runs", "show", "small-1"), 2),
+        ("pipe", ("resume", "small-1"), 2),
+        ("device", ("report", "small-1"), 2),
+        ("outside", ("runs", "verify", "small-1"), 2),
+    ],
+)
+@pytest.mark.timeout(60)
+def test_what_stands_in_the_place_of_a_record(
+    runs: Path, tmp_path: Path, name: str, words: tuple[str, ...], code: int
+) -> None:
+    run, whole = runs / "runs" / "small-1", tmp_path / "whole"
+    shutil.copytree(run, whole)
+    _DAMAGES[name](run / "record.json")
+    with inside(runs):
+        ran = command(*words)
+    shutil.rmtree(run)
+    shutil.copytree(whole, run)
+    assert ran.code == code, ran.err

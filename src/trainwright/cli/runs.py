@@ -53,12 +53,17 @@ def _cells(row: RunRow, *, priced: bool, extended: bool) -> list[str]:
         row.metric,
         show_number(row.score.value) if known else "",
         row.score.bounds if known else "",
-        show_seconds(row.seconds) if math.isfinite(row.seconds) else "",
+        _time(row),
         *([show_price(row.price)] if priced else []),
         *([", ".join(row.extended)] if extended else []),
         row.summary.started[:19],
         row.summary.name,
     ]
+
+
+def _time(row: RunRow) -> str:
+    """Empty where the record of a run does not say it."""
+    return show_seconds(row.seconds) if math.isfinite(row.seconds) else ""
 
 
 def show_comparison(names: Sequence[str], runs: Path, output: Path, *, as_json: bool) -> None:
@@ -100,7 +105,7 @@ def _show_metrics(compared: Comparison) -> None:
     facts = (
         ("verdict", [row.summary.verdict for row in compared.runs]),
         ("model", [row.model for row in compared.runs]),
-        ("time", [show_seconds(row.seconds) for row in compared.runs]),
+        ("time", [_time(row) for row in compared.runs]),
         ("price", [show_price(row.price) for row in compared.runs]),
     )
     blank = [""] * len(others)

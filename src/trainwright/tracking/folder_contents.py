@@ -24,7 +24,10 @@ def check_contents(path: Path) -> None:
         except FileNotFoundError:  # a run that is at work removes what it no longer needs
             continue
         if stat.S_ISLNK(mode):
-            target = Path(entry.path).resolve()
+            try:
+                target = Path(entry.path).resolve()
+            except (OSError, RuntimeError) as error:
+                raise _refused(Path(entry.path), "a link that leads to itself") from error
             if not target.is_relative_to(root):
                 raise _refused(Path(entry.path), f"a link to {target}")
         elif not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
