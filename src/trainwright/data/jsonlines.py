@@ -80,11 +80,15 @@ def read_json_lines(file: Path, written: str, reading: Reading, target: Path) ->
     check_columns(len(known | names), written, reading)
     check_expansion(len(lines) * len(known | names) * CELL_BYTES, size, written, reading)
     bad.check(problems if not starts_as_list else [_list_problem(problems[0])])
+    _join(blocks, rows, target)
+    return Parsed(np.array(lines, dtype=np.int64), tuple(bad.lines))
+
+
+def _join(blocks: list[Path], rows: list[dict[str, str | None]], target: Path) -> None:
     frames = [pl.scan_ipc(block) for block in blocks]
     if rows or not frames:
         frames.append(_frame(rows).lazy())
     pl.concat(frames, how="diagonal").sink_ipc(target)
-    return Parsed(np.array(lines, dtype=np.int64), tuple(bad.lines))
 
 
 def _row(line: str, reading: Reading) -> dict[str, str | None]:

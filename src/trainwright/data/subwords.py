@@ -74,13 +74,7 @@ def read_pieces(file: Path, written: str) -> str:
         raise DataMistake(_too_large(show_bytes(bytes_), f"at most {most}", written))
     try:
         text = file.read_text(encoding="utf-8")
-        growth, count = _shape_of(text)
-        if count > MOST_TOKENS:
-            raise _too_many(count, written)
-        if growth > limits.MOST_TOKENIZER_GROWTH:
-            found = f"a text may grow {growth:.3g} times"
-            most = f"at most {limits.MOST_TOKENIZER_GROWTH} times"
-            raise DataMistake(_too_large(found, most, written))
+        _check_shape(text, written)
         size = count_pieces(text)
     except DataMistake:
         raise
@@ -97,6 +91,17 @@ def read_pieces(file: Path, written: str) -> str:
     if size > MOST_TOKENS:
         raise _too_many(size, written)
     return text
+
+
+def _check_shape(text: str, written: str) -> None:
+    """Refuse a tokenizer that its library would need too much memory for."""
+    growth, count = _shape_of(text)
+    if count > MOST_TOKENS:
+        raise _too_many(count, written)
+    if growth > limits.MOST_TOKENIZER_GROWTH:
+        found = f"a text may grow {growth:.3g} times"
+        most = f"at most {limits.MOST_TOKENIZER_GROWTH} times"
+        raise DataMistake(_too_large(found, most, written))
 
 
 def _too_large(found: str, expected: str, written: str) -> Problem:
