@@ -12,6 +12,7 @@ from typing import final
 import torch
 
 from command import NETWORK, command, inside, stopped_at, unended, write_project
+from made_pictures import write_table
 from trainwright.tracking.folder import RunFolder
 
 
@@ -49,7 +50,7 @@ def check_refused(one: Refused, made: Path, folder: Path) -> None:
     shutil.copytree(made, project)
     with inside(project):
         one.spoiled(project)
-        ran = command(*one.words.split())
+        ran = command(*one.words.format(project).split())
         assert ran.code == one.code, ran.err
         said = ran.err + ran.out
         assert one.fix in " ".join(said.split()), said
@@ -58,7 +59,7 @@ def check_refused(one: Refused, made: Path, folder: Path) -> None:
             given = any(word in line for line in one.then)
             assert given or "without" in one.fix, f"{flag} of the fix is not tried"
         for line in one.then:
-            done = command(*line.split())
+            done = command(*line.format(project).split())
             assert done.code in one.codes, f"{line!r} ends with {done.code}: {done.err}"
 
 
@@ -102,9 +103,25 @@ def nameless(_: Path) -> None:
 
 def more_rows(_: Path) -> None:
     lines = Path("rows.csv").read_text().splitlines()
-    keyed = [f"key,{lines[0]}", *(f"{at},{line}" for at, line in enumerate(lines[1:]))]
+    keyed = [f"key,code,{lines[0]}"]
+    keyed += [f"{at},c{at},{line}" for at, line in enumerate(lines[1:])]
     Path("keyed.csv").write_text("\n".join(keyed) + "\n")
     Path("later.csv").write_text("\n".join(keyed[:200]) + "\n")
+
+
+def keyed(project: Path) -> None:
+    more_rows(project)
+    words = ["--set", "data.path=keyed.csv", "--set", "data.split={kind: random, key: key}"]
+    assert command("train", "small.yaml", "--run", "keyed", *words).code in (0, 3)
+
+
+def numbered(_: Path) -> None:
+    """A contract with a column that is called 3, and one that says so in quotes."""
+    text = Path("small.yaml").read_text()
+    Path("rows.csv").write_text(Path("rows.csv").read_text().replace("visits", "3", 1))
+    for name, key in (("numbered.yaml", "3"), ("quoted.yaml", '"3"')):
+        columns = f"data:\n  columns:\n    {key}: {{kind: numeric}}\n"
+        Path(name).write_text(text.replace("data:\n", columns, 1))
 
 
 def words(_: Path) -> None:
@@ -124,6 +141,32 @@ def empty(_: Path) -> None:
 
 
 INIT = "init rows.csv --target bought -o new.yaml"
+
+
+def odd(_: Path) -> None:
+    lines = ["a report,of 2020", "by us,for you", "x,z,y"]
+    lines += [f"{at},{at * 7 % 13},{('no', 'yes')[at % 3 == 0]}" for at in range(99)]
+    Path("odd.csv").write_text("\n".join(lines) + "\n")
+
+
+def bare(_: Path) -> None:
+    lines = Path("rows.csv").read_text().splitlines()
+    Path("bare.csv").write_text("\n".join(line.rpartition(",")[0] for line in lines) + "\n")
+    narrow = [line.split(",") for line in lines]
+    Path("narrow.csv").write_text("\n".join(",".join(line[1:]) for line in narrow) + "\n")
+    filled = [",".join(["age" if not at else "", *line[1:]]) for at, line in enumerate(narrow)]
+    Path("filled.csv").write_text("\n".join(filled) + "\n")
+
+
+def pictures(project: Path) -> None:
+    table = write_table(project).read_text().replace("label", "kind", 1)
+    (project / "pictures.csv").write_text(table)
+
+
+def copied(project: Path) -> None:
+    where = f"training.checkpointing.remote=file://{project}/copies"
+    assert command("train", "net.yaml", "--run", "copied", "--set", where).code in (0, 3)
+
 
 CASES = (
     Refused(
@@ -205,7 +248,8 @@ CASES = (
         "start a new run without --resume", "resume light", ("train net.yaml --run heavy",), light
     ),
     Refused(
-        "accept other last bits: --set resume.numerics_changed=record",
+        "go on where it was started, for example with the same OMP_NUM_THREADS, or accept other "
+        "last bits: --set resume.numerics_changed=record",
         "resume other",
         ("train net.yaml --run other --resume --set resume.numerics_changed=record",),
         other_bits,
@@ -301,4 +345,48 @@ CASES = (
         ("data check small.yaml",),
         codes=(0, 4),
     ),
+    Refused(
+        "say how fields are divided, --set data.reading.separator=';', how many lines stand "
+        "above the header, --set data.reading.skip_lines=2, or export the data again",
+        "init odd.csv --target y -o new.yaml",
+        (
+            'init odd.csv --target y -o new.yaml --set data.reading.separator="," '
+            "--set data.reading.skip_lines=2",
+        ),
+        odd,
+    ),
+    Refused(
+        "add the column, or use predict for rows without a target",
+        "evaluate one bare.csv",
+        ("predict one bare.csv",),
+        bare,
+    ),
+    Refused(
+        "add the column, empty where it is not known",
+        "predict one narrow.csv",
+        ("predict one filled.csv",),
+        bare,
+    ),
+    Refused(
+        "add --target COLUMN",
+        "init pictures.csv -o new.yaml",
+        ("init pictures.csv --target kind -o new.yaml",),
+        pictures,
+    ),
+    Refused(
+        "go on with that run through --resume, or name this one anew with --run NAME",
+        "train net.yaml --run copied --runs elsewhere --set training.checkpointing.remote=file://{}/copies",
+        (
+            "train net.yaml --run copied --resume --set training.checkpointing.remote=file://{}/copies",
+            "train net.yaml --run anew --runs elsewhere --set training.checkpointing.remote=file://{}/copies",
+        ),
+        copied,
+    ),
+    Refused(
+        "give the files with one key: trainwright data diff A B --key key",
+        "data diff keyed later.csv --key code",
+        ("data diff keyed.csv later.csv --key key",),
+        keyed,
+    ),
+    Refused('put it in quotes: "3"', "check numbered.yaml", ("check quoted.yaml",), numbered),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from typing import Literal, final
 
@@ -146,7 +147,8 @@ def _rows(a: Snapshot, b: Snapshot) -> RowChanges:
                 "the two are told apart by different keys",
                 found=f"{a.key} in {a.name}, {b.key} in {b.name}",
                 expected="one key",
-                fix="name it: --key COLUMN",
+                fix="give the files with one key: trainwright data diff A B --key "
+                f"{shlex.quote(a.key)}",
             )
         )
     order = np.argsort(a.keys)
