@@ -16,7 +16,7 @@ from trainwright.contract.overrides import read_settings, set_values
 from trainwright.contract.reading import ContractText
 from trainwright.contract.yaml_text import Written
 from trainwright.core.errors import Mistake, Problem
-from trainwright.run.ready import Request, make_ready
+from trainwright.run.ready import Ready, Request, make_ready
 from trainwright.run.stages import Stages, StreamScreen
 
 Base = Literal["table", "network", "text", "images"]
@@ -99,11 +99,20 @@ def write_bases(folder: Path) -> Path:
     return folder
 
 
+def ready_of(values: Values, folder: Path) -> Ready:
+    """A contract and its data before a training.
+
+    Raises:
+        Mistake: what is wrong with them.
+    """
+    request = Request(ContractText.of(values, folder))
+    return make_ready(request, Stages(), StreamScreen(StringIO()))
+
+
 def problems_of(values: Values, folder: Path) -> list[Problem]:
     """What is wrong with a contract and its data; nothing if it can be trained."""
-    request = Request(ContractText.of(values, folder))
     try:
-        make_ready(request, Stages(), StreamScreen(StringIO()))
+        ready_of(values, folder)
     except Mistake as mistake:
         return list(mistake.problems)
     return []
@@ -137,7 +146,7 @@ def check_advice(case: Case, shared: Path, folder: Path) -> None:
     folder = made_folder(case, shared, folder)
     values = written(case)
     found = problems_of(values, folder)
-    problem = next((one for one in found if one.fix == case.fix), None)
+    problem = next((one for one in found if one.fix == case.fix.replace("HERE", str(folder))), None)
     assert problem, f"the fix is not said: {[(one.message, one.fix) for one in found]}"
     known = {(one.path, one.message) for one in found} - {(problem.path, problem.message)}
     ways = ways_of(case, values, problem)

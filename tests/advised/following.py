@@ -50,7 +50,9 @@ class _Renamed:
 _GONE = object()
 
 
-_FOR_A_PERSON = re.compile(r"\b(?:both|NAME|COLUMN|and an|and write|low, high)\b")
+_FOR_A_PERSON = re.compile(
+    r"\b(?:both|NAME|COLUMN|and an|and write|and remove|in the place|low, high)\b|\.\.\."
+)
 _NAMED = re.compile(rf"(?<![\w.])({_PATH})(?:: | to |=|, for example ){_VALUE}")
 _HERE = tuple(
     re.compile(pattern)
@@ -59,10 +61,13 @@ _HERE = tuple(
         r"choose (?!one\b)(\w+)$",
         r"(?:put it in|remove the) (?:brackets|quotes): (.+)$",
         r"^write (\{.*\})$",
+        r"^name them by a pattern: (.+)$",
         r"(?:for example|write|choose) ([\d.]+|\[.*\]|off|true|fp32|val_loss)$",
     )
 )
-_BESIDE = re.compile(rf"(?:write|change|use|add|for example:?|range) (\w+)(?:: | to ){_VALUE}")
+_BESIDE = re.compile(
+    rf"(?:write|change|use|add|for example:?|range) (\w+)(?:: | to )(?!data\.exclude){_VALUE}"
+)
 _GOES = re.compile(rf"remove ({_PATH}|it|(?!one$)\w+)(?:$|: )")
 _MEANT = re.compile(r"did you mean '?([^'?]+)'?\?")
 
@@ -70,6 +75,8 @@ _MEANT = re.compile(r"did you mean '?([^'?]+)'?\?")
 def _edits(text: str, problem: Problem, contract: Values) -> Iterator[tuple[list[str], object]]:
     here = _parts(problem.path)
     if _FOR_A_PERSON.search(text):
+        return
+    if not here and "data." not in text:
         return
     if found := _NAMED.search(text):
         value = found[2]
@@ -98,7 +105,7 @@ def _edits_of_problems(
         yield [*_parts(problem.path)[:1], *found[1].split(".")], _value(found[2])
     elif found := re.search(rf"lower ({_PATH})", text):
         path = _parts(found[1])
-        yield path, int(_at(contract, path)) // 4
+        yield path, max(2, int(_at(contract, path)) // 30)
     elif found := re.search(r"left out: (data\.reading\.bad_records)", text):
         yield _parts(found[1]), 5
     elif "add the spelling to data.missing_values" in text and problem.found:
@@ -126,6 +133,8 @@ def _named(name: str, here: list[str], contract: Values) -> list[str]:
 
 
 def _parts(path: str) -> list[str]:
+    if not path:
+        return []
     (setting,) = read_settings([f"{path}=0"])
     return list(setting.parts)
 

@@ -8,6 +8,9 @@ import pytest
 
 from advised import (
     findings,
+    pictures,
+    planning,
+    preflights,
     reading,
     rules_of_data,
     rules_of_text,
@@ -17,8 +20,18 @@ from advised import (
 )
 from advised.cases import Case, check_advice, write_bases
 from advised.findings import Found, check_finding
+from advised.preflights import check_warning
 
-TABLES = (shapes, rules_of_data, rules_of_training, rules_of_text, reading, splitting)
+TABLES = (
+    shapes,
+    rules_of_data,
+    rules_of_training,
+    rules_of_text,
+    reading,
+    splitting,
+    planning,
+    pictures,
+)
 CASES = tuple(case for table in TABLES for case in table.CASES)
 
 
@@ -35,3 +48,8 @@ def test_what_a_fix_says_mends_the_problem(shared: Path, tmp_path: Path, case: C
 @pytest.mark.parametrize("one", findings.CASES, ids=str)
 def test_what_a_finding_says_is_done_about_it(shared: Path, tmp_path: Path, one: Found) -> None:
     check_finding(one, shared, tmp_path)
+
+
+@pytest.mark.parametrize("case", preflights.CASES, ids=str)
+def test_what_a_warning_says_is_done_about_it(shared: Path, tmp_path: Path, case: Case) -> None:
+    check_warning(case, shared, tmp_path)

@@ -44,13 +44,13 @@ def check_sequence_ramp(contract: Contract, _written: frozenset[str]) -> Iterato
         )
     elif ramp.start >= model.context or model.context % ramp.start:
         fitting = [size for size in range(1, model.context) if model.context % size == 0]
-        nearest = min(fitting, key=lambda size: abs(size - ramp.start), default=0)
+        nearest = min(fitting, key=lambda size: abs(size - ramp.start))
         yield Problem(
             f"windows of {model.context} tokens cannot be cut into ones of {ramp.start}",
             path=f"{path}.start",
             found=str(ramp.start),
             expected=f"a divisor of model.context, less than {model.context}",
-            fix=f"change it to {nearest}" if nearest else "remove training.ramps.sequence",
+            fix=f"change it to {nearest}",
         )
 
 

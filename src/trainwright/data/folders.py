@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path, PurePath
 from typing import final
 
@@ -19,6 +20,7 @@ from trainwright.data.wording import quoted, some
 
 _MARKS = frozenset("*?[")
 _SHOWN = 5
+_MOST_LOOKED_AT = 10_000
 
 
 def is_pattern(written: str) -> bool:
@@ -41,8 +43,7 @@ def parts_of_folder(written: str, folder: Path, path: str) -> list[str]:
     names = _names_in(place, "", written, path)
     if not names:
         inside = sorted(child for child in place.iterdir() if not is_aside(child.name))
-        below = sorted(child.name for child in inside if child.is_dir())
-        raise DataMistake(_no_parts(written, path, [child.name for child in inside], below))
+        raise DataMistake(_no_parts(written, path, [child.name for child in inside], place))
     check_inside(place, [place / name for name in names], written, path)
     return [f"{written.rstrip('/')}/{name}" for name in sorted(names)]
 
@@ -181,16 +182,24 @@ def check_inside(base: Path, files: list[Path], written: str, path: str) -> None
         )
 
 
-def _no_parts(written: str, path: str, names: list[str], below: list[str]) -> Problem:
-    pattern = f"name them by a pattern: {written.rstrip('/')}/**/*.parquet"
+def _no_parts(written: str, path: str, names: list[str], place: Path) -> Problem:
+    below = islice(place.rglob("*"), _MOST_LOOKED_AT)
+    ending = next((_ending(file) for file in below if known_format(file.name)), "")
     return Problem(
         "the folder holds no file of data",
         path=path,
         found=some(names, _SHOWN) if names else "nothing",
         expected=f"files of {EXPECTED}",
-        fix=pattern if below else "name the folder that holds the parts",
+        fix=f"name them by a pattern: {written.rstrip('/')}/**/*{ending}"
+        if ending
+        else "name the folder that holds the parts",
         place=Place(written),
     )
+
+
+def _ending(file: Path) -> str:
+    """`.csv`, or `.csv.gz` of a packed file."""
+    return "".join(file.suffixes[-1 - (file.suffix in (".gz", ".zst")) :])
 
 
 def _schema_problems(parts: list[SourcePart], path: str) -> list[Problem]:

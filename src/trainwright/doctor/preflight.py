@@ -142,7 +142,7 @@ def _padding_found(message: str, padding: float, pieces: Pieces, data: TokenData
     if pieces.lost:
         fix = "raise model.context, or write data.long_documents: split"
     elif padding > _MUCH_PADDING:
-        fix = "lower data.padding.multiple, or write data.windows: packed"
+        fix = "lower data.padding.multiple, or write data.windows: packed and remove data.padding"
         if isinstance(data.sampling, Uniform):
             fix = f"raise data.padding.buckets, {fix}"
     severity: Severity = "warning" if fix else "info"

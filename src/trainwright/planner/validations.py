@@ -54,6 +54,10 @@ def idle_rules(contract: Contract, train_rows: int) -> Iterator[tuple[str, str]]
     made = Validations.of(contract, train_rows)
     every = max(1, made.steps // _VALIDATIONS_WANTED)
     fix = f"write training.validate_every_n_steps: {every}"
+    if training.validate_every_n_epochs > 1:
+        fix += " in the place of validate_every_n_epochs"
+    elif training.validate_every_n_tokens != "off":
+        fix += " in the place of validate_every_n_tokens"
     if made.count == 1 and training.early_stopping != "off":
         yield "the only validation follows the last step: early stopping can never act", fix
     if isinstance(scheduler, ReduceOnPlateau) and scheduler.patience + 1 >= made.count:
