@@ -1,0 +1,114 @@
+"""Every fix that names a key or a command is said by a case, in which it is done."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+from advised import (
+    commands,
+    findings,
+    pictures,
+    planning,
+    preflights,
+    reading,
+    rules_of_data,
+    rules_of_text,
+    rules_of_training,
+    shapes,
+    splitting,
+)
+from fix_literals import FixLiteral, fix_literals, names_a_key_or_command
+
+TABLES = (
+    shapes,
+    rules_of_data,
+    rules_of_training,
+    rules_of_text,
+    reading,
+    splitting,
+    planning,
+    pictures,
+    preflights,
+)
+EXECUTED = (
+    *(case.fix for table in TABLES for case in table.CASES),
+    *(one.case.fix for one in findings.CASES),
+    *(one.fix for one in commands.CASES),
+)
+
+NOT_EXECUTED: Mapping[str, tuple[str, ...]] = {
+    "installs what a test has": ("pip install",),
+    "is for Python": (
+        "api.py: ",
+        "engine/in_backward.py",
+        "engine/loader_feed.py",
+        "optim/factors.py",
+        "run/script/",
+        "run/evaluate.py: predict in the script",
+    ),
+    "needs a GPU": ("planner/device_rules.py: write exact",),
+    "needs a program that is not installed everywhere": ("data/jsonlines.py: write one object",),
+    "needs 64 MB": ("data/unpacking.py: raise data.reading.most_unpacked_ratio",),
+    "needs a vocabulary of 65,536 tokens": ("data/subwords.py: use a smaller one",),
+    "a rule of the contract says it first": (
+        "data/splits.py: set data.split.",
+        "data/reading.py: name a file",
+    ),
+    "changes files": (
+        "data/documents.py: of images",
+        "data/mnist.py: ",
+        "data/pictures/table.py: write what stands before",
+        "data/pictures/tfrecord.py: write its name",
+        "data/saved.py: name one",
+        "data/quality/alike.py: look at them",
+    ),
+    "needs the rows of many groups, times or wrong labels": (
+        "data/audit/groups.py: if the model",
+        "data/audit/rows.py: divide by",
+        "data/audit/times.py: if the model",
+        "data/quality/label_errors.py: look at the rows",
+        "data/target.py: repair these rows",
+    ),
+}
+
+
+def _is_excused(literal: FixLiteral) -> bool:
+    said = f"{literal.file}: {literal.text}"
+    starts = [text for texts in NOT_EXECUTED.values() for text in texts]
+    return any(said.startswith(text) or literal.text.startswith(text) for text in starts)
+
+
+def _times_said(literal: FixLiteral) -> int:
+    """How many cases say it; one without values may be a part of what they say."""
+    found = literal.pattern.fullmatch if literal.has_values else literal.pattern.search
+    return sum(bool(found(fix)) for fix in EXECUTED)
+
+
+def test_every_fix_that_names_a_key_or_a_command_is_executed() -> None:
+    places = defaultdict(list)
+    named = [one for one in fix_literals() if names_a_key_or_command(one)]
+    for one in named:
+        if not _is_excused(one):
+            places[one.text].append(one)
+    lacking = [str(one) for alike in places.values() for one in alike[_times_said(alike[0]) :]]
+    assert not lacking, f"{len(lacking)} of {len(named)} fixes have no case:\n" + "\n".join(lacking)
+
+
+def test_every_excuse_is_needed() -> None:
+    named = [one for one in fix_literals() if names_a_key_or_command(one)]
+    said = [text for one in named for text in (f"{one.file}: {one.text}", one.text)]
+    for texts in NOT_EXECUTED.values():
+        for text in texts:
+            assert any(each.startswith(text) for each in said), f"no fix begins with {text!r}"
+
+
+def test_fixes_are_found_however_they_are_handed_on() -> None:
+    texts = {str(one).partition(": ")[2] for one in fix_literals()}
+    assert "write training.validate_every_n_steps: {}" in texts, "yielded with a message"
+    assert "{}, or remove training.memory.update" in texts, "with a field put in"
+    assert "write gradient_clipping: off" in texts, "the place of a field"
+    assert "copy the bundle again, or train again" in texts, "a constant"
+    assert "mkdir -p {}" in texts, "one of several names"
+    assert "run the script again: it goes on from the newest checkpoint" in texts, "an argument"
+    assert len(fix_literals()) > 500
