@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from trainwright.contract.data import Features, TableData
+from trainwright.contract.features import TextFeatures
 from trainwright.core.files import Json
 from trainwright.data.audit.audit import audit
 from trainwright.data.audit.audited import Audited
@@ -15,7 +16,8 @@ RANDOM, STRATIFIED = {"kind": "random"}, {"kind": "stratified"}
 
 
 def audited(at: Path, target: str, split: Json, **more: Json) -> tuple[Audited, ...]:
-    features = Features(numeric="none", impute="median")
+    text = TextFeatures(terms=100, reduce="none")
+    features = Features(numeric="none", impute="median", text=text)
     given = {"path": at.name, "target": target, "split": split, **more}
     section = TableData.model_validate({**given, "features": features})
     raw = read_table(section, at.parent)

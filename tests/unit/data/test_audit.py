@@ -358,3 +358,21 @@ def test_the_order_of_very_many_rows_is_looked_at_in_the_middle(
     walk[1000:2000] = np.cumsum(walk[1000:2000])
     honest().drop("day").with_columns(price=walk).write_csv(tmp_path / "rows.csv")
     assert worst(audited(tmp_path / "rows.csv", "price", RANDOM))["future rows"] == "suspicious"
+
+
+def test_near_texts_are_looked_for_unless_the_look_is_quick(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    words = [f"{a}{b}{c}a" for a in "bdfgkl" for b in "aeio" for c in "nrst"]
+    texts = [" ".join(random.choice(words, 12)) for _ in range(300)]
+    texts += [f"{text.title()}!" for text in texts[:60]]
+    frame = pl.DataFrame({"body": texts, "label": ["no", "yes"] * 180})
+    frame.write_parquet(tmp_path / "rows.parquet")
+    given: dict[str, Json] = {"columns": {"body": {"kind": "text"}}}
+    found = audited(tmp_path / "rows.parquet", "label", STRATIFIED, **given)
+    assert worst(found)["near texts"] == "leak"
+    (near,) = (one for one in found if one.test == "near texts")
+    assert 0 < near.count < 60
+    quick = audited(
+        tmp_path / "rows.parquet", "label", STRATIFIED, quality={"look": "quick"}, **given
+    )
+    assert "near texts" not in worst(quick)

@@ -78,7 +78,9 @@ def _looked_at(prepared: Prepared, section: TableData, tests: Sequence[_Test]) -
     if not isinstance(prepared.features, Features):
         return []
     sides = _sides(prepared, prepared.features, section)
-    return [result for test in tests for result in test(sides)]
+    quick = section.quality.look == "quick"
+    chosen = [test for test in tests if not (quick and test is near_texts)]
+    return [result for test in chosen for result in test(sides)]
 
 
 def _sides(prepared: Prepared, features: Features, section: TableData) -> Sides:
