@@ -19,6 +19,7 @@ from trainwright.contract.sources import Reading
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.limits import MOST_FIELD_LETTERS, MOST_LINE_LETTERS
 from trainwright.data.parsed import BadRecords, Parsed
+from trainwright.data.plain_lines import count_plain_lines
 from trainwright.data.table import Integers
 from trainwright.data.unpacking import check_columns
 from trainwright.data.wording import quoted, some
@@ -101,7 +102,8 @@ def read_delimited(
     with dialect.text(file) as text, contextlib.suppress(csv.Error):
         first = next(dialect.records(text), [])
         check_columns(len(first), written, reading, 1 + reading.skip_lines)
-    scan = _scan(file, dialect, written, BadRecords(reading.bad_records))
+    scan = _plain(file, dialect, written)
+    scan = scan or _scan(file, dialect, written, BadRecords(reading.bad_records))
     # The fast reader takes the width of text without a header from its first line.
     by_hand = bool(scan.skipped) or (not dialect.header and 0 in scan.left_out)
     if by_hand or not _wrote_fast(file, dialect, scan, target):
@@ -134,6 +136,22 @@ def _text(file: Path) -> Iterator[TextIO]:
             yield stream
     finally:
         csv.field_size_limit(before)
+
+
+def _plain(file: Path, dialect: _Dialect, written: str) -> _Scan | None:
+    """The shape of text of one record a line, which most files are; else none."""
+    if dialect.skipped_lines:
+        return None
+    try:
+        names = _names(file, dialect, written)
+    except csv.Error:
+        return None
+    first = 2 if dialect.header else 1
+    last = count_plain_lines(file, dialect.separator, len(names))
+    if last < first:
+        return None
+    nothing = np.empty(0, dtype=np.int64)
+    return _Scan(names, np.arange(first, last + 1, dtype=np.int64), nothing, ())
 
 
 def _scan(file: Path, dialect: _Dialect, written: str, bad: BadRecords) -> _Scan:
