@@ -35,7 +35,10 @@ _SHIFTS = (-6.0, 6.0)
 _LEAST, _MOST = 1e-7, 0.11
 _CLIP = 1e-9
 _FEWEST_UNLIKELY = 3
-_MOST_PAIRS = 60_000
+_MOST_PAIRS = 20_000
+_STEP = 0.01
+"""Log-odds that are so near each other count as one where there are more pairs."""
+
 _LOWER_END = 2.71
 """Twice the difference of log-likelihoods at the lower end of a one-sided interval of 95%."""
 
@@ -96,7 +99,7 @@ def label_noise(given: Integers, chances: Floats) -> LabelNoise:
         return nothing
     apart = float((chances.argmax(axis=1) != given).mean()) <= APART
     least_slope = _LEAST_SLOPE_APART if apart else _LEAST_SLOPE
-    pairs = _thinned(log_odds[rows, classes], is_label, least_slope)
+    pairs = _paired(log_odds[rows, classes], is_label, least_slope)
     overlap, noisy = _fit(pairs, 0.0), _fit_noise(pairs)
     most = _MOST / (chances.shape[1] - 1)
     if noisy.noise > most or noisy.loss >= overlap.loss:
@@ -108,12 +111,14 @@ def label_noise(given: Integers, chances: Floats) -> LabelNoise:
     return LabelNoise(evidence, wrong, _lower_end(pairs, noisy) / noisy.noise)
 
 
-def _thinned(log_odds: Floats, is_label: Bits, least_slope: float) -> _Pairs:
-    """All pairs of a label; of very many others, some that stand for all."""
-    share = min(1.0, _MOST_PAIRS / len(log_odds))
-    chosen = is_label | (np.random.default_rng(0).random(len(log_odds)) < share)
-    weights = np.where(is_label[chosen], 1.0, 1 / share)
-    return _Pairs(log_odds[chosen], is_label[chosen], weights, least_slope)
+def _paired(log_odds: Floats, is_label: Bits, least_slope: float) -> _Pairs:
+    """All pairs; very many of them in steps of their log-odds, each step by its mean."""
+    if len(log_odds) <= _MOST_PAIRS:
+        return _Pairs(log_odds, is_label, np.ones(len(log_odds)), least_slope)
+    steps = 2 * np.round(log_odds / _STEP).astype(np.int64) + is_label
+    found, step = np.unique(steps, return_inverse=True)
+    counts = np.bincount(step).astype(np.float64)
+    return _Pairs(np.bincount(step, log_odds) / counts, found % 2 == 1, counts, least_slope)
 
 
 def _fit_noise(pairs: _Pairs) -> _Fit:

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from real_data import real_data
+from trainwright.data.quality import label_noise as label_noise_module
 from trainwright.data.quality import out_of_sample
 from trainwright.data.quality.confident import confident_errors, wrong_labels
 from trainwright.data.quality.examined import examine
@@ -290,3 +291,23 @@ def test_every_label_may_be_wrong() -> None:
     given = np.array([0, 1] * 5)
     chances = np.eye(2)[1 - given]
     assert wrong_labels(given, chances).all()
+
+
+@pytest.mark.parametrize("share", [0.0, 0.02])
+def test_very_many_pairs_in_steps_say_the_same(
+    share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random = np.random.default_rng(0)
+    log_odds = random.normal(0, 3, 6000)
+    chances = 1 / (1 + np.exp(-log_odds))
+    given = (random.random(6000) < chances).astype(np.int64)
+    swapped = random.random(6000) < share
+    given[swapped] = 1 - given[swapped]
+    columns = np.stack([1 - chances, chances], axis=1)
+    single = label_noise(given, columns)
+    monkeypatch.setattr(label_noise_module, "_MOST_PAIRS", 1000)
+    stepped = label_noise(given, columns)
+    assert (single.evidence > 15) == (share > 0)
+    assert stepped.evidence == pytest.approx(single.evidence, rel=1e-3)
+    assert stepped.least == pytest.approx(single.least, rel=1e-3)
+    assert stepped.chances == pytest.approx(single.chances, rel=1e-2, abs=1e-6)
