@@ -38,6 +38,7 @@ def check_contract(
             {
                 "plan": ready.plan.to_json(),
                 "split": ready.prepared.split.to_json(),
+                "sample": dict(found.sample),
                 "audit": [one.to_json() for one in found.audited],
                 "findings": [finding.to_json() for finding in findings],
             }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import assert_never
 
@@ -22,11 +23,17 @@ from trainwright.data.tokens import RawTokens
 
 
 def prepared_faults(
-    section: Data, folder: Path, raw: Raw, prepared: Prepared, groups: ImageGroups | None = None
+    section: Data,
+    folder: Path,
+    raw: Raw,
+    prepared: Prepared,
+    groups: ImageGroups | None = None,
+    most_judged: int = sys.maxsize,
 ) -> tuple[Finding, ...]:
     """What `data check` finds too, but for blanks around cells, which are taken off by now, and for
     leaks, which the audit of the split finds. `folder` is that of the contract; `groups` are those
-    of equal and near images, if they were asked for already."""
+    of equal and near images, if they were asked for already. Of more images than `most_judged` the
+    labels of evenly spread ones are judged."""
     match section:
         case TableData():
             assert isinstance(raw, RawTable)
@@ -35,7 +42,7 @@ def prepared_faults(
         case ImageData():
             assert isinstance(raw, RawImages)
             data = divided_images(examine_images(raw), raw, prepared)
-            return find_image_faults(raw, data, groups=groups)
+            return find_image_faults(raw, data, groups=groups, most_judged=most_judged)
         case TokenData():
             assert isinstance(raw, RawTokens)
             return document_faults(section, folder, document_parts(raw))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
@@ -43,20 +43,30 @@ _PACKAGES = ("ftfy", "lightgbm", "numpy", "polars", "py3langid", "rensa", "sciki
 _STAGES = ("core", "contract", "data")
 """The stages that `data` is built on, and itself."""
 
-MOST_LOOKED_AT = 100_000
-"""Rows that the checks look at of a table in files, or of more than `MOST_IN_MEMORY` rows."""
+MOST_AUDITED = 100_000
+"""Rows of a table in files, or of one of more than `MOST_IN_MEMORY`, that the leakage audit looks
+at."""
 
 MOST_IN_MEMORY = 500_000
-"""Up to so many rows in memory the checks look at all."""
+"""Up to so many rows in memory the leakage audit looks at all."""
+
+MOST_CHECKED = 50_000
+"""Rows of a larger table that the checks of the quality look at."""
+
+MOST_JUDGED = 5_000
+"""Images of more whose labels are judged by models."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """What the leakage audit and the checks of the quality found. Of very many rows the first."""
+    """What the leakage audit and the checks of the quality found, and the rows of which they did:
+    `rows` are all, `audit` and `checks` those that each looked at. Of very many rows of a finding
+    the first."""
 
     audited: tuple[Audited, ...]
     faults: tuple[Finding, ...]
+    sample: Mapping[str, int]
 
 
 def look_at_data(ready: Ready) -> Looked:
@@ -104,54 +114,87 @@ def audit_prepared(contract: Contract, raw: RawTable, prepared: Prepared) -> tup
 
 def _look(ready: Ready) -> Json:
     contract, raw, prepared = ready.plan.contract, ready.raw, ready.prepared
-    folder, data = ready.document.source.folder, contract.data
+    folder, data, rows = ready.document.source.folder, contract.data, raw.facts.rows
+    sample = {"rows": rows, "checks": rows}
     match raw:
         case RawTable():
-            return _look_at_table(ready, raw)
+            assert isinstance(data, TableData), "a table"
+            audited, looked_at = _audit_table(contract, raw, prepared)
+            sample |= {"audit": looked_at, "checks": min(rows, MOST_CHECKED)}
+            faults = (*_sampled_rows(raw, sample), *_check_table(data, folder, raw, prepared))
         case RawImages():
             assert isinstance(data, ImageData), "images"
             groups = groups_of_raw(raw)
             audited = audit_images(raw, data, prepared, contract.split_seed, groups)
-            faults = prepared_faults(data, folder, raw, prepared, groups)
+            sample |= {"labels": min(rows, MOST_JUDGED)}
+            found = prepared_faults(data, folder, raw, prepared, groups, MOST_JUDGED)
+            faults = (*_sampled_labels(sample), *found)
         case RawTokens():
             audited = audit_text(prepared)
             faults = prepared_faults(data, folder, raw, prepared)
         case _:
             assert_never(raw)
-    return {"audited": _written(audited), "faults": _written(faults)}
+    return {"audited": _written(audited), "faults": _written(faults), "sample": sample}
 
 
-def _look_at_table(ready: Ready, raw: RawTable) -> Json:
-    contract, prepared = ready.plan.contract, ready.prepared
-    folder, data = ready.document.source.folder, contract.data
-    assert isinstance(data, TableData), "a table"
-    if not is_too_long(raw):
-        audited = audit_prepared(contract, raw, prepared)
-        faults = prepared_faults(data, folder, raw, prepared)
-        return {"audited": _written(audited), "faults": _written(faults)}
+def _audit_table(
+    contract: Contract, raw: RawTable, prepared: Prepared
+) -> tuple[tuple[Audited, ...], int]:
+    """What the leakage audit finds, and of how many rows."""
+    data, in_files = contract.data, raw.facts.placing.rows_in == "files"
+    assert isinstance(data, TableData)
+    if not is_audited_in_part(raw):
+        return audit_prepared(contract, raw, prepared), raw.facts.rows
+    fewer, some = thinned(raw, prepared, MOST_AUDITED)
+    if in_files:
+        return audit_prepared(contract, fewer, some), MOST_AUDITED
+    if fold_count(data):
+        return audit_prepared(contract, raw, some), raw.facts.rows
+    return audit_sampled(prepared, some, data), MOST_AUDITED
+
+
+def is_audited_in_part(raw: RawTable) -> bool:
+    """Whether the leakage audit looks at some rows: they are many, in files fewer are that."""
     in_files = raw.facts.placing.rows_in == "files"
-    fewer, some = thinned(raw, prepared, MOST_LOOKED_AT)
-    if in_files or fold_count(data):
-        audited = audit_prepared(contract, fewer if in_files else raw, some)
-    else:
-        audited = audit_sampled(prepared, some, data)
-    faults = (_sampled(raw, in_files), *prepared_faults(data, folder, fewer, some))
-    return {"audited": _written(audited), "faults": _written(faults)}
+    return raw.facts.rows > (MOST_AUDITED if in_files else MOST_IN_MEMORY)
 
 
-def is_too_long(raw: RawTable) -> bool:
-    """Whether a table is looked at in part: its rows are many, in files fewer are that."""
-    in_files = raw.facts.placing.rows_in == "files"
-    return raw.facts.rows > (MOST_LOOKED_AT if in_files else MOST_IN_MEMORY)
+def _check_table(
+    data: TableData, folder: Path, raw: RawTable, prepared: Prepared
+) -> tuple[Finding, ...]:
+    """What the checks of the quality find; of a sample every finding says so."""
+    if raw.facts.rows <= MOST_CHECKED:
+        return prepared_faults(data, folder, raw, prepared)
+    fewer, some = thinned(raw, prepared, MOST_CHECKED)
+    note = f" (among the {MOST_CHECKED:,} rows looked at)"
+    found = prepared_faults(data, folder, fewer, some)
+    return tuple(replace(one, message=one.message + note) for one in found)
 
 
-def _sampled(raw: RawTable, in_files: bool) -> Finding:
-    but = "" if in_files else "; equal rows, groups and times of the parts are compared in full"
+def _sampled_rows(raw: RawTable, sample: Mapping[str, int]) -> tuple[Finding, ...]:
+    """How many rows the checks and the audit looked at, where not at all."""
+    rows, checked, audited = sample["rows"], sample["checks"], sample["audit"]
+    if min(checked, audited) == rows:
+        return ()
+    also = ""
+    if audited < rows:
+        in_full = "; it compares equal rows, groups and times of the parts in full"
+        in_full = "" if raw.facts.placing.rows_in == "files" else in_full
+        also = f", the leakage audit at {audited:,}{in_full}"
     message = (
-        f"the checks looked at {MOST_LOOKED_AT:,} of {raw.facts.rows:,} rows, evenly spread: what "
-        f"is rare may not be among them{but}"
+        f"the checks looked at {checked:,} of {rows:,} rows, evenly spread: what is rare may not "
+        f"be among them{also}"
     )
-    return Finding("sampled", "info", message, raw.facts.rows - MOST_LOOKED_AT)
+    return (Finding("sampled", "info", message, rows - min(checked, audited)),)
+
+
+def _sampled_labels(sample: Mapping[str, int]) -> tuple[Finding, ...]:
+    """Of how many images the labels were judged, where not of all."""
+    judged, rows = sample["labels"], sample["rows"]
+    if judged == rows:
+        return ()
+    message = f"labels of {judged:,} of {rows:,} images, evenly spread, were judged by models"
+    return (Finding("sampled", "info", message, rows - judged),)
 
 
 def _written(found: Sequence[Audited | Finding]) -> Json:
@@ -162,6 +205,7 @@ def _read(value: Json) -> Looked:
     return Looked(
         tuple(Audited(**_tuples(one)) for one in value["audited"]),
         tuple(Finding(**_tuples(one)) for one in value["faults"]),
+        value["sample"],
     )
 
 

@@ -3,7 +3,8 @@ them are needed at once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -29,12 +30,24 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def trained(name: str, *words: str, contract: str = "network.yaml") -> Path:
-    given = [word for one in words for word in ("--set", one)]
+    given = sets(words)
     ran = command("train", contract, "--run", name, *given)
     assert ran.code in (0, 3), ran.err
     decided = read_json(Path("runs", name, "plan.json"))["contract"]["data"]["reading"]["rows_in"]
     assert ("rows in files" in ran.err) == (decided == "files")
     return Path("runs", name)
+
+
+def sets(words: Sequence[str]) -> list[str]:
+    return [word for one in words for word in ("--set", one)]
+
+
+def found_in(run: Path) -> list[Json]:
+    return list(read_json(run / "preflight.json"))
+
+
+def kinds_of(run: Path) -> set[str]:
+    return {one["kind"] for one in found_in(run)}
 
 
 def choice(run: Path) -> Json:
@@ -91,19 +104,35 @@ def test_files_where_memory_is_too_small_and_why(
 def test_of_many_rows_the_checks_see_some_and_say_so(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(auditing, "MOST_LOOKED_AT", 100)
-    found = read_json(trained("a", "data.reading.rows_in=files") / "preflight.json")
-    (told,) = (one["message"] for one in found if one["kind"] == "sampled")
-    assert "looked at 100 of" in told
-    found = read_json(trained("b", "data.reading.rows_in=memory") / "preflight.json")
-    assert "sampled" not in {one["kind"] for one in found}
+    given = ("data.reading.rows_in=memory", "data.reading.cache=off")
+    assert "sampled" not in kinds_of(trained("a", *given))
+    monkeypatch.setattr(auditing, "MOST_CHECKED", 100)
+    folder = trained("b", *given)
+    (said,) = (one["message"] for one in found_in(folder) if one["kind"] == "sampled")
+    assert "the checks looked at 100 of" in said
+    assert "audit" not in said
+    others = [one["message"] for one in found_in(folder) if one["kind"] in ("outliers", "skewed")]
+    assert all(message.endswith("(among the 100 rows looked at)") for message in others)
+    # The leakage audit, which a verdict may rest on, still saw every row.
+    leakage = "data/leakage.json"
+    assert read_json(folder / leakage) == read_json(Path("runs/a") / leakage)
+    sample = json.loads(command("check", "network.yaml", "--json", *sets(given)).out)["sample"]
+    assert sample == {"rows": sample["audit"], "audit": sample["rows"], "checks": 100}
+
+
+def test_of_very_many_rows_the_audit_sees_some_and_says_so(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(auditing, "MOST_AUDITED", 100)
+    folder = trained("a", "data.reading.rows_in=files")
+    (said,) = (one["message"] for one in found_in(folder) if one["kind"] == "sampled")
+    assert said.endswith("the leakage audit at 100")
+    assert "sampled" not in kinds_of(trained("b", "data.reading.rows_in=memory"))
     monkeypatch.setattr(auditing, "MOST_IN_MEMORY", 200)
     whole = read_json(Path("runs/b/data/leakage.json"))
     folder = trained("c", "data.reading.rows_in=memory", "data.reading.cache=off")
-    found = read_json(folder / "preflight.json")
-    (told,) = (one["message"] for one in found if one["kind"] == "sampled")
-    assert "looked at 100 of" in told
-    assert "compared in full" in told
+    (said,) = (one["message"] for one in found_in(folder) if one["kind"] == "sampled")
+    assert "the leakage audit at 100; it compares equal rows" in said
     # What a sample would miss is found in all rows, as before.
     full = ("same rows", "same groups", "future rows")
     assert [one for one in read_json(folder / "data" / "leakage.json") if one["test"] in full] == [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Literal
@@ -154,10 +155,15 @@ def find_faults(
 
 
 def find_image_faults(
-    raw: RawImages, data: Examined, effort: Effort = "all", groups: ImageGroups | None = None
+    raw: RawImages,
+    data: Examined,
+    effort: Effort = "all",
+    groups: ImageGroups | None = None,
+    most_judged: int = sys.maxsize,
 ) -> tuple[Finding, ...]:
     """Findings of images, their files and their labels; `data` is what `examine_images` gives,
-    `groups` what `groups_of_raw` does, if that was asked for already."""
+    `groups` what `groups_of_raw` does, if that was asked for already. Of more images than
+    `most_judged` the labels of evenly spread ones are judged."""
     checks: tuple[Check, ...] = (
         duplicates.exact_duplicates,
         duplicates.conflicting_labels,
@@ -168,5 +174,5 @@ def find_image_faults(
     of_images = [*blank_images(raw), *file_faults(raw)]
     if effort == "all":
         known = groups_of_raw(raw) if groups is None else groups
-        of_images += [*near_images(data, known), *image_label_errors(raw, data)]
+        of_images += [*near_images(data, known), *image_label_errors(raw, data, most_judged)]
     return worst_first([*of_images, *(one for check in checks for one in check(data))])

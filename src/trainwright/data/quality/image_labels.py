@@ -14,6 +14,7 @@ from trainwright.data.quality.label_errors import Unjudged, say_suspects, suspec
 from trainwright.data.quality.out_of_sample import Known
 from trainwright.data.raw_images import RawImages
 from trainwright.data.shares import PARTS
+from trainwright.data.space import spread_rows
 from trainwright.data.table import Floats
 
 LEAST_RIGHT = 0.7
@@ -24,18 +25,28 @@ _SIDE, _COMPONENTS = 14, 40
 _FIX = "look at the images; correct the labels in the files, or leave the images out"
 
 
-def image_label_errors(raw: RawImages, data: Examined) -> list[Finding]:
-    """Likely label errors of images, (see `label_errors`), by the first 40
-    principal components of the greys of 14 x 14 parts of each image."""
-    inputs = [raw.images[part] for part in PARTS if part in raw.images]
+def image_label_errors(raw: RawImages, data: Examined, most: int) -> list[Finding]:
+    """Likely label errors of images (see `label_errors`), by the first 40 principal components of
+    the greys of 14 x 14 parts of each image; of more than `most` images, evenly spread ones."""
+    chosen = spread_rows(len(data), most)
+    inputs = []
+    start = 0
+    for part in PARTS:
+        if part in raw.images:
+            stop = start + len(raw.images[part])
+            inside = chosen[(chosen >= start) & (chosen < stop)] - start
+            inputs.append(raw.images[part].take(inside))
+            start = stop
     numbers = _components(np.concatenate([pooled_means(one, _SIDE) for one in inputs]))
+    whole, data = data, data.take(chosen) if len(chosen) < len(data) else data
     nothing = pl.repeat("", len(numbers), eager=True)
     suspects = suspects_among(
         data, lambda rows: Known(nothing.gather(rows), numbers[rows], ()), LEAST_RIGHT
     )
     # What cannot be judged is no finding here: of most images these models know too little.
     found = [] if isinstance(suspects, Unjudged) else say_suspects(data, suspects)
-    return [replace(one, fix=_FIX) for one in found]
+    note = f" (among the {len(data):,} images looked at)" if len(data) < len(whole) else ""
+    return [replace(one, message=one.message + note, fix=_FIX) for one in found]
 
 
 def _components(small: Floats) -> Floats:

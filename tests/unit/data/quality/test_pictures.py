@@ -122,19 +122,22 @@ def test_swapped_labels_of_images_are_found() -> None:
     facts = DataFacts(300, (), TargetFacts("classes", {}, 2, 0), (), frozenset(), {"train": 300})
     images = {"train": ImageInputs.of(pixels)}
     clean = RawImages(images, {"train": labels}, ("left", "right"), facts)
-    assert image_label_errors(clean, examine_images(clean)) == []
+    assert image_label_errors(clean, examine_images(clean), 10_000) == []
     planted = list(range(7, 300, 19))
     swapped = labels.copy()
     swapped[planted] = 1 - swapped[planted]
     raw = RawImages(images, {"train": swapped}, ("left", "right"), facts)
-    (found,) = image_label_errors(raw, examine_images(raw))
+    (found,) = image_label_errors(raw, examine_images(raw), 10_000)
     assert found.kind == "label_error"
     assert set(found.rows) <= set(planted)
     assert len(found.rows) >= 12
     assert found in find_image_faults(raw, examine_images(raw))
+    (among,) = image_label_errors(raw, examine_images(raw), 200)
+    assert among.message.endswith("(among the 200 images looked at)")
+    assert set(among.rows) <= set(planted)
     noise = random.integers(0, 256, pixels.shape).astype(np.uint8)
     blind = RawImages({"train": ImageInputs.of(noise)}, {"train": swapped}, raw.names, facts)
-    assert image_label_errors(blind, examine_images(blind)) == []
+    assert image_label_errors(blind, examine_images(blind), 10_000) == []
 
 
 def test_noise_on_an_even_ground_hides_no_copy() -> None:
