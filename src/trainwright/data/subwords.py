@@ -27,12 +27,12 @@ _BLOCKS_AT_ONCE = 16
 _WORD_ENDS = re.compile(r"(?<=\S)[ \n]")
 
 
-def train_pieces(texts: Iterable[str], size: int) -> str:
+def train_pieces(blocks: Iterable[str], size: int) -> str:
     """A byte-level byte-pair encoding as JSON: from the 256 bytes on, the pair of tokens that
     stands together most often within words becomes a token, until there are `size` (Sennrich et al.
     2016, arXiv:1508.07909, section 3.2; bytes and the pattern of words as in Radford et al. 2019,
     "Language models are unsupervised multitask learners", section 2.2). Any text comes back from
-    its tokens.
+    its tokens. No word may reach from one of the blocks into the next.
 
     Raises:
         MissingExtra: the tokenizers library is not installed.
@@ -49,7 +49,7 @@ def train_pieces(texts: Iterable[str], size: int) -> str:
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         special_tokens=[],
     )
-    tokenizer.train_from_iterator((one for text in texts for one in blocks_of(text)), trainer)
+    tokenizer.train_from_iterator(blocks, trainer)
     return str(tokenizer.to_str())
 
 
@@ -144,7 +144,7 @@ def count_pieces(text: str) -> int:
 def encode_pieces(text: str, texts: Sequence[str]) -> list[npt.NDArray[np.uint16]]:
     """The tokens of each text, without any that the tokenizer would put around them."""
     tokenizer = _tokenizer(text)
-    if not _ends_at_words(text):
+    if not ends_at_words(text):
         found = _encoded(tokenizer, list(texts))
         return [np.array(one.ids, dtype=np.uint16) for one in found]
     blocks = [(number, one) for number, each in enumerate(texts) for one in blocks_of(each)]
@@ -219,15 +219,40 @@ def blocks_of(text: str) -> Iterator[str]:
     """The text in blocks of about 256 thousand characters that begin with the blank or line break
     after a word: no word, and so no token of `train_pieces`, reaches from one into the next. The
     library needs about a hundred times the memory of what it is given at once."""
-    start = 0
-    while start < len(text):
-        found = _WORD_ENDS.search(text, start + _BLOCK)
-        stop = found.start() if found else len(text)
-        yield text[start:stop]
-        start = stop
+    return (block for _, block in blocks_within([text], [(0, len(text))]))
 
 
-def _ends_at_words(text: str) -> bool:
+def blocks_within(
+    texts: Iterable[str], regions: Iterable[tuple[int, int]]
+) -> Iterator[tuple[int, str]]:
+    """`blocks_of` each region of a text that comes in parts, with the number of the region. Regions
+    are given by the positions where they begin and stop, in ascending order; where the text ends
+    before them, so do the blocks."""
+    parts = iter(texts)
+    held, at = "", 0
+    for number, (start, stop) in enumerate(regions):
+        while at + len(held) < start:
+            at += len(held)
+            if (more := next(parts, None)) is None:
+                return
+            held = more
+        held, at = held[start - at :], start
+        searched = _BLOCK
+        while at < stop:
+            inside = min(len(held), stop - at)
+            found = _WORD_ENDS.search(held, searched, inside)
+            if not found and at + inside < stop:
+                searched = max(_BLOCK, inside)
+                if (more := next(parts, None)) is None:
+                    return
+                held += more
+                continue
+            end = found.start() if found else inside
+            yield number, held[:end]
+            held, at, searched = held[end:], at + end, _BLOCK
+
+
+def ends_at_words(text: str) -> bool:
     """Whether a tokenizer divides a text into words as that of `train_pieces` does."""
     found = json.loads(text)
     words = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}

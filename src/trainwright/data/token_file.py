@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import final
+from types import MappingProxyType
+from typing import NamedTuple, final
 
 import numpy as np
 
@@ -25,6 +27,7 @@ _MAGIC = b"TWTOKENS"
 _MOST_HEADER_BYTES = 2**24
 _ALIGNED = 8
 _BLOCK = 2**24
+NOTHING_MORE: Mapping[str, Json] = MappingProxyType({})
 
 
 def one_document() -> Integers:
@@ -49,9 +52,11 @@ def write_token_file(file: Path, text: EncodedText) -> None:
     write_atomic(file, head + text.tokens.astype("<u2").tobytes())
 
 
-def head_of(vocabulary: TextVocabulary, documents: Integers) -> bytes:
-    """What stands before the tokens."""
-    about: dict[str, Json] = dict(vocabulary.to_json())
+def head_of(
+    vocabulary: TextVocabulary, documents: Integers, more: Mapping[str, Json] = NOTHING_MORE
+) -> bytes:
+    """What stands before the tokens; `more` is said in the header too."""
+    about: dict[str, Json] = {**vocabulary.to_json(), **more}
     starts = b""
     if len(documents) > 1:
         about["documents"] = len(documents)
@@ -72,13 +77,8 @@ def read_token_file(file: Path, written: str = "") -> EncodedText:
         DataMistake: the file is not whole, or a token is outside of the vocabulary.
     """
     name = written or str(file)
-    with file.open("rb") as stream:
-        start = stream.read(len(_MAGIC) + 4)
-        size = struct.unpack("<I", start[-4:])[0] if len(start) == len(_MAGIC) + 4 else 0
-        header = stream.read(size) if size <= _MOST_HEADER_BYTES else b""
-    offset = len(start) + size
+    offset, about = read_head(file, name)
     try:
-        about = json.loads(header)
         vocabulary = TextVocabulary.from_json(about)
         count = int(about.get("documents", 1))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
@@ -100,6 +100,29 @@ def read_token_file(file: Path, written: str = "") -> EncodedText:
     # Mapped anew: what was looked at counts as memory of this process as long as it is mapped.
     tokens = np.memmap(file, dtype="<u2", mode="r", offset=offset + held)
     return EncodedText(tokens, vocabulary, documents)
+
+
+class Head(NamedTuple):
+    """The header of a token file, and the position after it."""
+
+    size: int
+    about: dict[str, Json]
+
+
+def read_head(file: Path, written: str) -> Head:
+    """The header of a token file.
+
+    Raises:
+        DataMistake: it cannot be read.
+    """
+    with file.open("rb") as stream:
+        start = stream.read(len(_MAGIC) + 4)
+        size = struct.unpack("<I", start[-4:])[0] if len(start) == len(_MAGIC) + 4 else 0
+        header = stream.read(size) if size <= _MOST_HEADER_BYTES else b""
+    try:
+        return Head(len(start) + size, json.loads(header))
+    except (ValueError, RecursionError) as error:
+        raise _not_whole(written, f"its header cannot be read ({error})") from error
 
 
 def is_token_file(file: Path) -> bool:

@@ -21,7 +21,8 @@ from trainwright.data.prepared import Prepared
 from trainwright.data.reading import DataFacts
 from trainwright.data.sources import FileVersion
 from trainwright.data.split_report import SplitReport
-from trainwright.data.subwords import read_pieces, train_pieces
+from trainwright.data.subword_stream import Streamed, stream_subwords
+from trainwright.data.subwords import ends_at_words, read_pieces
 from trainwright.data.table import Integers, Part, PartName, TokenInputs
 from trainwright.data.target import NextToken
 from trainwright.data.target_column import TargetFacts
@@ -81,8 +82,8 @@ def read_tokens(section: TokenData, folder: Path) -> RawTokens:
         sources = divide(stops, (), section)
     else:
         documents = find_documents(section, folder)
-        encoded, sources = _encoded_documents(documents, section, folder)
-        files, notes = documents.files, documents.notes
+        encoded, sources, said = _encoded_documents(documents, section, folder)
+        files, notes = documents.files, (*documents.notes, *said)
         length = len(encoded.tokens)
         if len(files) == 1:
             files = (replace(files[0], rows=length),)
@@ -138,21 +139,24 @@ def _documents_of_version(text: EncodedText, section: TokenData) -> dict[str, Js
     return {"documents": starts, "windows": section.windows, "long": section.long_documents}
 
 
-def _encoded_documents(
-    documents: Documents, section: TokenData, folder: Path
-) -> tuple[EncodedText, tuple[TextSource, ...]]:
-    """The tokens of documents and where their sources lie; mapped, if no token has anything to do
-    with its neighbours."""
+def _encoded_documents(documents: Documents, section: TokenData, folder: Path) -> Streamed:
+    """The tokens of documents and where their sources lie; mapped, if no token reaches over the end
+    of a word."""
+    if section.vocabulary in ("bpe", "tokenizer"):
+        vocabulary = None if section.vocabulary == "bpe" else _given(section, folder)
+        if not vocabulary or ends_at_words(vocabulary.symbols):
+            return stream_subwords(documents, section, folder, vocabulary)
     divided = section.separator and not documents.several
     if section.vocabulary not in ("characters", "bytes") or divided:
         mark = END if documents.several else section.separator
         text = "".join(documents.blocks())
         stops = _document_stops(text, mark)
-        return _encoded(text, stops, divide(stops, documents.sources, section), section, folder)
+        sources = divide(stops, documents.sources, section)
+        return Streamed(*_encoded(text, stops, sources, section, folder), ())
     counted = count_tokens(documents, section.vocabulary)
     sources = divide(counted.stops, documents.sources, section)
     vocabulary = counted.vocabulary(section.vocabulary, [one.ends["train"] for one in sources])
-    return keep_tokens(documents, vocabulary, counted, section, folder), sources
+    return Streamed(keep_tokens(documents, vocabulary, counted, section, folder), sources, ())
 
 
 def _encoded(
@@ -187,14 +191,17 @@ def _vocabulary(train: Sequence[str], section: TokenData, folder: Path) -> TextV
             return fit_characters("".join(train))
         case "bytes":
             return TextVocabulary("bytes")
-        case "bpe":
-            return TextVocabulary("subwords", train_pieces(train, section.vocabulary_size))
         case "tokenizer":
-            return TextVocabulary(
-                "subwords", read_pieces(folder / section.tokenizer, section.tokenizer)
-            )
+            return _given(section, folder)
+        case "bpe":
+            raise AssertionError("its text is not in memory: stream_subwords")
         case _:
             assert_never(section.vocabulary)
+
+
+def _given(section: TokenData, folder: Path) -> TextVocabulary:
+    """That of a tokenizer's file."""
+    return TextVocabulary("subwords", read_pieces(folder / section.tokenizer, section.tokenizer))
 
 
 def _document_stops(text: str, separator: str) -> Integers:

@@ -42,6 +42,6 @@ def test_blocks_have_the_merges_and_tokens_of_the_whole(
     blocks = list(blocks_of(text))
     assert len(blocks) > 50
     assert "".join(blocks) == text
-    assert train_pieces([text], 300) == learned
+    assert train_pieces(blocks_of(text), 300) == learned
     for alone, together in zip(whole, encode_pieces(learned, [text, "", "a b"]), strict=True):
         np.testing.assert_array_equal(alone, together)

@@ -74,3 +74,17 @@ def test_comparisons_in_labels_are_no_markup() -> None:
     assert (found.columns, len(found.rows)) == (("far",), 20)
     columns["far"][7] = "R&amp;D <b>here</b>"
     assert only(written.markup(examine(pl.DataFrame(columns), "income"))).rows == (7,)
+
+
+def test_of_very_many_texts_a_sample_has_its_language_judged_and_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    texts = [
+        f"my card number {row} was declined while I was paying for {WORDS[row % 18]} in a shop"
+        for row in range(ROWS)
+    ]
+    texts[12] = "die Bank hat mir gestern eine neue Karte geschickt, die nicht funktioniert hat"
+    frame = pl.DataFrame({"text": texts, "label": ["a", "b"] * (ROWS // 2)})
+    monkeypatch.setattr(written, "_MOST_TEXTS", ROWS // 2)
+    found = only(written.other_language(examine(frame, "label")))
+    assert f"(en), among {ROWS // 2} looked at" in found.message

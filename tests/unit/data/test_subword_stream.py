@@ -1,0 +1,115 @@
+"""Subwords are learned and encoded block by block: the same tokens as of the whole text, and
+of a long one merges that are learned on a sample that is stated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("tokenizers")
+
+from trainwright.contract.tokens import TokenData
+from trainwright.data import encodings, subword_stream, subwords
+from trainwright.data.subword_stream import document_stops
+from trainwright.data.subwords import blocks_of, blocks_within, encode_pieces
+from trainwright.data.tokens import RawTokens, prepare_tokens, read_tokens
+
+WORDS = ["a ", "bcd ", "\n", "\n\n", "ef", "  ", "é", "ghi\n"]
+
+
+def text_of(seed: int, parts: int = 2000) -> str:
+    return "".join(np.random.default_rng(seed).choice(WORDS, parts).tolist())
+
+
+def cut_up(text: str, seed: int) -> Iterator[str]:
+    ends = np.sort(np.random.default_rng(seed).integers(0, len(text), 60)).tolist()
+    return (text[a:b] for a, b in pairwise([0, *ends, len(text)]))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_blocks_of_regions_are_those_of_their_texts(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subwords, "_BLOCK", 30)
+    text = text_of(seed)
+    ends = np.unique(np.random.default_rng(seed).integers(0, len(text), 9)).tolist()
+    regions = [*pairwise(ends[:5]), (ends[-2], ends[-1])]
+    wanted = [(n, block) for n, (a, b) in enumerate(regions) for block in blocks_of(text[a:b])]
+    assert list(blocks_within(cut_up(text, seed), regions)) == wanted
+
+
+@pytest.mark.parametrize("mark", ["\n\n", "\n", "a \n", "é"])
+@pytest.mark.parametrize("seed", range(4))
+def test_documents_end_where_marks_do_in_whatever_blocks(seed: int, mark: str) -> None:
+    text = text_of(seed)
+    for whole in (text, text + mark, text.strip()):
+        pieces = [len(one) + len(mark) for one in whole.split(mark)]
+        wanted = np.cumsum(pieces)
+        wanted[-1] -= len(mark)
+        wanted = np.unique(wanted)
+        assert document_stops(cut_up(whole, seed), mark).tolist() == wanted.tolist()
+    assert document_stops(cut_up(text, seed), "").tolist() == [len(text)]
+
+
+def section_of(folder: Path, **more: object) -> TokenData:
+    (folder / "text.txt").write_text(text_of(0, 20_000))
+    given = {"kind": "tokens", "path": "text.txt", "vocabulary": "bpe", "vocabulary_size": 270}
+    reading = {"cache": str(folder / "cache")}
+    return TokenData.model_validate({**given, "reading": reading, **more})
+
+
+def read(section: TokenData, folder: Path) -> tuple[RawTokens, str]:
+    raw = read_tokens(section, folder)
+    return raw, prepare_tokens(raw, section).version
+
+
+@pytest.mark.parametrize("separator", ["", "\n\n"])
+def test_small_blocks_change_no_token(
+    separator: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    section = section_of(tmp_path, separator=separator, reading={"cache": "off"})
+    whole, version = read(section, tmp_path)
+    monkeypatch.setattr(subwords, "_BLOCK", 50)
+    monkeypatch.setattr(encodings, "_BLOCK", 333)
+    monkeypatch.setattr(subword_stream, "_AT_ONCE", 100)
+    streamed, again = read(section, tmp_path)
+    assert again == version
+    assert np.array_equal(streamed.text.tokens, whole.text.tokens)
+    assert np.array_equal(streamed.text.documents, whole.text.documents)
+    assert streamed.sources == whole.sources
+    assert not whole.notes
+    train = whole.text.tokens[: whole.sources[0].ends["train"]]
+    text = (tmp_path / "text.txt").read_text()
+    assert text.startswith(whole.text.vocabulary.decode(train))
+    # What was kept says where the parts end.
+    kept = section_of(tmp_path, separator=separator)
+    first, second = read(kept, tmp_path), read(kept, tmp_path)
+    assert first[1] == second[1] == version
+    assert first[0].sources == second[0].sources == whole.sources
+
+
+def test_of_a_long_text_merges_are_learned_on_a_sample_that_is_stated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    section = section_of(tmp_path)
+    whole, version = read(section, tmp_path)
+    monkeypatch.setattr(subwords, "_BLOCK", 500)
+    monkeypatch.setattr(subword_stream, "MOST_LEARNED", 10_000)
+    some, other = read(section, tmp_path)
+    (note,) = some.notes
+    assert note.startswith("the merges of bpe are learned on ")
+    learned, length, _ = (int(word.replace(",", "")) for word in note.split() if word[0].isdigit())
+    assert 5_000 < learned <= 11_000
+    assert length > 30_000
+    # The merges are part of the version of the data, and the same each time.
+    assert other != version
+    assert read(section, tmp_path)[1] == other
+    symbols = some.text.vocabulary.symbols
+    assert symbols != whole.text.vocabulary.symbols
+    text = (tmp_path / "text.txt").read_text()
+    encoded = encode_pieces(symbols, [text])[0]
+    assert some.text.vocabulary.decode(encoded) == text
