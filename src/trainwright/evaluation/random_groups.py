@@ -14,7 +14,7 @@ import numpy as np
 
 from trainwright.data.table import Floats, Integers
 
-MOST_UNITS = 50_000
+MOST_UNITS = 10_000
 """More units than this are drawn in groups."""
 
 GROUPS = 2000

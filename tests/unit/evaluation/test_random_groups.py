@@ -85,5 +85,5 @@ def test_groups_keep_units_together(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_method_is_named() -> None:
-    assert method_of(50_000) == "bootstrap of units"
-    assert method_of(50_001) == "bootstrap of 2000 random groups of units"
+    assert method_of(10_000) == "bootstrap of units"
+    assert method_of(10_001) == "bootstrap of 2000 random groups of units"
