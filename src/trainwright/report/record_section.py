@@ -27,7 +27,7 @@ _MAIN = (
     "matplotlib",
 )
 
-_PARTS = ("read", "plan", "prepare", "train", "baselines", "judge")
+_PARTS = ("read", "plan", "prepare", "train", "baselines", "predict", "judge")
 
 
 @final

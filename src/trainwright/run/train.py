@@ -155,10 +155,11 @@ def _judge(
         baselines = fit_beside(prepared, data)
         write_baselines(baselines, started.folder)
     reached("judge")
-    with stages("judge"):
+    with stages("predict"):
         extended = doubt_of_extensions(len(ready.plan.extensions))
         said = (*extended, *doubt_warnings(ready.raw.facts))
         scored = _scored(prepared, fitted, baselines, held_out, data, said)
+    with stages("judge"):
         of_seeds = {seed: one.score(prepared.test.inputs) for seed, one in trained.others.items()}
         by_seed = score_seeds(scored, of_seeds, contract.seed, contract.metric)
         scored = replace(scored, notes=(*scored.notes, *by_seed.doubt(contract.metric.name)))
