@@ -6,7 +6,8 @@ for boosted trees with early stopping; texts are encoded by a BPE of 1,024 token
 images are JPEG files of 96 x 96 for a small residual network, both of which make a few steps only:
 what is measured is what grows with the data. `prepare` of ours is reading and preparing, `judge` is
 what comes after the test rows are scored: baselines, intervals, verdict. Memory is the peak of the
-resident memory, mapped pages included.
+resident memory, mapped pages included. Seconds are wall clock, and on a machine with other work
+grow with it; the processor time of whole processes grows less.
 """
 
 from __future__ import annotations
@@ -185,12 +186,16 @@ def show_took(took: Took | None) -> str:
 
 def table(found: Sequence[Size], kind: Kind) -> str:
     """A row a size and side; the sizes that were not run are named."""
-    heads = ["size", "side", *STAGES, "whole process"]
+    heads = ["size", "side", *STAGES, "whole process", "processor time"]
     lines = [f"| {' | '.join(heads)} |", f"| {' | '.join('---' for _ in heads)} |"]
     here = sorted((one for one in found if one.kind == kind), key=lambda one: one.size)
     for one in here:
         for side, stages in (("ours", one.ours), ("by hand", one.script)):
             cells = [show_took(stages.get(stage)) for stage in (*STAGES, "whole")]
+            used = one.processor_seconds
+            script = f"{used['script']:,.0f} s"
+            both = f"check {used['check']:,.0f} s, train {used['ours']:,.0f} s"
+            cells.append(both if side == "ours" else script)
             lines.append(f"| {one.size:,} | {side} | {' | '.join(cells)} |")
     left = [f"{size:,}" for size in ALL[kind] if size not in {one.size for one in here}]
     not_run = f"Not run: {', '.join(left)} {UNITS[kind]}." if left else ""
@@ -290,7 +295,8 @@ def main(arguments: Sequence[str]) -> None:
         what = " ".join((__doc__ or "").splitlines()[2:]).strip()
         effort = f"At most {given.trees:,} trees, {given.steps} steps."
         picture = f"![Seconds and memory over the size](pictures/{PICTURE.name})"
-        whole = f"{what} {effort}\n\n{picture}\n\n{text}"
+        calls = " The sizes were measured in several calls." if given.found else ""
+        whole = f"{what} {effort}{calls}\n\n{picture}\n\n{text}"
         packages = ("torch", "polars", "lightgbm", "tokenizers", "pillow")
         write_section("scale", "As the data grow", whole, packages)
 

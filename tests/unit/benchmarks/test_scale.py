@@ -19,8 +19,9 @@ def size(kind: scale.Kind, count: int, check: float, megabytes: float) -> Size:
     took = Took(10.0, 300.0)
     ours = dict.fromkeys(("prepare", "train", "predict", "judge"), took)
     whole = Took(50.0, megabytes)
+    used = {"check": 3.0, "ours": 4.0, "script": 5.0}
     return Size(
-        kind, count, {**ours, "check": Took(check, 1.0), "whole": whole}, {"whole": took}, {}
+        kind, count, {**ours, "check": Took(check, 1.0), "whole": whole}, {"whole": took}, used
     )
 
 
@@ -53,6 +54,7 @@ def test_sizes_that_were_not_run_are_named_and_goals_judged() -> None:
     found = [size("table", 10**6, 0.5, 200.0), size("table", 10**4, 9.0, 900.0)]
     text = scale.table(found, "table")
     assert "| 1,000,000 | ours | 0.5 s, 1 MB |" in text
+    assert "| check 3 s, train 4 s |" in text
     assert "Not run: 100,000, 10,000,000 rows." in text
     assert "Not run: 1,000, 10,000, 100,000 images." in scale.table(found, "images")
     (said,) = scale.goals(found).splitlines()
