@@ -69,6 +69,7 @@ NEEDS_TORCH = frozenset(
         "trainwright.run.network",
         "trainwright.run.recover",
         "trainwright.run.recover_parts",
+        "trainwright.run.rehearsal",
         "trainwright.run.rehearsed",
         "trainwright.run.same_bits",
         "trainwright.run.script.check_job",

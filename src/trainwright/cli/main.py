@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import sys
+import time
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated
@@ -124,13 +125,16 @@ def train(
 
         attempt = supervise(restart, run, resume, lambda text: typer.echo(text, err=True))
         run, resume, watchers = attempt.run, attempt.resume, [attempt.position]
+    asked_at = time.monotonic()
     # From here on, also while the libraries are loaded, a signal ends the command in order.
     with stop_on_signals(StopFlag()):
         with loading():
             from trainwright.cli.training import train_and_show
             from trainwright.run.ready import Request
 
-        request = Request(contract, overrides, runs, run, resume, sys.argv, watchers)
+        request = Request(
+            contract, overrides, runs, run, resume, sys.argv, watchers, asked_at=asked_at
+        )
         code = train_and_show(request, as_json=as_json)
     raise typer.Exit(code)
 

@@ -9,14 +9,17 @@ from trainwright.contract.section import NonNegative, Positive, Section
 
 
 class Budget(Section):
-    """What the run may use. Training stops in time to keep what it has."""
+    """What the run may use. Before the training starts, a few of its steps are measured, and what
+    the contract leaves open (epochs, rows of a step, validations) is decided so that the learning
+    rate ends its schedule within the budget. What is written is kept, and cut."""
 
     hours: Literal["unlimited"] | Positive = "unlimited"
-    """Most hours of wall-clock time for the training, over all attempts of the run. Of an attempt
-    that was killed at most its last 10 seconds are not counted."""
+    """Most hours of wall-clock time for the run, over all its attempts: reading, preparing,
+    baselines, training, validations and judging. Of an attempt that was killed at most its last 10
+    seconds are not counted."""
 
     cost: Literal["unlimited"] | Positive = "unlimited"
-    """Most money for the training, in the currency of `price_per_hour`."""
+    """Most money for the run, in the currency of `price_per_hour`."""
 
     price_per_hour: NonNegative = 0.0
     """What an hour of this machine costs; needed for `cost`, and shown with the time of a run:

@@ -15,5 +15,10 @@ class ValidationPass(Section):
     that more rows fit than in training. `default`: 8,192 rows of a table, 512 images, 8,192 tokens
     of a text. Halved where memory runs out, see `training.guard.out_of_memory`."""
 
+    rows: Literal["all"] | Count = "all"
+    """Validation rows that are scored each time: `all`, or so many of them, drawn once with the
+    contract's seed; of a text segments. A budget that all of them do not fit into takes fewer where
+    nothing is written here."""
+
     slices: bool = False
     """Measures the contract's slices at each validation too, each by its own metric."""

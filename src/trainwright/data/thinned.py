@@ -1,9 +1,10 @@
-"""A table with fewer rows, to look at where there are too many to look at all."""
+"""Data with fewer rows, where there are too many to look at all, to score or to fit."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 
@@ -11,6 +12,8 @@ from trainwright.data.prepared import Prepared
 from trainwright.data.reading import RawTable
 from trainwright.data.space import IN_MEMORY, spread_rows, taken
 from trainwright.data.table import Integers, Part, PartName, TableInputs
+
+_SAMPLE = 0x73616D70
 
 
 def thinned(raw: RawTable, prepared: Prepared, most: int) -> tuple[RawTable, Prepared]:
@@ -36,17 +39,34 @@ def thinned(raw: RawTable, prepared: Prepared, most: int) -> tuple[RawTable, Pre
     )
 
 
+def sampled(part: Part, rows: Literal["all"] | int, seed: int) -> Part:
+    """So many rows of a part, drawn without replacement, in their order; all of them if it has no
+    more. The same for the same seed."""
+    if rows == "all" or rows >= len(part):
+        return part
+    return _taken(part, drawn_rows(len(part), rows, seed))
+
+
+def drawn_rows(count: int, rows: int, seed: int) -> Integers:
+    """Positions of `rows` of `count` rows, ascending, int64 [rows]."""
+    generator = np.random.default_rng([seed, _SAMPLE])
+    return np.sort(generator.choice(count, size=rows, replace=False))
+
+
 def _part(part: Part, places: Mapping[PartName, Integers]) -> Part:
     """Those of its rows that are at these places of its file."""
     wanted = places.get(part.name, places["train"])
     at = np.minimum(np.searchsorted(part.rows, wanted), len(part) - 1)
-    rows = at[part.rows[at] == wanted]
-    inputs = part.inputs
-    assert isinstance(inputs, TableInputs)
+    assert isinstance(part.inputs, TableInputs)
+    return _taken(part, at[part.rows[at] == wanted])
+
+
+def _taken(part: Part, rows: Integers) -> Part:
+    """The rows at these positions of the part, which ascend."""
     return Part(
         name=part.name,
         frame=IN_MEMORY.frame(taken(part.frame, rows)),
-        inputs=inputs.take(rows),
+        inputs=part.inputs.take(rows),
         target=part.target[rows],
         rows=part.rows[rows],
         units=part.units[rows],

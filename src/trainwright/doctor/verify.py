@@ -18,6 +18,7 @@ from trainwright.core.units import many
 from trainwright.doctor.checked import WRONG_SHAPE, Checked, broken, note, whole
 from trainwright.doctor.verify_checkpoints import newest_step, verify_checkpoints
 from trainwright.doctor.verify_trees import verify_trees
+from trainwright.planner.allotment import Allotment
 from trainwright.tracking.bound_request import changed_request
 from trainwright.tracking.checksums import changed_files, has_checksums
 from trainwright.tracking.folder import RunFolder
@@ -67,7 +68,8 @@ def _plan(folder: RunFolder) -> Iterator[Checked]:
     plan = read_json(folder.plan)
     manifest = read_json(folder.data / "manifest.json")
     files = [file["sha256"] for file in manifest["facts"]["files"]]
-    if hash_value({"contract": plan["contract"], "files": files}) != plan["hash"]:
+    samples = Allotment.from_json(plan.get("budget", {})).samples
+    if hash_value({"contract": plan["contract"], "files": files, **samples}) != plan["hash"]:
         yield broken("plan", "its hash is not that of its contract and its data files")
     elif manifest["version"] != plan["data"]:
         yield broken("plan", "it is of another version of the data than data/manifest.json")

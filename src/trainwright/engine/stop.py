@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Literal, NamedTuple, Protocol, final
 
@@ -60,15 +60,17 @@ class SampleLimit:
 
 @final
 class Reserve:
-    """The time that an ending takes: one validation and one save, the longest of each so far."""
+    """The time that an ending takes: one validation and one save, the longest of each so far;
+    before there was one, what is `planned`."""
 
-    def __init__(self) -> None:
+    def __init__(self, planned: Mapping[str, float] | None = None) -> None:
+        self._planned = dict(planned or {})
         self._longest: dict[str, float] = {}
 
     @property
     def seconds(self) -> float:
-        """0 before anything was measured."""
-        return sum(self._longest.values())
+        """0 before anything was planned or measured."""
+        return sum({**self._planned, **self._longest}.values())
 
     @contextmanager
     def measuring(self, part: str) -> Iterator[None]:
@@ -87,23 +89,30 @@ class TimeLimit:
 
     With a `reserve` it ends as much earlier as the last validation and save will take. `used` are
     the seconds that are known to be used before it begins; a checkpoint may know of more, and knows
-    nothing of what came after it.
+    nothing of what came after it. With `planned_steps` it says how many of them were made.
     """
 
     def __init__(
-        self, seconds: float, what: str, reserve: Reserve | None = None, used: float = 0.0
+        self,
+        seconds: float,
+        what: str,
+        reserve: Reserve | None = None,
+        used: float = 0.0,
+        planned_steps: int = 0,
     ) -> None:
         self._limit = seconds
+        self._planned_steps = planned_steps
         self._what = what
         self._reserve = reserve or Reserve()
         self._used = used
         self._since = time.monotonic()
 
-    def reason(self, progress: Progress) -> StopReason | None:  # noqa: ARG002
+    def reason(self, progress: Progress) -> StopReason | None:
         """`budget` once the time is used, but for what the ending takes."""
-        if self._used_seconds() + self._reserve.seconds >= self._limit:
-            return StopReason("budget", self._what)
-        return None
+        if self._used_seconds() + self._reserve.seconds < self._limit:
+            return None
+        steps = f"step {progress.step:,} of {self._planned_steps:,}"
+        return StopReason("budget", f"{self._what}, {steps}" if self._planned_steps else self._what)
 
     def snapshot(self) -> Snapshot:
         """The seconds used so far."""

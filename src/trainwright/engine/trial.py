@@ -77,7 +77,10 @@ class Trials:
     model should be one that is not trained.
     """
 
-    def __init__(self, model: nn.Module, batch: Batch) -> None:
+    def __init__(
+        self, model: nn.Module, batch: Batch, limit_seconds: float = LIMIT_SECONDS
+    ) -> None:
+        self._limit = limit_seconds
         self._model = model
         self._batch = batch
         self._device = next(model.parameters()).device
@@ -116,7 +119,7 @@ class Trials:
     def _take_turns(self, ways: Sequence[Way], tried: Sequence[Tried]) -> None:
         started, falls = time.perf_counter(), True
         for turn in range(TURNS):
-            is_late = time.perf_counter() - started > LIMIT_SECONDS
+            is_late = time.perf_counter() - started > self._limit
             if turn >= FEWEST_TURNS and (is_late or not falls):
                 break
             before = [one.seconds.used for one in tried]

@@ -55,26 +55,52 @@ class Baselines:
         return {DUMMY: self.dummy.score_part(part), LINEAR: self.linear.score_part(part)}
 
 
-def fit_baselines(prepared: Prepared, section: FeaturesSection | None = None) -> Baselines:
-    """Fit both on the training part; `section` is of a table's rare categories."""
+def fit_baselines(
+    prepared: Prepared, section: FeaturesSection | None = None, most_rows: float = math.inf
+) -> Baselines:
+    """Fit both on the training part; `section` is of a table's rare categories. The linear one sees
+    at most `most_rows` rows of a table or images, and says so; a text is counted in full."""
     match prepared.features:
         case Features() as features:
-            return _of_table(prepared, features, section or FeaturesSection())
+            return _of_table(prepared, features, section or FeaturesSection(), most_rows)
         case Pixels():
-            return _of_images(prepared)
+            return _of_images(prepared, most_rows)
         case TextVocabulary():
             return _of_text(prepared)
         case _:
             assert_never(prepared.features)
 
 
-def _of_images(prepared: Prepared) -> Baselines:
+def seen_rows(prepared: Prepared) -> int:
+    """Training rows that the linear baseline sees where nothing limits it; 0 of a text, which is
+    counted."""
+    train = prepared.train
+    match train.inputs:
+        case TokenInputs():
+            return 0
+        case ImageInputs():
+            fit = max(_FEWEST_IMAGES, _MOST_VALUES // math.prod(train.inputs.size))
+            return min(len(train), _MOST_IMAGES, fit)
+        case _:
+            return _ROWS_SEEN if len(train) > _MANY_ROWS else len(train)
+
+
+def _of_images(prepared: Prepared, most_rows: float) -> Baselines:
     """The linear one sees the pixels from 0 to 1, of at most 20,000 images in equal distances;
     fewer where they are large."""
     train, target, features = prepared.train, prepared.target, prepared.features
     assert isinstance(train.inputs, ImageInputs)
-    most = min(_MOST_IMAGES, max(_FEWEST_IMAGES, _MOST_VALUES // math.prod(train.inputs.size)))
-    rows = np.arange(0, len(train), math.ceil(len(train) / most))
+    most = seen_rows(prepared)
+    warnings: tuple[str, ...] = ()
+    if most_rows < most:
+        most = int(most_rows)
+        said = f"fitted on {most:,} of {len(train):,} training images, evenly spread"
+        warnings = (f"the linear baseline: {said}",)
+    rows = (
+        spread_rows(len(train), most)
+        if warnings
+        else np.arange(0, len(train), math.ceil(len(train) / most))
+    )
     inputs = columns_of(train.inputs.take(rows))
     linear = fit_linear(_LINEAR_OF_PIXELS, inputs, train.target[rows], target.outputs, ())
     return Baselines(
@@ -82,7 +108,7 @@ def _of_images(prepared: Prepared) -> Baselines:
         linear=Predictor(features, target, linear),
         shares={},
         # That so many pixels take longer than this says nothing of the model judged.
-        warnings=(),
+        warnings=warnings,
     )
 
 
@@ -101,7 +127,9 @@ def _of_text(prepared: Prepared) -> Baselines:
     )
 
 
-def _of_table(prepared: Prepared, known: Features, section: FeaturesSection) -> Baselines:
+def _of_table(
+    prepared: Prepared, known: Features, section: FeaturesSection, most_rows: float
+) -> Baselines:
     """Fit both on the same columns.
 
     The linear one has features of its own, standardised and with medians for missing numbers,
@@ -112,7 +140,7 @@ def _of_table(prepared: Prepared, known: Features, section: FeaturesSection) -> 
     text = section.text.model_copy(update=_TERMS)
     own = {"numeric": "standard", "impute": "median", "categorical": "codes", "text": text}
     chosen = section.model_copy(update=own)
-    seen = spread_rows(len(train), _ROWS_SEEN if len(train) > _MANY_ROWS else len(train))
+    seen = spread_rows(len(train), int(min(most_rows, seen_rows(prepared))))
     frame, answers, units = train.frame, train.target[seen], train.units[seen]
     if len(seen) < len(train):
         frame = IN_MEMORY.frame(taken(frame, seen))

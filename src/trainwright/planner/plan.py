@@ -16,6 +16,7 @@ from trainwright.core.hashing import hash_value
 from trainwright.data.reading import DataFacts
 from trainwright.model.counting import count_parameters, count_products
 from trainwright.model.shape import Shape
+from trainwright.planner.allotment import Allotment
 from trainwright.planner.choices import decide
 from trainwright.planner.choosing import Choice, Choosing
 from trainwright.planner.compute_choices import (
@@ -43,6 +44,7 @@ class Plan:
     `too_short` says why nothing needs to be measured; empty where the run is long.
     `determinism_cost` is what a step takes with and without deterministic algorithms. `extensions`
     are the endings that a finished run was given later, as `planner.extension` writes them.
+    `allotment` is how a budget was shared out, once it is.
     """
 
     contract: Contract
@@ -53,13 +55,20 @@ class Plan:
     too_short: str = ""
     determinism_cost: Mapping[str, Json] = field(default_factory=dict)
     extensions: tuple[Json, ...] = ()
+    allotment: Allotment = field(default_factory=Allotment)
 
     @property
     def hash(self) -> str:
         """A SHA-256 over the decided contract and the content of its data files: runs of equal
         hashes are the same experiment."""
         contract = self.contract.model_dump(mode="json")
-        return hash_value({"contract": contract, "files": list(self.files)})
+        samples = self.allotment.samples
+        return hash_value({"contract": contract, "files": list(self.files), **samples})
+
+    @property
+    def training_seconds(self) -> float:
+        """The seconds after which a training is cut; infinite without a budget."""
+        return min(self.contract.budget.seconds(), self.allotment.training_seconds)
 
     @property
     def open_paths(self) -> tuple[str, ...]:
@@ -121,6 +130,7 @@ class Plan:
             "estimate": self.estimate.to_json(),
             "memory": self.memory if self.memory == "unknown" else self.memory.to_json(),
             "determinism_cost": dict(self.determinism_cost),
+            **({"budget": self.allotment.to_json()} if self.allotment.is_made else {}),
             "hash": self.hash,
             **({"extensions": list(self.extensions)} if self.extensions else {}),
         }

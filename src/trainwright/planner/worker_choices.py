@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, final
 
 from trainwright.contract.document import Contract
@@ -64,9 +65,13 @@ class WorkerTrial(Protocol):
         ...
 
 
-def choose_workers(trial: WorkerTrial, device: DeviceFacts) -> Choice:
-    """The number with which the training is fastest, if that is worth other processes."""
+def choose_workers(
+    trial: WorkerTrial, device: DeviceFacts, budget_seconds: float = math.inf
+) -> Choice:
+    """The number with which the training is fastest, if that is worth other processes; a budget
+    ends the run before all its batches are made."""
     making = trial.making()
+    making = replace(making, run_seconds=min(making.run_seconds, making.share * budget_seconds))
     share = f"making a batch takes {making.share:.1%} of a step"
     numbers: dict[str, Json] = {"share": making.share, "seconds_of_the_run": making.run_seconds}
     if making.share < _LEAST_SHARE:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import assert_never, final
+from typing import Literal, assert_never, final
 
 import trainwright.data
 from trainwright.contract.data import TableData, fold_count
@@ -69,17 +70,26 @@ class Looked:
     sample: Mapping[str, int]
 
 
-def look_at_data(ready: Ready) -> Looked:
-    """Everything that is found in data that is ready to train.
+def look_at_data(ready: Ready, most_rows: Literal["all"] | int = "all") -> Looked:
+    """Everything that is found in data that is ready to train; of a table in at most `most_rows`
+    rows, and that is said.
 
     The same version of the data, looked at in the same way by the same code, is looked at once:
     what was found is kept beside the rows in the cache, if the contract has one.
     """
     contract, prepared = ready.plan.contract, ready.prepared
     data: Json = contract.data.model_dump(mode="json", exclude={*DELIVERY, "audit"})
-    key = hash_value({"version": prepared.version, "data": data, "code": _code()})
+    about: Json = {"version": prepared.version, "data": data, "code": _code()}
+    if most_rows != "all":
+        about["rows"] = most_rows
     kept = _cache_of(contract, ready.document.source.folder)
-    return _read(kept.value(key, f"findings in {contract.name}", partial(_look, ready)))
+    look = partial(_look, ready, most_rows)
+    return _read(kept.value(hash_value(about), f"findings in {contract.name}", look))
+
+
+def look_uncached(ready: Ready, rows: int) -> Looked:
+    """What so many rows of a table show. It is not kept, so that its time is that of looking."""
+    return _read(_look(ready, rows))
 
 
 def record_found(
@@ -112,16 +122,19 @@ def audit_prepared(contract: Contract, raw: RawTable, prepared: Prepared) -> tup
     return audit_folds(folds, section)
 
 
-def _look(ready: Ready) -> Json:
+def _look(ready: Ready, most_rows: Literal["all"] | int) -> Json:
     contract, raw, prepared = ready.plan.contract, ready.raw, ready.prepared
     folder, data, rows = ready.document.source.folder, contract.data, raw.facts.rows
     sample = {"rows": rows, "checks": rows}
     match raw:
         case RawTable():
             assert isinstance(data, TableData), "a table"
-            audited, looked_at = _audit_table(contract, raw, prepared)
-            sample |= {"audit": looked_at, "checks": min(rows, MOST_CHECKED)}
-            faults = (*_sampled_rows(raw, sample), *_check_table(data, folder, raw, prepared))
+            most = rows if most_rows == "all" else most_rows
+            audited, looked_at = _audit_table(contract, raw, prepared, most)
+            checked = min(rows, most, MOST_CHECKED)
+            sample |= {"audit": looked_at, "checks": checked}
+            found = _check_table(data, folder, raw, prepared, checked)
+            faults = (*_sampled_rows(raw, sample), *found)
         case RawImages():
             assert isinstance(data, ImageData), "images"
             groups = groups_of_raw(raw)
@@ -138,35 +151,37 @@ def _look(ready: Ready) -> Json:
 
 
 def _audit_table(
-    contract: Contract, raw: RawTable, prepared: Prepared
+    contract: Contract, raw: RawTable, prepared: Prepared, most: int
 ) -> tuple[tuple[Audited, ...], int]:
-    """What the leakage audit finds, and of how many rows."""
+    """What the leakage audit finds of at most so many rows, and of how many it looked at."""
     data, in_files = contract.data, raw.facts.placing.rows_in == "files"
     assert isinstance(data, TableData)
-    if not is_audited_in_part(raw):
+    if not is_audited_in_part(raw, most):
         return audit_prepared(contract, raw, prepared), raw.facts.rows
-    fewer, some = thinned(raw, prepared, MOST_AUDITED)
+    rows = min(MOST_AUDITED, most)
+    fewer, some = thinned(raw, prepared, rows)
     if in_files:
-        return audit_prepared(contract, fewer, some), MOST_AUDITED
+        return audit_prepared(contract, fewer, some), rows
     if fold_count(data):
         return audit_prepared(contract, raw, some), raw.facts.rows
-    return audit_sampled(prepared, some, data), MOST_AUDITED
+    return audit_sampled(prepared, some, data), rows
 
 
-def is_audited_in_part(raw: RawTable) -> bool:
-    """Whether the leakage audit looks at some rows: they are many, in files fewer are that."""
+def is_audited_in_part(raw: RawTable, most: int = sys.maxsize) -> bool:
+    """Whether the leakage audit looks at some rows: they are more than `most`, or many, in files
+    fewer are that."""
     in_files = raw.facts.placing.rows_in == "files"
-    return raw.facts.rows > (MOST_AUDITED if in_files else MOST_IN_MEMORY)
+    return raw.facts.rows > min(most, MOST_AUDITED if in_files else MOST_IN_MEMORY)
 
 
 def _check_table(
-    data: TableData, folder: Path, raw: RawTable, prepared: Prepared
+    data: TableData, folder: Path, raw: RawTable, prepared: Prepared, rows: int
 ) -> tuple[Finding, ...]:
-    """What the checks of the quality find; of a sample every finding says so."""
-    if raw.facts.rows <= MOST_CHECKED:
+    """What the checks of the quality find in so many rows; of a sample every finding says so."""
+    if raw.facts.rows == rows:
         return prepared_faults(data, folder, raw, prepared)
-    fewer, some = thinned(raw, prepared, MOST_CHECKED)
-    note = f" (among the {MOST_CHECKED:,} rows looked at)"
+    fewer, some = thinned(raw, prepared, rows)
+    note = f" (among the {rows:,} rows looked at)"
     found = prepared_faults(data, folder, fewer, some)
     return tuple(replace(one, message=one.message + note) for one in found)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from typing import Literal
+
 from trainwright.contract.data import Data, TableData
 from trainwright.data.prepared import Prepared
 from trainwright.data.table import Floats
@@ -17,10 +20,10 @@ _FOLDER = "baselines"
 _NAMES = (DUMMY, LINEAR)
 
 
-def fit_beside(prepared: Prepared, data: Data) -> Baselines:
-    """The baselines of a prepared contract, fitted on its training rows."""
+def fit_beside(prepared: Prepared, data: Data, rows: Literal["all"] | int = "all") -> Baselines:
+    """The baselines of a prepared contract, fitted on its training rows, or on so many of them."""
     features = data.features if isinstance(data, TableData) else None
-    return fit_baselines(prepared, features)
+    return fit_baselines(prepared, features, math.inf if rows == "all" else rows)
 
 
 def score_beside(baselines: Baselines, prepared: Prepared, data: Data) -> dict[str, Floats]:

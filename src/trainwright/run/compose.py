@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import torch
@@ -21,6 +21,7 @@ from trainwright.core.files import Json
 from trainwright.core.flag import StopFlag
 from trainwright.data.feed import Feed
 from trainwright.data.prepared import Prepared
+from trainwright.data.thinned import sampled
 from trainwright.engine.asked import OrAsked
 from trainwright.engine.faults import with_fault_points
 from trainwright.engine.inventory import numerics_of
@@ -130,7 +131,7 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
     # Workers have something to tell when all is wired, and not before.
     feed = build_feed(contract, prepared, device, lambda event: tell(event))
     length = length_of(contract, feed)
-    ends = _build_ends(contract, run.spent.used(run.folder.full_name))
+    ends = _build_ends(plan, length, run.spent.used(run.folder.full_name))
     updates = build_updates(training, Learning(model, objective, feed), network.state, length)
     shown = run.screen.progress(length.most_steps)
     tell = Observers([*run.observers, shown], run.screen.say).observe
@@ -181,6 +182,8 @@ def _build_validation(
     section: Network, network: _Learned, plan: Plan, prepared: Prepared, portions: Portions
 ) -> tuple[NetworkScorer, Validation]:
     """What scores the model, and what judges it during the training."""
+    rows = plan.contract.training.validation.rows
+    prepared = replace(prepared, validation=sampled(prepared.validation, rows, plan.contract.seed))
     scorer = NetworkScorer(section, network.shape, prepared.target, network.model, portions)
     of_rows = validation_loss(network.loss, network.model, prepared, portions)
     return scorer, Validation(prepared, scorer, plan, of_rows)
@@ -207,10 +210,11 @@ def _build_portions(training: Training, tell: Callable[[Event], None]) -> Portio
     return Portions(training.guard.out_of_memory, tell, size=0 if size == "default" else size)
 
 
-def _build_ends(contract: Contract, used_seconds: float) -> _Ends:
-    stop, reserve = contract.training.stop, Reserve()
-    budget = contract.budget
-    limit = TimeLimit(budget.seconds(), name_budget(budget), reserve, used_seconds)
+def _build_ends(plan: Plan, length: Length, used_seconds: float) -> _Ends:
+    contract, reserve = plan.contract, Reserve(plan.allotment.reserve())
+    stop = contract.training.stop
+    what = name_budget(contract.budget)
+    limit = TimeLimit(plan.training_seconds, what, reserve, used_seconds, length.most_steps)
     patience = _patience(contract)
     target, by_step = build_target(stop, patience), build_step_rules(stop)
     return _Ends(patience, limit, reserve, target, by_step)

@@ -33,6 +33,7 @@ from trainwright.run.cut import note_cut
 from trainwright.run.extending import extend_run, is_finished
 from trainwright.run.own_files import check_own
 from trainwright.run.ready import Ready, Request
+from trainwright.run.recording import start_record
 from trainwright.run.refused import NewFolders, locked_new, restored_if_refused
 from trainwright.run.stages import Screen
 from trainwright.run.summary import labelled
@@ -45,7 +46,7 @@ from trainwright.tracking.heartbeat import beating
 from trainwright.tracking.identity import Identity, RunIdentity, read_identity
 from trainwright.tracking.log import EventLog
 from trainwright.tracking.observers import Observer, Observers
-from trainwright.tracking.record import Ending, RunFacts, RunRecord
+from trainwright.tracking.record import Ending, RunRecord
 from trainwright.tracking.run_list import list_runs
 
 
@@ -132,7 +133,7 @@ def _start(
     _write_plan(folder, request, ready, identity)
     reached("plan")
     observers = (*_observers(folder, screen), *request.watchers)
-    record = _record(folder, request, ready)
+    record = start_record(folder, request, ready)
     started = StartedRun(folder, record, observers, goes_on, identity, ready.plan)
     for note in notes:
         screen.say(labelled("note", note.message))
@@ -368,26 +369,6 @@ def _keep_rows(folder: RunFolder, ready: Ready) -> None:
     if isinstance(section, TableData) and isinstance(ready.raw, RawTable):
         snapshot_of_run(ready.raw, section, folder.name).write(folder.data)
         write_trained_rows(ready.prepared, folder.data)
-
-
-def _record(folder: RunFolder, request: Request, ready: Ready) -> RunRecord:
-    facts = RunFacts(
-        command=request.command,
-        source=ready.document.source.folder,
-        data_version=ready.prepared.version,
-        seeds={
-            "contract": ready.plan.contract.seed,
-            "split": ready.plan.contract.split_seed,
-        },
-        determinism={
-            "level": ready.plan.contract.resume.determinism,
-            "cost": dict(ready.plan.determinism_cost),
-        },
-        threads={"cores": ready.device.cores, "torch": ready.device.threads},
-        price_per_hour=ready.plan.contract.budget.price_per_hour,
-        gpus=[ready.device.name] if ready.device.kind == "cuda" else [],
-    )
-    return RunRecord.start(folder.record, facts)
 
 
 def _observers(folder: RunFolder, screen: Screen) -> tuple[Observer, ...]:

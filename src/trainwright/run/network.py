@@ -11,6 +11,9 @@ from trainwright.contract.model import Network
 from trainwright.core.errors import Mistake, Problem
 from trainwright.data.prepared import Prepared
 from trainwright.engine.loop import fit
+from trainwright.optim.plateau import Plateau
+from trainwright.optim.schedule import build_schedule
+from trainwright.planner.estimate import scheduled_steps
 from trainwright.planner.plan import Plan
 from trainwright.predictor.predictor import Predictor
 from trainwright.run.compose import Composed, compose
@@ -18,6 +21,7 @@ from trainwright.run.context import RunContext
 from trainwright.run.fitted import Fitted
 from trainwright.run.generalisation import note_fit
 from trainwright.run.kernels import kernels
+from trainwright.tracking.events import Ended
 
 
 @final
@@ -37,6 +41,7 @@ class NetworkLearner:
             with composed.saving.copying, closing(composed.feed):
                 ended = fit(composed.job)
         note_fit(run, ended)
+        cut = self._cut(ended)
         predictor = Predictor(prepared.features, prepared.target, composed.scorer)
         reason = ended.reason
         keeps_best = self._plan.contract.training.early_stopping != "off"
@@ -45,13 +50,30 @@ class NetworkLearner:
             if isinstance(best, Loaded):
                 composed.model.restore(evaluated_part(best.parts))
                 passed_over = f"a better checkpoint than {best.name} is not used"
-                warnings = tuple(f"{passed_over}: {why}" for why in best.rejected)
+                rejected = tuple(f"{passed_over}: {why}" for why in best.rejected)
+                warnings = (*cut, *rejected)
                 reason = f"{reason}; weights of step {best.step:,}"
                 return Fitted(predictor, ended.kind, reason, warnings, best.step)
         with composed.weights.evaluated():
             last = composed.model.snapshot()
         composed.model.restore(last)
-        return Fitted(predictor, ended.kind, reason)
+        return Fitted(predictor, ended.kind, reason, cut)
+
+    def _cut(self, ended: Ended) -> tuple[str, ...]:
+        """What to say where the time was used up before the schedule had ended."""
+        if ended.kind != "budget":
+            return ()
+        training, plan = self._plan.contract.training, self._plan
+        spans = scheduled_steps(self._plan.contract, plan.estimate.train_rows)
+        schedule = build_schedule(training.scheduler, spans)
+        made = ended.progress.step
+        if isinstance(schedule, Plateau) or made >= spans:
+            return ()
+        rate = schedule(max(0, made - 1))
+        return (
+            f"the budget cut the training at step {made:,} of {spans:,}, before its schedule "
+            f"ended: the learning rate was at {rate:.3g} of its peak",
+        )
 
     def _check_resumable(self, composed: Composed, run: RunContext) -> None:
         """Refuse to go on from checkpoints that lack the optimizer, which would not be the same

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -48,9 +49,10 @@ class Watcher(Protocol):
 @final
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the caller of a training asks for. An empty `name` takes the next free number; with
-    `resume` and no name, the newest run of the contract's name goes on. `frames` are those that the
-    contract calls `frame://NAME`. `extend` gives a finished run a new ending."""
+    """What the caller of a training asks for, and when, on the monotonic clock: a budget counts
+    from then on. An empty `name` takes the next free number; with `resume` and no name, the newest
+    run of the contract's name goes on. `frames` are those that the contract calls `frame://NAME`.
+    `extend` gives a finished run a new ending."""
 
     contract: Path | ContractText
     overrides: Sequence[str] = ()
@@ -61,18 +63,21 @@ class Request:
     watchers: Sequence[Watcher] = ()
     frames: Mapping[str, Frame] = field(default_factory=dict)
     extend: ExtensionRequest = NO_EXTENSION
+    asked_at: float = field(default_factory=time.monotonic)
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """Everything that is known before budget is spent."""
+    """Everything that is known before budget is spent. `seconds_before` are those that passed until
+    the run's folder was opened."""
 
     document: Document
     raw: Raw
     device: DeviceFacts
     plan: Plan
     prepared: Prepared
+    seconds_before: float = 0.0
 
 
 def make_ready(request: Request, stages: Stages, screen: Screen) -> Ready:

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 from trainwright.contract.document import Contract
 from trainwright.contract.model import Boosting, Linear, Pretrained
+from trainwright.contract.section import settled
 from trainwright.core.files import Json
 from trainwright.planner.choosing import Choice
-from trainwright.planner.compute_choices import PLAIN, open_paths
+from trainwright.planner.compute_choices import LONG_SECONDS, PLAIN, open_paths
 from trainwright.planner.compute_trials import (
     measure_compute,
     measure_determinism,
@@ -24,6 +25,7 @@ from trainwright.run.stages import Screen, Stages
 from trainwright.run.summary import describe_choice
 
 _DETERMINISM = "resume.determinism"
+_BRIEF_ROWS = 16
 
 
 def settle(request: Request, ready: Ready, stages: Stages, screen: Screen) -> Ready:
@@ -60,8 +62,10 @@ def _settle_workers(request: Request, ready: Ready, stages: Stages, screen: Scre
         from trainwright.run.kernels import kernels
         from trainwright.run.worker_trial import Rehearsal
 
+        budget = ready.plan.contract.budget.seconds()
         with kernels(ready.plan.contract):
-            choice = choose_workers(Rehearsal(ready.plan, ready.prepared), ready.device)
+            rehearsal = Rehearsal(_tried(ready.plan), ready.prepared)
+            choice = choose_workers(rehearsal, ready.device, budget)
     screen.say(describe_choice(choice))
     return replace(ready, plan=ready.plan.with_workers(choice))
 
@@ -76,24 +80,41 @@ def _settle_compute(request: Request, ready: Ready, stages: Stages, screen: Scre
         return ready
     for folder in find_begun(request, ready):
         started = read_started(folder)
-        return replace(ready, plan=_as_started(ready.plan, ready.document.contract, started))
+        return replace(ready, plan=as_started(ready.plan, ready.document.contract, started))
     made = ready.plan
     costs = made.contract.resume.determinism != "off" and not made.too_short
+    if costs and _is_brief(made):
+        costs, why = False, "a budget under ten minutes is better spent on the training"
+        made = replace(made, determinism_cost={"not_measured": why})
     if not made.open_paths and not costs:
-        return ready
+        return replace(ready, plan=made)
     with stages("measure"):
         # Imported here: only networks need torch.
         from trainwright.run.trial import build_trial
 
-        trial = build_trial(made, ready.prepared)
+        trial = build_trial(_tried(made), ready.prepared)
         decided = measure_compute(made, trial) if made.open_paths else made
-        decided = measure_determinism(decided, trial)
+        decided = measure_determinism(decided, trial) if costs else decided
     for choice in decided.choices[len(made.choices) :]:
         screen.say(describe_choice(choice))
     return replace(ready, plan=decided)
 
 
-def _as_started(plan: Plan, written: Contract, started: Json) -> Plan:
+def _is_brief(plan: Plan) -> bool:
+    """Whether the budget is better spent on the training than on long measurements."""
+    return plan.contract.budget.seconds() < LONG_SECONDS
+
+
+def _tried(plan: Plan) -> Plan:
+    """The plan whose batches are measured: of a small budget with few rows, which tell ways to
+    compute apart as well."""
+    training = plan.contract.training
+    if not _is_brief(plan) or settled(training.batch_size) <= _BRIEF_ROWS:
+        return plan
+    return plan.with_training(training.model_copy(update={"batch_size": _BRIEF_ROWS}), ())
+
+
+def as_started(plan: Plan, written: Contract, started: Json) -> Plan:
     """The plan with what its first start chose where the contract says `auto`, and measured."""
     recorded = {choice["path"]: choice for choice in started["choices"]}
     open_now = open_paths(written.training)

@@ -71,9 +71,11 @@ class StreamScreen:
 
 @final
 class Stages:
-    """The seconds of each named part, in the order they were first entered."""
+    """The seconds of each named part, in the order they were first entered; `began` is when, on the
+    monotonic clock, if not now."""
 
-    def __init__(self) -> None:
+    def __init__(self, began: float | None = None) -> None:
+        self._began = time.monotonic() if began is None else began
         self.seconds: dict[str, float] = {}
 
     @contextmanager
@@ -84,6 +86,11 @@ class Stages:
             yield
         finally:
             self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - started
+
+    @property
+    def elapsed(self) -> float:
+        """The seconds since the beginning, those of no part too."""
+        return time.monotonic() - self._began
 
     def line(self) -> str:
         """`read 0.3s · prepare 0.5s · train 2.1s`."""

@@ -14,6 +14,7 @@ from trainwright.core.faultpoints import reached
 from trainwright.core.flag import StopFlag
 from trainwright.core.units import show_price
 from trainwright.data.prepared import Prepared
+from trainwright.data.thinned import sampled
 from trainwright.data.unchanged import FilesRead
 from trainwright.doctor.preflight import preflight
 from trainwright.evaluation.baselines import Baselines
@@ -21,8 +22,9 @@ from trainwright.evaluation.evaluate import Scored
 from trainwright.evaluation.seed_scores import score_seeds
 from trainwright.predictor.bundle import write_bundle
 from trainwright.predictor.predictor import Predictor
-from trainwright.run.auditing import Looked, look_at_data, record_found
-from trainwright.run.baselines import fit_beside, score_beside, write_baselines
+from trainwright.run.auditing import Looked, record_found
+from trainwright.run.baselines import score_beside, write_baselines
+from trainwright.run.budgeting import Beforehand, allot
 from trainwright.run.context import RunContext
 from trainwright.run.copy_finished import copy_finished
 from trainwright.run.earlier_endings import doubt_of_extensions
@@ -60,23 +62,26 @@ def train(request: Request, screen: Screen) -> Result:
 
 
 def _train(request: Request, screen: Screen, flag: StopFlag, wake: Callable[[], None]) -> Result:
-    stages = Stages()
+    stages = Stages(request.asked_at)
+    loading = stages.seconds["load"] = stages.elapsed
     since = time.time_ns()
     with before_the_run(flag):
         reached("start")
         check_name(request)
         ready = settle(request, make_ready(request, stages, screen), stages, screen)
+        ready, beforehand = allot(request, ready, stages, screen, loading)
         reached("ready")
     files = FilesRead(ready.raw.facts.files, ready.document.source.folder, since)
     resume = ready.plan.contract.resume
     notices = stop_on_notice(resume, ready.document.source.folder, flag, wake)
+    ready = replace(ready, seconds_before=stages.elapsed)
     with open_run(request, ready, screen) as started, notices as watch:
         if isinstance(started, FinishedRun):
             screen.say(labelled("note", f"{started.folder.name} is finished: nothing to do"))
             copy_finished(started.folder, ready.plan.contract, screen)
             return read_judged(started.folder)
         ready = replace(ready, plan=started.plan)
-        found = look_at_data(ready)
+        found = beforehand.look(ready)
         findings = preflight(ready.plan, ready.prepared, found.faults, found.audited, request.runs)
         record_found(found, findings, started, screen)
         if watch.trouble:
@@ -99,7 +104,7 @@ def _train(request: Request, screen: Screen, flag: StopFlag, wake: Callable[[], 
             fitted = build_learner(share_of_budget(ready.plan)).fit(ready.prepared, run)
         check_ending(fitted, flag)
         _check_data(files, resume, started, screen)
-        trained = Trained(fitted, held_out, others, found)
+        trained = Trained(fitted, held_out, others, found, beforehand)
         result = _judge(ready, trained, started, stages, screen)
         reached("finish")
         started.finish(result.verdict.status, fitted.reason, fitted.kept_step)
@@ -133,13 +138,14 @@ def _check_data(files: FilesRead, resume: Resume, started: StartedRun, screen: S
 @final
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """The run's model, what the models of the folds gave, the models of other seeds, and what was
-    found in the data."""
+    """The run's model, what the models of the folds gave, the models of other seeds, what was
+    found in the data, and what a budget had done before the training."""
 
     fitted: Fitted
     held_out: HeldOut
     others: Mapping[int, Predictor]
     found: Looked
+    beforehand: Beforehand
 
 
 def _judge(
@@ -149,15 +155,20 @@ def _judge(
     contract, prepared = ready.plan.contract, ready.prepared
     fitted, held_out = trained.fitted, trained.held_out
     data = contract.data
+    test_rows = ready.plan.allotment.test_rows
     about = describe_owner(started.folder, started.identity)
     write_bundle(fitted.predictor, started.folder.bundle, about)
     with stages("baselines"):
-        baselines = fit_beside(prepared, data)
+        rows = ready.plan.allotment.baseline_rows
+        baselines = trained.beforehand.baselines(prepared, data, rows)
         write_baselines(baselines, started.folder)
     reached("judge")
     with stages("predict"):
-        extended = doubt_of_extensions(len(ready.plan.extensions))
-        said = (*extended, *doubt_warnings(ready.raw.facts))
+        said = [*doubt_of_extensions(len(ready.plan.extensions)), *doubt_warnings(ready.raw.facts)]
+        if test_rows != "all":
+            said.append(_judged_rows(test_rows, len(prepared.test)))
+            test = sampled(prepared.test, test_rows, contract.split_seed)
+            prepared = replace(prepared, test=test)
         scored = _scored(prepared, fitted, baselines, held_out, data, said)
     with stages("judge"):
         of_seeds = {seed: one.score(prepared.test.inputs) for seed, one in trained.others.items()}
@@ -174,6 +185,13 @@ def _judge(
     write_predictions(scored, started.folder, data)
     write_judged(result, prepared.target, by_fold, by_seed)
     return result
+
+
+def _judged_rows(rows: int, of: int) -> str:
+    return (
+        f"judged on {rows:,} of {of:,} test rows, drawn with the contract's split_seed: more did "
+        "not fit into the budget, and the intervals are those of so few rows"
+    )
 
 
 def _scored(

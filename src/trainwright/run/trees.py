@@ -57,7 +57,7 @@ class BoostingLearner:
         """Grow trees until the validation rows show no gain."""
         name = run.folder.full_name
         with run.spent.training(name):
-            budget = _Budget(self._plan.contract.budget.seconds() - run.spent.used(name))
+            budget = _Budget(self._plan.training_seconds - run.spent.used(name))
             boosted = self._grow(self._job(prepared), run, budget)
         predictor = Predictor(prepared.features, prepared.target, boosted)
         trees = many(boosted.trees, "tree")

@@ -20,7 +20,7 @@ from trainwright.data.store import Batch
 from trainwright.engine.compiling import CompiledObjective, compiling
 from trainwright.engine.kernels import MatrixProducts, deterministic, matrix_products
 from trainwright.engine.precision import build_precision
-from trainwright.engine.trial import Trials, Tried, Way, product_error
+from trainwright.engine.trial import LIMIT_SECONDS, Trials, Tried, Way, product_error
 from trainwright.model.build import lay_out
 from trainwright.objective.losses import Objective
 from trainwright.planner.compute_trials import CompiledTiming, Failed, Setting, Timing
@@ -28,19 +28,27 @@ from trainwright.planner.plan import Plan
 from trainwright.run.feeding import trial_batch
 from trainwright.run.rehearsed import build_rehearsed
 
+_SHARE = 0.02
+"""Of a budget, that further turns may take."""
+
 
 @final
 class ModelTrial:
     """A model and a batch of its training, tried in several settings."""
 
     def __init__(
-        self, model: nn.Module, objective: Objective, batch: Batch, level: Determinism
+        self,
+        model: nn.Module,
+        objective: Objective,
+        batch: Batch,
+        level: Determinism,
+        limit_seconds: float = LIMIT_SECONDS,
     ) -> None:
         self._model = model
         self._objective = objective
         self._level = level
         self._device = next(model.parameters()).device
-        self._trials = Trials(model, batch)
+        self._trials = Trials(model, batch, limit_seconds)
 
     def product_error(self) -> float:
         """Of oneDNN, on matrices like the model's."""
@@ -82,7 +90,8 @@ def build_trial(plan: Plan, prepared: Prepared) -> ModelTrial:
     rehearsed = build_rehearsed(plan, prepared, device)
     batch = trial_batch(rehearsed.contract, rehearsed.feed(0))
     level: Determinism = settled(plan.contract.resume.determinism)
-    return ModelTrial(rehearsed.model, rehearsed.objective, batch, level)
+    limit = min(LIMIT_SECONDS, _SHARE * plan.contract.budget.seconds())
+    return ModelTrial(rehearsed.model, rehearsed.objective, batch, level, limit)
 
 
 @contextmanager

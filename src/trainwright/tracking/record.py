@@ -34,6 +34,8 @@ class RunFacts:
     """How alike repetitions are, and what that costs."""
     price_per_hour: float = 0.0
     """What an hour of the machine costs; 0 if not known."""
+    budget: Mapping[str, Json] = field(default_factory=dict)
+    """What was planned of a budget, with the `seconds_before` that passed before this record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +108,7 @@ class RunRecord:
             "seconds": before.get("seconds", 0.0),
             "price_per_hour": facts.price_per_hour,
             "training_seconds": _seconds_of(path, before.get("training_seconds", {})),
+            **({"budget": dict(facts.budget)} if facts.budget else {}),
             "attempts": [*before.get("attempts", []), attempt],
         }
         record = cls(path, content, used)
@@ -146,8 +149,18 @@ class RunRecord:
             "seconds": total,
             **({"price": price} if price else {}),
             "training_seconds": self.spent.to_json(),
+            **self._used(total),
             "attempts": [*earlier, {**attempt, **done, "seconds": seconds}],
         }
+
+    def _used(self, seconds: float) -> dict[str, Json]:
+        """The budget with how much of it was used, by what came before the record too."""
+        if "budget" not in self._content:
+            return {}
+        budget = self._content["budget"]
+        used = budget["seconds_before"] + seconds
+        ratio = used / budget["limit_seconds"]
+        return {"budget": {**budget, "used_seconds": used, "used_ratio": ratio}}
 
 
 def _seconds_of(path: Path, value: Json) -> dict[str, float]:

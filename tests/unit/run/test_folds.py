@@ -26,7 +26,6 @@ FOLDED = CONTRACT.replace(
 NETWORK = (
     with_layers("[16, 8]", FOLDED)
     + "training:\n  num_epochs: 12\n  batch_size: 32\n  early_stopping: {patience: 1000}\n"
-    + "budget: {hours: 2}\n"
 )
 
 

@@ -32,7 +32,7 @@ model: {kind: linear}
 metric: {name: accuracy, target: 0.5, resamples: 100}
 """
 NETWORK = CONTRACT.replace("{kind: linear}", "{kind: resnet, width: 8, blocks: [1]}") + (
-    "training: {num_epochs: 3, batch_size: 10, early_stopping: off}\nbudget: {hours: 2}\n"
+    "training: {num_epochs: 3, batch_size: 10, early_stopping: off}\n"
 )
 
 

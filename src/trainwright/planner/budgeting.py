@@ -1,0 +1,201 @@
+"""What fits into a budget, from measured seconds. Arithmetic alone: it measures nothing."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple, final
+
+MARGIN = 0.9
+"""Share of the budget that is planned for; the rest is for a machine that gets slower."""
+
+MOST_FOR_JUDGING, MOST_FOR_VALIDATION = 0.25, 0.15
+"""Shares of the time left that judging and validations may take where they can take less."""
+
+LEAST_VALIDATED, LEAST_JUDGED = 50, 100
+"""Rows of a sample that is validated or judged, at least."""
+
+_MOST_VALIDATIONS = 10
+_ENDING_SECONDS, _ENDING_SHARE = 1.5, 0.02
+"""For writing bundle, predictions and report, beside what is measured."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Speeds:
+    """Measured seconds: `spent` so far, `start` of a training before its steps, of a `step` (of
+    boosting a tree), a `save`, and of one row that is validated and judged; `judging` is what
+    follows the training whatever the rows."""
+
+    spent: float
+    step: float
+    start: float = 0.0
+    save: float = 0.0
+    validation_row: float = 0.0
+    judged_row: float = 0.0
+    judging: float = 0.0
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A run as its contract has it. `steps` and `validations` are those of one training, of which
+    there are `trainings`. What is written is kept: the length, the spacing of validations, their
+    rows; `samples_test`: whether fewer test rows can be judged."""
+
+    budget: float
+    steps: int
+    validations: int
+    validation_rows: int
+    test_rows: int
+    trainings: int = 1
+    keeps_length: bool = False
+    keeps_spacing: bool = False
+    keeps_rows: bool = False
+    samples_test: bool = False
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What is done of it: `steps` are made in the time, `validations` of `validation_rows` each and
+    a judgement of `test_rows`. `training_seconds`: when a training is cut. `planned_seconds`: when
+    the run ends if all goes as measured. `fits`: nothing had to give way."""
+
+    steps: int
+    validations: int
+    validation_rows: int
+    test_rows: int
+    training_seconds: float
+    planned_seconds: float
+    fits: bool
+
+
+@final
+class TooSmallError(Exception):
+    """No step fits; `seconds` is the least budget that would do."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"{seconds:g} seconds are needed")
+        self.seconds = seconds
+
+
+def share_out(asked: Asked, speeds: Speeds) -> Share:
+    """The largest part of a run that ends within its budget, with a margin where there is room for
+    one.
+
+    Raises:
+        TooSmallError: not even one step, one validation and the judging fit.
+    """
+    try:
+        return _share_out(asked, speeds, MARGIN)
+    except TooSmallError:
+        return _share_out(asked, speeds, 1.0)
+
+
+def _share_out(asked: Asked, speeds: Speeds, margin: float) -> Share:
+    ending = _ENDING_SECONDS + _ENDING_SHARE * asked.budget + speeds.judging
+    left = margin * asked.budget - speeds.spent - ending
+    test_rows = _judged_rows(asked, speeds, left)
+    judging = test_rows * speeds.judged_row
+    training = (left - judging) / asked.trainings - speeds.start
+    if training < _least(asked, speeds):
+        fixed = _ENDING_SECONDS + speeds.judging + speeds.spent + judging
+        needed = fixed + asked.trainings * (speeds.start + _least(asked, speeds))
+        raise TooSmallError(needed / (margin - _ENDING_SHARE))
+    made = _Made(asked.steps, asked.validations, asked.validation_rows)
+    if not (fits := _whole(asked, speeds) <= training):
+        made = _fewer(asked, speeds, training)
+    validating = made.validations * _validation(asked, speeds, made.rows)
+    used = speeds.start + made.steps * speeds.step + validating
+    others = speeds.spent + ending + judging
+    return Share(
+        steps=made.steps,
+        validations=made.validations,
+        validation_rows=made.rows,
+        test_rows=test_rows,
+        training_seconds=(asked.budget - others) / asked.trainings,
+        planned_seconds=others + asked.trainings * used,
+        fits=fits and test_rows == asked.test_rows,
+    )
+
+
+def _judged_rows(asked: Asked, speeds: Speeds, left: float) -> int:
+    """The test rows that are judged in the seconds left: all that a training in full leaves time
+    for, or that a share of the time suffices for."""
+    if not asked.samples_test or not speeds.judged_row:
+        return asked.test_rows
+    whole = asked.trainings * (speeds.start + _whole(asked, speeds))
+    least = asked.trainings * (speeds.start + _least(asked, speeds))
+    seconds = max(left - whole, min(MOST_FOR_JUDGING * left, left - least))
+    fit = int(seconds / speeds.judged_row)
+    return min(asked.test_rows, max(LEAST_JUDGED, fit))
+
+
+def _whole(asked: Asked, speeds: Speeds) -> float:
+    """Seconds of a training after its start, with all its steps and validations."""
+    one = _validation(asked, speeds, asked.validation_rows)
+    return asked.steps * speeds.step + asked.validations * one
+
+
+def _least(asked: Asked, speeds: Speeds) -> float:
+    """Seconds of one step and one validation."""
+    return speeds.step + _validation(asked, speeds, _least_rows(asked))
+
+
+class _Made(NamedTuple):
+    """The steps of a training, its validations, and the rows of each."""
+
+    steps: int
+    validations: int
+    rows: int
+
+
+def _fewer(asked: Asked, speeds: Speeds, training: float) -> _Made:
+    """What is made where not all can be made in full."""
+    seconds = MOST_FOR_VALIDATION * training
+    cheapest = _validation(asked, speeds, _least_rows(asked))
+    count = asked.validations
+    if asked.keeps_spacing:
+        reached = min(1.0, (training - seconds) / (asked.steps * speeds.step))
+        count = max(1, math.ceil(count * reached))
+    elif count:
+        most = _MOST_VALIDATIONS if cheapest == 0 else int(seconds / cheapest)
+        count = max(1, min(_MOST_VALIDATIONS, asked.steps, most))
+    rows = asked.validation_rows
+    if count and speeds.validation_row and not asked.keeps_rows:
+        fit = int((seconds / count - speeds.save) / speeds.validation_row)
+        rows = min(rows, max(_least_rows(asked), fit))
+    one = _validation(asked, speeds, rows)
+    if asked.keeps_spacing:
+        # The more steps, the more validations.
+        with_them = speeds.step + one * asked.validations / asked.steps
+        steps = min(asked.steps, max(1, int((training - one) / with_them)))
+        return _Made(steps, max(1, round(asked.validations * steps / asked.steps)), rows)
+    steps = int((training - count * one) / speeds.step) if speeds.step else asked.steps
+    return _Made(max(1, min(asked.steps, steps)), count, rows)
+
+
+def _validation(asked: Asked, speeds: Speeds, rows: int) -> float:
+    """Seconds of a validation of so many rows and of its checkpoint; none where nothing is."""
+    return rows * speeds.validation_row + speeds.save if asked.validations else 0.0
+
+
+def _least_rows(asked: Asked) -> int:
+    return (
+        asked.validation_rows if asked.keeps_rows else min(LEAST_VALIDATED, asked.validation_rows)
+    )
+
+
+def fitting_batch(rows: int, row_seconds: float, training: float, *, steps: int, least: int) -> int:
+    """The rows of a step, `rows` or that halved, with which a training makes `steps` steps in its
+    seconds; no fewer than `least`."""
+    while rows // 2 >= least and training / (row_seconds * rows) < steps:
+        rows //= 2
+    return rows
+
+
+def readable_budget(seconds: float) -> float:
+    """The seconds rounded up to two digits, for a fix that a person copies."""
+    power = 10 ** (math.floor(math.log10(seconds)) - 1)
+    return float(math.ceil(seconds / power) * power)
