@@ -18,6 +18,7 @@ from trainwright.data.proposing import said
 from trainwright.data.raw_images import RawImages
 from trainwright.data.reading import DataFacts, RawTable
 from trainwright.data.target import NextToken, Numbers
+from trainwright.data.tokens import RawTokens
 from trainwright.data.vocabulary import TextVocabulary
 from trainwright.data.wording import some
 from trainwright.planner.choosing import Choice
@@ -52,6 +53,8 @@ def describe_data(raw: Raw, prepared: Prepared) -> list[str]:
     lines += [labelled("done", one.message) for one in prepared.done]
     if isinstance(raw, RawImages):
         lines += [labelled("left out", note) for note in raw.notes]
+    if isinstance(raw, RawTokens):
+        lines += [labelled("note", note) for note in raw.notes]
     return lines
 
 

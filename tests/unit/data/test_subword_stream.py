@@ -17,6 +17,7 @@ from trainwright.data import encodings, subword_stream, subwords
 from trainwright.data.subword_stream import document_stops
 from trainwright.data.subwords import blocks_of, blocks_within, encode_pieces
 from trainwright.data.tokens import RawTokens, prepare_tokens, read_tokens
+from trainwright.run.summary import describe_data
 
 WORDS = ["a ", "bcd ", "\n", "\n\n", "ef", "  ", "é", "ghi\n"]
 
@@ -105,6 +106,7 @@ def test_of_a_long_text_merges_are_learned_on_a_sample_that_is_stated(
     learned, length, _ = (int(word.replace(",", "")) for word in note.split() if word[0].isdigit())
     assert 5_000 < learned <= 11_000
     assert length > 30_000
+    assert any(note in line for line in describe_data(some, prepare_tokens(some, section)))
     # The merges are part of the version of the data, and the same each time.
     assert other != version
     assert read(section, tmp_path)[1] == other
