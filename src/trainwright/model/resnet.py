@@ -13,7 +13,7 @@ from trainwright.model.residual import Residual, skip_chances
 from trainwright.model.shape import ImageShape
 
 _CHANNELS_OF_A_GROUP = 8
-_FEWEST_CHANNELS = 8
+_FEWEST_CHANNELS = 16
 
 
 def build_resnet(section: ResNet, shape: ImageShape) -> ImageNetwork:
@@ -99,8 +99,9 @@ class _Shrink(nn.Module):
             nn.ReLU(inplace=True),
             nn.Conv2d(outer, outer, 3, padding=1, bias=False),
         )
-        # With AVX2 and no AVX-512, oneDNN's backward pass of a strided 1x1 convolution over fewer
-        # than 8 channels, channels last, writes beside its memory: every second place is taken out.
+        # oneDNN's backward pass of a strided 1x1 convolution, channels last, writes beside its memory
+        # where the channels are fewer than the floats of a register, 8 with AVX2 and 16 with
+        # AVX-512: every second place is taken out.
         self._takes_out = inner < _FEWEST_CHANNELS
         stride = 1 if self._takes_out else 2
         self.beside = nn.Conv2d(inner, outer, 1, stride=stride, bias=False)

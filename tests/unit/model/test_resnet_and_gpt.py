@@ -43,15 +43,17 @@ def test_a_resnet_gives_logits_and_has_the_counted_parameters(section: ResNet) -
     assert weight.is_contiguous(memory_format=torch.channels_last)
 
 
-@pytest.mark.parametrize("width", [3, 4, 7, 8, 9])
-def test_gradients_are_those_of_doubles_with_few_channels_too(width: int) -> None:
-    """On a CPU with AVX2 alone a strided convolution over a few channels spoils its memory."""
+@pytest.mark.parametrize(
+    ("width", "size"), [(3, 12), (4, 12), (7, 12), (8, 12), (9, 12), (8, 64), (12, 64), (15, 64)]
+)
+def test_gradients_are_those_of_doubles_with_few_channels_too(width: int, size: int) -> None:
+    """A strided convolution over fewer channels than a register has floats spoils its memory."""
     torch.manual_seed(0)
     model = build_network(ResNet(kind="resnet", width=width, blocks=(1, 1)), IMAGES)
     exact = copy.deepcopy(model).double()
-    for seed in range(20):
+    for seed in range(20 if size < 64 else 4):
         torch.manual_seed(seed)
-        pixels = torch.randint(0, 256, (4, 1, 12, 10), dtype=torch.uint8)
+        pixels = torch.randint(0, 256, (4, 1, size, size - 2), dtype=torch.uint8)
         towards = torch.randn(4, 3)
         for one in (model, exact):
             one.zero_grad()
