@@ -15,6 +15,7 @@ import typer
 
 from trainwright.cli.arguments import RUNS, AfterEnding, AsJson, Longer, RunName, RunOrCopies, Runs
 from trainwright.cli.runs_app import runs_app
+from trainwright.cli.weights_app import weights_app
 from trainwright.core.errors import (
     EXIT_DONE,
     EXIT_VERDICT_NOT_MET,
@@ -37,9 +38,6 @@ app = typer.Typer(
 app.add_typer(runs_app, name="runs")
 cache_app = typer.Typer(
     help="Files that were read once and are kept.", no_args_is_help=True, rich_markup_mode=None
-)
-weights_app = typer.Typer(
-    help="Weights as plain safetensors.", no_args_is_help=True, rich_markup_mode=None
 )
 app.add_typer(weights_app, name="weights")
 data_app = typer.Typer(help="Look at data.", no_args_is_help=True, rich_markup_mode=None)
@@ -310,37 +308,6 @@ def diff_data(
     from trainwright.cli.differing import show_difference
 
     show_difference(before, after, runs, key, as_json=as_json)
-
-
-@weights_app.command("export")
-def export_weights(
-    run: RunName,
-    output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="FILE", help="Where the weights go.")
-    ] = Path("model.safetensors"),
-    step: Annotated[
-        int | None,
-        typer.Option(metavar="STEP", min=0, help="Of a checkpoint; the run's model if left out."),
-    ] = None,
-    runs: Runs = RUNS,
-) -> None:
-    """Write the weights of a run in the layout of Hugging Face."""
-    from trainwright.cli.weights import export
-
-    export(run, runs, step, output)
-
-
-@weights_app.command("convert")
-def convert_weights(
-    source: Annotated[Path, typer.Argument(metavar="FILE", help="A .pt file of named tensors.")],
-    output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="FILE", help="Where the weights go.")
-    ] = Path("model.safetensors"),
-) -> None:
-    """Turn a foreign .pt file into safetensors, in a process that can do nothing else."""
-    from trainwright.cli.weights import convert
-
-    convert(source, output)
 
 
 @app.callback(invoke_without_command=True)

@@ -99,9 +99,9 @@ class _Shrink(nn.Module):
             nn.ReLU(inplace=True),
             nn.Conv2d(outer, outer, 3, padding=1, bias=False),
         )
-        # oneDNN's backward pass of a strided 1x1 convolution, channels last, writes beside its memory
-        # where the channels are fewer than the floats of a register, 8 with AVX2 and 16 with
-        # AVX-512: every second place is taken out.
+        # oneDNN's backward pass of a strided 1x1 convolution, channels last, writes beside its
+        # memory where the channels are fewer than the floats of a register, 8 with AVX2 and 16
+        # with AVX-512: every second place is taken out.
         self._takes_out = inner < _FEWEST_CHANNELS
         stride = 1 if self._takes_out else 2
         self.beside = nn.Conv2d(inner, outer, 1, stride=stride, bias=False)

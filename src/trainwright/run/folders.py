@@ -41,13 +41,14 @@ from trainwright.run.trained_rows import write_trained_rows
 from trainwright.tracking.bound_request import bind_request
 from trainwright.tracking.checksums import write_checksums
 from trainwright.tracking.events import Noted
-from trainwright.tracking.folder import RunFolder, tidy
+from trainwright.tracking.folder import RunFolder
 from trainwright.tracking.heartbeat import beating
 from trainwright.tracking.identity import Identity, RunIdentity, read_identity
 from trainwright.tracking.log import EventLog
 from trainwright.tracking.observers import Observer, Observers
 from trainwright.tracking.record import Ending, RunRecord
 from trainwright.tracking.run_list import list_runs
+from trainwright.tracking.unfinished import tidy
 
 
 @final

@@ -33,9 +33,10 @@ from trainwright.run.learners import build_learner
 from trainwright.run.own_files import check_owner, describe_owner
 from trainwright.run.ready import Ready, task_of
 from trainwright.run.summary import labelled
-from trainwright.tracking.folder import RunFolder, tidy
+from trainwright.tracking.folder import RunFolder
 from trainwright.tracking.log import EventLog
 from trainwright.tracking.observers import Observer, Observers
+from trainwright.tracking.unfinished import tidy
 
 
 class _Tested(NamedTuple):

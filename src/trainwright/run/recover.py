@@ -19,8 +19,9 @@ from trainwright.core.paths import child_of
 from trainwright.doctor.checked import WRONG_SHAPE
 from trainwright.run.folders import is_blank
 from trainwright.run.recover_parts import bring_checkpoints, bring_files, check_whole
-from trainwright.tracking.folder import RunFolder, make_root, remove_unfinished
+from trainwright.tracking.folder import RunFolder, make_root
 from trainwright.tracking.identity import read_identity
+from trainwright.tracking.unfinished import remove_unfinished
 
 _LACKING = (
     "contract, plan, record, preflight, data version, signals, events and ledger: "

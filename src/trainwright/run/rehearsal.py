@@ -20,6 +20,7 @@ from trainwright.checkpoint.random_state import RandomState
 from trainwright.contract.document import Contract
 from trainwright.contract.model import Network
 from trainwright.contract.ramps import Ramps
+from trainwright.core.faultpoints import disarmed
 from trainwright.core.flag import StopFlag
 from trainwright.core.progress import Progress
 from trainwright.data.prepared import Prepared
@@ -48,7 +49,7 @@ def time_steps(plan: Plan, prepared: Prepared, seconds: float) -> StepTimes:
     assert isinstance(section, Network), "only networks have steps"
     few = replace(plan, contract=contract)
     try:
-        with TemporaryDirectory(prefix="trainwright-") as where, kernels(contract):
+        with TemporaryDirectory(prefix="trainwright-") as where, kernels(contract), disarmed():
             folder = RunFolder.create(Path(where), "rehearsal")
             run = RunContext(folder, (), StreamScreen(io.StringIO()), StopFlag())
             started = time.perf_counter()

@@ -15,8 +15,8 @@ from trainwright.run.context import RunContext
 from trainwright.run.folds import inner_predictor
 from trainwright.run.ready import Ready
 from trainwright.run.summary import labelled
-from trainwright.tracking.folder import tidy
 from trainwright.tracking.observers import Observer
+from trainwright.tracking.unfinished import tidy
 
 _MOST_SEED = 2**32
 

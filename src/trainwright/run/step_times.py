@@ -11,6 +11,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import final
 
+from trainwright.core.faultpoints import disarmed
 from trainwright.core.flag import StopFlag
 from trainwright.data.prepared import Prepared
 from trainwright.data.table import Floats, Part
@@ -45,7 +46,7 @@ def time_trees(plan: Plan, prepared: Prepared, seconds: float) -> StepTimes:
     removed."""
     flag = StopFlag()
     trees = _Trees(flag, seconds)
-    with TemporaryDirectory(prefix="trainwright-") as where:
+    with TemporaryDirectory(prefix="trainwright-") as where, disarmed():
         folder = RunFolder.create(Path(where), "rehearsal")
         fitted = build_learner(plan).fit(prepared, RunContext(folder, (), _Silent(trees), flag))
     some = sampled(prepared.validation, _SCORED_ROWS, plan.contract.seed)

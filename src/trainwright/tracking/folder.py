@@ -22,7 +22,6 @@ _SHOWN_RUNS = 5
 _NAME_ROOM = 58
 _FOLDS = "folds"
 _SEEDS = "seeds"
-_UNFINISHED = re.compile(r"\.tmp-([0-9]+)-")
 _NOT_WRITABLE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ELOOP})
 
 
@@ -297,37 +296,6 @@ class RunFolder:
         for part in (folder.data, folder.checkpoints):
             _make_folder(part)
         return folder
-
-
-def tidy(folder: RunFolder) -> None:
-    """Remove unfinished writes that dead processes have left in a run folder that is locked.
-
-    Raises:
-        StorageFailed: the folder cannot be read or changed.
-    """
-    remove_unfinished(folder.path, folder.data, folder.path / "baselines")
-
-
-def remove_unfinished(*places: Path) -> None:
-    """Remove unfinished writes that dead processes have left in these folders.
-
-    Raises:
-        StorageFailed: a folder cannot be read or changed.
-    """
-    with storage_errors(f"tidying {places[0]}"):
-        for path in (path for place in places for path in place.glob(".tmp-*")):
-            match = _UNFINISHED.match(path.name)
-            if match is None or _is_of_another(int(match[1])):
-                continue
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path)
-            else:
-                path.unlink(missing_ok=True)
-
-
-def _is_of_another(pid: int) -> bool:
-    """Whether another process of this number is alive: it may be writing just now."""
-    return pid != os.getpid() and Path(f"/proc/{pid}").exists()
 
 
 def is_run_folder(path: Path) -> bool:

@@ -22,13 +22,14 @@ from trainwright.run.script.job_settings import DATA, Settings
 from trainwright.run.script.reachable import find_within
 from trainwright.run.stepping import WINDOW, reader
 from trainwright.tracking.events import Ended
-from trainwright.tracking.folder import RunFolder, tidy
+from trainwright.tracking.folder import RunFolder
 from trainwright.tracking.heartbeat import beating
 from trainwright.tracking.identity import NoIdentity, RunIdentity, read_identity
 from trainwright.tracking.log import EventLog
 from trainwright.tracking.observers import Observer
 from trainwright.tracking.record import Ending, RunFacts, RunRecord
 from trainwright.tracking.signals import SignalRecorder
+from trainwright.tracking.unfinished import tidy
 
 
 @final
