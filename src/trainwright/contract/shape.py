@@ -164,17 +164,26 @@ def _expected_list(shape: Shape) -> str:
 
 
 def _range(limits: tuple[Any, ...]) -> str:
-    parts = []
+    """The tightest limit at each end."""
+    low: list[tuple[Any, bool]] = []
+    high: list[tuple[Any, bool]] = []
     for limit in limits:
         match limit:
-            case Ge(ge=least):
-                parts.append(f"of at least {least}")
-            case Gt(gt=below):
-                parts.append(f"above {below}")
-            case Le(le=most):
-                parts.append(f"of at most {most}")
-            case Lt(lt=above):
-                parts.append(f"below {above}")
+            case Ge(ge=end):
+                low.append((end, False))
+            case Gt(gt=end):
+                low.append((end, True))
+            case Le(le=end):
+                high.append((end, True))
+            case Lt(lt=end):
+                high.append((end, False))
+    parts = []
+    if low:
+        least, is_open = max(low)
+        parts.append(f"above {least}" if is_open else f"of at least {least}")
+    if high:
+        most, is_closed = min(high)
+        parts.append(f"of at most {most}" if is_closed else f"below {most}")
     return " and ".join(parts)
 
 

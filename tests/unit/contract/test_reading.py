@@ -230,6 +230,7 @@ def test_missing_sections_are_named_together_with_examples(tmp_path: Path) -> No
         ("metric: {target: basline}", "metric.target", "baseline, or a number", "baseline"),
         ("metric: {name: 5}", "metric.name", "text", 'put it in quotes: "5"'),
         ("metric: roc_auc", "metric", "a mapping with keys of: name", ""),
+        ("metric: {resamples: 50}", "metric.resamples", "a whole number of at least 100", "100"),
         ("slices: {column: a}", "slices", "a list, each item a mapping", ""),
         ("slices: [{colum: a}]", "slices.0.colum", "column", "did you mean column?"),
         ("task: rgression", "task", "classification", "did you mean regression?"),
