@@ -124,6 +124,15 @@ def numbered(_: Path) -> None:
         Path(name).write_text(text.replace("data:\n", columns, 1))
 
 
+def dotted(_: Path) -> None:
+    """A contract with a column whose name has a point, and numbers that are none."""
+    rows = Path("rows.csv").read_text().replace("visits", "visits.2020", 1)
+    Path("dotted.csv").write_text(rows.replace(",no", "many,no", 3))
+    columns = "  columns:\n    visits.2020: {kind: numeric}\n"
+    text = Path("small.yaml").read_text().replace("rows.csv\n", f"dotted.csv\n{columns}")
+    Path("dotted.yaml").write_text(text)
+
+
 def words(_: Path) -> None:
     Path("words.csv").write_text(
         "text,flag\n"
@@ -389,4 +398,11 @@ CASES = (
         keyed,
     ),
     Refused('put it in quotes: "3"', "check numbered.yaml", ("check quoted.yaml",), numbered),
+    Refused(
+        "add the spelling to data.missing_values, or set "
+        'data.columns."visits.2020".kind to categorical',
+        "check dotted.yaml",
+        ('check dotted.yaml --set data.columns."visits.2020".kind=categorical',),
+        dotted,
+    ),
 )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from trainwright.contract.data import TableData, TimeSplit
 from trainwright.contract.document import Contract
 from trainwright.contract.features import History
+from trainwright.contract.key_paths import as_key
 from trainwright.contract.model import Boosting
 from trainwright.core.errors import Problem
 
@@ -18,7 +19,7 @@ def missing_numbers_are_filled(contract: Contract, _written: frozenset[str]) -> 
         return
     imputed = {"data.features.impute": str(data.features.impute)}
     for name, column in data.columns.items():
-        imputed[f"data.columns.{name}.features.impute"] = column.features.impute
+        imputed[f"data.columns.{as_key(name)}.features.impute"] = column.features.impute
     for path, impute in imputed.items():
         if impute == "none":
             yield Problem(
@@ -43,7 +44,7 @@ def features_fit_the_kind(contract: Contract, _written: frozenset[str]) -> Itera
             if unfit and getattr(column.features, key) != "inherit":
                 yield Problem(
                     f"{key} has no effect on a {column.kind} column",
-                    path=f"data.columns.{name}.features.{key}",
+                    path=f"data.columns.{as_key(name)}.features.{key}",
                     found=str(getattr(column.features, key)),
                     fix=f"remove {key}, or change kind",
                 )
@@ -92,7 +93,7 @@ def target_has_no_features(contract: Contract, _written: frozenset[str]) -> Iter
     for key, value in asked.items():
         yield Problem(
             f"the target {data.target!r} is no feature: {key} would change nothing",
-            path=f"data.columns.{data.target}.features.{key}",
+            path=f"data.columns.{as_key(data.target)}.features.{key}",
             found=str(value),
             fix="remove the key; a transformed target is a column of its own in the file",
         )

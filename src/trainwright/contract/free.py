@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from trainwright.contract.feeding import DELIVERY
+from trainwright.contract.key_paths import join
 from trainwright.core.files import Json
 
 _CHECKPOINTING = (
@@ -52,7 +53,7 @@ def differences(old: Json, new: Json, path: str = "") -> Iterator[tuple[str, Jso
     """Contract paths at which two contracts differ, with both values."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in sorted({*old, *new}):
-            inner = f"{path}.{key}" if path else key
+            inner = join(path, key)
             yield from differences(old.get(key, "absent"), new.get(key, "absent"), inner)
     elif old != new:
         yield path, old, new

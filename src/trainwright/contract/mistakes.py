@@ -8,8 +8,9 @@ from typing import get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
+from trainwright.contract.key_paths import join
 from trainwright.contract.shape import Shape, Spot, choices, expected, known_paths, locate, shape_of
-from trainwright.contract.yaml_text import Plain, join, show_value
+from trainwright.contract.yaml_text import Plain, show_value
 from trainwright.core.errors import Problem
 
 _EXAMPLES: Mapping[str, str] = {

@@ -9,16 +9,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from trainwright.contract.yaml_text import Plain, Written, join, read_yaml, show_value
+from trainwright.contract.key_paths import PIECE, join, names_of
+from trainwright.contract.yaml_text import Plain, Written, read_yaml, show_value
 from trainwright.core.errors import ContractMistake, Place, Problem
 from trainwright.core.redaction import redact
 
 _WITHOUT_TRAINING = ("boosting", "linear")
 
-# Quotes hold a name together that has a point or an equals sign in it: `columns."a.b".kind`.
-_QUOTED = r"""(?:"[^"]+"|'[^']+')"""
-_PIECE = rf"\s*{_QUOTED}\s*|[^.=]*"
-_OVERRIDE = re.compile(rf"((?:{_PIECE})(?:\.(?:{_PIECE}))*)=(.*)", re.DOTALL)
+_OVERRIDE = re.compile(rf"((?:{PIECE})(?:\.(?:{PIECE}))*)=(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +30,7 @@ class Setting:
     @property
     def path(self) -> str:
         """Where it goes, as a contract path."""
-        return ".".join(self.parts)
+        return join("", *self.parts)
 
 
 def read_settings(overrides: Sequence[str]) -> tuple[Setting, ...]:
@@ -75,7 +73,7 @@ def _readable(overrides: Sequence[str], problems: list[Problem]) -> Iterator[Set
     for text in overrides:
         place = Place(f"--set {redact(text)}")
         override = _OVERRIDE.fullmatch(text)
-        parts = _parts(override[1]) if override else ()
+        parts = names_of(override[1]) if override else ()
         if not override or not all(parts):
             problems.append(
                 Problem(
@@ -92,12 +90,6 @@ def _readable(overrides: Sequence[str], problems: list[Problem]) -> Iterator[Set
             problems.extend(mistake.problems)
 
 
-def _parts(path: str) -> tuple[str, ...]:
-    """The names of a path, without the quotes that hold one together."""
-    found = [piece.strip() for piece in re.findall(rf"(?:^|(?<=\.))({_PIECE})(?=\.|$)", path)]
-    return tuple(piece[1:-1] if re.fullmatch(_QUOTED, piece) else piece for piece in found)
-
-
 def _set(written: Written, setting: Setting) -> Written:
     value = _placed(written.value, setting, 0)
     path = setting.path
@@ -107,9 +99,9 @@ def _set(written: Written, setting: Setting) -> Written:
         if other != path and not other.startswith(f"{path}.")
     }
     for count in range(1, len(setting.parts)):
-        places.setdefault(".".join(setting.parts[:count]), setting.place)
+        places.setdefault(join("", *setting.parts[:count]), setting.place)
     for inner in setting.written.places:
-        places[join(path, inner) if inner else path] = setting.place
+        places[f"{path}.{inner}" if inner else path] = setting.place
     return Written(value, places)
 
 
@@ -130,7 +122,7 @@ def _placed(around: Plain, setting: Setting, depth: int) -> Plain:
 
 
 def _no_item(setting: Setting, depth: int, length: int) -> Problem:
-    listed = ".".join(setting.parts[:depth])
+    listed = join("", *setting.parts[:depth])
     return Problem(
         f"{listed} is a list and has no item {setting.parts[depth]!r}",
         path=setting.path,

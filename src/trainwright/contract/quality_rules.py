@@ -9,6 +9,7 @@ from typing import get_args
 
 from trainwright.contract.data import TableData
 from trainwright.contract.document import Contract
+from trainwright.contract.key_paths import as_key
 from trainwright.contract.quality import POSSIBLE, FindingKind
 from trainwright.core.errors import Problem
 
@@ -60,7 +61,7 @@ def check_column_rules(contract: Contract, _written: frozenset[str]) -> Iterator
         if column.range != "any" and column.range[0] > column.range[1]:
             yield Problem(
                 "no number is in this range",
-                path=f"data.columns.{name}.range",
+                path=f"data.columns.{as_key(name)}.range",
                 found=f"{column.range[0]:g} to {column.range[1]:g}",
                 expected="the least number, then the largest",
                 fix=f"write range: [{column.range[1]:.15g}, {column.range[0]:.15g}]",
@@ -70,7 +71,7 @@ def check_column_rules(contract: Contract, _written: frozenset[str]) -> Iterator
         except (re.error, RecursionError, OverflowError) as error:
             yield Problem(
                 "the pattern is not a regular expression",
-                path=f"data.columns.{name}.pattern",
+                path=f"data.columns.{as_key(name)}.pattern",
                 found=f"{column.pattern!r}: {error}",
                 expected="a regular expression such as [A-Z]{2}[0-9]+",
                 fix="correct it, or remove the line",

@@ -21,6 +21,7 @@ from trainwright.contract.data import (
 from trainwright.contract.document import Contract
 from trainwright.contract.effect_rules import training_has_effect
 from trainwright.contract.feature_rules import FEATURE_RULES
+from trainwright.contract.key_paths import as_key
 from trainwright.contract.kind_rules import KIND_RULES
 from trainwright.contract.memory_rules import MEMORY_RULES
 from trainwright.contract.metric_rules import (
@@ -203,7 +204,7 @@ def target_is_not_a_feature(contract: Contract, _written: frozenset[str]) -> Pro
     if column is not None and column.kind == "ignored":
         yield Problem(
             f"the target {data.target!r} is ignored",
-            path=f"data.columns.{data.target}.kind",
+            path=f"data.columns.{as_key(data.target)}.kind",
             found="ignored",
             fix="remove the key, or name another target",
         )
@@ -225,7 +226,7 @@ def column_formats(contract: Contract, _written: frozenset[str]) -> Problems:
         if column.format != "auto" and column.kind not in ("auto", "datetime"):
             yield Problem(
                 f"a {column.kind} column has no format",
-                path=f"data.columns.{name}.format",
+                path=f"data.columns.{as_key(name)}.format",
                 found=column.format,
                 expected="format only beside kind: datetime",
                 fix="remove format, or change kind to datetime",
@@ -264,7 +265,7 @@ def column_units(contract: Contract, _written: frozenset[str]) -> Problems:
         if column.unit and column.kind not in ("auto", "numeric"):
             yield Problem(
                 f"a {column.kind} column has no unit",
-                path=f"data.columns.{name}.unit",
+                path=f"data.columns.{as_key(name)}.unit",
                 found=column.unit,
                 expected="unit only beside kind: numeric",
                 fix="remove unit, or change kind to numeric",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from trainwright.contract.yaml_text import Plain, Written, join
+from trainwright.contract.key_paths import join
+from trainwright.contract.yaml_text import Plain, Written
 from trainwright.core.errors import NOWHERE, ContractMistake, Place, Problem
 from trainwright.core.secret_urls import HIDDEN, KNOWN_TOKEN, hide_in_urls, holds_secret
 

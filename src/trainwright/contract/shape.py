@@ -12,6 +12,7 @@ from annotated_types import Ge, Gt, Le, Lt, MinLen
 from pydantic import BaseModel, Tag
 from pydantic.fields import FieldInfo
 
+from trainwright.contract.key_paths import join
 from trainwright.contract.yaml_text import Plain
 
 
@@ -57,7 +58,7 @@ class Spot:
     @property
     def text(self) -> str:
         """The path as it is written in messages."""
-        return ".".join(str(part) for part in self.path)
+        return join("", *self.path)
 
 
 def shape_of(annotation: Any) -> Shape:

@@ -30,6 +30,7 @@ from ruamel.yaml.events import (
     StreamStartEvent,
 )
 
+from trainwright.contract.key_paths import join
 from trainwright.core.errors import ContractMistake, Place, Problem
 
 MAX_BYTES = 256 * 1024
@@ -93,11 +94,6 @@ def read_yaml(data: bytes, file: str) -> Written:
         raise ContractMistake(builder.problems)
     places: dict[str, Place] = {}
     return Written(_plain(root, "", places), places)
-
-
-def join(path: str, part: str | int) -> str:
-    """The contract path of a part of `path`."""
-    return f"{path}.{part}" if path else str(part)
 
 
 def show_value(value: Plain) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import polars as pl
 
 from trainwright.contract.data import TableData, split_columns
+from trainwright.contract.key_paths import as_key
 from trainwright.core.errors import Place, Problem
 from trainwright.data.formats import known_format
 from trainwright.data.sources import SourceFile
@@ -21,8 +22,8 @@ def name_problems(section: TableData, sources: Mapping[PartName, SourceFile]) ->
     names = source.frame.columns
     wanted = [("data.target", section.target)]
     wanted += [(f"data.exclude.{i}", name) for i, name in enumerate(section.exclude)]
-    wanted += [(f"data.columns.{name}", name) for name in section.columns]
-    wanted += [(f"data.reading.numbers.{name}", name) for name in section.reading.numbers]
+    wanted += [(f"data.columns.{as_key(name)}", name) for name in section.columns]
+    wanted += [(f"data.reading.numbers.{as_key(name)}", name) for name in section.reading.numbers]
     wanted += [(f"data.split.{field}", name) for field, name in split_columns(section.split)]
     problems = [
         absent_column(path, name, names, source.place())
@@ -59,7 +60,7 @@ def _useless_numbers(section: TableData, source: SourceFile) -> list[Problem]:
         return [
             Problem(
                 f"the column {name!r} is no text: its type in the file says what its numbers are",
-                path=f"data.reading.numbers.{name}",
+                path=f"data.reading.numbers.{as_key(name)}",
                 found=str(types[name]),
                 expected="text",
                 fix="leave it out of data.reading.numbers",

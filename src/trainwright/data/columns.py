@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from trainwright.contract.data import Column, ColumnKind
+from trainwright.contract.key_paths import as_key
 from trainwright.core.errors import Problem
 from trainwright.core.files import Json
 from trainwright.data.cells import Cells
@@ -292,12 +293,11 @@ def _unreadable(cells: pl.Series, bad: Integers, kind: Kind, source: SourceFile)
     what, wanted = (
         ("dates", "dates written alike") if kind == "datetime" else ("numbers", "numbers")
     )
+    column = f"data.columns.{as_key(cells.name)}"
     fix = (
-        f"add the spelling to data.missing_values, set data.columns.{cells.name}.format, or its "
-        "kind to categorical"
+        f"add the spelling to data.missing_values, set {column}.format, or its kind to categorical"
         if kind == "datetime"
-        else f"add the spelling to data.missing_values, or set data.columns.{cells.name}.kind "
-        "to categorical"
+        else f"add the spelling to data.missing_values, or set {column}.kind to categorical"
     )
     if kind == "numeric" and known_format(source.files[0].path):
         fix = _numbers_fix(cells) or fix
@@ -313,12 +313,13 @@ def _unreadable(cells: pl.Series, bad: Integers, kind: Kind, source: SourceFile)
 
 def _numbers_fix(cells: pl.Series) -> str:
     """What to write if the values are numbers with commas; empty if they are not."""
+    name = as_key(cells.name)
     match how_written(cells):
         case "decimal_comma" | "thousands_comma" as way:
-            return f"data.reading.numbers: {{{cells.name}: {way}}} reads numbers written so"
+            return f"data.reading.numbers: {{{name}: {way}}} reads numbers written so"
         case "either":
             return (
-                f"say whether 1,234 is 1.234, data.reading.numbers: {{{cells.name}: decimal_comma}}"
+                f"say whether 1,234 is 1.234, data.reading.numbers: {{{name}: decimal_comma}}"
                 ", or 1234, thousands_comma"
             )
         case "points" | "plain":
@@ -331,6 +332,6 @@ def _ambiguous(cells: Cells, forms: tuple[str, ...], source: SourceFile) -> Prob
         path=str(cells.name),
         found=f"{cells.first(1)[0]!r} as {' or '.join(forms)}",
         expected="one way of writing a date",
-        fix=f"set data.columns.{cells.name}.format to one of them",
+        fix=f"set data.columns.{as_key(cells.name)}.format to one of them",
         place=source.place(),
     )

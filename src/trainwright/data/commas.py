@@ -8,6 +8,7 @@ from typing import Literal
 
 import polars as pl
 
+from trainwright.contract.key_paths import as_key
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.data.parsed import Parsed
 from trainwright.data.wording import quoted
@@ -119,6 +120,6 @@ def _other(table: pl.LazyFrame, name: str, way: Commas, parsed: Parsed, written:
         path=name,
         found=quoted(wrong[name].to_list()) + ("" if has_lines else f", first in row {row + 1:,}"),
         expected="1.234,5" if way == "decimal_comma" else "1,234.5",
-        fix=f"write all of them alike, or correct data.reading.numbers.{name}",
+        fix=f"write all of them alike, or correct data.reading.numbers.{as_key(name)}",
         place=Place(written, int(parsed.lines[row]) if has_lines else 0),
     )

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 import polars as pl
 
 from trainwright.contract.data import MOMENT_COLUMN, Split, TimeSplit
+from trainwright.contract.key_paths import as_key
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.data.space import Space, bounds
 from trainwright.data.split_file import PART_COLUMN
@@ -109,5 +110,6 @@ def _no_part(name: str, series: pl.Series) -> Problem:
         path="data.split.parts",
         found=f"{missing}values such as {series.drop_nulls().head(3).to_list()}",
         expected="whole numbers or dates, in every row",
-        fix=f"leave {name} out of data.split.parts, or set data.columns.{name}.kind to numeric",
+        fix=f"leave {name} out of data.split.parts, or set data.columns.{as_key(name)}.kind to "
+        "numeric",
     )

@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 
 from trainwright.contract.features import History as HistorySection
+from trainwright.contract.key_paths import as_key
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.files import Json
 from trainwright.data.columns import ColumnType
@@ -106,7 +107,7 @@ def fit_history(
                     path=f"{_PATH}.columns.{at}",
                     found=f"a {column.kind} column",
                     expected="numeric columns",
-                    fix=f"remove it, or set data.columns.{name}.kind to numeric",
+                    fix=f"remove it, or set data.columns.{as_key(name)}.kind to numeric",
                 )
             )
         types.append(column)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+from trainwright.contract.key_paths import as_key
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.units import many
 from trainwright.data.ranks import dense_ranks, ranked
@@ -90,7 +91,7 @@ def times(frame: pl.DataFrame, column: str) -> pl.Series:
                 path="data.split.column",
                 found=f"values such as {series.drop_nulls().head(1).to_list()}",
                 expected="dates written alike, or numbers",
-                fix=f"set data.columns.{column}.format",
+                fix=f"set data.columns.{as_key(column)}.format",
             )
         )
     if series.null_count():

@@ -19,6 +19,7 @@ from trainwright.contract.data import (
     fold_count,
     split_columns,
 )
+from trainwright.contract.key_paths import as_key
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.hashing import hash_bytes, hash_value
 from trainwright.data.columns import ColumnType, best_typed
@@ -134,7 +135,7 @@ def _check_classes(target: Target, train: pl.Series, number: int) -> None:
                 found=f"no row of {quoted(absent)}",
                 expected="every class in the training rows of every fold",
                 fix="use split: {kind: stratified}, lower folds, or merge classes with "
-                f"data.columns.{target.column}.values",
+                f"data.columns.{as_key(target.column)}.values",
             )
         )
 

@@ -20,6 +20,7 @@ from trainwright.contract.data import (
     StratifiedSplit,
     TimeSplit,
 )
+from trainwright.contract.key_paths import as_key
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.units import many
 from trainwright.data.categories import count_labels
@@ -139,7 +140,7 @@ def _stratified(
                 found=quoted(rare),
                 expected=f"at least {fewest} rows of each class",
                 fix="let them train alone, data.split: {kind: stratified, rare: train}, add rows, "
-                f"or merge classes with data.columns.{labels.name}.values",
+                f"or merge classes with data.columns.{as_key(labels.name)}.values",
             )
         )
     code_of = {name: code for code, name in enumerate(counts)}
@@ -215,7 +216,8 @@ def _written(series: pl.Series, space: Space, file: str = "") -> Integers:
                 expected="train, validation or test",
                 fix=f"mend {file}"
                 if file
-                else f'set data.columns.{series.name}.values, for example {{"val": "validation"}}',
+                else f"set data.columns.{as_key(series.name)}.values, for example "
+                '{"val": "validation"}',
             )
         )
     return parts

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from trainwright.contract.key_paths import as_key
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.units import many
@@ -64,7 +65,7 @@ class Classes:
                     found=str(strange),
                     expected=quoted(self.names, 10),
                     fix="use a stratified split, leave these rows out, or mend spellings with "
-                    f"data.columns.{self.column}.values",
+                    f"data.columns.{as_key(self.column)}.values",
                 )
             )
         codes = list(range(len(self.names)))

@@ -9,6 +9,7 @@ from typing import Literal, final
 import polars as pl
 
 from trainwright.contract.data import Column, TableData
+from trainwright.contract.key_paths import as_key
 from trainwright.core.errors import Problem
 from trainwright.core.files import Json
 from trainwright.core.units import many
@@ -81,7 +82,7 @@ def target_kind(
                 path=section.target,
                 found=found,
                 expected="classes or numbers",
-                fix=f"set data.columns.{section.target}.kind to categorical or numeric",
+                fix=f"set data.columns.{as_key(section.target)}.kind to categorical or numeric",
                 place=source.place(),
             )
         ]
@@ -203,7 +204,7 @@ def _unknown_class(
         path=target.name,
         found=f"{quoted(labels)} in {many(len(positions), 'row')}",
         expected=quoted(known, 10),
-        fix=f"if they are other spellings, data.columns.{target.name}.values: {{{pairs}}}",
+        fix=f"if they are other spellings, data.columns.{as_key(target.name)}.values: {{{pairs}}}",
         place=source.place(int(positions[0])),
     )
 

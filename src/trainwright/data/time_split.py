@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from trainwright.contract.data import TimeSplit
+from trainwright.contract.key_paths import as_key
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.units import many
 from trainwright.data.moments import distances, moments, times
@@ -47,7 +48,7 @@ def check_times(frames: Mapping[PartName, pl.DataFrame], column: str) -> None:
                     path="data.split.column",
                     found=f"{_other_than(wanted, series)} in {column!r}",
                     expected="numbers" if wanted.is_numeric() else "dates written alike",
-                    fix=f"mend the file, or set data.columns.{column}.values",
+                    fix=f"mend the file, or set data.columns.{as_key(column)}.values",
                 )
             )
     if problems:

@@ -7,6 +7,7 @@ import math
 from trainwright.contract.data import AutoSplit, Data, RandomSplit, StratifiedSplit, TableData
 from trainwright.contract.document import Contract
 from trainwright.contract.images import ImageData
+from trainwright.contract.key_paths import as_key
 from trainwright.contract.metric import METRICS, Metric
 from trainwright.contract.model import Boosting, Linear, Model, Pretrained
 from trainwright.contract.objective import AutoLoss, CrossEntropy, Loss, SquaredError
@@ -133,7 +134,7 @@ def _table(contract: Contract, data: TableData, facts: DataFacts, choosing: Choo
         data = choosing.take(data, "data", {"positive": chosen})
     data = with_doubts(data, facts.doubts)
     for doubt in facts.doubts:
-        path = f"data.columns.{doubt.column}"
+        path = f"data.columns.{as_key(doubt.column)}"
         choosing.made.append(Choice(path, said(doubt.settings), doubt.reason))
     rows_in: dict[str, tuple[Json, str]] = {"rows_in": facts.placing}
     reading = choosing.take(data.reading, "data.reading", rows_in)

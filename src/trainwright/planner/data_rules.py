@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from trainwright.contract.averaging import CyclicRate, Swa
 from trainwright.contract.data import TableData, split_columns
 from trainwright.contract.document import Contract
+from trainwright.contract.key_paths import as_key
 from trainwright.contract.metric import METRICS
 from trainwright.contract.metric_rules import (
     check_floors,
@@ -67,7 +68,7 @@ def problems_with_patterns(contract: Contract) -> list[Problem]:
     if not isinstance(contract.data, TableData):
         return []
     found = (
-        problem_with_pattern(column.pattern, f"data.columns.{name}.pattern")
+        problem_with_pattern(column.pattern, f"data.columns.{as_key(name)}.pattern")
         for name, column in contract.data.columns.items()
         if column.pattern
     )
@@ -86,7 +87,7 @@ def _columns(contract: Contract, facts: DataFacts) -> Iterator[Problem]:
         return
     names = [column.name for column in facts.columns]
     named = [(f"data.exclude.{at}", name) for at, name in enumerate(data.exclude)]
-    named += [(f"data.columns.{name}", name) for name in data.columns]
+    named += [(f"data.columns.{as_key(name)}", name) for name in data.columns]
     named += [(f"data.split.{field}", name) for field, name in split_columns(data.split)]
     if not isinstance(data.sampling, Uniform | Balanced | Blocks):
         named.append(("data.sampling.column", data.sampling.column))
@@ -112,7 +113,7 @@ def _task_and_target(contract: Contract, facts: DataFacts) -> Iterator[Problem]:
     target = facts.target
     if not isinstance(data, TableData):
         return
-    kind = f"data.columns.{data.target}.kind"
+    kind = f"data.columns.{as_key(data.target)}.kind"
     if contract.task == "classification" and target.kind == "numbers":
         yield Problem(
             f"the target {data.target!r} is a number, but the task is classification",

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from trainwright.contract.data import TableData, fold_count
 from trainwright.contract.document import Contract
+from trainwright.contract.key_paths import as_key
 from trainwright.contract.model import Linear
 from trainwright.core.errors import Problem
 from trainwright.data.quality.row_faults import is_by_row
@@ -52,10 +53,10 @@ def _needs(data: TableData, facts: DataFacts) -> Iterator[tuple[str, str, str]]:
         yield "data.features.history", "the past of a row", "compute it into columns beforehand"
     encoded = {"data.features.categorical": str(features.categorical)}
     for name, column in data.columns.items():
-        encoded[f"data.columns.{name}.features.categorical"] = column.features.categorical
+        encoded[f"data.columns.{as_key(name)}.features.categorical"] = column.features.categorical
     for path, encoding in encoded.items():
         if encoding in ("target", "both", "by_count"):
             yield path, "a category as its mean target", "write codes"
     for typed in facts.columns:
         if typed.kind == "text":
-            yield f"data.columns.{typed.name}.kind", "a text as its terms", "write ignored"
+            yield f"data.columns.{as_key(typed.name)}.kind", "a text as its terms", "write ignored"

@@ -10,6 +10,7 @@ import numpy as np
 
 from trainwright.contract.document import Contract
 from trainwright.contract.free import differences
+from trainwright.contract.key_paths import names_of
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json, read_json
 from trainwright.data.target import Classes, Target
@@ -106,7 +107,7 @@ def _settings(contracts: Sequence[Contract]) -> dict[str, tuple[Json, ...]]:
 
 
 def _at(value: Json, path: str) -> Json:
-    for key in path.split("."):
+    for key in names_of(path):
         value = value.get(key, "absent") if isinstance(value, dict) else "absent"
     return value
 

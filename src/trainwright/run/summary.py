@@ -6,6 +6,7 @@ from collections import Counter
 from typing import assert_never
 
 from trainwright.contract.data import Data, TableData
+from trainwright.contract.key_paths import as_key
 from trainwright.contract.model import Boosting, Gpt, Linear, Mlp, Pretrained, ResNet, TabularResNet
 from trainwright.contract.section import settled
 from trainwright.contract.yaml_text import show_value
@@ -61,8 +62,8 @@ def describe_data(raw: Raw, prepared: Prepared) -> list[str]:
 def doubt_warnings(facts: DataFacts) -> list[str]:
     """What was decided of columns that left it open, a line each, with the line to write."""
     return [
-        f"{doubt.column}: {doubt.reason} · to decide it, write data.columns.{doubt.column}: "
-        f"{show_value(said(doubt.settings))}"
+        f"{doubt.column}: {doubt.reason} · to decide it, write "
+        f"data.columns.{as_key(doubt.column)}: {show_value(said(doubt.settings))}"
         for doubt in facts.doubts
     ]
 

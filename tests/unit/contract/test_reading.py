@@ -260,7 +260,7 @@ def test_one_wrong_value_is_one_problem(
         ("path: x, exclude: id", "data.exclude", "a list", "put it in brackets: [id]"),
         ("path: x, missing_values: [null]", "data.missing_values.0", "text", "quotes"),
         ("path: x, columns: {a: {kind: num}}", "data.columns.a.kind", "numeric", "numeric"),
-        ("path: x, columns: {a.b: {kid: 1}}", "data.columns.a.b.kid", "kind", "kind"),
+        ("path: x, columns: {a.b: {kid: 1}}", 'data.columns."a.b".kid', "kind", "kind"),
         ("path: x, columns: {a: {values: {b: 1}}}", "data.columns.a.values.b", "text", "quotes"),
         ("path: x, pin_memory: yes", "data.pin_memory", "true or false", "true or false"),
     ],

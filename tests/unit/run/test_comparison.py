@@ -26,6 +26,9 @@ SECTIONS = {
 }
 
 
+TREES = ["model={kind: boosting, max_trees: 30}", 'data.columns."noise.2".kind=numeric']
+
+
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three runs: linear, boosted, and linear on another split."""
@@ -34,12 +37,12 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ages = [draw.randint(18, 80) for _ in range(400)]
     noise = [draw.gauss(0, 12) for _ in ages]
     bought = [int(30 < age + more < 60) for age, more in zip(ages, noise, strict=True)]
-    frame = pl.DataFrame({"age": ages, "noise": noise, "bought": bought})
+    frame = pl.DataFrame({"age": ages, "noise.2": noise, "bought": bought})
     frame.write_csv(folder / "rows.csv")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         tw.train(SECTIONS, name="linear")
-        tw.train(SECTIONS, overrides=["model={kind: boosting, max_trees: 30}"], name="trees")
+        tw.train(SECTIONS, overrides=TREES, name="trees")
         tw.train(SECTIONS, overrides=["split_seed=5"], name="other")
     return folder / "runs"
 
@@ -83,6 +86,8 @@ def test_differences_are_paired(runs: Path) -> None:
     assert gain.value == pytest.approx(other.value - one.value)
     assert gain.low < gain.value < gain.high
     assert compared.settings["model.kind"] == ("linear", "boosting")
+    before, after = compared.settings['data.columns."noise.2"']
+    assert (before, after["kind"]) == ("absent", "numeric")
 
 
 def test_other_test_rows_have_no_differences(runs: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from trainwright.contract.key_paths import as_key
 from trainwright.core.units import many
 from trainwright.data.counting import counted
 from trainwright.data.quality.examined import Examined
@@ -59,8 +60,8 @@ def rare_class(data: Examined) -> list[Finding]:
             sum(count for _, count in rare),
             data.places(data.labels.is_in(names).fill_null(False)),
             (data.target,),
-            f"gather more of them, merge classes with data.columns.{data.target}.values, or drop "
-            "them",
+            f"gather more of them, merge classes with data.columns.{as_key(data.target)}.values, "
+            "or drop them",
         )
     ]
 

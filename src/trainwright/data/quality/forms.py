@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
+from trainwright.contract.key_paths import as_key
 from trainwright.core.units import many
 from trainwright.data.commas import how_written
 from trainwright.data.counting import counted
@@ -70,7 +71,7 @@ def _commas(data: Examined, look: Look, present: int) -> Iterator[Finding]:
             text = f"{look.name!r} holds numbers with {what}, which are read as words"
             if how_written(look.cells) == "either":
                 way = "decimal_comma or thousands_comma, whichever 1,234 is"
-            fix = f"data.reading.numbers.{look.name}: {way} (of files)"
+            fix = f"data.reading.numbers.{as_key(look.name)}: {way} (of files)"
             yield replace(_finding(data, look, rows, text), fix=fix)
             return
 
@@ -241,7 +242,7 @@ def variant_spellings(data: Examined) -> list[Finding]:
                 int(rows.sum()),
                 data.places(rows),
                 (look.name,),
-                f"data.columns.{look.name}.values: {_map(rarer)}",
+                f"data.columns.{as_key(look.name)}.values: {_map(rarer)}",
             )
         )
     return found

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from trainwright.contract.data import Column
+from trainwright.contract.key_paths import as_key
 from trainwright.contract.quality import FindingKind
 from trainwright.core.units import many
 from trainwright.data.quality.examined import Examined, Look
@@ -58,7 +59,7 @@ def unlikely_values(data: Examined) -> list[Finding]:
             found.append(_unlikely(data, look, rows, text))
         if text := _zeros(values):
             zeros = (values == 0).fill_null(False)
-            fix = f'data.columns.{look.name}.values: {{"0": ""}} makes them missing'
+            fix = f'data.columns.{as_key(look.name)}.values: {{"0": ""}} makes them missing'
             found.append(replace(_unlikely(data, look, zeros, f"{look.name!r} {text}"), fix=fix))
     return found
 
@@ -101,8 +102,8 @@ def _unlikely(data: Examined, look: Look, rows: pl.Series, message: str) -> Find
         int(rows.sum()),
         data.places(rows),
         (look.name,),
-        f"say what may be: data.columns.{look.name}.range: [low, high], or add the spelling to "
-        "data.missing_values",
+        f"say what may be: data.columns.{as_key(look.name)}.range: [low, high], or add the "
+        "spelling to data.missing_values",
     )
 
 
@@ -184,7 +185,7 @@ class BrokenRows:
             case "unexpected_value":
                 return (~_words(look).is_in(_allowed(look, column).implode())).fill_null(False)
             case "pattern_mismatch":
-                path = f"data.columns.{look.name}.pattern"
+                path = f"data.columns.{as_key(look.name)}.pattern"
                 return (~whole_matches(_words(look), column.pattern, path)).fill_null(False)
             case "not_unique":
                 return look.cells.is_not_null() & ~look.cells.is_first_distinct()
@@ -218,7 +219,7 @@ def _allowed(look: Look, column: Column) -> pl.Series:
 
 
 def _against(data: Examined, look: Look, column: Column) -> Iterator[Finding]:
-    path, name = f"data.columns.{look.name}", repr(look.name)
+    path, name = f"data.columns.{as_key(look.name)}", repr(look.name)
     broken = broken_rows(look, column)
     for kind in broken.kinds:
         rows = broken[kind]

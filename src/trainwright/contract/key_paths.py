@@ -1,0 +1,33 @@
+"""Paths of keys in a contract, as messages name them and `--set` takes them.
+
+A name with a point, an equals sign or a space stands in quotes: `data.columns."a.b".kind`.
+"""
+
+from __future__ import annotations
+
+import re
+
+_PLAIN = re.compile(r"[\w/%()+-]+")
+_QUOTED = r"""(?:"[^"]+"|'[^']+')"""
+
+PIECE = rf"\s*{_QUOTED}\s*|[^.=]*"
+"""The pattern of a name in a path."""
+
+
+def as_key(name: str | int) -> str:
+    """A name as it stands in a path."""
+    text = str(name)
+    if _PLAIN.fullmatch(text):
+        return text
+    return f"'{text}'" if '"' in text else f'"{text}"'
+
+
+def join(path: str, *names: str | int) -> str:
+    """The path of a key below `path`."""
+    return ".".join([*([path] if path else []), *map(as_key, names)])
+
+
+def names_of(path: str) -> tuple[str, ...]:
+    """The names in a path, without the quotes that hold one together."""
+    found = [piece.strip() for piece in re.findall(rf"(?:^|(?<=\.))({PIECE})(?=\.|$)", path)]
+    return tuple(piece[1:-1] if re.fullmatch(_QUOTED, piece) else piece for piece in found)
