@@ -191,5 +191,24 @@ CASES = (
         does=("data.columns.x.kind=categorical",),
         rows=csv(x=["same"] * ROWS),
     ),
+    Case(
+        "correct the format, and the file where it has hours alone, or set "
+        "data.columns.day.kind to categorical and remove format",
+        ('data.columns.day={kind: datetime, format: "%Y-%H-%d"}',),
+        does=(
+            ("data.columns.day.kind=categorical", "-data.columns.day.format"),
+            'data.columns.day.format="%Y-%m-%d"',
+        ),
+    ),
+    Case(
+        'write data.columns.day.format: "%Y-%m-%d %H:%M:%S%.f"',
+        ('data.columns.day={kind: datetime, format: "%Y-%m-%d %H:%M:%S.%f"}',),
+        rows=csv(day=[f"2020-01-{at % 28 + 1:02d} 10:20:{at % 60:02d}.5" for at in range(ROWS)]),
+    ),
+    Case(
+        'write data.columns.day.format: "%Y-%m-%d %H:%M:%S.%3f"',
+        ('data.columns.day={kind: datetime, format: "%Y-%m-%d %H:%M:%S.%3"}',),
+        rows=csv(day=[f"2020-01-{at % 28 + 1:02d} 10:20:{at % 60:02d}.500" for at in range(ROWS)]),
+    ),
     Case("add for example: path: data.csv", ("-data.path",), leaves="no such file"),
 )

@@ -37,7 +37,8 @@ class Column(Section):
     format: str = "auto"
     """How a `datetime` is written, in strftime codes, for example `%d/%m/%Y %H:%M`, or `excel` for
     the serial numbers of spreadsheets (days since 1899-12-30). Several forms stand with ` | `
-    between them, and the first that reads a value counts."""
+    between them, and the first that reads a value counts. `%.f` is a point and the digits of a
+    fraction of a second; hours need minutes."""
 
     unit: str = ""
     """A sign or word that may stand before or after the numbers of the column and is taken off:

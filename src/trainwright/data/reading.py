@@ -32,6 +32,7 @@ from trainwright.data.cells import Cells
 from trainwright.data.column_names import name_problems
 from trainwright.data.columns import ColumnType, infer_column
 from trainwright.data.doubts import Doubt
+from trainwright.data.format_codes import check_formats
 from trainwright.data.formats import is_untyped
 from trainwright.data.frames import NO_FRAMES, Frame
 from trainwright.data.hidden_columns import with_moments
@@ -191,8 +192,10 @@ def read_sources(
     """The file of each part that has one, before any cleaning.
 
     Raises:
-        DataMistake: with every problem of every file. MissingExtra: as `read_table`.
+        DataMistake: with every problem of every file, or of a format of dates that cannot be read.
+        MissingExtra: as `read_table`.
     """
+    check_formats(section)
     first = "path" if section.path or not section.train_path else "train_path"
     wanted: list[tuple[PartName, str, str]] = [
         ("train", f"data.{first}", section.path or section.train_path),
