@@ -74,7 +74,7 @@ def test_looking_first_writes_nothing(fresh: Path, words: list[str]) -> None:
     assert "leak · " not in ran.out
     assert ran.out.splitlines()[-1].endswith("trainwright train small.yaml")
     asked = command(*words, "small.yaml", "--json")
-    assert sorted(json.loads(asked.out)) == ["audit", "findings", "plan", "split"]
+    assert sorted(json.loads(asked.out)) == ["audit", "findings", "plan", "sample", "split"]
     assert tree(fresh) == before
 
 
