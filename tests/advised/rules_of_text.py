@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 from advised.cases import ROWS, Case, csv
@@ -10,6 +11,19 @@ PADDED = 'data={kind: tokens, path: notes.txt, windows: padded, separator: "\\n\
 COMPILED = "training.compute.compile=on"
 
 SOURCES = {f"texts/{name}/{at}.txt": f"{name} " * 50 for name in ("old", "new") for at in range(20)}
+DOUBLE = {"type": "Replace", "pattern": {"String": "a"}, "content": "aa"}
+WORDS = {"type": "WordLevel", "vocab": {"a": 0, "b": 1, "c": 2}, "unk_token": "c"}
+NONE = dict.fromkeys(("truncation", "padding", "pre_tokenizer", "post_processor", "decoder"))
+DOUBLING = json.dumps(
+    {
+        "version": "1.0",
+        **NONE,
+        "added_tokens": [],
+        "normalizer": {"type": "Sequence", "normalizers": [DOUBLE] * 40},
+        "model": WORDS,
+    }
+)
+"""A tokenizer of forty rules that each double a text."""
 
 _CASES = (
     Case("add tokenizer: tokenizer.json", ("data.vocabulary=tokenizer",), leaves="tokenizer"),
@@ -101,6 +115,12 @@ _CASES = (
         "did you mean 'word'?",
         ("data.path=rows.csv", "data.text=wrod"),
         rows=csv(word=["some words of a text"] * ROWS),
+    ),
+    Case(
+        "use another one, or write vocabulary: bpe and remove tokenizer",
+        ("data.vocabulary=tokenizer", "data.tokenizer=tokenizer.json"),
+        does=(("data.vocabulary=bpe", "-data.tokenizer"),),
+        files={"tokenizer.json": DOUBLING, "notes.txt": "\n".join(map(str, range(4000)))},
     ),
 )
 CASES = tuple(replace(case, base="text") for case in _CASES)

@@ -110,7 +110,7 @@ def _too_large(found: str, expected: str, written: str) -> Problem:
         path="data.tokenizer",
         found=found,
         expected=expected,
-        fix="use another one, or vocabulary: bpe",
+        fix="use another one, or write vocabulary: bpe and remove tokenizer",
         place=Place(written),
     )
 
@@ -122,7 +122,7 @@ def _too_many(size: int, written: str) -> DataMistake:
             path="data.tokenizer",
             found=f"{size:,}",
             expected=f"at most {MOST_TOKENS:,}, which 16 bits tell apart",
-            fix="use a smaller one, or vocabulary: bpe",
+            fix="use a smaller one, or write vocabulary: bpe and remove tokenizer",
             place=Place(written),
         )
     )
@@ -170,7 +170,8 @@ def _encoded(tokenizer: Any, texts: list[str]) -> Any:
                 path="data.tokenizer",
                 found=f"{seconds:.0f} seconds for {sum(map(len, texts)):,} letters",
                 expected=f"{limits.TOKENIZER_LETTERS_PER_SECOND:,} letters a second",
-                fix="look at the patterns of its pre_tokenizer, or use vocabulary: bpe",
+                fix="look at the patterns of its pre_tokenizer, or write vocabulary: bpe and "
+                "remove tokenizer",
             )
         ) from None
 
