@@ -96,6 +96,11 @@ def wide() -> str:
     return "\n".join(lines) + "\n"
 
 
+TEXTS = [
+    " ".join(f"{word}{at * 7919 % 1009}" for word in ("the", "story", "of", "number", "is", "told"))
+    for at in range(ROWS)
+]
+
 CASES = (
     found(
         "list the column in data.exclude if it is not known when a prediction is made",
@@ -246,5 +251,12 @@ CASES = (
         "task=regression",
         does=("data.exclude=[x]",),
         rows=csv(y=NUMBERS, x=[value * 2 + 1 for value in NUMBERS]),
+    ),
+    found(
+        "data.quality.actions: {near_duplicates: drop} takes them out of training",
+        "data.columns.word.kind=text",
+        "data.exclude=[day, x, z]",
+        stays=True,
+        rows=csv(word=[f"{TEXTS[at // 2]}{'.' * (at % 2)}" for at in range(ROWS)]),
     ),
 )

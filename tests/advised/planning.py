@@ -121,6 +121,18 @@ CASES = (
         files={"shop.db": DATABASE},
     ),
     Case(
+        "simplify the query, or raise data.reading.most_seconds",
+        (
+            "-data.path",
+            "data.reading.most_seconds=0.01",
+            "data.sql={url: 'sqlite:///shop.db', query: 'WITH RECURSIVE n(i) AS (SELECT 1 UNION "
+            "ALL SELECT i + 1 FROM n WHERE i < 500000) SELECT * FROM t WHERE (SELECT count(*) FROM "
+            "n) > 1'}",
+        ),
+        does=("data.reading.most_seconds=60",),
+        files={"shop.db": DATABASE},
+    ),
+    Case(
         "leave data.reading.numbers out, and give the numbers as 1234.5",
         (
             "-data.path",

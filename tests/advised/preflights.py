@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from advised.cases import Case, made_folder, problems_of, ready_of, ways_of, written
+from advised.cases import Base, Case, made_folder, problems_of, ready_of, ways_of, written
 from advised.following import Values
+from made_pictures import samples
 from trainwright.core.errors import Problem
 from trainwright.data.quality.finding import Finding
 from trainwright.doctor.preflight import preflight
+from trainwright.run.auditing import look_at_data
 
 EPOCHS = "training.num_epochs=4"
 PATIENT = "training.early_stopping={patience: 1}"
@@ -16,6 +18,13 @@ PLATEAU = "training.scheduler={name: reduce_on_plateau, patience: 3}"
 PACKED = 'data={kind: tokens, path: notes.txt, windows: packed, separator: "\\n\\n"}'
 PADDED = PACKED.replace("packed", "padded")
 ALIKE = {f"texts/{name}/{at}.txt": f"{name} " * 10 for name in ("old", "new") for at in range(90)}
+COPIED = [
+    (f"own/{name}{copy}.png", f"{label},{name}", data)
+    for name, label, data in samples(30, 8)
+    for copy in ("", "-copy")
+]
+PICTURES = {path: data for path, _, data in COPIED}
+SCENES = "\n".join(["image,label,scene", *(f"{path},{said}" for path, said, _ in COPIED)])
 
 CASES = (
     Case(
@@ -74,20 +83,29 @@ CASES = (
         does=(("data.windows=packed", "-data.padding"),),
         files=ALIKE,
     ),
+    Case(
+        "remove the copies from the files; data.fields.group keeps the images of one scene on one "
+        "side",
+        ("data.path=table.csv",),
+        "images",
+        does=("data.fields.group=scene",),
+        files={**PICTURES, "table.csv": SCENES},
+    ),
 )
 
 
-def warnings_of(values: Values, folder: Path) -> tuple[Finding, ...]:
-    """What is found before a training, of the run and not of its data."""
+def warnings_of(values: Values, folder: Path, base: Base) -> tuple[Finding, ...]:
+    """What is found before a training of the run, and of images between the parts of the split."""
     ready = ready_of(values, folder)
-    return preflight(ready.plan, ready.prepared, (), (), folder)
+    audited = look_at_data(ready).audited if base == "images" else ()
+    return preflight(ready.plan, ready.prepared, (), audited, folder)
 
 
 def check_warning(case: Case, shared: Path, folder: Path) -> None:
     """The warning is there with its fix, and gone after every alternative."""
     folder = made_folder(case, shared, folder)
     values = written(case)
-    before = warnings_of(values, folder)
+    before = warnings_of(values, folder, case.base)
     finding = next((each for each in before if each.fix == case.fix), None)
     assert finding, f"the fix is not said: {[(each.message, each.fix) for each in before]}"
     problem = Problem(finding.message, path="data", fix=finding.fix)
@@ -95,5 +113,5 @@ def check_warning(case: Case, shared: Path, folder: Path) -> None:
     assert ways, f"{finding.fix!r} is not done in any way"
     for advice, changed in ways:
         assert not (left := problems_of(changed, folder)), f"{advice!r} makes a mistake: {left}"
-        again = {(each.kind, each.fix) for each in warnings_of(changed, folder)}
+        again = {(each.kind, each.fix) for each in warnings_of(changed, folder, case.base)}
         assert (finding.kind, finding.fix) not in again, f"{advice!r} mends nothing"

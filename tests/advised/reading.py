@@ -210,5 +210,11 @@ CASES = (
         ('data.columns.day={kind: datetime, format: "%Y-%m-%d %H:%M:%S.%3"}',),
         rows=csv(day=[f"2020-01-{at % 28 + 1:02d} 10:20:{at % 60:02d}.500" for at in range(ROWS)]),
     ),
+    Case(
+        "drop the columns that are not needed, or set data.reading.most_columns to 5 if the file "
+        "is trusted: every column takes time in each check",
+        ("data.reading.most_columns=4",),
+        rows=csv(x=[at * 11 % 97 for at in range(ROWS)]),
+    ),
     Case("add for example: path: data.csv", ("-data.path",), leaves="no such file"),
 )

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from advised.commands import CASES, Refused, check_refused, make_project
+from advised import commands, resuming
+from advised.commands import Refused, check_refused, make_project
 
 
 @pytest.fixture(scope="module")
@@ -14,6 +15,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_project(tmp_path_factory.mktemp("project"))
 
 
-@pytest.mark.parametrize("one", CASES, ids=str)
+@pytest.mark.parametrize("one", [*commands.CASES, *resuming.CASES], ids=str)
 def test_the_command_of_a_fix_works(made: Path, tmp_path: Path, one: Refused) -> None:
     check_refused(one, made, tmp_path)

@@ -12,6 +12,7 @@ from advised import (
     planning,
     preflights,
     reading,
+    resuming,
     rules_of_data,
     rules_of_text,
     rules_of_training,
@@ -34,7 +35,7 @@ TABLES = (
 EXECUTED = (
     *(case.fix for table in TABLES for case in table.CASES),
     *(one.case.fix for one in findings.CASES),
-    *(one.fix for one in commands.CASES),
+    *(one.fix for one in (*commands.CASES, *resuming.CASES)),
 )
 
 NOT_EXECUTED: Mapping[str, tuple[str, ...]] = {
@@ -49,6 +50,8 @@ NOT_EXECUTED: Mapping[str, tuple[str, ...]] = {
     ),
     "needs a GPU": ("planner/device_rules.py: write exact",),
     "needs a program that is not installed everywhere": ("data/jsonlines.py: write one object",),
+    "needs a tokenizer that takes seconds": ("data/subwords.py: look at the patterns",),
+    "needs an answer of half the memory": ("data/sql.py: select fewer columns",),
     "needs 64 MB": ("data/unpacking.py: raise data.reading.most_unpacked_ratio",),
     "needs a vocabulary of 65,536 tokens": ("data/subwords.py: use a smaller one",),
     "a rule of the contract says it first": (
