@@ -147,9 +147,10 @@ CASES = (
         moved,
     ),
     Refused(
-        "put it back, or name the contract yourself: trainwright train CONTRACT --run cut --resume",
+        "put it back, or name the contract yourself: trainwright train CONTRACT --runs runs "
+        "--run cut --resume",
         "resume cut",
-        ("train net.yaml --run cut --resume --set training.checkpointing.save_every_n_steps=5",),
+        ("train net.yaml --runs runs --run cut --resume",),
         edited_plan,
     ),
     Refused(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import threading
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
@@ -263,7 +264,7 @@ def _taken(where: str) -> Mistake:
             path="training.checkpointing.remote",
             found=where,
             expected="nothing, for a run that begins",
-            fix=f"go on with that run: trainwright resume {where}; or name this one anew with "
-            "--run NAME",
+            fix=f"go on with that run: trainwright resume {shlex.quote(where)}; or name this one "
+            "anew with --run NAME",
         )
     )

@@ -64,7 +64,8 @@ def _edited(folder: RunFolder, key: str, found: str) -> Problem:
         path=key,
         found=found,
         fix="put it back, or name the contract yourself: "
-        f"trainwright train CONTRACT --run {folder.name} --resume",
+        f"trainwright train CONTRACT --runs {shlex.quote(str(folder.path.parent))} "
+        f"--run {folder.name} --resume",
     )
 
 

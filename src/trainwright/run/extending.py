@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 
 from trainwright.core.errors import Mistake, Problem
@@ -62,5 +63,5 @@ def _not_ended(folder: RunFolder) -> Problem:
     return Problem(
         f"run {folder.name} has not ended: only a finished run is given a new ending",
         path="--for",
-        fix=f"let it end first: trainwright resume {folder.path}",
+        fix=f"let it end first: trainwright resume {shlex.quote(str(folder.path))}",
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -136,7 +137,7 @@ def _check_nothing_newer(here: RunFolder, came: RunFolder, url: str) -> None:
                     f"run {here.name} is newer here than its copies",
                     found=f"{here.path}: {_shown(what, number)}",
                     expected=f"nothing newer than in {url}: {_shown(what, there.get(what, 0))}",
-                    fix=f"go on with it: trainwright resume {here.path}",
+                    fix=f"go on with it: trainwright resume {shlex.quote(str(here.path))}",
                 )
             )
 

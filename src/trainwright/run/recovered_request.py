@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -56,8 +57,8 @@ def _no_data(folder: RunFolder, place: Path) -> DataMistake:
             f"run {folder.name} is back in {folder.path}, but its data is not on this machine",
             found=f"nothing at {listed}" + (f" and {more:,} more" if more > 0 else ""),
             expected="the files that the run was started with; copies do not hold them",
-            fix=f"put them there and give: trainwright resume {folder.path}; or, where contract "
-            f"and data lie elsewhere: trainwright train CONTRACT --run {folder.name} "
-            f"--runs {folder.path.parent} --resume",
+            fix=f"put them there and give: trainwright resume {shlex.quote(str(folder.path))}; or, "
+            "where contract and data lie elsewhere: trainwright train CONTRACT "
+            f"--run {folder.name} --runs {shlex.quote(str(folder.path.parent))} --resume",
         )
     )
