@@ -5,6 +5,7 @@ A name that holds a point or an equals sign stands in quotes: `columns."a.b".kin
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -85,9 +86,15 @@ def _readable(overrides: Sequence[str], problems: list[Problem]) -> Iterator[Set
             )
             continue
         try:
-            yield Setting(parts, read_yaml(override[2].encode(), place.file), place)
+            yield Setting(parts, read_yaml(_value(override[2]).encode(), place.file), place)
         except ContractMistake as mistake:
             problems.extend(mistake.problems)
+
+
+def _value(text: str) -> str:
+    """The YAML of a value. A format of dates begins with `%`, as no plain text of YAML may, and is
+    text all the same."""
+    return json.dumps(text) if text.startswith("%") else text
 
 
 def _set(written: Written, setting: Setting) -> Written:

@@ -343,7 +343,8 @@ def test_overrides_are_read_as_yaml(tmp_path: Path) -> None:
             "model.hidden=[8, 4]",
             "data.positive='1'",
             "data.positive=yes",
-            "data.columns.a.kind=numeric",
+            "data.columns.a.kind=datetime",
+            "data.columns.a.format=%d/%m/%Y",
             'data.columns."b.c=d".kind=text',
             "data.columns.'e f'.kind=text",
             "data.columns.it's.kind=text",
@@ -356,7 +357,7 @@ def test_overrides_are_read_as_yaml(tmp_path: Path) -> None:
     assert isinstance(contract.model, Mlp)
     assert contract.model.hidden == (8, 4)
     assert contract.data.positive == "yes"
-    assert contract.data.columns["a"].kind == "numeric"
+    assert contract.data.columns["a"].format == "%d/%m/%Y"
     assert list(contract.data.columns) == ["a", "b.c=d", "e f", "it's"]
     assert document.notes == ()
 
