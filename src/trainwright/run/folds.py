@@ -20,8 +20,10 @@ from trainwright.core.units import show_number
 from trainwright.data.kinds import prepare_one_fold
 from trainwright.data.prepared import Prepared
 from trainwright.data.table import Floats, Integers, Part
+from trainwright.evaluation.clause import DUMMY
 from trainwright.evaluation.evaluate import Scored
 from trainwright.evaluation.folds import FoldScores, score_folds
+from trainwright.model.constant import fit_constant
 from trainwright.planner.plan import Plan
 from trainwright.predictor.bundle import MANIFEST, read_bundle, write_bundle
 from trainwright.predictor.predictor import Predictor
@@ -74,7 +76,8 @@ class HeldOut:
             scores=_placed([fold.scores for fold in self.folds], at),
             baselines={
                 name: _placed([fold.baselines[name] for fold in self.folds], at) for name in names
-            },
+            }
+            | _one_dummy(part, prepared.target.outputs),
             shares=shares,
             notes=tuple(said),
         )
@@ -169,6 +172,17 @@ def inner_predictor(
     }
     write_bundle(fitted.predictor, folder.bundle, about)
     return fitted.predictor, fitted.warnings
+
+
+def _one_dummy(part: Part, outputs: int) -> dict[str, Floats]:
+    """The dummy of classes, the same on all folds: the class shares of the rows judged.
+
+    The class shares of a fold's training rows are the rarer, the more often the class is in the
+    fold: ranked against each other they have a ROC AUC far below 0.5, which noise would beat.
+    """
+    if outputs == 1:
+        return {}
+    return {DUMMY: fit_constant(part.target, outputs).score(part.inputs)}
 
 
 def _placed(scores: Sequence[Floats], at: Integers) -> Floats:

@@ -63,6 +63,27 @@ def test_the_verdict_rests_on_the_rows_of_all_folds(project: Path) -> None:
     assert command("predict", "one", "rows.csv", "-o", "p.csv").code == 0
 
 
+def test_noise_in_folds_of_groups_is_not_better_than_the_dummy(tmp_path: Path) -> None:
+    """A dummy of each fold's own training rows is worse than a coin: the more of a class is in the
+    fold, the less of it is in the others."""
+    draws = np.random.default_rng(1)
+    site = draws.integers(0, 12, 300)
+    rate = 1 / (1 + np.exp(-2 * draws.normal(size=12)))
+    columns = {name: draws.normal(size=300) for name in "abcd"}
+    answers = np.where(draws.random(300) < rate[site], "u", "v")
+    rows = pl.DataFrame({**columns, "site": [f"s{one}" for one in site], "y": answers})
+    rows.write_csv(tmp_path / "rows.csv")
+    (tmp_path / "noise.yaml").write_text(
+        "data: {path: rows.csv, target: y, split: {kind: group, column: site, folds: 6}}\n"
+        "model: {kind: linear}\n"
+        "metric: {name: roc_auc, target: baseline, resamples: 200}\n"
+    )
+    ran = command("train", str(tmp_path / "noise.yaml"), "--runs", str(tmp_path / "runs"), "--json")
+    judged = json.loads(ran.out)
+    assert judged["baselines"]["dummy"]["roc_auc"]["value"] == 0.5
+    assert judged["verdict"] != "met" and ran.code == 3
+
+
 def test_a_damaged_fold_is_found(project: Path) -> None:
     assert command("train", "small.yaml", "--run", "one").code in (0, 3)
     model = Path("runs/one/folds/02/bundle/model.txt")
