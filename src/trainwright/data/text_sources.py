@@ -130,8 +130,22 @@ def places_of(sources: Sequence[TextSource]) -> Sources:
 
 
 def _at_ends(ends: dict[PartName, int], stops: Integers) -> dict[PartName, int]:
-    """Each part ends with the last document that lies in it whole; of one document, where it is."""
+    """Each part ends with the last document that lies in it whole; of one document, where it is.
+
+    Where a long document leaves nothing for the validation part, it becomes that part; or the
+    document before it does, where it ends the text.
+    """
     if len(stops) < 2:
         return ends
     whole = {name: stops[stops <= end] for name, end in ends.items()}
-    return {name: int(found[-1]) if len(found) else 0 for name, found in whole.items()}
+    found = {name: int(stops[-1]) if len(stops) else 0 for name, stops in whole.items()}
+    few = found["validation"] - found["train"] < _FEWEST_TOKENS
+    if few and ends["validation"] - ends["train"] >= _FEWEST_TOKENS:
+        until = found["test"] - _FEWEST_TOKENS
+        later = stops[(stops >= found["train"] + _FEWEST_TOKENS) & (stops <= until)]
+        earlier = stops[stops <= found["validation"] - _FEWEST_TOKENS]
+        if len(later):
+            found["validation"] = int(later[0])
+        elif len(earlier):
+            found["train"] = int(earlier[-1])
+    return found

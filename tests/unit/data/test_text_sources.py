@@ -116,6 +116,27 @@ def test_parts_are_long_enough_in_tokens(tmp_path: Path) -> None:
         read_tokens(section, tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("lengths", "parts"),
+    [
+        ([100] * 17 + [220, 80], (17, 1, 1)),
+        ([100] * 17 + [300], (16, 1, 1)),
+        ([100] * 20, (18, 1, 1)),
+    ],
+    ids=["before the end", "at the end", "none"],
+)
+def test_a_document_longer_than_a_part_leaves_none_empty(
+    lengths: list[int], parts: tuple[int, int, int], tmp_path: Path
+) -> None:
+    (tmp_path / "texts").mkdir()
+    for at, length in enumerate(lengths):
+        (tmp_path / f"texts/{at:02}.txt").write_text("abcdefghij" * (length // 10))
+    raw = read_tokens(TokenData(kind="tokens", path="texts"), tmp_path)
+    text = raw.text.vocabulary.decode(raw.text.tokens)
+    (source,) = raw.sources
+    assert tuple(text[slice(*source.bounds(part))].count(END) for part in PARTS) == parts
+
+
 def test_a_mixture_of_one_source_is_the_text_itself(tmp_path: Path) -> None:
     (tmp_path / "texts").mkdir()
     (tmp_path / "texts" / "a.txt").write_text("One fish, two fish. " * 200)
