@@ -12,7 +12,7 @@ from trainwright.contract.tokens import TokenData
 from trainwright.data.kinds import Raw
 from trainwright.data.prepared import Prepared
 from trainwright.data.quality.alike import ImageGroups
-from trainwright.data.quality.collect import find_faults, find_image_faults
+from trainwright.data.quality.collect import find_faults, find_image_faults, unanswered
 from trainwright.data.quality.documents import document_faults, document_parts
 from trainwright.data.quality.finding import Finding
 from trainwright.data.quality.pictures import divided_images, examine_images
@@ -38,7 +38,8 @@ def prepared_faults(
         case TableData():
             assert isinstance(raw, RawTable)
             data = examine_prepared(raw, prepared, section)
-            return find_faults(data, section.columns, section.quality.look, audited=True)
+            found = find_faults(data, section.columns, section.quality.look, audited=True)
+            return unanswered(found, section.split)
         case ImageData():
             assert isinstance(raw, RawImages)
             data = divided_images(examine_images(raw), raw, prepared)

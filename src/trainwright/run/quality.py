@@ -21,7 +21,7 @@ from trainwright.data.images import prepare_images, read_images
 from trainwright.data.kinds import prepare, read_data
 from trainwright.data.pictures.opening import holds_idx
 from trainwright.data.prepared import Prepared
-from trainwright.data.quality.collect import Effort, find_faults, find_image_faults
+from trainwright.data.quality.collect import Effort, find_faults, find_image_faults, unanswered
 from trainwright.data.quality.documents import document_faults, document_parts
 from trainwright.data.quality.examined import Examined
 from trainwright.data.quality.finding import Finding, worst_first
@@ -93,6 +93,7 @@ def check_contract_data(path: Path, target: str, effort: Effort, tell: Tell) -> 
             data = examine_table(section, document.source.folder)
             data, audited = _divided(document, section, data, tell)
             faults = find_faults(data, section.columns, effort, tell, audited=bool(audited))
+            faults = unanswered(faults, section.split)
             return worst_first((*faults, *findings_beside(audited, faults)))
         case ImageData():
             raw = read_data(section, document.source.folder)

@@ -84,3 +84,40 @@ def test_a_split_by_a_file_is_looked_at_too(project: Path) -> None:
     rows.with_columns(paid=(pl.col("bought") == "yes").cast(pl.Int64)).write_csv("rows.csv")
     assert found()["leak"] == ["paid"]
     assert command("train", "small.yaml").code in (0, 3)
+
+
+def _kinds(verb: tuple[str, ...], contract: str) -> set[str]:
+    Path("other.yaml").write_text(contract)
+    ran = command(*verb, "other.yaml", "--json")
+    assert ran.code == 0, ran.err
+    shown = json.loads(ran.out)
+    return {one["kind"] for one in shown["findings"]} if "findings" in shown else set()
+
+
+def test_few_different_numbers_of_a_regression_are_no_classes(project: Path) -> None:
+    draws = np.random.default_rng(0)
+    weight = [float(one) for one in range(150, 166)] + [154.0] * 4
+    pl.DataFrame({"chins": draws.normal(size=20), "weight": weight}).write_csv("few.csv")
+    written = "data: {path: few.csv, target: weight}\nmodel: {kind: linear}\nmetric: {name: rmse}\n"
+    found = _kinds(("data", "check", "--quick"), f"task: regression\n{written}")
+    assert "rare_class" not in found
+    Path("few.yaml").write_text(f"task: regression\n{written}")
+    ran = command("check", "few.yaml")
+    assert ran.code == 0 and "classes have fewer" not in ran.out + ran.err
+
+
+def test_a_split_by_time_is_not_advised_to_one(project: Path) -> None:
+    walk = np.cumsum(np.random.default_rng(0).normal(size=400))
+    days = pl.date_range(pl.date(2024, 1, 1), pl.date(2025, 2, 3), "1d", eager=True)
+    frame = {"day": days, "a": np.random.default_rng(1).normal(size=400), "load": walk}
+    pl.DataFrame(frame).write_csv("days.csv")
+    written = (
+        "data: {path: days.csv, target: load, split: SPLIT}\n"
+        "model: {kind: linear}\nmetric: {name: rmse}\n"
+    )
+    verb = ("data", "check", "--quick")
+    assert "ordered_target" in _kinds(verb, written.replace("SPLIT", "{kind: random}"))
+    written = written.replace("SPLIT", "{kind: time, column: day}")
+    assert "ordered_target" not in _kinds(verb, written)
+    ran = command("check", "other.yaml")
+    assert ran.code == 0 and "row before it" not in ran.out + ran.err

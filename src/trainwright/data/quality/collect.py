@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Literal
 
-from trainwright.contract.data import Column
+from trainwright.contract.data import Column, Split
 from trainwright.contract.quality import FindingKind
 from trainwright.data.quality import classes, duplicates, forms, order, ranges, spread, texts
 from trainwright.data.quality import missing as absence
@@ -152,6 +152,13 @@ def find_faults(
         tell(what)
         found += slow(data)
     return worst_first(found)
+
+
+def unanswered(found: Sequence[Finding], split: Split) -> tuple[Finding, ...]:
+    """Findings without those whose fix the split already is."""
+    if split.kind not in ("time", "group", "stratified_group"):
+        return tuple(found)
+    return tuple(one for one in found if one.kind != "ordered_target")
 
 
 def find_image_faults(

@@ -19,6 +19,7 @@ from trainwright.data.sources import FileVersion, SourceFile
 from trainwright.data.table import Floats, Integers
 from trainwright.data.values import LARGEST, Cleaning, to_labels, to_numbers
 
+Task = Literal["classes", "numbers", "none"]
 LookKind = Literal["numeric", "categorical", "text", "datetime", "nested", "empty"]
 
 DEFAULT_MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?")
@@ -61,7 +62,7 @@ class Examined:
     raw: pl.DataFrame
     looks: tuple[Look, ...]
     target: str
-    task: Literal["classes", "numbers", "none"]
+    task: Task
     parts: Integers
     rows: Integers
     left_out: frozenset[str] = frozenset()
@@ -237,9 +238,7 @@ def _as_target(look: Look) -> Look:
     return replace(look, kind=kind, reason="")
 
 
-def _task(
-    looks: Sequence[Look], target: str, written: Column
-) -> Literal["classes", "numbers", "none"]:
+def _task(looks: Sequence[Look], target: str, written: Column) -> Task:
     chosen = [look for look in looks if look.name == target]
     if not chosen or chosen[0].kind in ("empty", "nested", "datetime", "text"):
         return "none"

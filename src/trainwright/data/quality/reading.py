@@ -12,9 +12,10 @@ from trainwright.core.errors import DataMistake
 from trainwright.data.column_names import name_problems
 from trainwright.data.hidden_columns import without_hidden
 from trainwright.data.prepared import Prepared
-from trainwright.data.quality.examined import Examined, examine, together
+from trainwright.data.quality.examined import Examined, Task, examine, together
 from trainwright.data.quality.keys import columns_of, key_columns
 from trainwright.data.reading import RawTable, read_sources
+from trainwright.data.target import Numbers
 from trainwright.data.values import Cleaning
 
 
@@ -67,12 +68,22 @@ def examine_prepared(raw: RawTable, prepared: Prepared, section: TableData) -> E
         rows.append(start + raw.positions[name])
         parts.append(code[raw.positions[name]])
         start += places
-    return replace(data, rows=np.concatenate(rows), parts=np.concatenate(parts))
+    task: Task = "numbers" if isinstance(prepared.target, Numbers) else "classes"
+    data = replace(data, rows=np.concatenate(rows), parts=np.concatenate(parts))
+    return _with_task(data, task)
 
 
 def divided(data: Examined, like: Examined) -> Examined:
-    """All rows of a file, each of the part that it is of in `like`; a row that is not there, since
-    it was left out, counts as of training."""
+    """All rows of a file, each of the part that it is of in `like`, with its task; a row that is
+    not there, since it was left out, counts as of training."""
     parts = data.parts.copy()
     parts[like.rows] = like.parts
-    return replace(data, parts=parts)
+    return _with_task(replace(data, parts=parts), like.task)
+
+
+def _with_task(data: Examined, task: Task) -> Examined:
+    """The rows with the task of the training, which few different numbers alone do not say."""
+    possible = data.task != "none" and (
+        task == "classes" or data.of_name(data.target).kind == "numeric"
+    )
+    return replace(data, task=task) if possible else data

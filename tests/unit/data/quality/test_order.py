@@ -51,7 +51,12 @@ def test_classes_that_are_rare_or_few() -> None:
     data = examine(pl.DataFrame({**clean(), "won": labels}), "won")
     assert only(classes.class_imbalance(data)).severity == "warning"
     assert only(classes.rare_class(data)).rows == (396, 397, 398, 399)
-    assert "sorted by 'won'" in only(classes.ordered_target(data)).message
+    in_order = only(classes.ordered_target(data))
+    assert "sorted by 'won'" in in_order.message
+    # Folders of images and published tables are: it says nothing of rows that resemble each other.
+    assert (in_order.severity, in_order.fix) == ("info", "")
+    again = examine(pl.DataFrame({**clean(), "won": (["a"] * 40 + ["b"] * 40) * 5}), "won")
+    assert only(classes.ordered_target(again)).severity == "warning"
 
 
 def test_a_target_that_stays_as_it_was() -> None:
