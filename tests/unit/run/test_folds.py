@@ -81,7 +81,7 @@ def test_noise_in_folds_of_groups_is_not_better_than_the_dummy(tmp_path: Path) -
     ran = command("train", str(tmp_path / "noise.yaml"), "--runs", str(tmp_path / "runs"), "--json")
     judged = json.loads(ran.out)
     assert judged["baselines"]["dummy"]["roc_auc"]["value"] == 0.5
-    assert judged["verdict"] != "met" and ran.code == 3
+    assert (judged["verdict"] == "met", ran.code) == (False, 3)
 
 
 def test_a_damaged_fold_is_found(project: Path) -> None:
