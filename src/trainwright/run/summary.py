@@ -9,7 +9,6 @@ from trainwright.contract.data import Data, TableData
 from trainwright.contract.key_paths import as_key
 from trainwright.contract.model import Boosting, Gpt, Linear, Mlp, Pretrained, ResNet, TabularResNet
 from trainwright.contract.section import settled
-from trainwright.contract.yaml_text import show_value
 from trainwright.core.units import many, show_bytes, show_count
 from trainwright.data.features import Features
 from trainwright.data.kinds import Raw
@@ -25,6 +24,7 @@ from trainwright.data.wording import some
 from trainwright.planner.choosing import Choice
 from trainwright.planner.estimate import Estimate
 from trainwright.planner.plan import Plan
+from trainwright.planner.yaml_lines import flow
 from trainwright.tracking.console import LABEL_WIDTH
 
 _MOST_NAMES = 4
@@ -63,7 +63,7 @@ def doubt_warnings(facts: DataFacts) -> list[str]:
     """What was decided of columns that left it open, a line each, with the line to write."""
     return [
         f"{doubt.column}: {doubt.reason} · to decide it, write "
-        f"data.columns.{as_key(doubt.column)}: {show_value(said(doubt.settings))}"
+        f"data.columns.{as_key(doubt.column)}: {flow(said(doubt.settings))}"
         for doubt in facts.doubts
     ]
 
