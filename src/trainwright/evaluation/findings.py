@@ -17,6 +17,9 @@ NEAR_PERFECT = 0.995
 _SUSPECT = 0.05
 """Share of a column below which no single one holds the answer: hundreds of words together may."""
 
+_MOST = 0.5
+"""Share of a column from which it may hold the answer alone."""
+
 _FEW_ROWS = 100
 _FEW_UNITS = 30
 _FORECASTS = {
@@ -120,14 +123,16 @@ def _is_worse(gain: Interval, direction: Direction) -> bool:
 
 
 def _leak(metric: str, value: float, shares: Mapping[str, float]) -> str:
-    text = (
-        f"leakage? the linear baseline alone reaches {metric} {value:.4f}: a column may hold the "
-        "answer"
-    )
+    text = f"leakage? the linear baseline alone reaches {metric} {value:.4f}: "
+    easy = "easy to learn, or the answer stands in"
     if not shares:
-        return text
+        return f"{text}{easy} what the model sees"
     column = max(shares, key=lambda name: shares[name])
+    if shares[column] < _MOST:
+        return (
+            f"{text}{easy} several columns; {column!r} carries the most of it, {shares[column]:.0%}"
+        )
     return (
-        f"{text}; look at {column!r}, which carries {shares[column]:.0%} of it, and exclude it "
+        f"{text}a column may hold the answer; look at {column!r}, which carries {shares[column]:.0%} of it, and exclude it "
         "unless it is known when the prediction is made"
     )

@@ -66,6 +66,11 @@ class Boosted:
         """Boosting rounds that were kept; of several classes each round has a tree per class."""
         return int(self.booster.current_iteration())
 
+    @property
+    def splits(self) -> int:
+        """Splits in all trees; without any, every row gets the same answer."""
+        return int(self.booster.feature_importance("split").sum())
+
     def score(self, inputs: Inputs) -> Floats:
         """Class probabilities [N, C], or values [N, 1]."""
         if not len(inputs):

@@ -65,7 +65,18 @@ class BoostingLearner:
             return Fitted(predictor, "interrupted", run.flag.why)
         if budget.has_ended_it:
             return Fitted(predictor, "budget", f"{trees} within the budget")
-        return Fitted(predictor, "finished", f"{trees} kept")
+        said = () if boosted.splits else (self._without_splits(len(prepared.train)),)
+        return Fitted(predictor, "finished", f"{trees} kept", said)
+
+    def _without_splits(self, rows: int) -> str:
+        least = self._section.min_data_in_leaf
+        what = "the trees have no split, so every row gets the same answer"
+        if rows >= 2 * least:
+            return f"{what}: no column is worth one"
+        return (
+            f"{what}: each leaf needs {many(least, 'training row')} (model.min_data_in_leaf), and "
+            "there are too few for two; lower it, or write model: {kind: linear}"
+        )
 
     def _job(self, prepared: Prepared) -> BoostingJob:
         return BoostingJob(

@@ -6,6 +6,8 @@ import json
 import subprocess
 from pathlib import Path
 
+import numpy as np
+import polars as pl
 import pytest
 
 from command import CONTRACT, PROCESS, command, tree
@@ -123,3 +125,39 @@ def test_the_next_commands_can_be_run(fresh: Path) -> None:
         done = subprocess.run(words, shell=True, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
     assert Path("predictions.csv").is_file()
+
+
+def test_the_advice_on_a_doubtful_column_is_yaml(tmp_path: Path) -> None:
+    """Forms of dates begin with a mark that begins no plain value."""
+    draws = np.random.default_rng(0)
+    days = pl.date_range(pl.date(2024, 1, 1), pl.date(2024, 10, 26), "1d", eager=True)
+    forms = ("%Y-%m-%d", "%d.%m.%Y", "%m/%d/%Y")
+    written = [day.strftime(forms[at % 3]) for at, day in enumerate(days)]
+    frame = {"sent": written, "a": draws.normal(size=300), "b": draws.normal(size=300)}
+    pl.DataFrame(frame).write_csv(tmp_path / "rows.csv")
+    contract = tmp_path / "mixed.yaml"
+    contract.write_text(
+        "data: {path: rows.csv, target: b}\nmodel: {kind: linear}\nmetric: {name: rmse}\n"
+    )
+    checked = command("check", str(contract))
+    (line,) = [one for one in checked.err.splitlines() if "to decide it, write" in one]
+    path, _, value = line.partition("to decide it, write ")[2].partition(": ")
+    again = command("check", str(contract), "--set", f"{path}={value}")
+    assert again.code == 0, again.err
+    assert "to decide it" not in again.err
+
+
+def test_trees_that_cannot_split_say_so(tmp_path: Path) -> None:
+    draws = np.random.default_rng(0)
+    pl.DataFrame({"a": draws.normal(size=40), "b": draws.normal(size=40)}).write_csv(
+        tmp_path / "rows.csv"
+    )
+    contract = tmp_path / "few.yaml"
+    contract.write_text(
+        "data: {path: rows.csv, target: b}\n"
+        "model: {kind: boosting, max_trees: 5}\nmetric: {name: rmse, resamples: 100}\n"
+    )
+    words = ("train", str(contract), "--runs", str(tmp_path / "runs"))
+    assert "the trees have no split" in command(*words).out
+    ran = command(*words, "--set", "model.min_data_in_leaf=3")
+    assert ran.code in (0, 3) and "no split" not in ran.out

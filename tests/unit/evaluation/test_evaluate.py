@@ -236,6 +236,17 @@ def test_four_positives_are_too_few_for_an_interval() -> None:
     assert evaluation.metrics["accuracy"].given
 
 
+@pytest.mark.parametrize(("columns", "said"), [(0, "what the model sees"), (4, "columns; 'c0'")])
+def test_no_column_is_accused_that_does_not_carry_the_answer(columns: int, said: str) -> None:
+    """Classes of images, wines and tumours are this easy to tell apart."""
+    near = Interval(0.998, 0.996, 0.999)
+    shares = {f"c{at}": 1 / columns for at in range(columns)}
+    linear = LinearBaseline({"roc_auc": near}, {}, shares)
+    (found,) = find_warnings("roc_auc", Size(500, 500), {}, linear)
+    assert found.startswith("leakage? the linear baseline alone reaches roc_auc 0.9980: easy")
+    assert said in found and "exclude" not in found
+
+
 @pytest.mark.parametrize(("columns", "suspects"), [(1, 1), (200, 0)])
 def test_an_answer_spread_over_hundreds_of_words_is_no_leak(columns: int, suspects: int) -> None:
     near = Interval(0.998, 0.996, 0.999)
