@@ -14,6 +14,7 @@ from trainwright.contract.model import Linear
 from trainwright.core.loading import loading
 from trainwright.data.columns import ColumnType
 from trainwright.data.counting import counted
+from trainwright.data.dates import fit_dates
 from trainwright.data.row_keys import random_keys
 from trainwright.data.table import Floats, Integers, TableInputs
 from trainwright.model.linear import fit_linear
@@ -65,8 +66,9 @@ class Rows:
 
 
 def encode(rows: Rows, columns: Sequence[ColumnType]) -> TableInputs:
-    """The columns without regard to the target: numbers and dates as numbers, words by codes of the
-    200 commonest, texts by their 300 commonest terms (present or not)."""
+    """The columns without regard to the target: numbers as they stand, dates as a clock and
+    as the parts that a model sees, words by codes of the 200 commonest, texts by their 300
+    commonest terms (present or not)."""
     numbers: list[Floats] = []
     codes: list[Integers] = []
     for column in columns:
@@ -77,6 +79,9 @@ def encode(rows: Rows, columns: Sequence[ColumnType]) -> TableInputs:
             case "datetime":
                 days = (series.cast(pl.Int64) - series.cast(pl.Int64).min()) / _MICROSECONDS_A_DAY
                 numbers.append(days.fill_null(np.nan).to_numpy())
+                parts = fit_dates(rows.frame, [column.name], "parts")
+                values = (part.values(rows.frame).cast(pl.Float64) for part in parts)
+                numbers.extend(one.fill_null(np.nan).to_numpy() for one in values)
             case "text":
                 numbers.extend(_terms(series).T)
             case _:
