@@ -133,6 +133,7 @@ def _leak(metric: str, value: float, shares: Mapping[str, float]) -> str:
             f"{text}{easy} several columns; {column!r} carries the most of it, {shares[column]:.0%}"
         )
     return (
-        f"{text}a column may hold the answer; look at {column!r}, which carries {shares[column]:.0%} of it, and exclude it "
-        "unless it is known when the prediction is made"
+        f"{text}a column may hold the answer; look at {column!r}, which carries "
+        f"{shares[column]:.0%} of it, and exclude it unless it is known when the "
+        "prediction is made"
     )
