@@ -32,6 +32,7 @@ def describe_job(job: Job) -> dict[str, Json]:
     """
     return {
         **_describe_model(job.model),
+        **dict(_describe_frozen(job.model)),
         **dict(_describe_optimizers(optimizers_of(job))),
         **dict(_describe_schedules(find_within(job.knobs, LearningRate))),
         **dict(_describe_steps(find_within(job.step, OptimizerStep))),
@@ -62,6 +63,12 @@ def _describe_model(model: nn.Module) -> dict[str, Json]:
     if len(lines) <= _MOST_MODULES:
         return dict(lines)
     return {"model": hashlib.sha256(repr(sorted(lines.items())).encode()).hexdigest()}
+
+
+def _describe_frozen(model: nn.Module) -> Iterator[tuple[str, Json]]:
+    if names := [name for name, one in model.named_parameters() if not one.requires_grad]:
+        many = len(names) > _MOST_MODULES
+        yield "model.frozen", _digest([repr(names).encode()]) if many else names
 
 
 def _module(module: nn.Module) -> str:
