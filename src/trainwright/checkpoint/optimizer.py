@@ -10,6 +10,7 @@ from torch import Tensor
 
 from trainwright.checkpoint.mismatch import check_same_names
 from trainwright.checkpoint.state import Snapshot
+from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json
 from trainwright.optim.optimizer import Optimizer
 
@@ -36,15 +37,20 @@ class OptimizerState:
     ) -> None:
         self._optimizer = optimizer
         self._names = {id(parameter): name for name, parameter in named_parameters}
-        for group in optimizer.param_groups:
+        for index, group in enumerate(optimizer.param_groups):
             for parameter in group["params"]:
                 if id(parameter) not in self._names:
-                    raise ValueError("the optimizer holds a parameter that the model does not name")
+                    raise _unnamed(index, parameter)
 
     @property
     def optimizer(self) -> Optimizer:
         """The optimizer."""
         return self._optimizer
+
+    def parameters(self) -> list[tuple[str, Tensor]]:
+        """Name and parameter of all that the optimizer trains."""
+        groups = self._optimizer.param_groups
+        return [(self._names[id(one)], one) for group in groups for one in group["params"]]
 
     def snapshot(self) -> Snapshot:
         """Tensors as `state/<parameter>/<key>`, everything else as values."""
@@ -129,6 +135,19 @@ class OptimizerState:
 
     def _names_of(self, group: dict[str, Any]) -> list[str]:
         return [self._names[id(parameter)] for parameter in group["params"]]
+
+
+def _unnamed(group: int, parameter: Tensor) -> Mistake:
+    return Mistake(
+        Problem(
+            "the optimizer trains a parameter that has no name here",
+            path="tw.OptimizerState",
+            found=f"one of shape {list(parameter.shape)} in group {group}",
+            expected="the name of each parameter that the optimizer trains",
+            fix="name those outside of the model too: tw.OptimizerState(optimizer, "
+            '[*model.named_parameters(), ("temperature", temperature)])',
+        )
+    )
 
 
 def _into(live: Any, value: Tensor) -> Tensor:

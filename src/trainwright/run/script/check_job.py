@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import final
 
 import torch
@@ -17,7 +17,7 @@ from trainwright.checkpoint.state import Snapshot, Stateful
 from trainwright.core.errors import Mistake, Problem
 from trainwright.data.feed import StepBatches
 from trainwright.engine.job import Job
-from trainwright.engine.nothing import NoCheckpoints
+from trainwright.engine.nothing import Never, NoCheckpoints, NoValidation
 from trainwright.engine.step import Step
 from trainwright.run.script.reachable import find_within
 from trainwright.tracking.events import StepOutcome
@@ -26,21 +26,86 @@ _SHOWN = 5
 
 
 def check_job(job: Job) -> None:
-    """Refuse a job whose checkpoints would lack what a resume needs.
+    """Refuse a job that would not do what it names, or whose checkpoints would lack what a resume
+    needs.
 
     Raises:
         Mistake: every gap at once; nothing was written.
     """
-    if isinstance(job.checkpoints, NoCheckpoints):
-        return
-    gaps = (_weights, _optimizers, _patience, _random_numbers, _source)
+    gaps: tuple[Callable[[Job], Iterator[Problem]], ...] = (_ending, _validation)
+    if not isinstance(job.checkpoints, NoCheckpoints):
+        gaps += (_weights, _trained_elsewhere, _optimizers, _patience, _random_numbers, _source)
     if problems := [problem for find in gaps for problem in find(job)]:
         raise Mistake(problems)
 
 
-def _weights(job: Job) -> Iterator[Problem]:
+def _ending(job: Job) -> Iterator[Problem]:
+    if not job.stop_rules:
+        yield Problem(
+            "nothing would end this training",
+            path="Job.stop_rules",
+            found="no rule",
+            fix="give it one: stop_rules=(tw.StepLimit(1000),)",
+        )
+
+
+def _validation(job: Job) -> Iterator[Problem]:
+    validates = not isinstance(job.validate, NoValidation)
+    if not hasattr(job.validate_every, "due"):
+        yield Problem(
+            "this says no steps",
+            path="Job.validate_every",
+            found=repr(job.validate_every),
+            fix="validate_every=tw.Every(100), or tw.At(frozenset({100, 200}))",
+        )
+    elif validates and isinstance(job.validate_every, Never):
+        yield Problem(
+            "`validate` would never be called",
+            path="Job.validate_every",
+            found="no steps to validate at",
+            fix="add to the job: validate_every=tw.Every(feed.steps_per_epoch)",
+        )
+    elif not validates and not isinstance(job.validate_every, Never):
+        yield Problem(
+            "there is nothing to validate with",
+            path="Job.validate",
+            found="`validate_every` alone",
+            fix="add to the job: validate=..., a function that returns named numbers",
+        )
+
+
+def _held_tensors(job: Job) -> set[int]:
     modules = [part.module for part in job.state.values() if isinstance(part, ModuleState)]
-    covered = {id(one) for module in modules for one in _tensors_of(module)}
+    return {id(one) for module in modules for one in _tensors_of(module)}
+
+
+def _trained_elsewhere(job: Job) -> Iterator[Problem]:
+    """Parameters that an optimizer of the step trains and that are no part of the model."""
+    held = _held_tensors(job) | {id(one) for one in _tensors_of(job.model)}
+    names = {
+        id(one): name
+        for part in job.state.values()
+        if isinstance(part, OptimizerState)
+        for name, one in part.parameters()
+    }
+    missing = [
+        (names.get(id(one), f"one of shape {list(one.shape)}"), one)
+        for optimizer in find_within(job.step, Optimizer)
+        for group in optimizer.param_groups
+        for one in group["params"]
+        if id(one) not in held
+    ]
+    if missing and not _is_in_snapshots(job, [one for _, one in missing]):
+        yield _gap(
+            "weights that are trained outside of the model",
+            f"an optimizer has parameters that no part of `state` holds: "
+            f"{_listed([name for name, _ in missing])}",
+            '"head": tw.ModuleState(head), for the module that they belong to',
+        )
+
+
+def _weights(job: Job) -> Iterator[Problem]:
+    covered = _held_tensors(job)
     missing = {
         name: tensor for name, tensor in _named_tensors(job.model) if id(tensor) not in covered
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping
 from functools import partial
-from types import CellType, FunctionType, MethodType
+from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import TypeVar
 
 from torch import Tensor, nn
@@ -13,11 +13,13 @@ from torch.optim import Optimizer
 
 Found = TypeVar("Found")
 _MOST_OBJECTS = 2000
-_OPAQUE = (nn.Module, Tensor, Optimizer, str, bytes, int, float, type(None), type)
+_OPAQUE = (nn.Module, Tensor, Optimizer, ModuleType, str, bytes, int, float, type(None), type)
+_LIBRARIES = ("torch", "trainwright", "numpy")
 
 
 def find_within(root: object, kind: type[Found]) -> list[Found]:
-    """Every object of `kind` that `root` holds in attributes, containers or closures.
+    """Every object of `kind` that `root` holds in attributes, containers or closures, or that its
+    functions name in their own module.
 
     Modules, tensors and optimizers are not searched.
     """
@@ -47,10 +49,26 @@ def _held_by(one: object) -> Iterator[object]:
         yield from (one.func, *one.args, *one.keywords.values())
     elif isinstance(one, FunctionType):
         yield from (cell.cell_contents for cell in one.__closure__ or () if _is_filled(cell))
+        yield from _globals_of(one)
     else:
         yield from getattr(one, "__dict__", {}).values()
         slots = (name for kind in type(one).__mro__ for name in getattr(kind, "__slots__", ()))
         yield from (getattr(one, name, None) for name in slots)
+
+
+def _globals_of(function: FunctionType) -> Iterator[object]:
+    """What a function of a script names in its module: a step at the top level holds no more."""
+    if (function.__module__ or "").partition(".")[0] in _LIBRARIES:
+        return
+    names = dict.fromkeys(_names_in(function.__code__))
+    yield from (function.__globals__[name] for name in names if name in function.__globals__)
+
+
+def _names_in(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names_in(constant)
 
 
 def _is_filled(cell: CellType) -> bool:
