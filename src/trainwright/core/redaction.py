@@ -13,12 +13,12 @@ _WORD = (
     r"|credentials?|signature|auth(?:orization)?|bearer|private[-_]?key|pwd|sig)"
 )
 _SECRET_OPTION = re.compile(rf"-{{0,2}}[\w.\-]*{_WORD}", re.IGNORECASE)
-_SECRET_VALUE = re.compile(rf"([\w.\-]*{_WORD}[\"']?\s*[=:]\s*)([^\s&,;]+)", re.IGNORECASE)
-_USER_INFO = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*://)[^/\s?#]*@")
+_SECRET_VALUE = re.compile(rf"({_WORD}[\"']?\s*[=:]\s*)([^\s&,;]+)", re.IGNORECASE)
+_USER_INFO = re.compile(r"((?<=[A-Za-z0-9+.\-])://)[^/\s?#]*@")
 _BEARER = re.compile(r"\b(bearer|basic)\s+[A-Za-z0-9._~+/=\-]{8,}", re.IGNORECASE)
 _KNOWN_TOKEN = re.compile(
     r"\b(?:hf_|gh[pousr]_|github_pat_|glpat-|sk-|pk-|xox[abposr]-|AKIA|ASIA|AIza|npm_|pypi-|dapi)"
-    r"[A-Za-z0-9_\-]{12,}|\beyJ[A-Za-z0-9_\-]+\.[A-Za-z0-9_\-.]+"
+    r"[A-Za-z0-9_\-]{12,}|\beyJ[A-Za-z0-9_\-]{1,4095}\.[A-Za-z0-9_\-.]+"
 )
 _LONG_RANDOM = re.compile(r"(?<![\w/.\-])(?=\w*\d)(?=\w*[A-Za-z])[A-Za-z0-9_+=]{32,}(?![\w/.\-])")
 

@@ -1,0 +1,40 @@
+"""What is written down is searched for secrets in a time that no text can draw out."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from trainwright.core.redaction import redact
+from trainwright.core.secret_urls import holds_secret
+
+LONG = 30_000
+MOST_SECONDS = 1.0
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["x", "a://b:", "sk-", "eyJaaaaaaaaaaa-", "a.", "://", "password", "token=", "&a", "u@"],
+)
+def test_long_text_takes_no_long_time(word: str) -> None:
+    text = (word * LONG)[:LONG]
+    before = time.process_time()
+    redact(text)
+    holds_secret(text)
+    assert time.process_time() - before < MOST_SECONDS
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("see 1http://anna:geheim@host/x", "see 1http://***@host/x"),
+        ("http://anna:a@b@host/x", "http://***@host/x"),
+        ("http://host:80/p a://u:pw@h", "http://host:80/p a://***@h"),
+        ("my-db_password: hunter2", "my-db_password: ***"),
+        ("token:secret=abc", "token:***"),
+        ("x" * 300 + "://anna:geheim@host", "x" * 300 + "://***@host"),
+    ],
+)
+def test_secrets_are_found_wherever_they_begin(text: str, shown: str) -> None:
+    assert redact(text) == shown
