@@ -27,6 +27,7 @@ _FOLDER = "files"
 _SET = re.compile(r"set-([0-9]{12})\.json")
 _PIECE = re.compile(r"[0-9a-f]{64}")
 _MOST_SET_BYTES = 64 * 1024 * 1024
+_MOST_FILES = 10_000
 
 
 @final
@@ -86,6 +87,8 @@ class CopiedSet:
                 raise Damaged("its hash is not the one in it")
             if content["format"] != _FORMAT:
                 raise Damaged(f"of format {content['format']}, this version reads {_FORMAT}")
+            if len(content["files"]) > _MOST_FILES:
+                raise Damaged(f"{len(content['files']):,} files are more than a run has")
             return cls(
                 number=int(content["number"]),
                 name=check_name(content["name"], "the run's name"),

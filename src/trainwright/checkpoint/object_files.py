@@ -62,10 +62,14 @@ class ObjectFiles:
         """
         name = path.rpartition("/")[2]
         try:
-            size = int(self._files.info(path)["size"])
+            about = self._files.info(path)
+            size = int(about["size"])
+            if about.get("type") == "directory":
+                raise Damaged(f"{name}: a folder")
             if size > limit_bytes:
                 raise Damaged(f"{name}: {size} bytes are more than {limit_bytes}")
-            return bytes(self._files.cat_file(path))
+            # Of a mounted disk it may be a device or a pipe, which say no size and never end.
+            return bytes(self._files.cat_file(path, start=0, end=size)) if size else b""
         except FileNotFoundError:
             raise Damaged(f"{name}: there is no such object") from None
 

@@ -73,6 +73,9 @@ def text_blocks(file: Path, written: str, reading: Reading) -> Iterator[str]:
             except UnicodeDecodeError as error:
                 at = offset - held + error.start
                 raise DataMistake(_foreign(file, written, name, at, error.reason)) from error
+            except UnicodeError as error:
+                # UTF-16 and UTF-32 whose mark of the byte order is absent name no place.
+                raise DataMistake(_foreign(file, written, name, offset, str(error))) from error
             count = text.count("\n")
             if removes:
                 text = text.translate(_CONTROL)

@@ -19,6 +19,7 @@ from trainwright.contract.document import Contract
 from trainwright.core.errors import NoValidCheckpoint, StorageFailed
 from trainwright.core.files import storage_errors
 from trainwright.core.units import show_bytes
+from trainwright.doctor.checked import WRONG_SHAPE
 from trainwright.doctor.verify import verify_run
 from trainwright.run.checkpointing import direction_of
 from trainwright.run.evaluate import read_planned
@@ -52,7 +53,13 @@ def bring_files(found: CopiedSet, sets: FileSets, folder: RunFolder) -> None:
                 wrong.append(f"\n    {file.path}: {error}")
     if wrong:
         raise StorageFailed(f"the copied files in {sets} are damaged:{''.join(wrong)}")
-    if read_identity(folder).lineage != found.lineage:
+    try:
+        lineage = read_identity(folder).lineage
+    except WRONG_SHAPE as error:
+        raise StorageFailed(
+            f"the copied {folder.plan.name} in {sets} is not what the run wrote: {error!r:.200}"
+        ) from error
+    if lineage != found.lineage:
         raise StorageFailed(f"the copied {folder.plan.name} in {sets} belongs to another run")
 
 

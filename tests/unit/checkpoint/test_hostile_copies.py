@@ -1,0 +1,51 @@
+"""Copies of a run on a mounted disk, where what stands in an object's place may be anything."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from trainwright.checkpoint.file_sets import CopiedFile, CopiedSet, open_sets
+from trainwright.checkpoint.object_files import ObjectFiles, open_system
+from trainwright.checkpoint.strict_json import Damaged
+from trainwright.core.errors import StorageFailed
+from trainwright.core.hashing import hash_bytes
+from trainwright.run.recover_parts import bring_files
+from trainwright.tracking.folder import RunFolder
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("kind", ["pipe", "endless device"])
+def test_what_says_no_size_is_not_read(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "object"
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero")
+    files = ObjectFiles(*open_system(tmp_path.as_uri()))
+    assert files.read(files.path("object"), 4096) == b""
+
+
+def test_a_folder_is_no_object(tmp_path: Path) -> None:
+    (tmp_path / "object").mkdir()
+    files = ObjectFiles(*open_system(tmp_path.as_uri()))
+    with pytest.raises(Damaged, match="a folder"):
+        files.read(files.path("object"), 4096)
+
+
+def test_a_list_of_more_files_than_a_run_has_is_refused() -> None:
+    files = tuple(CopiedFile(f"data/f{number}", 0, ()) for number in range(10_001))
+    with pytest.raises(Damaged, match="10,001 files"):
+        CopiedSet.from_bytes(CopiedSet(1, "run", "l", "now", (), files).to_bytes())
+
+
+@pytest.mark.parametrize("plan", [b"[" * 10_000 + b"]" * 10_000, b"{}", b"[]", b'"x"', b"\xff"])
+def test_a_plan_that_is_none_ends_with_an_error_of_ours(plan: bytes, tmp_path: Path) -> None:
+    sets = open_sets((tmp_path / "bucket").as_uri(), "run")
+    sets.put_piece(plan, set())
+    piece = CopiedFile("plan.json", len(plan), (hash_bytes(plan),))
+    (tmp_path / "runs").mkdir()
+    with pytest.raises(StorageFailed, match="plan.json"):
+        bring_files(CopiedSet(1, "run", "l", "now", (), (piece,)), sets, RunFolder(tmp_path / "runs"))
