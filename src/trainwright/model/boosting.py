@@ -241,12 +241,14 @@ def fit_boosting(
     """Grow trees until the validation value has not improved for `early_stopping_rounds` rounds.
 
     Without validation rows all `max_trees` are grown. From the trees `before` it goes on to those
-    that it would have grown without an interruption.
+    that it would have grown without an interruption, once their last round is proven; without a
+    proof all are grown again.
 
     Raises:
         OtherTrees: the trees before cannot be gone on from here: other bits would follow.
     """
-    grown = before if before.is_done else _grow(job, watching or Watching(), before)
+    usable = before if before.is_provable else NOTHING_GROWN
+    grown = _grow(job, watching or Watching(), usable)
     # Cut and read back: what is scored now is what the file will score, without the training rows.
     booster = grown.booster()
     if booster.current_iteration() > grown.kept:
@@ -267,7 +269,8 @@ def _grow(job: BoostingJob, watching: Watching, before: Grown) -> Grown:
         per_round = job.outputs if job.outputs > 2 else 1
         callbacks.append(RedrawnNumbers(before.rounds - 1, per_round, parameters, watching))
         text = before.booster().model_to_string(num_iteration=before.trees - 1)
-        first = lightgbm.Booster(model_str=text)
+        # Without the parameters behind the trees: LightGBM takes them for its own.
+        first = lightgbm.Booster(model_str=text.partition("\nparameters:\n")[0])
     try:
         booster = lightgbm.train(
             parameters,
@@ -279,6 +282,8 @@ def _grow(job: BoostingJob, watching: Watching, before: Grown) -> Grown:
             callbacks=callbacks,
         )
     except Left:
+        return before
+    if before.is_done:
         return before
     return replace(watcher.state, text=booster.model_to_string())
 

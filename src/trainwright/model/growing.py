@@ -18,7 +18,7 @@ import lightgbm
 from lightgbm.callback import CallbackEnv, EarlyStopException
 
 from trainwright.core.faultpoints import reached
-from trainwright.model.grown import NOTHING_GROWN, CurvePoint, Grown, round_text
+from trainwright.model.grown import FEWEST_TREES, NOTHING_GROWN, CurvePoint, Grown, round_text
 
 _CURVE_EVERY = 10
 _CURVE_SHARE = 0.2
@@ -32,10 +32,6 @@ are the same."""
 
 Results: TypeAlias = list[Any]
 """LightGBM's evaluation results: data set, metric, value, whether more is better."""
-
-_FEWEST_TREES = 2
-"""To go on from: one that is grown again as proof, and one before it."""
-
 
 class OtherTrees(Exception):
     """The last kept round grows other trees here than it did where it was kept."""
@@ -126,7 +122,8 @@ class RedrawnNumbers:
 class Watcher:
     """Keeps the curve and the best tree, tells, keeps trees, ends the growing.
 
-    Of a growing that goes on from `before`, the first round is the last one of those.
+    Of a growing that goes on from `before`, the first round is the last one of those; where that
+    growing was done, it is the only one.
     """
 
     patience: int
@@ -144,6 +141,8 @@ class Watcher:
         assert isinstance(booster, lightgbm.Booster)
         if not self._is_proven:
             self._prove(booster, _value(results))
+            if self.before.is_done:
+                self._stop(results)
             return
         trees = booster.current_iteration()
         has_grown = trees > self.state.trees
@@ -160,7 +159,7 @@ class Watcher:
             self.state = replace(self.state, is_done=True)
             self._keep(booster)
             self._stop(results)
-        may_go_on_from_it = has_grown and trees >= _FEWEST_TREES
+        may_go_on_from_it = has_grown and trees >= FEWEST_TREES
         if may_go_on_from_it and (is_interrupted or self.watching.keeper.is_due()):
             self._keep(booster)
         if is_interrupted:

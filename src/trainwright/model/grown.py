@@ -13,6 +13,10 @@ from trainwright.model.lightgbm_text import check_model_text
 from trainwright.tracking.events import number_from_json, number_to_json
 
 
+FEWEST_TREES = 2
+"""To go on from: one that is grown again as proof, and one before it."""
+
+
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
     """Values of the watched metric after `trees` trees."""
@@ -42,6 +46,12 @@ class Grown:
     next_point: float = 1.0
     curve: tuple[CurvePoint, ...] = ()
     is_done: bool = False
+
+    @property
+    def is_provable(self) -> bool:
+        """Whether its last round grew the last tree, so that growing it again proves the trees. Of
+        what is still growing nothing else is kept."""
+        return self.trees >= FEWEST_TREES and (not self.is_done or self.rounds == self.trees)
 
     @property
     def kept(self) -> int:
@@ -99,8 +109,10 @@ def read_grown(values: Json, outputs: int) -> Grown:
             CurvePoint(_count(at, "curve"), number_from_json(train), number_from_json(value))
             for at, train, value in values["curve"]
         ),
-        is_done=bool(values["is_done"]),
+        is_done=values["is_done"],
     )
+    if not isinstance(grown.is_done, bool) or not math.isfinite(grown.next_point):
+        raise ValueError("is_done or next_point is not what was written")  # noqa: TRY004  one error
     try:
         held = grown.booster().current_iteration()
     except lightgbm.basic.LightGBMError as error:
