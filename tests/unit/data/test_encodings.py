@@ -53,3 +53,10 @@ def test_an_empty_text_is_none_whatever_reads_the_file(quoted: bool, tmp_path: P
         texts.append("".join(found.blocks()))
         assert found.notes == ("1 row without a text left out",)
     assert texts == [f"first{END}second{END}"] * 2
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
+def test_text_without_the_mark_that_its_encoding_needs(encoding: str, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_bytes(b"a,b,y\n" + b"\xff\xfe\xe9,2,p\n" * 40)
+    with pytest.raises(DataMistake, match=f"the text is not {encoding.upper()}"):
+        list(text_blocks(tmp_path / "rows.csv", "rows.csv", Reading(encoding=encoding)))
