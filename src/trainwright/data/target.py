@@ -18,7 +18,7 @@ from trainwright.core.units import many
 from trainwright.data.categories import count_labels
 from trainwright.data.space import Space, bounds, slices_of
 from trainwright.data.table import Floats, Integers
-from trainwright.data.values import to_labels, to_numbers
+from trainwright.data.values import LARGEST, to_labels, to_numbers
 from trainwright.data.wording import Wrong, nearest, quoted
 
 NO_POSITIVE = -1
@@ -125,18 +125,18 @@ class Numbers:
         """Values float64 [N], not standardised.
 
         Raises:
-            DataMistake: a value is missing, infinite or not a number.
+            DataMistake: a value is missing, infinite, beyond 32-bit floats or not a number.
         """
         values = to_numbers(series).series.fill_null(np.nan).to_numpy()
         strange = Wrong()
-        strange.add(series.filter(~np.isfinite(values)))
+        strange.add(series.filter(~(np.abs(values) <= LARGEST)))
         if strange.count:
             raise DataMistake(
                 Problem(
                     f"{many(strange.count, 'row has', 'rows have')} no number as target",
                     path=self.column,
                     found=str(strange),
-                    expected="a finite number in every row",
+                    expected=f"a finite number up to {LARGEST:.3g} in every row",
                     fix="repair these rows, or use task: classification",
                 )
             )

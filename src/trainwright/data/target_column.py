@@ -128,6 +128,8 @@ def typed_target(
         series = to_labels(cells)
         if cells.dtype.is_float():
             problems += infinite_problems(cells.cast(pl.Float64), source)
+        if cells.dtype.is_nested():
+            return series, [*problems, _nested(target, cells, source)]
     rows = cells.is_null().arg_true().cast(pl.Int64).to_numpy()
     if len(rows) == len(cells):
         problems.append(
@@ -152,6 +154,17 @@ def typed_target(
             )
         )
     return series, problems
+
+
+def _nested(target: TargetColumn, cells: pl.Series, source: SourceFile) -> Problem:
+    return Problem(
+        "the target is a list or an object in each row",
+        path=target.name,
+        found=str(cells.dtype)[:80],
+        expected="one class or number in each row",
+        fix="set data.reading.nested to text, or write the class in a column of its own",
+        place=source.place(),
+    )
 
 
 def class_problems(

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import polars as pl
 import pytest
 
+from trainwright.contract.data import TableData
 from trainwright.core.errors import DataMistake
+from trainwright.data.reading import read_table
 from trainwright.data.target import Classes, Numbers
 
 
@@ -14,6 +18,7 @@ from trainwright.data.target import Classes, Numbers
     [
         (Numbers("y", 0.0, 1.0), ["1", "many", None, "many"], "3 rows have no number", "'many'"),
         (Numbers("y", 0.0, 1.0), ["1", "inf"], "1 row has no number", "'inf'"),
+        (Numbers("y", 0.0, 1.0), ["1", "-1e308"], "1 row has no number", "'-1e308'"),
         (Classes("y", ("a", "b"), 0), ["a", "c", None], "2 rows have a class", "'c'"),
     ],
 )
@@ -26,3 +31,10 @@ def test_values_that_it_cannot_take_are_counted_and_named(
     assert problem.message.startswith(message)
     assert found in problem.found
     assert ("missing" in problem.found) == (None in cells)
+
+
+def test_a_target_of_lists_is_named(tmp_path: Path) -> None:
+    rows = pl.DataFrame({"a": range(60), "y": [[1]] * 60})
+    rows.write_parquet(tmp_path / "rows.parquet")
+    with pytest.raises(DataMistake, match="the target is a list or an object"):
+        read_table(TableData(path="rows.parquet", target="y"), tmp_path)
