@@ -35,7 +35,8 @@ def name_problems(section: TableData, sources: Mapping[PartName, SourceFile]) ->
     unused |= {name for name, column in section.columns.items() if column.kind == "ignored"}
     needed = [name for name in names if name not in unused]
     for part, other in sources.items():
-        lacking = [name for name in needed if name not in other.frame.columns]
+        there = set(other.frame.columns)
+        lacking = [name for name in needed if name not in there]
         if part != "train" and lacking:
             problems.append(
                 Problem(

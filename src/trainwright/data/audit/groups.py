@@ -93,7 +93,8 @@ def _looked_at(sides: Sides, name: str) -> list[Audited]:
         return []
     rows = spread_rows(sides.train.height, _MOST_ROWS)
     named = bool(name_tokens(name) & GROUP_NAMES)
-    groups, told = _told(sides.train[rows], sides, name, named)
+    two = sides.train.select(name, sides.target)
+    groups, told = _told(two[rows], sides, name, named)
     looks_like_one = groups >= _FEWEST_UNNAMED and TELLS <= told <= _GIVES_AWAY
     if not named and (not looks_like_one or _is_quantity(sides, name)):
         return []
