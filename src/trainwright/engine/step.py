@@ -18,7 +18,7 @@ from trainwright.engine.backward import backward_from
 from trainwright.engine.buffers import MovingBuffers
 from trainwright.engine.clipping import Clipping, NormLimit
 from trainwright.engine.precision import Full, LossScale, Precision, Unscaled
-from trainwright.objective.losses import Objective
+from trainwright.objective.losses import LossSum, Objective
 from trainwright.optim.fused import stepping_of
 from trainwright.optim.optimizer import Optimizer, drops_on_device
 from trainwright.tracking.events import StepOutcome
@@ -166,7 +166,10 @@ class OptimizerStep:
         try:
             for batch in work.micro_batches:
                 with self._forward():
-                    loss_sum, count = self._objective(self._model, batch)
+                    given = self._objective(self._model, batch)
+                if type(given) is not LossSum:
+                    given = _as_loss_sum(given)
+                loss_sum, count = given
                 root = self._root(targets, loss_sum)
                 if not isinstance(self._scale, Unscaled):
                     root = (root * self._scale.on(root.device)).to(loss_sum.dtype)
@@ -200,6 +203,8 @@ class OptimizerStep:
                 raise _no_targets()
             if len(self._roots) == _MOST_ROOTS:
                 self._roots.clear()
+            if loss_sum.numel() != 1:
+                raise _no_loss_sum(f"a tensor of shape {list(loss_sum.shape)} as the sum")
             root = self._roots[key] = torch.full_like(loss_sum, 1 / targets)
         return root
 
@@ -260,6 +265,24 @@ def _no_targets() -> Mistake:
             "a step has no targets, so its mean loss does not exist",
             expected="at least one target in the micro-batches of every step",
             fix="leave out rows without targets, or make the steps larger",
+        )
+    )
+
+
+def _as_loss_sum(given: object) -> LossSum:
+    """A pair as a sum and a count; anything else is refused before it is trained on."""
+    if isinstance(given, tuple) and len(given) == 2:
+        return LossSum(*given)
+    raise _no_loss_sum(f"{type(given).__name__}")
+
+
+def _no_loss_sum(found: str) -> Mistake:
+    return Mistake(
+        Problem(
+            "the objective gives no loss that can be divided by the targets of the step",
+            found=found,
+            expected="tw.LossSum(sum, targets): the loss summed over the targets, and their number",
+            fix='return tw.LossSum(loss, len(y)), the loss computed with reduction="sum"',
         )
     )
 

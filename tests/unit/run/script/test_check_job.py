@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch")
 from torch import Tensor, nn  # noqa: E402
 
 import trainwright as tw  # noqa: E402
+from trainwright.checkpoint.state import Stateful  # noqa: E402
 from trainwright.data.feed import StepBatches  # noqa: E402
 from trainwright.tracking.events import StepOutcome  # noqa: E402
 
@@ -101,6 +102,32 @@ def test_a_resume_with_frozen_weights_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(tw.Mistake, match=r"model\.frozen"):
         tw.fit(again, progress=False)
+
+
+@pytest.mark.parametrize(
+    ("give", "found"),
+    [
+        (lambda errors: errors.mean(), "Tensor"),
+        (lambda errors: None, "NoneType"),
+        (lambda errors: tw.LossSum(errors, len(errors)), r"shape \[4, 1\]"),
+    ],
+)
+def test_an_objective_without_a_sum_and_a_count_is_refused(
+    tmp_path: Path, give: Callable[[Tensor], tw.LossSum], found: str
+) -> None:
+    job = make_job(tmp_path)
+    optimizer = torch.optim.SGD(job.model.parameters(), lr=0.1)
+
+    def objective(model: nn.Module, batch: tuple[Tensor, ...]) -> tw.LossSum:
+        return give(model(batch[0]).square())
+
+    step = tw.OptimizerStep(job.model, objective, optimizer)
+    state: dict[str, Stateful] = {
+        "model": tw.ModuleState(job.model),
+        "optimizer": tw.OptimizerState(optimizer, job.model.named_parameters()),
+    }
+    with pytest.raises(tw.Mistake, match=found):
+        tw.fit(replace(job, step=step, state=state), progress=False)
 
 
 def score() -> dict[str, float]:
