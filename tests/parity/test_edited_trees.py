@@ -84,5 +84,5 @@ def test_parameters_behind_the_trees_are_not_taken_up(name: str) -> None:
     ("name", "value"), [("is_done", 1), ("is_done", "no"), ("is_done", None), ("next_point", "nan")]
 )
 def test_state_of_a_wrong_kind_is_refused(name: str, value: object) -> None:
-    with pytest.raises(ValueError, match="what was written|not a number"):
+    with pytest.raises(ValueError, match=r"what was written|not a number"):
         read_grown({**_done().to_json(), name: value}, 2)

@@ -33,6 +33,7 @@ are the same."""
 Results: TypeAlias = list[Any]
 """LightGBM's evaluation results: data set, metric, value, whether more is better."""
 
+
 class OtherTrees(Exception):
     """The last kept round grows other trees here than it did where it was kept."""
 

@@ -12,7 +12,6 @@ from trainwright.core.files import Json
 from trainwright.model.lightgbm_text import check_model_text
 from trainwright.tracking.events import number_from_json, number_to_json
 
-
 FEWEST_TREES = 2
 """To go on from: one that is grown again as proof, and one before it."""
 
@@ -111,8 +110,8 @@ def read_grown(values: Json, outputs: int) -> Grown:
         ),
         is_done=values["is_done"],
     )
-    if not isinstance(grown.is_done, bool) or not math.isfinite(grown.next_point):
-        raise ValueError("is_done or next_point is not what was written")  # noqa: TRY004  one error
+    if not isinstance(values["is_done"], bool) or not math.isfinite(grown.next_point):
+        raise ValueError("is_done or next_point is not what was written")
     try:
         held = grown.booster().current_iteration()
     except lightgbm.basic.LightGBMError as error:

@@ -47,5 +47,7 @@ def test_a_plan_that_is_none_ends_with_an_error_of_ours(plan: bytes, tmp_path: P
     sets.put_piece(plan, set())
     piece = CopiedFile("plan.json", len(plan), (hash_bytes(plan),))
     (tmp_path / "runs").mkdir()
-    with pytest.raises(StorageFailed, match="plan.json"):
-        bring_files(CopiedSet(1, "run", "l", "now", (), (piece,)), sets, RunFolder(tmp_path / "runs"))
+    with pytest.raises(StorageFailed, match=r"plan\.json"):
+        bring_files(
+            CopiedSet(1, "run", "l", "now", (), (piece,)), sets, RunFolder(tmp_path / "runs")
+        )
