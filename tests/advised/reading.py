@@ -31,6 +31,13 @@ def parquet(text: str, turns: list[list[dict[str, str]]] | None = None) -> bytes
     return stream.getvalue()
 
 
+def listed_target() -> bytes:
+    """A Parquet file whose target is a list of one class in each row."""
+    stream = io.BytesIO()
+    pl.DataFrame({"x": range(ROWS), "y": [[label] for label in LABELS]}).write_parquet(stream)
+    return stream.getvalue()
+
+
 CASES = (
     Case(
         "repair the rows, or leave them out with data.missing_target: drop",
@@ -167,6 +174,11 @@ CASES = (
         "set data.reading.nested to text, or to chat for lists of turns",
         (JSON,),
         files={"rows.jsonl": NESTED},
+    ),
+    Case(
+        "set data.reading.nested to text, or write the class in a column of its own",
+        ("data.path=rows.parquet",),
+        files={"rows.parquet": listed_target()},
     ),
     Case(
         "repair the line, write one object on each line, or let some be left out: "

@@ -47,11 +47,13 @@ NOT_EXECUTED: Mapping[str, tuple[str, ...]] = {
         "optim/factors.py",
         "run/script/",
         "run/evaluate.py: predict in the script",
+        "checkpoint/optimizer.py: name those outside",
     ),
     "needs a GPU": ("planner/device_rules.py: write exact",),
     "needs a program that is not installed everywhere": ("data/jsonlines.py: write one object",),
     "needs a tokenizer that takes seconds": ("data/subwords.py: look at the patterns",),
     "needs an answer of half the memory": ("data/sql.py: select fewer columns",),
+    "names a number that is measured on the machine": ("planner/fitting.py: write budget.",),
     "needs 64 MB": ("data/unpacking.py: raise data.reading.most_unpacked_ratio",),
     "needs a vocabulary of 65,536 tokens": ("data/subwords.py: use a smaller one",),
     "a rule of the contract says it first": (

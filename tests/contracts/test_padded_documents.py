@@ -119,7 +119,7 @@ def test_ways_to_compute_are_tried_on_the_widest_batch(
     monkeypatch.setattr(
         run_trial,
         "ModelTrial",
-        lambda model, objective, batch, level: shapes.append(batch[0].shape),
+        lambda model, objective, batch, *rest: shapes.append(batch[0].shape),
     )
     run_trial.build_trial(ready.plan, ready.prepared)
     feed = build_feed(ready.plan.contract, ready.prepared, run_trial.torch.device("cpu"))

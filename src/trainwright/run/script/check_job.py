@@ -51,7 +51,7 @@ def _ending(job: Job) -> Iterator[Problem]:
 
 def _validation(job: Job) -> Iterator[Problem]:
     validates = not isinstance(job.validate, NoValidation)
-    if not hasattr(job.validate_every, "due"):
+    if not callable(getattr(job.validate_every, "due", None)):
         yield Problem(
             "this says no steps",
             path="Job.validate_every",
