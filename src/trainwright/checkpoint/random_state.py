@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import random
-from typing import final
+from typing import Any, TypeAlias, final
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from trainwright.checkpoint.state import Snapshot
+from trainwright.core.errors import Mistake, Problem
+from trainwright.core.files import Json
+from trainwright.core.units import many
 
 _CPU = "torch_cpu"
 _CUDA = "torch_cuda_"
+_OWN = "own_"
+
+Generator: TypeAlias = torch.Generator | np.random.Generator | random.Random
+"""One that a script makes for itself."""
 
 
 def seed_generators(seed: int) -> None:
@@ -23,7 +31,11 @@ def seed_generators(seed: int) -> None:
 
 @final
 class RandomState:
-    """The global generators of Python, NumPy and torch: of the CPU and of each CUDA device."""
+    """The global generators of Python, NumPy and torch: of the CPU and of each CUDA device; and
+    `own` ones of a script, in the order in which they are given."""
+
+    def __init__(self, *own: Generator) -> None:
+        self._own = own
 
     def snapshot(self) -> Snapshot:
         """The state of each."""
@@ -34,6 +46,9 @@ class RandomState:
         if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
             for index, state in enumerate(torch.cuda.get_rng_state_all()):
                 tensors[f"{_CUDA}{index}"] = state
+        states = [_state_of(one) for one in self._own]
+        tensors |= {f"{_OWN}{at}": one for at, one in enumerate(states) if isinstance(one, Tensor)}
+        written = [None if isinstance(one, Tensor) else one for one in states]
         return Snapshot(
             tensors=tensors,
             values={
@@ -45,11 +60,16 @@ class RandomState:
                     "has_gauss": int(numpy["has_gauss"]),
                     "gauss": float(numpy["gauss"]),
                 },
+                **({"own": written} if written else {}),
             },
         )
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Put each generator back; of devices, those that this machine has."""
+        """Put each generator back; of devices, those that this machine has.
+
+        Raises:
+            Mistake: the snapshot is of other generators of the script's own.
+        """
         python, numpy = snapshot.values["python"], snapshot.values["numpy"]
         random.setstate((python["version"], tuple(python["internal"]), python["gauss"]))
         np.random.set_state(
@@ -66,3 +86,56 @@ class RandomState:
         for name, state in snapshot.tensors.items():
             if name.startswith(_CUDA) and int(name.removeprefix(_CUDA)) < available:
                 torch.cuda.set_rng_state(state, int(name.removeprefix(_CUDA)))
+        self._restore_own(snapshot)
+
+    def _restore_own(self, snapshot: Snapshot) -> None:
+        written = snapshot.values.get("own", [])
+        if len(written) != len(self._own):
+            raise Mistake(
+                Problem(
+                    "the checkpoint holds other generators of random numbers",
+                    path="tw.RandomState",
+                    found=many(len(self._own), "generator"),
+                    expected=many(len(written), "generator"),
+                    fix="give it those that the run was begun with, or begin in another folder",
+                )
+            )
+        for at, (one, state) in enumerate(zip(self._own, written, strict=True)):
+            _put_back(one, snapshot.tensors[f"{_OWN}{at}"] if state is None else state)
+
+
+def _state_of(generator: Generator) -> Tensor | Json:
+    if isinstance(generator, torch.Generator):
+        return generator.get_state()
+    if isinstance(generator, np.random.Generator):
+        return _as_json(generator.bit_generator.state)
+    version, internal, gauss = generator.getstate()
+    return {"version": version, "internal": list(internal), "gauss": gauss}
+
+
+def _put_back(generator: Generator, state: Any) -> None:
+    if isinstance(generator, torch.Generator):
+        generator.set_state(state)
+    elif isinstance(generator, np.random.Generator):
+        generator.bit_generator.state = _from_json(state)
+    else:
+        generator.setstate((state["version"], tuple(state["internal"]), state["gauss"]))
+
+
+def _as_json(value: Any) -> Json:
+    """The state of a NumPy generator, with its arrays as lists and its large numbers as text."""
+    if isinstance(value, dict):
+        return {name: _as_json(one) for name, one in value.items()}
+    if isinstance(value, np.ndarray):
+        return {"array": [int(one) for one in value], "dtype": str(value.dtype)}
+    return {"integer": str(value)} if isinstance(value, int) else value
+
+
+def _from_json(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    if "array" in value:
+        return np.array(value["array"], dtype=value["dtype"])
+    if "integer" in value:
+        return int(value["integer"])
+    return {name: _from_json(one) for name, one in value.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import final
+from typing import final, get_args
 
 import torch
 from torch import nn
@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 
 from trainwright.checkpoint.module import ModuleState
 from trainwright.checkpoint.optimizer import OptimizerState
-from trainwright.checkpoint.random_state import RandomState
+from trainwright.checkpoint.random_state import Generator, RandomState
 from trainwright.checkpoint.state import Snapshot, Stateful
 from trainwright.core.errors import Mistake, Problem
 from trainwright.data.feed import StepBatches
@@ -34,7 +34,8 @@ def check_job(job: Job) -> None:
     """
     gaps: tuple[Callable[[Job], Iterator[Problem]], ...] = (_ending, _validation)
     if not isinstance(job.checkpoints, NoCheckpoints):
-        gaps += (_weights, _trained_elsewhere, _optimizers, _patience, _random_numbers, _source)
+        gaps += (_weights, _trained_elsewhere, _optimizers, _patience, _random_numbers)
+        gaps += (_own_generators, _source)
     if problems := [problem for find in gaps for problem in find(job)]:
         raise Mistake(problems)
 
@@ -166,6 +167,19 @@ def _random_numbers(job: Job) -> Iterator[Problem]:
     dropout = [one for one in job.model.modules() if isinstance(one, _DropoutNd) and one.p]
     if dropout and not _keeps_random_numbers(job):
         yield _no_random_numbers(f"the model has {dropout[0]}")
+
+
+def _own_generators(job: Job) -> Iterator[Problem]:
+    """Generators of random numbers of the script's own that no part of the state holds."""
+    for kind in get_args(Generator):
+        held = {id(one) for one in find_within(list(job.state.values()), kind)}
+        drawn: list[object] = [job.step, job.validate]
+        if any(id(one) not in held for one in find_within(drawn, kind)):
+            yield _gap(
+                "a generator of random numbers of its own",
+                f"the step or the validation holds a {kind.__module__}.{kind.__qualname__}",
+                '"random": tw.RandomState(generator), with each generator that is drawn from',
+            )
 
 
 def _source(job: Job) -> Iterator[Problem]:
