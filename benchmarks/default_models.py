@@ -173,7 +173,7 @@ def score(contract: Path, seed: int, words: Sequence[str] = (), linear: bool = F
     screen = StreamScreen(io.StringIO())
     ready = make_ready(Request(contract, words), Stages(), screen)
     with tempfile.TemporaryDirectory() as folder:
-        run = RunContext(RunFolder(Path(folder)), (), screen, StopFlag())
+        run = RunContext(RunFolder.create(Path(folder), "run"), (), screen, StopFlag())
         started = time.perf_counter()
         fitted = build_learner(ready.plan).fit(ready.prepared, run)
         seconds = time.perf_counter() - started

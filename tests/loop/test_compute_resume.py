@@ -322,7 +322,7 @@ def test_a_trial_has_the_batches_of_most_of_the_run(
     ready = run_ready.make_ready(request, Stages(), StreamScreen(io.StringIO()))
     rows: list[int] = []
     monkeypatch.setattr(
-        run_trial, "ModelTrial", lambda model, objective, batch, level: rows.append(len(batch[0]))
+        run_trial, "ModelTrial", lambda model, objective, batch, *rest: rows.append(len(batch[0]))
     )
     run_trial.build_trial(ready.plan, ready.prepared)
     assert rows == [16]

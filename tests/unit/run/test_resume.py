@@ -180,7 +180,12 @@ def test_other_data_is_recorded_where_that_is_allowed(project: Path) -> None:
     assert ran.code in (0, 3), ran.err
     assert "the data has changed since the run was started: rows.csv" in ran.err
     assert read_json(run / "record.json")["data_version"] != version
-    assert [event["kind"] for event in events_of_one("noted")] == ["cut", "data_changed"]
+    assert [event["kind"] for event in events_of_one("noted")] == [
+        "cut",
+        "data_changed",
+        "not_exact",
+    ]
+    assert "all are grown again from the first" in ran.err
 
 
 def test_a_named_run_begins_where_there_is_none_yet(project: Path) -> None:
