@@ -15,7 +15,9 @@ MOST_FOR_JUDGING, MOST_FOR_VALIDATION = 0.25, 0.15
 LEAST_VALIDATED, LEAST_JUDGED = 50, 100
 """Rows of a sample that is validated or judged, at least."""
 
-_MOST_VALIDATIONS = 10
+_FEW_VALIDATIONS = 10
+"""Of fewer rows, where those of all rows at the usual steps take too long."""
+
 _ENDING_SECONDS, _ENDING_SHARE = 1.5, 0.02
 """For writing bundle, predictions and report, beside what is measured."""
 
@@ -156,12 +158,15 @@ def _fewer(asked: Asked, speeds: Speeds, training: float) -> _Made:
     seconds = MOST_FOR_VALIDATION * training
     cheapest = _validation(asked, speeds, _least_rows(asked))
     count = asked.validations
+    whole = _validation(asked, speeds, asked.validation_rows)
+    reached = min(1.0, (training - seconds) / (asked.steps * speeds.step)) if speeds.step else 1.0
+    usual = max(1, math.ceil(count * reached))
     if asked.keeps_spacing:
-        reached = min(1.0, (training - seconds) / (asked.steps * speeds.step))
-        count = max(1, math.ceil(count * reached))
+        count = usual
     elif count:
-        most = _MOST_VALIDATIONS if cheapest == 0 else int(seconds / cheapest)
-        count = max(1, min(_MOST_VALIDATIONS, asked.steps, most))
+        few = min(_FEW_VALIDATIONS, int(seconds / cheapest) if cheapest else _FEW_VALIDATIONS)
+        of_all_rows = min(usual, int(seconds / whole) if whole else usual)
+        count = max(1, min(asked.steps, max(few, of_all_rows)))
     rows = asked.validation_rows
     if count and speeds.validation_row and not asked.keeps_rows:
         fit = int((seconds / count - speeds.save) / speeds.validation_row)

@@ -17,10 +17,10 @@ _WHOLE = 1e9
 @dataclass(frozen=True, slots=True)
 class Shape:
     """A histogram: the bars of the training rows as (left, top, width, height), the outline of the
-    held-out rows as the points of a line, and the ends of its axis."""
+    held-out rows as the points (x, y) of a line, and the ends of its axis."""
 
     bars: tuple[tuple[float, float, float, float], ...]
-    line: str
+    line: tuple[tuple[float, float], ...]
     low: str
     high: str
 
@@ -85,9 +85,9 @@ def _shape(train: Sequence[float], held_out: Sequence[float], low: str, high: st
         (round(at * step, 2), round(top, 2), round(step - 1, 2), round(HEIGHT - top, 2))
         for at, top in enumerate(tops[0])
     )
-    ends = [
-        f"{round(x, 2):g},{round(top, 2):g}"
+    ends = tuple(
+        (round(x, 2), round(top, 2))
         for at, top in enumerate(tops[1])
         for x in (at * step, (at + 1) * step)
-    ]
-    return Shape(bars, " ".join(ends) if sum(held_out) else "", low, high)
+    )
+    return Shape(bars, ends if sum(held_out) else (), low, high)

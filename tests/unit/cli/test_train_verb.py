@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -78,6 +79,15 @@ def test_looking_first_writes_nothing(fresh: Path, words: list[str]) -> None:
     asked = command(*words, "small.yaml", "--json")
     assert sorted(json.loads(asked.out)) == ["audit", "findings", "plan", "sample", "split"]
     assert tree(fresh) == before
+
+
+def test_the_report_draws_the_held_out_rows(project: Path) -> None:
+    page = Path("runs/small-1/report.html").read_text()
+    lines = re.findall(r'<polyline points="([^"]*)"/></svg>\n<p class="ends">', page)
+    assert lines
+    for line in lines:
+        points = [tuple(map(float, point.split(","))) for point in line.split()]
+        assert {len(point) for point in points} == {2}
 
 
 def test_the_folder_of_a_run_is_complete(project: Path) -> None:

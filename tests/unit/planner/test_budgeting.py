@@ -137,3 +137,13 @@ def test_all_test_rows_are_judged_where_the_training_leaves_time() -> None:
     share = share_out(short, replace(SPEEDS, judged_row=0.01))
     assert share.fits
     assert share.test_rows == short.test_rows
+
+
+def test_cheap_validations_stay_as_many_as_usual() -> None:
+    asked = Asked(budget=100, steps=10_000, validations=100, validation_rows=1000, test_rows=100)
+    cheap = share_out(asked, Speeds(spent=0, step=0.02, validation_row=1e-5))
+    assert cheap.validation_rows == 1000
+    assert 0.8 < cheap.validations / (100 * cheap.steps / 10_000) <= 1
+    dear = share_out(asked, Speeds(spent=0, step=0.02, validation_row=1e-2))
+    assert dear.validations <= 10
+    assert dear.validation_rows < 1000

@@ -62,7 +62,7 @@ def test_columns_of_a_table(tmp_path: Path) -> None:
     (shape,) = views["size"].shape
     assert max(height for *_, height in shape.bars) <= HEIGHT
     assert all(abs(top + height - HEIGHT) < 0.02 for _, top, _, height in shape.bars)
-    assert len(shape.line.split()) == 2 * BINS
+    assert len(shape.line) == 2 * BINS
     doors = views["doors"].shares
     assert abs(sum(one.train for one in doors) - 100) < 0.1
     assert doors[0].train_share.endswith("%")
@@ -97,6 +97,6 @@ def test_classes_of_images_and_lengths_of_documents(tmp_path: Path) -> None:
 def test_a_column_of_one_value_has_an_axis() -> None:
     one = Distribution("x", (3,) * BINS, (0,) * BINS, (), -0.5, 0.5)
     (view,) = view_distributions([one])
-    assert view.shape[0].line == ""
+    assert view.shape[0].line == ()
     assert view.shape[0].low == "−0.5000"
     assert view_distributions([Distribution("y", (0, 0), (0, 0), ("a", "b"))]) == ()
