@@ -103,6 +103,14 @@ def test_what_was_trained_stays(project: Path, monkeypatch: pytest.MonkeyPatch) 
     assert read_json(RUNS / "one" / "record.json")["ending"]["state"] == "failed"
 
 
+def test_grown_trees_stay(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(run_train, "_check_data", refuse)
+        refused("train", "small.yaml", "--run", "one")
+    assert list((RUNS / "one" / "checkpoints").glob("trees-*.json"))
+    assert "goes on from tree" in command("resume", "one").err
+
+
 @pytest.mark.torch
 def test_a_run_that_goes_on_is_restored(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch")

@@ -35,7 +35,7 @@ class NewFolders:
         for path in reversed(self.missing):
             try:
                 path.rmdir()
-            except OSError:  # somebody else has put something there
+            except OSError:  # another process has put something there
                 return
 
 
@@ -115,14 +115,15 @@ def _link(path: Path, copy: Path) -> None:
 
 
 def _trained(folder: RunFolder) -> set[Path]:
-    """The checkpoints behind the first step, the models and the recorded steps, of folds and other
-    seeds too."""
+    """The checkpoints behind the first step, the kept trees, the models and the recorded steps, of
+    folds and other seeds too."""
     inner = [path for part in (folder.folds, folder.seeds) for path in part.glob("*")]
     found: set[Path] = set()
     for run in (folder, *map(RunFolder, inner)):
         steps = (path for path in run.checkpoints.glob("step-*") if path.name != name_of(0))
         others = (run.bundle, run.signals)
-        found |= {*steps, *(path for path in others if path.exists() and path.stat().st_size)}
+        found |= {*steps, *run.checkpoints.glob("trees-*")}
+        found |= {*(path for path in others if path.exists() and path.stat().st_size)}
     return found
 
 
