@@ -160,7 +160,8 @@ class FileSets:
         return sha256
 
     def put(self, one: CopiedSet) -> None:
-        """Write the list of a set whose pieces are there, then remove what no set needs."""
+        """Write the list of a set whose pieces are there, then remove the other lists and the
+        pieces that it does not need; objects of other names stay."""
         reached("copy.set")
         with self._objects.errors("copying files"):
             name = f"set-{one.number:012d}.json"
@@ -168,9 +169,10 @@ class FileSets:
             needed = {piece for file in one.files for piece in file.pieces} | {name}
             # What cannot be removed now is removed after the next set.
             with contextlib.suppress(Exception):
-                there = self._objects.listing(_FOLDER)
-                for other in sorted(there.keys() - needed, key=lambda name: not _SET.match(name)):
-                    self._objects.remove(self._objects.path(_FOLDER, other))
+                others = self._objects.listing(_FOLDER).keys() - needed
+                for pattern in (_SET, _PIECE):
+                    for other in sorted(filter(pattern.fullmatch, others)):
+                        self._objects.remove(self._objects.path(_FOLDER, other))
 
     def read(self, file: CopiedFile) -> Iterator[bytes]:
         """The pieces of a file, each verified.

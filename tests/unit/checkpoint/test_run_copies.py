@@ -133,6 +133,15 @@ def test_what_did_not_change_is_not_sent_again(
     assert len(list((tmp_path / "away").rglob("set-*.json"))) == 1
 
 
+def test_what_is_no_copy_stays(folder: RunFolder, sets: FileSets, tmp_path: Path) -> None:
+    own = [tmp_path / "away/one/files" / name for name in ("notes.txt", "old/notes.txt")]
+    own[1].parent.mkdir(parents=True)
+    for path in own:
+        path.write_text("mine")
+    assert copy(RunCopies(folder, sets, "a" * 32))
+    assert [path.read_text() for path in own] == ["mine", "mine"]
+
+
 def test_a_list_that_was_cut_short_counts_as_nothing(
     folder: RunFolder, sets: FileSets, tmp_path: Path
 ) -> None:
