@@ -147,6 +147,9 @@ def _take(
     """Bring the checkpoints of these lines, that of `sequence` first; whether it can be gone on
     from."""
     kept = {line.sequence: line for line in _kept(lines).values() if line.sequence in copies.lines}
+    if sequence not in kept:
+        copies.reject(copies.lines[sequence], "the run had set it aside or removed it")
+        return False
     here = LocalStorage(folder)
     for one in sorted(kept, key=lambda number: (number != sequence, number)):
         line = kept[one]
@@ -172,9 +175,8 @@ def _has_best(lines: Sequence[Line], sequence: int, copies: _Copies, wanted: Wan
     best = next(iter(ranked(entries, wanted.direction)), None)
     if best is None or best.sequence in copies.taken:
         return True
-    line = copies.lines.get(sequence)
-    assert line is not None, "it was taken"
-    copies.rejected.append(f"{line.name}: {best.name}, the best until then, is not there beside it")
+    name = copies.lines[sequence].name
+    copies.rejected.append(f"{name}: {best.name}, the best until then, is not there beside it")
     return False
 
 

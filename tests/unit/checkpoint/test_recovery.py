@@ -151,3 +151,18 @@ def test_looking_changes_nothing(run: Run) -> None:
     assert isinstance(run.away, ObjectStorage)
     assert [one.name for one in run.away.look().candidates] == [name_of(10)]
     assert sorted(run.here.parent.glob("away/*/*")) == before
+
+
+def test_a_checkpoint_that_the_run_had_set_aside_is_not_gone_on_from(run: Run) -> None:
+    run.copy(10, 20, 30, 40)
+    damaged = run.here / name_of(40) / "model.safetensors"
+    damaged.chmod(0o644)
+    damaged.write_bytes(damaged.read_bytes()[:-1] + b"!")
+    found = Checkpoints(run.here, 4).newest_valid()
+    assert isinstance(found, Loaded)
+    assert found.step == 30
+    came = run.recover()
+    assert isinstance(came, Recovered)
+    assert came.step == 30
+    assert f"{name_of(40)}: the run had set it aside" in came.rejected[0]
+    assert run.loaded().step == 30
