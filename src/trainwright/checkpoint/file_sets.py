@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Self, final
 
 from trainwright.checkpoint.object_files import ObjectFiles, open_system
-from trainwright.checkpoint.strict_json import Damaged, read_canonical, write_canonical
+from trainwright.checkpoint.strict_json import Damaged, read_count, read_sealed, write_sealed
 from trainwright.core.errors import Mistake, StorageFailed
 from trainwright.core.faultpoints import reached
 from trainwright.core.files import Json
-from trainwright.core.hashing import hash_bytes, hash_value
+from trainwright.core.hashing import hash_bytes
 from trainwright.core.paths import check_name
 
 PIECE_BYTES = 4 * 1024 * 1024
@@ -60,7 +60,6 @@ class CopiedSet:
     def to_bytes(self) -> bytes:
         """The object's bytes: the content and the hash of it."""
         content = {
-            "format": _FORMAT,
             "number": self.number,
             "name": self.name,
             "lineage": self.lineage,
@@ -71,7 +70,7 @@ class CopiedSet:
                 for file in self.files
             ],
         }
-        return write_canonical({"content": content, "sha256": hash_value(content)})
+        return write_sealed(content, _FORMAT)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
@@ -80,17 +79,12 @@ class CopiedSet:
         Raises:
             Damaged: any bit of it has changed, or it is of another format.
         """
-        outer = read_canonical(data)
+        content = read_sealed(data, _FORMAT)
         try:
-            content = outer["content"]
-            if hash_value(content) != outer["sha256"]:
-                raise Damaged("its hash is not the one in it")
-            if content["format"] != _FORMAT:
-                raise Damaged(f"of format {content['format']}, this version reads {_FORMAT}")
             if len(content["files"]) > _MOST_FILES:
                 raise Damaged(f"{len(content['files']):,} files are more than a run has")
             return cls(
-                number=int(content["number"]),
+                number=read_count(content["number"]),
                 name=check_name(content["name"], "the run's name"),
                 lineage=str(content["lineage"]),
                 time=str(content["time"]),
@@ -217,4 +211,4 @@ def _file(value: Json) -> CopiedFile:
         raise ValueError(f"{path!r:.80} is no path in a run folder")
     if not all(isinstance(piece, str) and _PIECE.fullmatch(piece) for piece in pieces):
         raise ValueError(f"{path}: a piece has no hash")
-    return CopiedFile(path, int(value["size_bytes"]), pieces)
+    return CopiedFile(path, read_count(value["size_bytes"]), pieces)

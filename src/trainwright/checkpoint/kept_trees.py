@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import final
 
 from trainwright.checkpoint.names import QUARANTINE, TREES
+from trainwright.checkpoint.strict_json import write_sealed
 from trainwright.core.errors import NoValidCheckpoint, StorageFailed
 from trainwright.core.files import (
     Json,
     read_json,
     storage_errors,
     sync_folder,
-    to_json,
     write_atomic,
 )
 from trainwright.core.hashing import hash_value
@@ -66,13 +66,12 @@ class KeptTrees:
             StorageFailed: the older files are as they were.
         """
         content = {
-            "format": _FORMAT,
             "lineage": self.identity.lineage,
             "grown_with": grown_with,
             "grown": grown.to_json(),
         }
         path = self.folder / f"trees-{grown.trees:010d}.json"
-        data = to_json({"content": content, "sha256": hash_value(content)}).encode()
+        data = write_sealed(content, _FORMAT)
         write_atomic(path, data)
         others = [other for other in self._files() if other != path]
         for old in others[0 if alone else _FILES - 1 :]:

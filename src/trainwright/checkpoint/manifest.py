@@ -18,13 +18,15 @@ from trainwright.checkpoint.strict_json import (
     Damaged,
     pack,
     read_canonical,
+    read_count,
+    read_sealed,
     unpack,
-    write_canonical,
+    write_sealed,
 )
 from trainwright.checkpoint.tensor_file import read_tensors
 from trainwright.core.errors import Mistake
 from trainwright.core.files import Json
-from trainwright.core.hashing import hash_bytes, hash_value
+from trainwright.core.hashing import hash_bytes
 from trainwright.core.paths import check_name
 
 FORMAT = 1
@@ -75,7 +77,6 @@ class Manifest:
     def to_bytes(self) -> bytes:
         """The file's bytes: the content and the hash of it."""
         content = {
-            "format": FORMAT,
             "lineage": self.lineage,
             "sequence": self.sequence,
             "step": self.step,
@@ -88,7 +89,7 @@ class Manifest:
                 for file in self.files
             ],
         }
-        return write_canonical({"content": content, "sha256": hash_value(content)})
+        return write_sealed(content, FORMAT)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
@@ -97,17 +98,12 @@ class Manifest:
         Raises:
             Damaged: any bit of it has changed, or it is of another format.
         """
-        outer = read_canonical(data)
+        content = read_sealed(data, FORMAT)
         try:
-            content = outer["content"]
-            if hash_value(content) != outer["sha256"]:
-                raise Damaged("its hash is not the one in it")
-            if content["format"] != FORMAT:
-                raise Damaged(f"of format {content['format']}, this version reads {FORMAT}")
             return cls(
                 lineage=content["lineage"],
-                sequence=_count(content["sequence"]),
-                step=_count(content["step"]),
+                sequence=read_count(content["sequence"]),
+                step=read_count(content["step"]),
                 parent=content["parent"],
                 score=score_from_json(content["score"]),
                 layouts={check_name(part, "a part"): x for part, x in content["parts"].items()},
@@ -186,11 +182,5 @@ def _verified(read: ReadFile, files: Mapping[str, FileEntry], name: str) -> Byte
 
 def _file_entry(value: Json) -> FileEntry:
     return FileEntry(
-        check_name(value["name"], "a file"), _count(value["size_bytes"]), str(value["sha256"])
+        check_name(value["name"], "a file"), read_count(value["size_bytes"]), str(value["sha256"])
     )
-
-
-def _count(value: Json) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ValueError(f"{value!r} is not a count")
-    return value

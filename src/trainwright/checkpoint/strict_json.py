@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 
 from trainwright.core.files import Json, to_json
+from trainwright.core.hashing import hash_value
 from trainwright.core.limits import MOST_CHECKPOINT_JSON_BYTES
 
 _TAG = "$float"
@@ -56,6 +58,41 @@ def read_strict(data: bytes) -> Json:
         raise Damaged("JSON nested too deeply") from None
     except ValueError as error:
         raise Damaged(f"not JSON: {error}") from None
+
+
+def write_sealed(content: Mapping[str, Json], version: int) -> bytes:
+    """A document with the version of its format and its own hash."""
+    numbered = {"format": version, **content}
+    return write_canonical({"content": numbered, "sha256": hash_value(numbered)})
+
+
+def read_sealed(data: bytes, version: int) -> Json:
+    """Read the content that `write_sealed` wrote.
+
+    Raises:
+        Damaged: any bit of it has changed, or it is of another format.
+    """
+    outer = read_canonical(data)
+    try:
+        content = outer["content"]
+        if hash_value(content) != outer["sha256"]:
+            raise Damaged("its hash is not the one in it")
+        if content["format"] != version:
+            raise Damaged(f"of format {content['format']}, this version reads {version}")
+    except (KeyError, TypeError, AttributeError) as error:
+        raise Damaged(f"no content with a hash: {error}") from None
+    return content
+
+
+def read_count(value: Json) -> int:
+    """A number of things in a document.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError(f"{value!r} is not a count")
+    return value
 
 
 def pack(value: Json) -> Json:
