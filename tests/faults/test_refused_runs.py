@@ -10,9 +10,12 @@ from typing import Never
 import pytest
 
 from command import NETWORK, Ran, command, project_in, stopped_at, tree
-from trainwright.core.errors import DataMistake, Problem
+from trainwright.core.errors import DataMistake, Problem, RunLocked
 from trainwright.core.files import read_json
 from trainwright.run import train as run_train
+from trainwright.run.refused import NewFolders, locked_new
+from trainwright.tracking.folder import RunFolder
+from trainwright.tracking.lock import RunLock
 
 RUNS = Path("runs")
 
@@ -94,6 +97,28 @@ def test_what_only_the_wiring_shows(project: Path) -> None:
     ran = refused("train", "small.yaml", "--run", "one", "--set", remote)
     assert "nowhere" in ran.err
     assert tree(project) == before
+
+
+def test_who_takes_the_folder_of_a_refused_run_keeps_its_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process takes it as soon as the lock is given back."""
+    made = NewFolders.of(tmp_path / "runs" / "one")
+    folder = RunFolder.create(tmp_path / "runs", "one")
+    taken: list[RunLock] = []
+
+    def release(lock: RunLock) -> None:
+        give_back(lock)
+        if not taken:
+            taken.append(folder.lock())
+
+    give_back = RunLock.release
+    monkeypatch.setattr(RunLock, "release", release)
+    with pytest.raises(DataMistake), locked_new(folder, made):
+        refuse()
+    with pytest.raises(RunLocked):
+        folder.lock()
+    taken[0].release()
 
 
 def test_what_was_trained_stays(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

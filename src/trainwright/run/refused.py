@@ -52,9 +52,7 @@ def locked_new(folder: RunFolder, made: NewFolders) -> Iterator[None]:
                     _empty(folder)
                 raise
     except Mistake:
-        if [path.name for path in folder.path.glob("*")] == [folder.lock_file.name]:
-            folder.lock_file.unlink(missing_ok=True)
-            made.remove_empty()
+        made.remove_empty()
         raise
 
 
@@ -134,3 +132,5 @@ def _empty(folder: RunFolder) -> None:
                 shutil.rmtree(path)
             elif path != folder.lock_file:
                 path.unlink()
+        # The last, so that the folder is this process's until nothing is in it.
+        folder.lock_file.unlink(missing_ok=True)
