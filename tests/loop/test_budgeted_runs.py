@@ -118,6 +118,17 @@ def test_written_epochs_are_kept_and_said_not_to_fit(
     assert decided["stop"]["schedule_spans"] == "epochs"
 
 
+@pytest.mark.usefixtures("slow")
+def test_a_shortened_run_makes_its_planned_validations(tmp_path: Path) -> None:
+    """As many as the whole run would make, but closer together."""
+    contract = text_project(tmp_path)
+    folder = run_of(contract, "one", MINUTE, "training.num_epochs=10", "training.batch_size=32")
+    planned = record_of(folder)["planned"]
+    assert planned["steps"] < planned["steps_asked"]
+    every = read_json(folder / "plan.json")["contract"]["training"]["validate_every_n_steps"]
+    assert planned["validations"] == 10 == -(-planned["steps"] // every)
+
+
 def test_a_cut_before_the_schedule_ends_stands_in_the_verdict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

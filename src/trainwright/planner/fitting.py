@@ -190,7 +190,8 @@ def _settings(document: Document, plan: Plan, asked: Asked, share: Share) -> dic
         settings["training.stop.max_steps"] = share.steps
         if _SPANS not in document.written:
             settings[_SPANS] = "limits"
-    if not (asked.keeps_spacing or share.validations == asked.validations):
+    is_whole = (share.steps, share.validations) == (asked.steps, asked.validations)
+    if not (asked.keeps_spacing or is_whole):
         settings["training.validate_every_n_steps"] = math.ceil(share.steps / share.validations)
     if share.validation_rows < asked.validation_rows:
         settings[_ROWS] = share.validation_rows
