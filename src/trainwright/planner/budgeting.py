@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context
 from typing import NamedTuple, final
 
 MARGIN = 0.9
@@ -200,7 +201,7 @@ def fitting_batch(rows: int, row_seconds: float, training: float, *, steps: int,
     return rows
 
 
-def readable_budget(seconds: float) -> float:
-    """The seconds rounded up to two digits, for a fix that a person copies."""
-    power = 10 ** (math.floor(math.log10(seconds)) - 1)
-    return float(math.ceil(seconds / power) * power)
+def round_up(value: float, digits: int) -> float:
+    """The value rounded up to so many significant digits, for a fix that a person copies."""
+    rounding = Context(prec=digits, rounding=ROUND_CEILING)
+    return float(rounding.create_decimal(str(value)))

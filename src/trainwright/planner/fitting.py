@@ -25,7 +25,7 @@ from trainwright.planner.budgeting import (
     Share,
     Speeds,
     fitting_batch,
-    readable_budget,
+    round_up,
     share_out,
 )
 from trainwright.planner.estimate import scheduled_steps
@@ -122,23 +122,17 @@ def fit_into_budget(
 def budget_problem(section: Budget, spent: str, needed: float) -> Problem:
     """What to say of a budget into which not even one step fits; `spent` says on what its time
     went."""
-    seconds = readable_budget(needed)
-    key, least = "hours", float(f"{seconds / 3600:.3g}")
+    seconds = round_up(needed, 2)
+    key, least = "hours", seconds / 3600
     if section.hours == "unlimited" or section.hours * 3600 > section.seconds():
-        key, least = "cost", float(f"{seconds / 3600 * section.price_per_hour:.3g}")
+        key, least = "cost", least * section.price_per_hour
     return Problem(
         "the budget is too small for preparation, one step, one validation and the judging",
         path=f"budget.{key}",
         found=f"{show_seconds(section.seconds())}; until now {spent}",
         expected=f"at least {show_seconds(seconds)} on this machine",
-        fix=f"write budget.{key}: {_rounded_up(least):g}, or train on fewer rows",
+        fix=f"write budget.{key}: {round_up(least, 3):g}, or train on fewer rows",
     )
-
-
-def _rounded_up(value: float) -> float:
-    """Three digits, never less than the value."""
-    power = 10 ** (math.floor(math.log10(value)) - 2)
-    return float(f"{math.ceil(value / power) * power:.3g}")
 
 
 def _asked(document: Document, plan: Plan, parts: PartRows) -> Asked:
@@ -265,11 +259,11 @@ def _too_long(
     if isinstance(rate, float):
         text += f", before its schedule ends, at {rate:.3g} of the learning rate"
     missing = (asked.steps - share.steps) * speeds.step * asked.trainings
-    whole = readable_budget((share.planned_seconds + missing) / MARGIN)
+    whole = round_up((share.planned_seconds + missing) / MARGIN, 2)
     shorter = "leave model.max_trees out"
     if asked.validations:
         shorter = "leave its length to the budget with training.num_epochs: auto and no limit"
-    return f"{text}; {shorter}, or write budget.hours: {_rounded_up(whole / 3600):g}"
+    return f"{text}; {shorter}, or write budget.hours: {round_up(whole / 3600, 3):g}"
 
 
 def _warmup(plan: Plan) -> int:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from trainwright.contract.budget import Budget
 from trainwright.planner.budgeting import (
     LEAST_JUDGED,
     LEAST_VALIDATED,
@@ -16,9 +19,10 @@ from trainwright.planner.budgeting import (
     Speeds,
     TooSmallError,
     fitting_batch,
-    readable_budget,
+    round_up,
     share_out,
 )
+from trainwright.planner.fitting import budget_problem
 
 ASKED = Asked(
     budget=100.0,
@@ -102,7 +106,7 @@ def test_a_budget_that_is_too_small_names_one_that_does() -> None:
         share_out(small, SPEEDS)
     needed = caught.value.seconds
     assert 12.0 < needed < ASKED.budget
-    assert share_out(replace(small, budget=readable_budget(needed)), SPEEDS).steps >= 1
+    assert share_out(replace(small, budget=round_up(needed, 2)), SPEEDS).steps >= 1
 
 
 def test_the_margin_is_given_up_where_nothing_fits_with_it() -> None:
@@ -127,9 +131,18 @@ def test_steps_get_fewer_rows_until_there_are_enough_of_them() -> None:
     assert fitting_batch(256, row, 0.1, steps=300, least=16) == 16
 
 
-def test_a_budget_to_copy_is_rounded_up() -> None:
-    found = [readable_budget(one) for one in (41.2, 100.0, 0.0123)]
-    assert found == pytest.approx([42.0, 100.0, 0.013])
+def test_a_number_to_copy_is_rounded_up() -> None:
+    found = [round_up(one, 2) for one in (41.2, 100.0, 0.0123, 0.013)]
+    assert found == [42.0, 100.0, 0.013, 0.013]
+
+
+@pytest.mark.parametrize("key", ["hours", "cost"])
+def test_the_budget_that_a_fix_names_suffices(key: str) -> None:
+    section = Budget.model_validate({key: 1e-6, "price_per_hour": 3.0})
+    for needed in np.arange(1.0, 400.0, 0.37):
+        fix = budget_problem(section, "", float(needed)).fix
+        (value,) = re.findall(rf"write budget\.{key}: ([\d.e-]+), or", fix)
+        assert section.model_copy(update={key: float(value)}).seconds() >= needed
 
 
 def test_all_test_rows_are_judged_where_the_training_leaves_time() -> None:
