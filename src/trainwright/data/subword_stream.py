@@ -54,8 +54,7 @@ def stream_subwords(
     mark = END if documents.several else section.separator
     stops = document_stops(documents.blocks(), mark)
     sources = divide(stops, documents.sources, section)
-    known = (given, ()) if given else _learned(documents, sources, section, folder)
-    vocabulary, notes = known
+    vocabulary, notes = (given, ()) if given else _learned(documents, sources, section, folder)
     encoded, in_tokens = _kept(documents, vocabulary, stops, sources, section, folder)
     check_lengths(in_tokens)
     return Streamed(encoded, in_tokens, notes)
@@ -91,15 +90,11 @@ def _learned(
     step = -(-length // MOST_LEARNED)
     key = hash_value(
         {
+            **_text_identity(documents, section),
             "scheme": 1,
-            "files": [one.sha256 for one in documents.files],
-            "column": section.text,
-            "reading": section.reading.model_dump(mode="json", exclude={"cache"}),
-            "sampling": section.sampling.model_dump(mode="json"),
             "regions": regions,
             "size": section.vocabulary_size,
             "most": MOST_LEARNED,
-            "tokenizers": version("tokenizers"),
         }
     )
     read = 0
@@ -126,6 +121,17 @@ def _learned(
     return TextVocabulary("subwords", found["symbols"]), notes
 
 
+def _text_identity(documents: Documents, section: TokenData) -> dict[str, Json]:
+    """What decides the text, and the library that cuts it, in the key of a cache."""
+    return {
+        "files": [one.sha256 for one in documents.files],
+        "column": section.text,
+        "reading": section.reading.model_dump(mode="json", exclude={"cache"}),
+        "sampling": section.sampling.model_dump(mode="json"),
+        "tokenizers": version("tokenizers"),
+    }
+
+
 def _kept(
     documents: Documents,
     vocabulary: TextVocabulary,
@@ -139,15 +145,11 @@ def _kept(
     cuts = np.unique(np.concatenate([[0], stops, ends])).astype(np.int64)
     key = hash_value(
         {
+            **_text_identity(documents, section),
             "scheme": 2,
-            "files": [one.sha256 for one in documents.files],
-            "column": section.text,
-            "reading": section.reading.model_dump(mode="json", exclude={"cache"}),
-            "sampling": section.sampling.model_dump(mode="json"),
             "cuts": hash_bytes(cuts.astype("<i8").tobytes()),
             "documents": hash_bytes(stops.astype("<i8").tobytes()),
             "vocabulary": vocabulary.to_json(),
-            "tokenizers": version("tokenizers"),
         }
     )
 

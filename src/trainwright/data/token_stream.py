@@ -1,7 +1,7 @@
 """A text of any length to mapped tokens: gone through twice, block by block, never in memory whole.
 
-This is for vocabularies in which every character has its own tokens whatever stands beside it. A
-vocabulary of pieces needs the whole text.
+This is for vocabularies in which every character has its own tokens, whatever its neighbours are.
+Subwords are in `subword_stream`.
 """
 
 from __future__ import annotations

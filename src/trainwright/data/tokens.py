@@ -21,7 +21,7 @@ from trainwright.data.prepared import Prepared
 from trainwright.data.reading import DataFacts
 from trainwright.data.sources import FileVersion
 from trainwright.data.split_report import SplitReport
-from trainwright.data.subword_stream import Streamed, stream_subwords
+from trainwright.data.subword_stream import Streamed, document_stops, stream_subwords
 from trainwright.data.subwords import ends_at_words, read_pieces
 from trainwright.data.table import Integers, Part, PartName, TokenInputs
 from trainwright.data.target import NextToken
@@ -150,7 +150,7 @@ def _encoded_documents(documents: Documents, section: TokenData, folder: Path) -
     if section.vocabulary not in ("characters", "bytes") or divided:
         mark = END if documents.several else section.separator
         text = "".join(documents.blocks())
-        stops = _document_stops(text, mark)
+        stops = document_stops([text], mark)
         sources = divide(stops, documents.sources, section)
         return Streamed(*_encoded(text, stops, sources, section, folder), ())
     counted = count_tokens(documents, section.vocabulary)
@@ -202,17 +202,6 @@ def _vocabulary(train: Sequence[str], section: TokenData, folder: Path) -> TextV
 def _given(section: TokenData, folder: Path) -> TextVocabulary:
     """That of a tokenizer's file."""
     return TextVocabulary("subwords", read_pieces(folder / section.tokenizer, section.tokenizer))
-
-
-def _document_stops(text: str, separator: str) -> Integers:
-    """Behind the last character of each document, which ends with its separator."""
-    if not separator or not text:
-        return np.array([len(text)], dtype=np.int64)
-    lengths = [len(part) + len(separator) for part in text.split(separator)]
-    lengths[-1] -= len(separator)
-    stops = np.cumsum(lengths)
-    # A text that ends with a separator has no empty document behind it.
-    return np.unique(stops[stops > 0])
 
 
 def _training_lengths(text: EncodedText, source: TextSource) -> tuple[int, ...]:
@@ -298,7 +287,7 @@ def text_part(
         DataMistake: it is one token long.
     """
     apart = section.windows != "across"
-    stops = _document_stops(text, section.separator or (END if apart or found else ""))
+    stops = document_stops([text], section.separator or (END if apart or found else ""))
     starts = [0, *stops[:-1].tolist()]
     encoded = vocabulary.encode_each(
         [text[a:b] for a, b in zip(starts, stops.tolist(), strict=True)]
