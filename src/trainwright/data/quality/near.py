@@ -140,11 +140,12 @@ def _last_pairs(plain: pl.Series) -> Integers:
     """Pairs [P, 2] of different texts in ascending order. Those of the last texts are kept: the
     checks of the quality and the audit of the split ask for the same."""
     key = hash_bytes("\n".join(plain.to_list()).encode())
-    if key not in _LAST:
+    found = _LAST.get(key)
+    if found is None:
         found = _different_pairs(plain)
         _LAST.clear()
         _LAST[key] = found
-    return _LAST[key]
+    return found
 
 
 _LAST: dict[str, Integers] = {}
