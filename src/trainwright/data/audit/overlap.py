@@ -33,6 +33,8 @@ _COPIED_ANYWAY = 0.95
 _LONGEST = 200
 _MOST = 0.5
 _MOST_KNOWN, _MOST_ASKED = 100_000_000, 5_000_000
+"""Tokens of the training and of the held-out part that are compared."""
+
 _PIECE = 2**18
 _BLOCK = 2**22
 _MIXERS = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F], dtype=np.uint64)
@@ -47,6 +49,17 @@ class Span(NamedTuple):
 
     start: int
     stop: int
+
+
+class Overlap(NamedTuple):
+    """Which of N held-out segments were compared, and which of these have most of their tokens in
+    sequences that the training part has too, bool [N]; the length of these sequences; and the share
+    of the training tokens that was searched."""
+
+    compared: Mask
+    copied: Mask
+    length: int
+    searched: float
 
 
 def spans_of(inputs: TokenInputs) -> list[Span]:
@@ -65,7 +78,7 @@ def sequence_length(tokens: Tokens, spans: Sequence[Span], *, pieces: bool) -> i
     so many equals that copies among them do not count, and carried on from there.
     """
     some = np.concatenate([tokens[one.start : one.stop] for one in _some(spans, _MOST_COUNTED)])
-    total = sum(span.stop - span.start for span in spans)
+    total = _size(spans)
     least = PIECES if pieces else CHARACTERS
     size, agree, rate = 1, _agreement(_hashes(some, Span(0, len(some)), 1)), 0.0
     while 2 * size <= least:
@@ -90,14 +103,17 @@ def _agreement(hashes: Words) -> float:
     return float((counts * (counts - 1)).sum()) / len(hashes) / (len(hashes) - 1)
 
 
-def copied_segments(train: TokenInputs, held_out: TokenInputs, *, pieces: bool) -> tuple[Mask, int]:
-    """Which held-out segments [N] have most of their tokens in sequences that the training part has
-    too, and the length of these. Of more than 100 million training and 5 million held-out tokens
-    evenly spread ones are compared."""
-    known, asked = _some(spans_of(train), _MOST_KNOWN), _some(spans_of(held_out), _MOST_ASKED)
-    length = sequence_length(train.tokens, known, pieces=pieces)
-    if not asked:
-        return np.zeros(0, dtype=np.bool_), length
+def copied_segments(train: TokenInputs, held_out: TokenInputs, *, pieces: bool) -> Overlap:
+    """The held-out segments that repeat training text. Of more than 100 million training and 5
+    million held-out tokens evenly spread ones are compared."""
+    every = spans_of(train)
+    known, asked = _some(every, _MOST_KNOWN), _some(spans_of(held_out), _MOST_ASKED)
+    length, searched = sequence_length(train.tokens, known, pieces=pieces), _size(known)
+    compared = np.zeros(len(held_out), dtype=np.bool_)
+    for span in asked:
+        compared[_inside(held_out, span)] = True
+    if not compared.any():
+        return Overlap(compared, compared, length, searched / _size(every))
     hashes = [_hashes(train.tokens, span, length) for span in asked]
     wanted = np.unique(np.concatenate(hashes))
     places = _places(train.tokens, known, wanted, length)
@@ -105,7 +121,8 @@ def copied_segments(train: TokenInputs, held_out: TokenInputs, *, pieces: bool) 
         _covered(held_out, asked, [found[np.searchsorted(wanted, one)] for one in hashes], length)
         for found in (places > 0, (places > 0) & (places <= COMMON))
     )
-    return copied if copied.mean() > _MOST else rare, length
+    found = copied if copied[compared].mean() > _MOST else rare
+    return Overlap(compared, found, length, searched / _size(every))
 
 
 def _covered(
@@ -121,11 +138,16 @@ def _covered(
         np.add.at(change, begins, 1)
         np.add.at(change, begins + length, -1)
         held = np.append(0, np.cumsum(np.cumsum(change)[:-1] > 0))
-        ends = held_out.starts + held_out.lengths
-        inside = np.flatnonzero((held_out.starts >= span.start) & (ends <= span.stop))
-        first, last = (one[inside] - span.start for one in (held_out.starts, ends))
-        copied[inside] = held[last] - held[first] >= COPIED * held_out.lengths[inside]
+        inside = _inside(held_out, span)
+        first, lengths = held_out.starts[inside] - span.start, held_out.lengths[inside]
+        copied[inside] = held[first + lengths] - held[first] >= COPIED * lengths
     return copied
+
+
+def _inside(inputs: TokenInputs, span: Span) -> Integers:
+    """The segments that lie in a span whole."""
+    ends = inputs.starts + inputs.lengths
+    return np.flatnonzero((inputs.starts >= span.start) & (ends <= span.stop))
 
 
 def _places(tokens: Tokens, known: Sequence[Span], wanted: Words, length: int) -> Integers:
@@ -145,10 +167,14 @@ def _places(tokens: Tokens, known: Sequence[Span], wanted: Words, length: int) -
     return places
 
 
+def _size(spans: Sequence[Span]) -> int:
+    """The tokens of all spans."""
+    return sum(span.stop - span.start for span in spans)
+
+
 def _some(spans: Sequence[Span], most: int) -> list[Span]:
     """The spans, or, of more than `most` tokens, evenly spread pieces of them."""
-    total = sum(span.stop - span.start for span in spans)
-    if total <= most:
+    if _size(spans) <= most:
         return list(spans)
     pieces = [
         Span(start, min(start + _PIECE, span.stop))

@@ -9,7 +9,7 @@ import numpy as np
 
 from trainwright.core.units import many
 from trainwright.data.audit.audited import Audited
-from trainwright.data.audit.overlap import COPIED, Mask, copied_segments
+from trainwright.data.audit.overlap import COPIED, Overlap, copied_segments
 from trainwright.data.audit.rows import verdict_of_share
 from trainwright.data.prepared import Prepared
 from trainwright.data.quality.finding import positions
@@ -20,13 +20,19 @@ from trainwright.data.vocabulary import TextVocabulary
 def audit_text(prepared: Prepared) -> tuple[Audited, ...]:
     """Validation and test segments that repeat training text; `rows` are positions of their first
     tokens."""
-    copied, length = text_copies(prepared, (prepared.validation, prepared.test))
-    rows = np.concatenate([prepared.validation.rows, prepared.test.rows])[copied]
-    share = len(rows) / max(1, len(copied))
+    overlap = text_copies(prepared, (prepared.validation, prepared.test))
+    rows = np.concatenate([prepared.validation.rows, prepared.test.rows])[overlap.copied]
+    compared = int(overlap.compared.sum())
+    share = len(rows) / max(1, compared)
     message = (
-        f"{len(rows):,} of {many(len(copied), 'held-out segment')} repeat training text: at least "
-        f"{COPIED:.0%} of their tokens are in sequences of {length} that it has too"
+        f"{len(rows):,} of {many(compared, 'held-out segment')} repeat training text: at least "
+        f"{COPIED:.0%} of their tokens are in sequences of {overlap.length} that it has too"
     )
+    if compared < len(overlap.compared) or overlap.searched < 1:
+        message += (
+            f" ({compared / len(overlap.compared):.1%} of all held-out segments were compared with "
+            f"{overlap.searched:.1%} of the training text)"
+        )
     return (
         Audited(
             "text overlap",
@@ -41,9 +47,8 @@ def audit_text(prepared: Prepared) -> tuple[Audited, ...]:
     )
 
 
-def text_copies(prepared: Prepared, parts: Sequence[Part]) -> tuple[Mask, int]:
-    """Which segments of the parts [N] repeat training text, and how long the sequences are that
-    were compared."""
+def text_copies(prepared: Prepared, parts: Sequence[Part]) -> Overlap:
+    """Which segments of the parts [N] repeat training text."""
     train, vocabulary = prepared.train.inputs, prepared.features
     assert isinstance(train, TokenInputs), "a text"
     assert isinstance(vocabulary, TextVocabulary), "a text"

@@ -62,7 +62,7 @@ def try_copies(suspicion: Suspicion, judged: JudgedCopies) -> Trial:
             accepted = accepted_reason("exact_duplicates", (), judged.section.audit.accept)
             return without_rows(near if accepted else near | exact, judged, "image")
         case "copied text":
-            copied, _ = text_copies(judged.prepared, (judged.scored.part,))
+            copied = text_copies(judged.prepared, (judged.scored.part,)).copied
             return without_rows(copied, judged, "segment")
         case _:
             raise AssertionError(f"neither images nor a text have {suspicion.trial}")
