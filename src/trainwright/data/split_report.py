@@ -50,7 +50,7 @@ class SplitReport:
 
     `folds` holds the rows of each part in the training of each fold, where there are folds: the
     other fields are then of the run's own model, its test part the rows of all folds, and what
-    crosses a wall is summed over the folds.
+    crosses the split is summed over the folds.
     """
 
     kind: str
@@ -136,7 +136,7 @@ def check_crossing(
     path that names the column of groups, which is called `column` if not as in the split.
 
     Raises:
-        DataMistake: groups or moments cross the wall between them.
+        DataMistake: groups or moments cross the split.
     """
     problems: list[Problem] = []
     if report.groups_on_two_sides and isinstance(split, GroupSplit | StratifiedGroupSplit):

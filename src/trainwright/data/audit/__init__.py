@@ -1,1 +1,1 @@
-"""The leakage audit: whether the wall between training and held-out rows holds, test by test."""
+"""The leakage audit: whether training and held-out rows are separate, test by test."""

@@ -21,7 +21,7 @@ from trainwright.data.prepared import Prepared
 
 _Test = Callable[[Sides], list[Audited]]
 
-_OF_THE_WALL: tuple[_Test, ...] = (
+_OF_THE_SPLIT: tuple[_Test, ...] = (
     same_rows,
     near_rows,
     near_texts,
@@ -37,25 +37,25 @@ _VERDICTS: tuple[Verdict, ...] = ("clean", "suspicious", "leak")
 
 def audit(prepared: Prepared, section: TableData) -> tuple[Audited, ...]:
     """Every test of prepared rows, one result or more each. Data that is no table has none."""
-    return tuple(_looked_at(prepared, section, (*_OF_THE_WALL, *_OF_THE_COLUMNS)))
+    return tuple(_looked_at(prepared, section, (*_OF_THE_SPLIT, *_OF_THE_COLUMNS)))
 
 
 def audit_sampled(prepared: Prepared, some: Prepared, section: TableData) -> tuple[Audited, ...]:
     """The same with `some` of its rows, but for tests that miss nearly everything in a sample."""
     found = []
-    for test in (*_OF_THE_WALL, *_OF_THE_COLUMNS):
+    for test in (*_OF_THE_SPLIT, *_OF_THE_COLUMNS):
         looked_at = prepared if test in _OF_ALL_ROWS else some
         found += _looked_at(looked_at, section, (test,))
     return tuple(found)
 
 
 def audit_folds(folds: Iterable[Prepared], section: TableData) -> tuple[Audited, ...]:
-    """Every test of folds that were prepared one after the other. Where the wall stands differs
-    between folds: of these tests the fold with the worst result speaks. What columns tell of the
-    target is looked at in the first, whose training rows are nearly those of the others."""
+    """Every test of folds that were prepared one after the other. Tests of the split
+    report the fold with the worst result. What columns tell of the target is looked at in the
+    first, whose training rows are nearly those of the others."""
     found: list[list[Audited]] = []
     for fold in folds:
-        tests = _OF_THE_WALL if found else (*_OF_THE_WALL, *_OF_THE_COLUMNS)
+        tests = _OF_THE_SPLIT if found else (*_OF_THE_SPLIT, *_OF_THE_COLUMNS)
         found.append(_looked_at(fold, section, tests))
     spoken: list[Audited] = []
     for test in dict.fromkeys(one.test for one in found[0]):

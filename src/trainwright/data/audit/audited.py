@@ -93,8 +93,8 @@ class Audited:
 @final
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """The rows on both sides of the wall: those that train, and those that are held out (validation
-    and test).
+    """The rows on both sides of the split: those that train, and those that are held out
+    (validation and test).
 
     `train_places` and `places` are their positions in the data; `columns` are the features;
     `target` is String labels or numbers; `given` says that the parts came in files of their own.

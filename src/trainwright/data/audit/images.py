@@ -1,4 +1,4 @@
-"""The same image on both sides of the wall: pixel for pixel, or but for scale and compression."""
+"""The same image on both sides of the split: pixel for pixel, or but for scale and compression."""
 
 from __future__ import annotations
 

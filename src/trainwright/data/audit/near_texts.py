@@ -1,4 +1,4 @@
-"""Rows whose texts stand on both sides of the wall in nearly the same words."""
+"""Rows whose texts are on both sides of the split in nearly the same words."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def text_groups(frame: pl.DataFrame, columns: Sequence[ColumnType]) -> Integers:
 def near_texts_of(
     groups: Integers, frame: pl.DataFrame, train: int, columns: Sequence[ColumnType], target: str
 ) -> npt.NDArray[np.bool_]:
-    """Which rows behind the first `train` ones are near one of these, and equal to none."""
+    """Which rows after the first `train` ones are near one of these, and equal to none."""
     hashes = row_hashes(frame, [*(column.name for column in columns), target])
     equal = np.isin(hashes[train:], hashes[:train])
     found: npt.NDArray[np.bool_] = np.isin(groups[train:], groups[:train]) & ~equal

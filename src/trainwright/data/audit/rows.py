@@ -1,4 +1,4 @@
-"""The same row on both sides of the wall: exactly, or but for rounding."""
+"""The same row on both sides of the split: exactly, or but for rounding."""
 
 from __future__ import annotations
 

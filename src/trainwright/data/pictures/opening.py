@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from fnmatch import fnmatch
 from pathlib import Path
 from typing import final
 
@@ -78,7 +77,7 @@ def holds_idx(folder: Path) -> bool:
 
 def is_idx(file: Path) -> bool:
     """Whether a file has the name of one of the MNIST family's."""
-    return file.is_file() and fnmatch(file.name, _IDX)
+    return file.is_file() and file.match(_IDX)
 
 
 def open_parts(section: ImageData, folder: Path, tables: Tables) -> dict[PartName, PictureSource]:
