@@ -82,6 +82,10 @@ ROWS: dict[str, tuple[str, str]] = {
         "`checkpoints/` is deleted or emptied in a run with history",
         "exit code 12 names what is missing; nothing starts over",
     ),
+    "F-60": (
+        "the machine is lost, and only the copies in a bucket are left",
+        "`resume URL` brings the run back, verifies it and goes on with the same bits",
+    ),
     "F-61": (
         "a script whose state has a gap, a second process, other settings at resume, signals, an "
         "observer that raises",
@@ -92,7 +96,8 @@ ROWS: dict[str, tuple[str, str]] = {
         "none of them runs, the commit is recorded",
     ),
     "F-63": (
-        "models, counts and patterns without bound in a contract, a bundle's network.json, pipes",
+        "bombs and sizes in every reader; models, counts and patterns without bound in a contract "
+        "or bundle; silent servers, pipes",
         "refused by a documented limit, before memory or time is taken",
     ),
     "F-64": (
@@ -128,6 +133,7 @@ GOALS: dict[str, tuple[str, ...]] = {
         "F-58",
         "F-59",
     ),
+    "a lost machine: the copies alone bring the run back, with the same bits": ("F-60",),
     "a full disk: a typed error, nothing leaked, no good checkpoint lost": ("F-16", "F-17"),
     "10,000 random histories of checkpoints: no violation": ("F-24",),
     "more than 60 hostile files: none of them runs": ("F-45", "F-46", "F-47", "F-48", "F-62"),
