@@ -261,7 +261,8 @@ class TableData(Feeding):
     """The column to predict."""
 
     positive: str = "auto"
-    """The class that counts as positive when there are two. `auto`: the rarer one."""
+    """The class that counts as positive when there are two. `auto`: the one called yes, true or
+    positive, or 1 against 0 or -1; else the rarer one."""
 
     exclude: tuple[str, ...] = ()
     """Columns that are never features: ids, leaks, weights."""

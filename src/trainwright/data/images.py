@@ -25,7 +25,7 @@ from trainwright.data.shares import PARTS, Shares
 from trainwright.data.split_report import check_crossing, report_folds, report_split
 from trainwright.data.splits import divide
 from trainwright.data.table import ImageInputs, Integers, Part, PartName
-from trainwright.data.target import NO_POSITIVE, Classes
+from trainwright.data.target import NO_POSITIVE, Classes, choose_positive
 from trainwright.data.wording import quoted
 
 LABEL = "label"
@@ -207,8 +207,11 @@ def _frame(raw: RawImages, source: PartName, *, grouped: bool) -> pl.DataFrame:
 
 
 def _positive(raw: RawImages) -> int:
-    counts = np.bincount(raw.labels["train"])
-    return int(np.argmin(counts)) if len(counts) == 2 else NO_POSITIVE
+    if len(raw.names) != 2:
+        return NO_POSITIVE
+    counts = np.bincount(raw.labels["train"], minlength=2).tolist()
+    positive, _ = choose_positive(dict(zip(raw.names, counts, strict=True)))
+    return raw.names.index(positive)
 
 
 def _named(labels: Integers, names: tuple[str, ...]) -> list[str]:

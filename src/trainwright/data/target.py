@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, final, get_args
 
@@ -28,6 +29,9 @@ PROBABILITY = "probability_"
 
 LabelType = Literal["text", "integer", "boolean"]
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
+
+_POSITIVE = frozenset({"yes", "true", "positive", "y", "t", "ja", "oui", "si", "sí", "sì", "да"})
+_NEGATIVE_OF_ONE = frozenset({"0", "-1"})
 
 
 @final
@@ -184,7 +188,7 @@ def fit_target(
     positive: str,
     written: LabelType = "text",
 ) -> Target:
-    """The target of the training rows. `positive` names a class, or is `auto` for the rarer one;
+    """The target of the training rows. `positive` names a class, or is `auto`: `choose_positive`;
     `written` is the type that labels came with.
 
     Raises:
@@ -207,6 +211,19 @@ def fit_target(
     if written == "integer" and not all(map(_INTEGER.fullmatch, names)):
         written = "text"
     return Classes(train.name, names, _positive(counts, train.name, positive), written)
+
+
+def choose_positive(classes: Mapping[str, int]) -> tuple[str, str]:
+    """The positive one of two classes, given the rows of each, and the reason: the one that is
+    called yes, true or positive, or 1 against 0 or -1; else the rarer one."""
+    named = [name for name in classes if name.lower() in _POSITIVE]
+    if "1" in classes and any(name in _NEGATIVE_OF_ONE for name in classes):
+        named.append("1")
+    if len(named) == 1:
+        return named[0], "the positive class by its name"
+    rarer = min(classes, key=lambda name: (classes[name], name))
+    share = classes[rarer] / max(1, sum(classes.values()))
+    return rarer, f"the rarer class, {share:.1%} of the rows"
 
 
 def label_type(dtype: pl.DataType, *, untyped: bool) -> LabelType:
@@ -247,11 +264,7 @@ def _fit_numbers(train: pl.Series) -> Numbers:
 def _positive(counts: dict[str, int], column: str, positive: str) -> int:
     names = list(counts)
     if positive == "auto":
-        return (
-            names.index(min(names, key=lambda name: counts[name]))
-            if len(names) == 2
-            else NO_POSITIVE
-        )
+        return names.index(choose_positive(counts)[0]) if len(names) == 2 else NO_POSITIVE
     if positive in names:
         return names.index(positive)
     near = nearest(positive, names)

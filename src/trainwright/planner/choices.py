@@ -18,6 +18,7 @@ from trainwright.contract.training import USUAL_PATIENCE, EarlyStopping, Trainin
 from trainwright.core.files import Json
 from trainwright.data.proposing import said, with_doubts
 from trainwright.data.reading import DataFacts
+from trainwright.data.target import choose_positive
 from trainwright.data.wording import quoted
 from trainwright.planner.averaging_choices import choose_average
 from trainwright.planner.checkpoint_choices import checkpoint_choices
@@ -128,10 +129,7 @@ def _data(contract: Contract, facts: DataFacts, device: DeviceFacts, choosing: C
 
 def _table(contract: Contract, data: TableData, facts: DataFacts, choosing: Choosing) -> TableData:
     if contract.task == "classification" and len(facts.target.classes) == 2:
-        rarer = min(facts.target.classes, key=lambda name: (facts.target.classes[name], name))
-        share = facts.target.classes[rarer] / max(1, sum(facts.target.classes.values()))
-        chosen = (rarer, f"the rarer class, {share:.1%} of the rows")
-        data = choosing.take(data, "data", {"positive": chosen})
+        data = choosing.take(data, "data", {"positive": choose_positive(facts.target.classes)})
     data = with_doubts(data, facts.doubts)
     for doubt in facts.doubts:
         path = f"data.columns.{as_key(doubt.column)}"

@@ -15,11 +15,11 @@ from trainwright.data.leakage import find_leaks, find_suspicions
 from trainwright.data.proposing import said
 from trainwright.data.reading import RawTable
 from trainwright.data.space import spread_rows
+from trainwright.data.target import choose_positive
 from trainwright.data.wording import some
 from trainwright.planner.first_split import Division, find_divisions, works
 from trainwright.planner.yaml_lines import comment, flow, scalar
 
-POSITIVE_NAMES = ("1", "yes", "true", "positive", "y", "t", "ja", "oui", "si", "sí", "sì", "да")
 _BALANCED = 0.2
 _MOST_SLICES = 10
 _MOST_ROWS = 50_000
@@ -161,11 +161,8 @@ def _counts(classes: Mapping[str, int]) -> list[tuple[str, int]]:
 
 
 def _positive(classes: Mapping[str, int]) -> _Chosen:
-    named = [name for name in classes if name.lower() in POSITIVE_NAMES]
-    if len(named) == 1:
-        return _Chosen(scalar(named[0]), "the class to find, by its name")
-    rarer = _counts(classes)[-1][0]
-    return _Chosen(scalar(rarer), "the rarer class")
+    positive, reason = choose_positive(classes)
+    return _Chosen(scalar(positive), reason)
 
 
 def _metric(raw: RawTable) -> _Chosen:

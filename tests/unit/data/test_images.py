@@ -18,6 +18,7 @@ from trainwright.data.noise import integers, uniform
 from trainwright.data.pixels import Pixels
 from trainwright.data.raw_images import AS_IT_IS
 from trainwright.data.table import ImageInputs, columns_of
+from trainwright.data.target import Classes
 
 VALUES = np.arange(2 * 3 * 4).reshape(2, 3, 4)
 
@@ -204,3 +205,18 @@ def test_noise_is_even_and_depends_on_all_of_its_key() -> None:
     counts = np.bincount(integers(7, 0, "crop", 0, rows), minlength=7)
     assert len(counts) == 7
     assert (abs(counts / len(rows) - 1 / 7) < 0.005).all()
+
+
+@pytest.mark.parametrize(("names", "positive"), [(("no", "yes"), "yes"), (("a", "b"), "a")])
+def test_the_positive_class_of_images_is_found_by_its_name_before_its_rows(
+    tmp_path: Path, names: tuple[str, str], positive: str
+) -> None:
+    make_images(tmp_path)
+    for prefix in ("train", "t10k"):
+        file = tmp_path / f"{prefix}-labels-idx1-ubyte"
+        labels = read_idx(file, file.name, 1).values
+        file.write_bytes(idx_bytes(np.minimum(labels, 1)))  # the second class has most images
+    section = ImageData(kind="images", path=".", classes=names)
+    target = prepare_images(read_images(section, tmp_path), section, seed=0).target
+    assert isinstance(target, Classes)
+    assert target.names[target.positive] == positive

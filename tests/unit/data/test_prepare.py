@@ -231,8 +231,11 @@ def test_the_task_decides_over_the_look_of_the_target(tmp_path: Path) -> None:
 
 def test_the_positive_class() -> None:
     labels = pl.Series("y", ["no"] * 5 + ["yes"] * 3)
-    rarer = fit_target(labels, "classification", "auto")
-    assert rarer == Classes("y", ("no", "yes"), 1)
+    assert fit_target(labels, "classification", "auto") == Classes("y", ("no", "yes"), 1)
+    common = pl.Series("y", ["no"] * 3 + ["yes"] * 5)
+    assert fit_target(common, "classification", "auto") == Classes("y", ("no", "yes"), 1)
+    rarer = pl.Series("y", ["a"] * 5 + ["b"] * 3)
+    assert fit_target(rarer, "classification", "auto") == Classes("y", ("a", "b"), 1)
     assert fit_target(labels, "classification", "no") == Classes("y", ("no", "yes"), 0)
     with pytest.raises(DataMistake, match="did you mean 'yes'"):
         fit_target(labels, "classification", "Yes")

@@ -38,11 +38,26 @@ def test_task_metric_and_split(
     assert contract.data.split.validation == 0.15  # type: ignore[union-attr]
 
 
-def test_the_rarer_class_is_positive(tmp_path: Path) -> None:
-    assert planned(tmp_path).contract.data.positive == "yes"
-    turned = facts(classes={"no": 10, "yes": 30})
-    assert planned(tmp_path, data=turned).contract.data.positive == "no"
-    assert planned(tmp_path, "data.positive=no").contract.data.positive == "no"
+@pytest.mark.parametrize(
+    ("classes", "positive"),
+    [
+        ({"no": 30, "yes": 10}, "yes"),
+        ({"no": 10, "yes": 30}, "yes"),
+        ({"False": 10, "True": 30}, "True"),
+        ({"0": 10, "1": 30}, "1"),
+        ({"1": 30, "2": 10}, "2"),
+        ({"benign": 30, "malignant": 10}, "malignant"),
+        ({"t": 10, "y": 30}, "t"),
+    ],
+)
+def test_the_positive_class_is_found_by_its_name_before_its_rows(
+    tmp_path: Path, classes: dict[str, int], positive: str
+) -> None:
+    data = facts(classes=classes)
+    assert planned(tmp_path, data=data).contract.data.positive == positive
+    other = next(name for name in classes if name != positive)
+    written = planned(tmp_path, f"data.positive='{other}'", data=data)
+    assert written.contract.data.positive == other
 
 
 @pytest.mark.parametrize(
@@ -388,7 +403,7 @@ def test_facts_of_a_file_are_planned(tmp_path: Path) -> None:
     read = document(tmp_path)
     raw = read_table(read.contract.data, read.source.folder)
     made = plan(read, raw.facts, CPU)
-    assert made.contract.data.positive == "no"
+    assert made.contract.data.positive == "yes"
     assert made.contract.training.batch_size == 16
     assert made.estimate.train_rows == 42
 
