@@ -76,7 +76,7 @@ def _network(rows: Rows, outputs: int) -> ScorerCase:
     )
     section = TabularResNet(kind="tabular_resnet", width=16, blocks=1)
     shape = TableShape(rows.inputs.numeric.shape[1], CARDINALITIES, outputs)
-    scorer = NetworkScorer(section, shape, target, build_network(section, shape))
+    scorer = NetworkScorer(section, shape, target, build_network(section, shape).eval())
     return ScorerCase(scorer, rows.inputs, outputs, read_network)
 
 
@@ -91,7 +91,7 @@ def _of_text(family: str) -> ScorerCase:
     from trainwright.predictor.network import NetworkScorer, read_network
 
     section, shape = Gpt(kind="gpt", layers=1, width=16, heads=2, context=16), TokenShape(9)
-    scorer = NetworkScorer(section, shape, NextToken(9), build_network(section, shape))
+    scorer = NetworkScorer(section, shape, NextToken(9), build_network(section, shape).eval())
     return ScorerCase(scorer, text, 1, read_network)
 
 
@@ -104,7 +104,7 @@ def _resnet(outputs: int) -> ScorerCase:
     section = ResNet(kind="resnet", width=8, blocks=(1,), norm="batch")
     shape = ImageShape((1, 8, 8), (127.0,), (70.0,), outputs)
     target = Classes("label", tuple(f"class {code}" for code in range(outputs)), 0)
-    scorer = NetworkScorer(section, shape, target, build_network(section, shape))
+    scorer = NetworkScorer(section, shape, target, build_network(section, shape).eval())
     return ScorerCase(scorer, ImageInputs.of(pixels), outputs, read_network)
 
 

@@ -41,7 +41,8 @@ _SECTION: TypeAdapter[Network] = TypeAdapter(Annotated[Network, Field(discrimina
 
 @final
 class NetworkScorer:
-    """A network in evaluation mode. `portions` says how many rows it takes at once."""
+    """A network in evaluation mode, which its user has put it in: several threads may score at
+    once. `portions` says how many rows it takes at once."""
 
     kind = "network"
 
@@ -66,13 +67,10 @@ class NetworkScorer:
         Raises:
             Mistake: memory does not suffice, see `Portions`.
         """
-        was_training = self._model.training
-        self._model.eval()
-        try:
-            with torch.no_grad():
-                return self._portions.complete(partial(self._scored, inputs))
-        finally:
-            self._model.train(was_training)
+        # Modes belong to the whole model: a thread that changed them would change another's scores.
+        assert not self._model.training, "a scorer's model is in evaluation mode"
+        with torch.no_grad():
+            return self._portions.complete(partial(self._scored, inputs))
 
     def write(self, folder: Path) -> None:
         """The weights as safetensors and the architecture as JSON."""
@@ -170,7 +168,8 @@ def read_network(folder: Path) -> NetworkScorer:
     _check_size(section, shape, (folder / _WEIGHTS).stat().st_size)
     model = build_network(section, shape)
     model.load_state_dict(load_file(folder / _WEIGHTS))
-    return NetworkScorer(section, shape, target_from_json(about["target"]), model.eval())
+    model.eval().requires_grad_(False)
+    return NetworkScorer(section, shape, target_from_json(about["target"]), model)
 
 
 def _check_size(section: Network, shape: Shape, weights_bytes: int) -> None:

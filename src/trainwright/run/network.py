@@ -42,6 +42,7 @@ class NetworkLearner:
                 ended = fit(composed.job)
         note_fit(run, ended)
         cut = self._cut(ended)
+        composed.job.model.eval()
         predictor = Predictor(prepared.features, prepared.target, composed.scorer)
         reason = ended.reason
         keeps_best = self._plan.contract.training.early_stopping != "off"

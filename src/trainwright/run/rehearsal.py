@@ -87,6 +87,7 @@ def _score(
     """Validation rows that are scored in about so many seconds, their scores, and the seconds of a
     row."""
     rows = _FIRST_ROWS
+    composed.job.model.eval()
     while True:
         part = sampled(prepared.validation, rows, seed)
         started = time.perf_counter()

@@ -139,7 +139,7 @@ def test_networks_come_back_from_their_files(tmp_path: object) -> None:
         (GPTS[0], TokenShape(9), NextToken(9), text),
     ]
     for number, (section, shape, target, inputs) in enumerate(cases):
-        scorer = NetworkScorer(section, shape, target, build_network(section, shape))
+        scorer = NetworkScorer(section, shape, target, build_network(section, shape).eval())
         folder = tmp_path / str(number)
         folder.mkdir()
         scorer.write(folder)

@@ -59,7 +59,7 @@ def _text() -> tuple[Inputs, Callable[[Portions, SmallMemory], NetworkScorer]]:
     tokens = np.random.default_rng(0).integers(0, 9, 400).astype(np.uint16)
     starts = np.arange(1, 400, 30)
     section, shape = Gpt(kind="gpt", layers=1, width=16, heads=2, context=16), TokenShape(9)
-    model = build_network(section, shape).double()
+    model = build_network(section, shape).double().eval()
     inputs = TokenInputs(tokens, starts, np.minimum(30, 400 - starts))
     return inputs, lambda portions, memory: NetworkScorer(
         section, shape, NextToken(9), memory.limit(model), portions
@@ -70,7 +70,7 @@ def _images() -> tuple[Inputs, Callable[[Portions, SmallMemory], NetworkScorer]]
     pixels = np.random.default_rng(0).integers(0, 256, (30, 1, 8, 8), dtype=np.uint8)
     section = ResNet(kind="resnet", width=8, blocks=(1,), norm="batch")
     shape = ImageShape((1, 8, 8), (127.0,), (70.0,), 3)
-    model = build_network(section, shape).double()
+    model = build_network(section, shape).double().eval()
     target = Classes("label", ("a", "b", "c"), 0)
     return ImageInputs.of(pixels), lambda portions, memory: NetworkScorer(
         section, shape, target, memory.limit(model), portions
