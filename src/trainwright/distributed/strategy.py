@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from typing import Protocol, final
 
@@ -35,7 +36,18 @@ class SingleProcess:
 
     def gradient_norm(self, gradients: list[Tensor]) -> float | Tensor:
         """The L2 norm of all gradients together."""
-        return norm_of_norms(torch._foreach_norm(gradients))
+        return norm_of_norms(norms_of(gradients))
+
+
+def norms_of(tensors: Sequence[Tensor], order: float = 2.0) -> list[Tensor]:
+    """The vector norm of each tensor, 0-d. The shards of a `DTensor` are reduced over its ranks,
+    which therefore all call this with the same tensors."""
+    # Without the import, which takes half a second, there is no DTensor.
+    sharding = sys.modules.get("torch.distributed.tensor")
+    if sharding is None or not any(isinstance(one, sharding.DTensor) for one in tensors):
+        return list(torch._foreach_norm(list(tensors), order))
+    norms = [torch.linalg.vector_norm(one, order) for one in tensors]
+    return [n.full_tensor() if isinstance(n, sharding.DTensor) else n for n in norms]
 
 
 def norm_of_norms(norms: Sequence[Tensor]) -> float | Tensor:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from trainwright.checkpoint.state import Snapshot
 from trainwright.contract.clipping import AutoClip, ByNorm, ByValue, GradientClipping, ZClip
+from trainwright.distributed.strategy import norms_of
 
 
 class Clipped(NamedTuple):
@@ -82,7 +83,7 @@ class ValueLimit:
         """Clamp the numbers; a norm within `max_value` has none beyond it."""
         if norm <= self._most:
             return 0.0
-        largest = max(value.item() for value in torch._foreach_norm(gradients, math.inf))
+        largest = max(value.item() for value in norms_of(gradients, math.inf))
         if largest <= self._most:
             return 0.0
         self._clamp(gradients)
@@ -90,7 +91,7 @@ class ValueLimit:
 
     def clip_on_device(self, gradients: list[Tensor], norm: Tensor) -> Clipped:  # noqa: ARG002
         """Clamp them always: whether it is needed is not known here."""
-        largest = torch.stack(torch._foreach_norm(gradients, math.inf)).amax()
+        largest = torch.stack(norms_of(gradients, math.inf)).amax()
         self._clamp(gradients)
         return Clipped(1.0, (largest > self._most).to(torch.float32))
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from trainwright.core.errors import Mistake, NonFinite, Problem
 from trainwright.data.feed import StepBatches
-from trainwright.distributed.strategy import norm_of_norms
+from trainwright.distributed.strategy import norm_of_norms, norms_of
 from trainwright.engine.allocation import BackwardOutOfMemory, is_out_of_memory
 from trainwright.engine.backward import backward_from
 from trainwright.engine.buffers import MovingBuffers
@@ -138,7 +138,7 @@ class InBackwardStep:
     def _update(self, parameter: Tensor) -> None:
         """Step the optimizer for this parameter alone, and let its gradient go."""
         assert parameter.grad is not None
-        norm = torch._foreach_norm([parameter.grad])[0]
+        norm = norms_of([parameter.grad])[0]
         self._norms[parameter] = norm
         if not isinstance(self._dropped, Tensor):
             if not math.isfinite(norm.item()):

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from trainwright.data.feed import StepBatches
+from trainwright.distributed.strategy import norms_of
 from trainwright.engine.windows import Window
 from trainwright.tracking.events import Number
 
@@ -56,8 +57,7 @@ class LayerNorms:
         torch._foreach_sub_(changes, weights)
         absent = torch.zeros((), device=weights[0].device)
         gradients = [absent if p.grad is None else p.grad for _, p in trained]
-        norms = [*torch._foreach_norm(weights), *torch._foreach_norm(changes)]
-        norms += torch._foreach_norm(gradients)
+        norms = [*norms_of(weights), *norms_of(changes), *norms_of(gradients)]
         self._assign([name for name, _ in trained], absent.device)
         # Double precision: in fp32 the products could be rounded to TensorFloat-32.
         squares = torch.stack(norms).double().square()
