@@ -155,3 +155,24 @@ def test_every_generator_comes_back() -> None:
     assert draw() != first
     RandomState().restore(snapshot)
     assert draw() == first
+
+
+def test_parameters_that_share_memory_come_back_from_a_checkpoint_that_calls_them_tied() -> None:
+    class Shared(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.one = nn.Linear(3, 3, bias=False)
+            self.other = nn.Linear(3, 3, bias=False)
+            self.other.weight.data = self.one.weight.data
+
+    model = Shared()
+    assert ModuleState(model).snapshot().values == {"tied": {}}
+    kept = torch.full((3, 3), 2.0)
+    tied = {"tied": {"other.weight": "one.weight"}}
+    ModuleState(model).restore(Snapshot(tensors={"one.weight": kept}, values=tied))
+    assert torch.equal(model.other.weight, kept)
+    apart = nn.ModuleDict(
+        {"one": nn.Linear(3, 3, bias=False), "other": nn.Linear(3, 3, bias=False)}
+    )
+    with pytest.raises(Mistake, match=r"lacks other\.weight"):
+        ModuleState(apart).restore(Snapshot(tensors={"one.weight": kept}, values=tied))

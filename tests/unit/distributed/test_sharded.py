@@ -23,6 +23,13 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     return measure_all(tmp_path_factory.mktemp("ranks"))
 
 
+def test_layers_of_one_shape_are_not_tied(found: list[dict[str, Any]]) -> None:
+    names = sorted(f"{layer}.{name}" for layer in range(3) for name in ("weight", "bias"))
+    for one in found:
+        assert one["tensors"] == names
+        assert one["tied"] == {}
+
+
 def test_the_gradient_norm_is_that_of_all_shards(found: list[dict[str, Any]]) -> None:
     from sharded_ranks import RANKS, ROWS, gradients_of, model
 
