@@ -280,3 +280,50 @@ def test_on_a_gpu_offloading_takes_less_memory_for_the_same_bits() -> None:
         gradients.append([one.grad.clone() for one in model.parameters()])
     assert peaks[1] < 0.6 * peaks[0]
     assert all(map(torch.equal, *gradients))
+
+
+class Named(nn.Module):
+    """Blocks that are called as those of transformers are: by name, also names that torch's own
+    checkpointing has."""
+
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(4, 4)
+            self.dropout = nn.Dropout(0.5)
+
+        def forward(
+            self, hidden_states: Tensor, attention_mask: Tensor, *, debug: bool = False
+        ) -> Tensor:
+            assert debug
+            return hidden_states + self.dropout(self.linear(hidden_states).tanh() * attention_mask)
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.mask = nn.Parameter(torch.rand(4))
+        self.blocks = nn.ModuleList(self.Block() for _ in range(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        for number, block in enumerate(self.blocks):
+            x = (
+                block(x, attention_mask=self.mask, debug=True)
+                if number
+                else block(hidden_states=x, attention_mask=self.mask, debug=True)
+            )
+        return x
+
+
+@pytest.mark.parametrize("how", WAYS.values(), ids=WAYS)
+def test_blocks_may_be_called_by_keyword(how: ActivationCheckpointing) -> None:
+    found = []
+    for chosen in ("off", how):
+        model = Named()
+        recompute(model, chosen)
+        torch.manual_seed(2)
+        loss = model(torch.ones(5, 4)).square().sum()
+        loss.backward()
+        found.append(everything(model, loss))
+        with torch.no_grad():
+            model(torch.ones(5, 4))
+    assert [key for key in found[0] if not torch.equal(found[0][key], found[1][key])] == []

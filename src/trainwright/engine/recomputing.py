@@ -75,11 +75,18 @@ class Recomputed:
         self._forward = block.forward
         self._pair = pair
 
-    def __call__(self, *inputs: Any) -> Any:
+    def __call__(self, *inputs: Any, **options: Any) -> Any:
         """The block's outputs."""
         if not torch.is_grad_enabled():
-            return self._forward(*inputs)
-        return checkpoint(self._forward, *inputs, use_reentrant=False, context_fn=self._contexts)
+            return self._forward(*inputs, **options)
+        # As two inputs: torch takes the names of its own options out of keyword arguments, and
+        # keeps the random numbers only of devices on which positional ones lie.
+        return checkpoint(
+            self._call, inputs, options, use_reentrant=False, context_fn=self._contexts
+        )
+
+    def _call(self, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        return self._forward(*inputs, **options)
 
     def _contexts(self) -> _Pair:
         first, again = self._pair()
