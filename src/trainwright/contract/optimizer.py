@@ -82,7 +82,8 @@ class Adam(_Tuned):
 
 class AdamW(_Tuned):
     """AdamW (Loshchilov and Hutter 2019, arXiv:1711.05101, algorithm 2): w -= lr d w, then Adam's
-    update. Norms, biases and embeddings are never decayed, here and in all others.
+    update. Parameters of fewer than two dimensions, norms, biases and embeddings are never decayed,
+    here and in all others.
     torch.optim.AdamW."""
 
     name: Literal["adamw"] = "adamw"

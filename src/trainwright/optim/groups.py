@@ -1,5 +1,5 @@
-"""Parameter groups: which parameters are decayed is decided by the type of their module, which has
-what share of the learning rate by where it stands."""
+"""Parameter groups: which parameters are decayed is decided by their dimensions and the type of
+their module, which has what share of the learning rate by where it stands."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class Group:
 
 
 def group_parameters(model: nn.Module, factors: Factors = NO_FACTORS) -> list[Group]:
-    """The trainable parameters, each in exactly one group, once, also when modules share it: norms,
-    embeddings and biases are never decayed.
+    """The trainable parameters, each in exactly one group, once, also when modules share it.
+    Parameters of fewer than two dimensions, norms, embeddings and biases are never decayed.
 
     The group whose learning rate is nearest to the peak comes first: its rate is the one that a
     signal shows.
@@ -79,4 +79,5 @@ def _each_once(model: nn.Module) -> Iterator[tuple[nn.Parameter, bool]]:
         for name, parameter in module.named_parameters(recurse=False):
             if parameter.requires_grad and parameter not in seen:
                 seen.add(parameter)
-                yield parameter, not (name == "bias" or isinstance(module, _NEVER_DECAYED))
+                exempt = name == "bias" or isinstance(module, _NEVER_DECAYED)
+                yield parameter, parameter.ndim > 1 and not exempt

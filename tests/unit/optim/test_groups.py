@@ -6,8 +6,9 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 
+from trainwright.checkpoint.optimizer import OptimizerState  # noqa: E402
 from trainwright.contract.optimizer import AdamW, Muon, Sgd  # noqa: E402
-from trainwright.core.errors import ContractMistake, MissingExtra  # noqa: E402
+from trainwright.core.errors import ContractMistake, MissingExtra, Mistake  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
 from trainwright.optim import needed  # noqa: E402
 from trainwright.optim.build import batch_scale, build_optimizer  # noqa: E402
@@ -59,6 +60,53 @@ def test_decay_is_decided_by_the_type_of_the_module() -> None:
     assert plain.options(0.1, 1.0)["weight_decay"] == 0.0
     everything = [id(p) for p in (*decayed.parameters, *plain.parameters)]
     assert sorted(everything) == sorted(id(p) for p in model.parameters() if p.requires_grad)
+
+
+class RootMeanSquareNorm(nn.Module):
+    """A norm as models of the Llama family bring it along: torch knows nothing of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(4))
+
+
+class Llama(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = RootMeanSquareNorm()
+        self.attention = nn.MultiheadAttention(4, 1)  # its bias is called `in_proj_bias`
+        self.temperature = nn.Parameter(torch.ones(()))
+
+
+def test_parameters_of_fewer_than_two_dimensions_are_never_decayed() -> None:
+    model = Llama()
+    decayed, plain = group_parameters(model)
+    named = {id(parameter): name for name, parameter in model.named_parameters()}
+    assert {named[id(one)] for one in decayed.parameters} == {
+        "attention.in_proj_weight",
+        "attention.out_proj.weight",
+    }
+    assert {named[id(one)] for one in plain.parameters} == {
+        "norm.weight",
+        "attention.in_proj_bias",
+        "attention.out_proj.bias",
+        "temperature",
+    }
+
+
+def test_a_checkpoint_whose_norms_were_decayed_is_refused_by_name() -> None:
+    model = Llama()
+    by_type = {True: [], False: [model.attention.out_proj.bias]}
+    for name, parameter in model.named_parameters():
+        if name != "attention.out_proj.bias":
+            by_type[True].append(parameter)
+    before = torch.optim.AdamW(
+        [{"params": by_type[True], "weight_decay": 0.01}, {"params": by_type[False]}]
+    )
+    snapshot = OptimizerState(before, model.named_parameters()).snapshot()
+    now = build_optimizer(AdamW(learning_rate=0.1), model, rows_per_step=1)
+    with pytest.raises(Mistake, match=r"has beside .*norm\.weight in group 0"):
+        OptimizerState(now, model.named_parameters()).restore(snapshot)
 
 
 def test_the_learning_rate_follows_the_applied_steps() -> None:
