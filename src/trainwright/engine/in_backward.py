@@ -18,7 +18,7 @@ from trainwright.engine.backward import backward_from
 from trainwright.engine.buffers import MovingBuffers
 from trainwright.engine.guard import Guard, Halt, Judgement
 from trainwright.engine.precision import Full, Precision
-from trainwright.engine.step import above, no_limit, no_reader, wrong_count
+from trainwright.engine.step import above, no_limit, no_reader, root_of, wrong_count
 from trainwright.objective.losses import LossSum, Objective
 from trainwright.optim.optimizer import drops_on_device
 from trainwright.tracking.events import StepOutcome
@@ -96,8 +96,7 @@ class InBackwardStep:
             nonfinite = torch.logical_not(torch.isfinite(loss)).to(torch.float32)
             self._dropped = above(loss, self._limit(), nonfinite)
         if isinstance(self._dropped, Tensor) or not self._dropped:
-            root = torch.full_like(loss_sum, 1 / work.targets)
-            backward_from(loss_sum, root)
+            backward_from(loss_sum, root_of(loss_sum, work.targets))
         if not self._buffers.settled:
             self._buffers.settle()
         if isinstance(self._dropped, Tensor):

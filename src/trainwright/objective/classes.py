@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from trainwright.objective.chunked import chunked_cross_entropy, takes_chunks
-from trainwright.objective.losses import LossSum
+from trainwright.objective.losses import LossSum, in_fp32
 
 _TORCH_IGNORES = -100
 
@@ -76,7 +76,7 @@ class CrossEntropyLoss:
 
     def _of_torch(self, logits: Tensor, flat: Tensor, reduction: str) -> Tensor:
         return functional.cross_entropy(
-            logits,
+            in_fp32(logits),
             flat,
             weight=self._weights,
             ignore_index=self._ignored,
@@ -88,8 +88,7 @@ class CrossEntropyLoss:
 def z_penalty(logits: Tensor) -> Tensor:
     """log(sum(exp(logits)))^2 of each row of [..., C], at least in fp32: "z-loss" of PaLM
     (Chowdhery et al. 2022, arXiv:2204.02311, section 5)."""
-    exact = logits if logits.dtype == torch.float64 else logits.float()
-    return torch.logsumexp(exact, dim=-1).square()
+    return torch.logsumexp(in_fp32(logits), dim=-1).square()
 
 
 @final
@@ -102,7 +101,7 @@ class FocalLoss:
 
     def rows(self, outputs: Tensor, target: Tensor) -> Tensor:
         """The loss of each target."""
-        logits, flat = outputs.reshape(-1, outputs.shape[-1]), target.reshape(-1)
+        logits, flat = in_fp32(outputs).reshape(-1, outputs.shape[-1]), target.reshape(-1)
         surprise = functional.cross_entropy(logits, flat, reduction="none")
         # 1 - exp(-s) by expm1, which keeps its digits where p is close to 1.
         missed = -torch.expm1(-surprise)
@@ -129,7 +128,7 @@ class BinaryCrossEntropyLoss:
 
     def rows(self, outputs: Tensor, target: Tensor) -> Tensor:
         """The loss of each target."""
-        logits = outputs.view(target.shape)
+        logits = in_fp32(outputs).view(target.shape)
         weight = None if self._weight == 1 else torch.full_like(logits[:1], self._weight)
         return functional.binary_cross_entropy_with_logits(
             logits, target.to(logits.dtype), pos_weight=weight, reduction="none"

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from trainwright.objective.losses import LossSum
+from trainwright.objective.losses import LossSum, in_fp32
 
 
 def info_nce(queries: Tensor, keys: Tensor, temperature: float = 0.07) -> LossSum:
@@ -22,7 +22,7 @@ def info_nce(queries: Tensor, keys: Tensor, temperature: float = 0.07) -> LossSu
     assert queries.shape == keys.shape
     first = functional.normalize(queries, dim=1)
     second = functional.normalize(keys, dim=1)
-    logits = first @ second.T / temperature
+    logits = in_fp32(first @ second.T / temperature)
     target = torch.arange(len(queries), device=queries.device)
     return LossSum(functional.cross_entropy(logits, target, reduction="sum"), len(queries))
 
@@ -42,7 +42,7 @@ def nt_xent(first: Tensor, second: Tensor, temperature: float = 0.5) -> LossSum:
     """
     assert first.shape == second.shape
     views = functional.normalize(torch.cat([first, second]), dim=1)
-    logits = views @ views.T / temperature
+    logits = in_fp32(views @ views.T / temperature)
     itself = torch.eye(len(views), dtype=torch.bool, device=views.device)
     logits = logits.masked_fill(itself, float("-inf"))
     rows = torch.arange(len(views), device=views.device)
@@ -55,6 +55,11 @@ def triplet(anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 
     et al. 2015, FaceNet, arXiv:1503.03832, equation 3, with distances not squared, as in torch).
     The count is B: a triplet that is far enough apart counts with loss 0."""
     loss = functional.triplet_margin_loss(
-        anchor, positive, negative, margin=margin, eps=0.0, reduction="sum"
+        in_fp32(anchor),
+        in_fp32(positive),
+        in_fp32(negative),
+        margin=margin,
+        eps=0.0,
+        reduction="sum",
     )
     return LossSum(loss, len(anchor))

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol, final
 
+import torch
 from torch import Tensor, nn
 
 from trainwright.data.store import Batch
+
+SHORT = (torch.bfloat16, torch.float16)
 
 
 class LossSum(NamedTuple):
@@ -43,6 +46,12 @@ class TargetLoss(Protocol):
     def total(self, outputs: Tensor, target: Tensor) -> LossSum:
         """The sum of `rows` and the count of targets."""
         ...
+
+
+def in_fp32(outputs: Tensor) -> Tensor:
+    """Outputs of 16 bits in fp32, others as they are. A loss in 16 bits has two or three digits,
+    and so has the 1 / targets that its backward pass starts from."""
+    return outputs.float() if outputs.dtype in SHORT else outputs
 
 
 @final

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from trainwright.objective.losses import LossSum
+from trainwright.objective.losses import LossSum, in_fp32
 
 
 @final
@@ -17,11 +17,12 @@ class SquaredErrorLoss:
 
     def rows(self, outputs: Tensor, target: Tensor) -> Tensor:
         """The loss of each target."""
-        return (outputs.view(target.shape) - target).square()
+        return (in_fp32(outputs).view(target.shape) - target).square()
 
     def total(self, outputs: Tensor, target: Tensor) -> LossSum:
         """The summed loss."""
-        loss = functional.mse_loss(outputs.view(target.shape), target, reduction="sum")
+        values = in_fp32(outputs).view(target.shape)
+        loss = functional.mse_loss(values, target, reduction="sum")
         return LossSum(loss, target.numel())
 
 
@@ -31,7 +32,7 @@ class AbsoluteErrorLoss:
 
     def rows(self, outputs: Tensor, target: Tensor) -> Tensor:
         """The loss of each target."""
-        return (outputs.view(target.shape) - target).abs()
+        return (in_fp32(outputs).view(target.shape) - target).abs()
 
     def total(self, outputs: Tensor, target: Tensor) -> LossSum:
         """The summed loss."""
@@ -48,7 +49,8 @@ class HuberLoss:
 
     def rows(self, outputs: Tensor, target: Tensor) -> Tensor:
         """The loss of each target."""
-        values = outputs.view(target.shape)
+        values = in_fp32(outputs).view(target.shape)
+        target = in_fp32(target)
         return functional.huber_loss(values, target, reduction="none", delta=self._delta)
 
     def total(self, outputs: Tensor, target: Tensor) -> LossSum:
@@ -67,7 +69,7 @@ class QuantileLoss:
 
     def rows(self, outputs: Tensor, target: Tensor) -> Tensor:
         """The loss of each target."""
-        apart = target - outputs.view(target.shape)
+        apart = target - in_fp32(outputs).view(target.shape)
         return torch.maximum(self._quantile * apart, (self._quantile - 1) * apart)
 
     def total(self, outputs: Tensor, target: Tensor) -> LossSum:

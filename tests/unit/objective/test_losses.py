@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -21,7 +23,12 @@ from trainwright.objective.contrastive import (  # noqa: E402
     symmetric_info_nce,
     triplet,
 )
-from trainwright.objective.losses import LossSum, Mixed, Supervised, TargetLoss  # noqa: E402
+from trainwright.objective.losses import (  # noqa: E402
+    LossSum,
+    Mixed,
+    Supervised,
+    TargetLoss,
+)
 from trainwright.objective.numbers import (  # noqa: E402
     AbsoluteErrorLoss,
     HuberLoss,
@@ -253,3 +260,32 @@ def test_a_contract_builds_its_loss() -> None:
     counted = torch.tensor([10, 30]).numpy()
     total: LossSum = build_loss(section, counted, cpu).total(torch.zeros(1, 2), torch.tensor([0]))
     assert float(total.sum) == pytest.approx(2 * 0.6931472, abs=1e-6)
+
+
+SHORT = [
+    *(loss for loss in LOSSES if loss is not LOSSES[2]),
+    CrossEntropyLoss(class_weights=torch.linspace(0.5, 2, CLASSES)),
+    *NUMBERS,
+]
+
+
+@pytest.mark.parametrize("loss", SHORT, ids=lambda loss: type(loss).__name__)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_loss_of_short_outputs_is_summed_in_fp32(loss: TargetLoss, dtype: torch.dtype) -> None:
+    numbers = loss in NUMBERS
+    outputs = (logits()[:, 0] if numbers else logits()).to(dtype).requires_grad_()
+    target = torch.linspace(0, 1, 24).to(dtype) if numbers else labels()
+    exact = loss.total(outputs.detach().float(), target.float() if numbers else target)
+    found = loss.total(outputs, target)
+    assert found.sum.dtype == torch.float32
+    assert float(found.sum.detach()) == pytest.approx(float(exact.sum), rel=1e-6)
+    assert loss.rows(outputs, target).dtype == torch.float32
+    (found.sum / found.targets).backward()
+    assert outputs.grad is not None
+
+
+@pytest.mark.parametrize("loss", [info_nce, symmetric_info_nce, nt_xent])
+def test_a_contrastive_loss_of_short_embeddings_is_summed_in_fp32(loss: Any) -> None:
+    first, second = logits().bfloat16(), logits(seed=1).bfloat16()
+    assert loss(first, second).sum.dtype == torch.float32
+    assert triplet(first, second, first.roll(1, 0)).sum.dtype == torch.float32
