@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol, final
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol, final, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
+from trainwright.core.errors import Mistake, Problem
 from trainwright.data.store import Batch
 
 SHORT = (torch.bfloat16, torch.float16)
@@ -48,6 +50,40 @@ class TargetLoss(Protocol):
         ...
 
 
+@runtime_checkable
+class _WithLogits(Protocol):
+    """An output of several parts with attributes, as those of transformers."""
+
+    @property
+    def logits(self) -> Tensor: ...
+
+
+def outputs_of(given: object) -> Tensor:
+    """The tensor that a loss is computed from, of what a model has given: that tensor, or `logits`
+    as an attribute or a key.
+
+    Raises:
+        Mistake: there is no such tensor.
+    """
+    if isinstance(given, Tensor):
+        return given
+    found = given.logits if isinstance(given, _WithLogits) else None
+    if found is None and isinstance(given, Mapping):
+        found = given.get("logits")
+    if isinstance(found, Tensor):
+        return found
+    parts = f" with {', '.join(map(str, given))}" if isinstance(given, Mapping) else ""
+    raise Mistake(
+        Problem(
+            "the model gives no outputs that a loss can be computed from",
+            found=f"{type(given).__name__}{parts}",
+            expected="a tensor, or an output with `logits`",
+            fix="return the tensor from the model, or compute the loss in an objective of your "
+            "own: a function of (model, batch) that returns tw.LossSum(sum, targets)",
+        )
+    )
+
+
 def in_fp32(outputs: Tensor) -> Tensor:
     """Outputs of 16 bits in fp32, others as they are. A loss in 16 bits has two or three digits,
     and so has the 1 / targets that its backward pass starts from."""
@@ -56,7 +92,8 @@ def in_fp32(outputs: Tensor) -> Tensor:
 
 @final
 class Supervised:
-    """The loss between what a model makes of all tensors of a batch but the last, and the last."""
+    """The loss between the outputs of a model for all tensors of a batch but the last, and the
+    last. The outputs are a tensor, or the `logits` of an output of several parts."""
 
     def __init__(self, loss: TargetLoss) -> None:
         self._loss = loss
@@ -64,7 +101,7 @@ class Supervised:
     def __call__(self, model: nn.Module, batch: Batch) -> LossSum:
         """The summed loss of (*inputs, target)."""
         *inputs, target = batch
-        return self._loss.total(model(*inputs), target)
+        return self._loss.total(outputs_of(model(*inputs)), target)
 
 
 @final
@@ -79,7 +116,7 @@ class Packed:
     def __call__(self, model: nn.Module, batch: Batch) -> LossSum:
         """The summed loss of a micro-batch."""
         tokens, positions, counted, target = batch
-        rows = self._loss.rows(model(tokens, positions), target.clamp_min(0))
+        rows = self._loss.rows(outputs_of(model(tokens, positions)), target.clamp_min(0))
         return LossSum((rows * (target >= 0)).sum(), int(counted.sum()))
 
 
@@ -96,7 +133,7 @@ class Padded:
     def __call__(self, model: nn.Module, batch: Batch) -> LossSum:
         """The summed loss of a micro-batch."""
         tokens, lengths, target = batch
-        rows = self._loss.rows(model(tokens), target.clamp_min(0))
+        rows = self._loss.rows(outputs_of(model(tokens)), target.clamp_min(0))
         return LossSum((rows * (target >= 0)).sum(), int(lengths.sum()))
 
 
@@ -115,6 +152,6 @@ class Mixed:
     def __call__(self, model: nn.Module, batch: Batch) -> LossSum:
         """The summed loss of a blended micro-batch."""
         *inputs, target, other, share = batch
-        outputs = model(*inputs)
+        outputs = outputs_of(model(*inputs))
         first, second = self._loss.rows(outputs, target), self._loss.rows(outputs, other)
         return LossSum((share * first + (1 - share) * second).sum(), len(target))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from torch import Tensor, nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
 from trainwright.contract.objective import CrossEntropy, Focal, Huber, Quantile  # noqa: E402
+from trainwright.core.errors import Mistake  # noqa: E402
 from trainwright.objective.build import balanced_weights, build_loss  # noqa: E402
 from trainwright.objective.classes import (  # noqa: E402
     BinaryCrossEntropyLoss,
@@ -26,6 +28,8 @@ from trainwright.objective.contrastive import (  # noqa: E402
 from trainwright.objective.losses import (  # noqa: E402
     LossSum,
     Mixed,
+    Packed,
+    Padded,
     Supervised,
     TargetLoss,
 )
@@ -289,3 +293,67 @@ def test_a_contrastive_loss_of_short_embeddings_is_summed_in_fp32(loss: Any) -> 
     first, second = logits().bfloat16(), logits(seed=1).bfloat16()
     assert loss(first, second).sum.dtype == torch.float32
     assert triplet(first, second, first.roll(1, 0)).sum.dtype == torch.float32
+
+
+class ModelOutput(OrderedDict[str, Tensor]):
+    """As that of transformers: a mapping of the parts that are there, with attributes."""
+
+    def __getattr__(self, name: str) -> Tensor:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+class WithPasts:
+    def __init__(self, logits: Tensor) -> None:
+        self.logits = logits
+
+
+class Giving(nn.Module):
+    """Gives its outputs in a wrapping."""
+
+    def __init__(self, wrap: Any) -> None:
+        super().__init__()
+        self.wrap = wrap
+
+    def forward(self, x: Tensor, positions: Tensor | None = None) -> Any:
+        return self.wrap(x)
+
+
+LABELS = labels(6).view(2, 3)
+BATCHES = {
+    Supervised: (logits(6).view(2, 3, 5), LABELS),
+    Mixed: (logits(6), labels(6), labels(6).flip(0), torch.ones(6)),
+    Padded: (logits(6).view(2, 3, 5), torch.tensor([3, 3]), LABELS),
+    Packed: (logits(6).view(2, 3, 5), LABELS, torch.tensor([3, 3]), LABELS),
+}
+
+
+@pytest.mark.parametrize("objective", BATCHES, ids=lambda one: one.__name__)
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda x: ModelOutput(loss=x.sum(), logits=x),
+        lambda x: {"hidden": x + 1, "logits": x},
+        WithPasts,
+    ],
+    ids=["ModelOutput", "mapping", "attribute"],
+)
+def test_the_logits_of_an_output_of_several_parts_are_taken(objective: Any, wrap: Any) -> None:
+    loss, batch = objective(CrossEntropyLoss()), BATCHES[objective]
+    assert loss(Giving(wrap), batch) == loss(Giving(lambda x: x), batch)
+
+
+@pytest.mark.parametrize(
+    ("wrap", "found"),
+    [
+        (lambda x: ModelOutput(last_hidden_state=x), "ModelOutput with last_hidden_state"),
+        (lambda x: (x, x), "tuple"),
+        (lambda x: {"logits": [x]}, "dict with logits"),
+    ],
+)
+def test_an_output_without_logits_is_refused(wrap: Any, found: str) -> None:
+    with pytest.raises(Mistake, match="no outputs that a loss") as refused:
+        Supervised(CrossEntropyLoss())(Giving(wrap), BATCHES[Supervised])
+    assert refused.value.problems[0].found == found
