@@ -43,6 +43,7 @@ def evaluated_state(weights: Weights, model: ModuleState) -> dict[str, Stateful]
     return {} if isinstance(weights, TrainedWeights) else {_PART: EvaluatedState(weights, model)}
 
 
-def evaluated_part(parts: Mapping[str, Snapshot]) -> Snapshot:
-    """The model to evaluate and keep, among the parts of a checkpoint."""
-    return parts[_PART] if _PART in parts else parts[MODEL]
+def evaluated_part(parts: Mapping[str, Snapshot], model: str = MODEL) -> Snapshot:
+    """The model to evaluate and keep, among the parts of a checkpoint; `model` is the name of the
+    part that holds the trained one."""
+    return parts[_PART] if _PART in parts else parts[model]

@@ -32,7 +32,7 @@ def check_job(job: Job) -> None:
     Raises:
         Mistake: every gap at once; nothing was written.
     """
-    gaps: tuple[Callable[[Job], Iterator[Problem]], ...] = (_ending, _validation)
+    gaps: tuple[Callable[[Job], Iterator[Problem]], ...] = (_ending, _validation, _names)
     if not isinstance(job.checkpoints, NoCheckpoints):
         gaps += (_weights, _trained_elsewhere, _optimizers, _patience, _random_numbers)
         gaps += (_own_generators, _source)
@@ -72,6 +72,16 @@ def _validation(job: Job) -> Iterator[Problem]:
             path="Job.validate",
             found="`validate_every` alone",
             fix="add to the job: validate=..., a function that returns named numbers",
+        )
+
+
+def _names(job: Job) -> Iterator[Problem]:
+    if "progress" in job.state:
+        yield Problem(
+            "the loop keeps its own progress under this name, in the place of this part",
+            path="Job.state",
+            found="'progress'",
+            fix="give the part another name",
         )
 
 

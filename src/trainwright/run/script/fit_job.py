@@ -218,7 +218,7 @@ def _restore_best(job: Job) -> int:
             )
         )
     name, model = next((n, one) for n, one in job.state.items() if _is_model(job, one))
-    model.restore(evaluated_part({"model": best.parts[name], **best.parts}))
+    model.restore(evaluated_part(best.parts, name))
     return best.step
 
 

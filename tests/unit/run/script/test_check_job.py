@@ -150,3 +150,11 @@ def test_a_job_that_would_not_do_what_it_names_is_refused(
         tw.fit(change(make_job(tmp_path / "job")), progress=False)
 
     assert not (tmp_path / "job").exists()
+
+
+def test_a_part_with_the_name_of_the_loops_own_progress_is_refused(tmp_path: Path) -> None:
+    job = make_job(tmp_path / "job")
+    job = replace(job, state={**job.state, "progress": tw.RandomState()})
+    with pytest.raises(tw.Mistake, match="the loop keeps its own progress"):
+        tw.fit(job, progress=False)
+    assert not (tmp_path / "job").exists()

@@ -348,6 +348,24 @@ def test_the_best_weights_are_put_back(tmp_path: Path) -> None:
     assert weights(job) == seen[1]
 
 
+def test_the_best_weights_are_those_of_the_model_whatever_other_parts_are_called(
+    tmp_path: Path,
+) -> None:
+    seen: list[list[object]] = []
+    scores = iter([3.0, 1.0, 2.0])
+    job = make_job(tmp_path)
+    state = {"net" if name == "model" else name: part for name, part in job.state.items()}
+    teacher = tw.ModuleState(make_job(tmp_path, shift=1.0).model)
+
+    def validate() -> dict[str, float]:
+        seen.append(weights(job))
+        return {"val_loss": next(scores)}
+
+    job = replace(job, validate=validate, state={**state, "model": teacher})
+    tw.fit(job, restore_best=True, progress=False)
+    assert weights(job) == seen[1]
+
+
 def test_progress_and_the_last_loss_are_shown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
