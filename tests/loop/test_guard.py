@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch")
 
 from canary import STEPS, Canary, Killed, Setting, everything, start  # noqa: E402
 from comparing import differences  # noqa: E402
+from trainwright.checkpoint.state import Snapshot  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints, Loaded  # noqa: E402
 from trainwright.contract.guard import Guard  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
@@ -367,3 +368,37 @@ def test_a_guard_that_reads_late_resumes_to_the_same_bits(cut_at: int, tmp_path:
         pytest.skip("no step is kept there")
     resumed = begin("cut", process=5)
     assert differences(everything(resumed, resumed.fit()), expected) == []
+
+
+class Bank:
+    """Embeddings of rows that were seen, of a script's own: state of the training like any."""
+
+    def __init__(self) -> None:
+        self.sum = 0.0
+
+    def snapshot(self) -> Snapshot:
+        return Snapshot(values={"sum": self.sum})
+
+    def restore(self, snapshot: Snapshot) -> None:
+        self.sum = float(snapshot.values["sum"])
+
+
+def test_what_a_rollback_leaves_alone_does_not_hang_on_names(tmp_path: Path) -> None:
+    """A part of one's own called `memory` is rolled back, a guard called `watcher` is not."""
+    canary = poisoned(tmp_path, (4,), non_finite="rollback", rollbacks=1, learning_rate_factor=0.5)
+    names = {"guard": "watcher", "caution": "care"}
+    parts = {names.get(name, name): part for name, part in canary.job.state.items()}
+    bank, step = Bank(), canary.job.step
+    seen: list[float] = []
+
+    def banked(work: StepBatches) -> StepOutcome:
+        seen.append(bank.sum)
+        bank.sum += 1.0
+        return step(work)
+
+    canary.change(step=banked, state={**parts, "memory": bank})
+    assert canary.fit().kind == "finished"
+    assert len(of_kind(canary, RolledBack)) == 1
+    # Attempt 4 is bad, and the checkpoint of step 4 comes back.
+    assert seen[:6] == [0.0, 1.0, 2.0, 3.0, 4.0, 4.0]
+    assert parts["watcher"].snapshot().values["rollbacks"] == 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from typing import Any, TypeAlias, final
+from typing import Any, ClassVar, Literal, TypeAlias, final
 
 import numpy as np
 import torch
@@ -33,6 +33,8 @@ def seed_generators(seed: int) -> None:
 class RandomState:
     """The global generators of Python, NumPy and torch: of the CPU and of each CUDA device; and
     `own` ones of a script, in the order in which they are given."""
+
+    on_rollback: ClassVar[Literal["keep"]] = "keep"
 
     def __init__(self, *own: Generator) -> None:
         self._own = own

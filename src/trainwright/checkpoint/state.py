@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
-from typing import Protocol, Self, final, runtime_checkable
+from typing import ClassVar, Literal, Protocol, Self, final, runtime_checkable
 
 from torch import Tensor
 
@@ -86,3 +86,25 @@ class Stateful(Protocol):
     def restore(self, snapshot: Snapshot) -> None:
         """Make the state what it was."""
         ...
+
+
+@runtime_checkable
+class KeptOnRollback(Protocol):
+    """State that a rollback leaves alone: what was spent, and what adapts by itself. All other
+    state is that of the checkpoint afterwards."""
+
+    on_rollback: ClassVar[Literal["keep"]]
+
+
+def merge_state(*groups: Mapping[str, Stateful]) -> dict[str, Stateful]:
+    """The state of several groups by name.
+
+    Raises:
+        AssertionError: two parts have one name, so that a checkpoint would hold only one of them.
+    """
+    merged: dict[str, Stateful] = {}
+    for group in groups:
+        doubles = merged.keys() & group.keys()
+        assert not doubles, f"two parts of the state are called {', '.join(sorted(doubles))}"
+        merged.update(group)
+    return merged

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import ClassVar, Literal, final
 
 from trainwright.checkpoint.state import Snapshot
 from trainwright.core.progress import Progress
@@ -17,6 +17,8 @@ class Caution:
     step at which it ends. It multiplies what the knob before it has set, so it stands behind the
     one that sets the learning rate of every step.
     """
+
+    on_rollback: ClassVar[Literal["keep"]] = "keep"
 
     def __init__(self, optimizer: Optimizer, factor: float, steps: int) -> None:
         self._groups = optimizer.param_groups

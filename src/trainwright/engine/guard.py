@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, Protocol, SupportsInt, assert_never, final
+from typing import ClassVar, Literal, NamedTuple, Protocol, SupportsInt, assert_never, final
 
 from trainwright.checkpoint.state import Snapshot
 from trainwright.contract.guard import Guard as GuardSection
@@ -124,6 +124,8 @@ class PolicyGuard:
         scaled: whether gradients are scaled by a factor that adapts: then a gradient that is not
             finite is part of its search, and only 20 of them in a row are an event.
     """
+
+    on_rollback: ClassVar[Literal["keep"]] = "keep"
 
     def __init__(
         self,

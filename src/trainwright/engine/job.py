@@ -62,19 +62,14 @@ Validate = Callable[[], Mapping[str, float]]
 """Scores the model on rows that steer the training. Called in evaluation mode without gradients."""
 
 
-LASTING = frozenset(
-    {"guard", "caution", "clock", "feed", "memory", "portions", "random", "scaler", "windows"}
-)
-
-
 @final
 @dataclass(frozen=True, slots=True)
 class Job:
     """What `fit` needs, and nothing that it does not.
 
     `state` names everything a checkpoint holds beside the progress; it is restored once, after
-    every object is built. `lasting` names those of them that a rollback leaves as they are: what
-    was spent, and what adapts by itself. `rank_by` is the validation's value that a checkpoint is
+    every object is built. A rollback restores it too, but for the feed and for what is
+    `KeptOnRollback`. `rank_by` is the validation's value that a checkpoint is
     ranked by; empty, what patience watches. `inventory` is what must be known of the run beside its
     state (versions, hashes, threads).
     """
@@ -84,7 +79,6 @@ class Job:
     step: Step
     stop_rules: tuple[StopRule, ...]
     state: Mapping[str, Stateful] = field(default_factory=dict)
-    lasting: frozenset[str] = LASTING
     knobs: tuple[Knob, ...] = ()
     guard: Guard = field(default_factory=HaltOnNonFinite)
     observers: tuple[Observer, ...] = ()

@@ -7,7 +7,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, final
+from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 import torch
@@ -41,6 +41,8 @@ class LoaderFeed:
         count_targets: targets in a batch where that is not its number of rows; the objective must
             count the same.
     """
+
+    on_rollback: ClassVar[Literal["keep"]] = "keep"
 
     def __init__(
         self,

@@ -13,6 +13,7 @@ import torch
 
 from trainwright.checkpoint.random_state import RandomState
 from trainwright.checkpoint.score import NOT_SCORED, NotScored
+from trainwright.checkpoint.state import KeptOnRollback
 from trainwright.checkpoint.store import Loaded, NoCheckpoint
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.faultpoints import reached
@@ -101,7 +102,7 @@ def _resume(job: Job, saves: Saves) -> Progress:
 def _roll_back(job: Job, saves: Saves, progress: Progress, back: RollBack) -> Progress | StopReason:
     """Put the newest state from before the bad steps back, and save it at once.
 
-    The feed stays where it is, so the bad rows are left behind; so does what `job.lasting` names.
+    The feed stays where it is, so the bad rows are left behind; so does what is `KeptOnRollback`.
     Saved before it is told: a run that dies in between must not have lost the signals of steps that
     the newest checkpoint still holds.
     """
@@ -109,8 +110,9 @@ def _roll_back(job: Job, saves: Saves, progress: Progress, back: RollBack) -> Pr
     loaded = job.checkpoints.newest_valid(before, back.further)
     if isinstance(loaded, NoCheckpoint):
         return StopReason("halted", f"{back.why}; there is no checkpoint from before it")
+    feed: object = job.feed
     for name, stateful in job.state.items():
-        if name not in job.lasting:
+        if stateful is not feed and not isinstance(stateful, KeptOnRollback):
             stateful.restore(loaded.parts[name])
     reached("rollback")
     rewound = progress._replace(step=loaded.step)

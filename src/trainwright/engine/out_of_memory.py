@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Literal, final
+from typing import ClassVar, Literal, final
 
 import torch
 from torch import nn
@@ -41,6 +41,8 @@ class SplittingStep:
         mixes_rows: whether the model looks at other rows of a micro-batch, see `rows_are_mixed`.
             Then two rows are the fewest, and smaller micro-batches do change the update.
     """
+
+    on_rollback: ClassVar[Literal["keep"]] = "keep"
 
     def __init__(
         self,

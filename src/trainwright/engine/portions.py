@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Literal, TypeVar, final
+from typing import ClassVar, Literal, TypeVar, final
 
 from trainwright.checkpoint.state import Snapshot
 from trainwright.core.errors import Mistake, Problem
@@ -30,6 +30,8 @@ class Portions:
         tell: is told of each halving.
         size: rows of a pass, whatever an evaluation would like to have; 0 leaves it to that.
     """
+
+    on_rollback: ClassVar[Literal["keep"]] = "keep"
 
     def __init__(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, Literal, Protocol, assert_never, final
+from typing import Any, ClassVar, Literal, Protocol, assert_never, final
 
 import torch
 from torch import Tensor, nn
@@ -32,6 +32,8 @@ class LossScale:
     halves it, and 2,000 steps without one double it. It lies on the device of the loss and is never
     read by a step. It never falls below 2^-16: a gradient that does not fit then fits at no factor.
     """
+
+    on_rollback: ClassVar[Literal["keep"]] = "keep"
 
     def __init__(
         self,

@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Literal, NamedTuple, Protocol, final
+from typing import ClassVar, Literal, NamedTuple, Protocol, final
 
 from trainwright.checkpoint.state import Snapshot
 from trainwright.contract.metric import Direction
@@ -91,6 +91,8 @@ class TimeLimit:
     the seconds that are known to be used before it begins; a checkpoint may know of more, and knows
     nothing of what came after it. With `planned_steps` it says how many of them were made.
     """
+
+    on_rollback: ClassVar[Literal["keep"]] = "keep"
 
     def __init__(
         self,

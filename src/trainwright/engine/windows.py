@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import NamedTuple, Protocol, assert_never, final
+from typing import ClassVar, Literal, NamedTuple, Protocol, assert_never, final
 
 from trainwright.checkpoint.state import Snapshot
 from trainwright.core.files import Json
@@ -136,6 +136,8 @@ class Windows:
             behind its last checkpoint had told what is found again.
         read: reads many numbers from the device at once.
     """
+
+    on_rollback: ClassVar[Literal["keep"]] = "keep"
 
     def __init__(
         self,

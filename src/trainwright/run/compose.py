@@ -11,7 +11,7 @@ import torch
 
 from trainwright.checkpoint.module import ModuleState
 from trainwright.checkpoint.random_state import RandomState, seed_generators
-from trainwright.checkpoint.state import Stateful
+from trainwright.checkpoint.state import Stateful, merge_state
 from trainwright.contract.document import Contract
 from trainwright.contract.metric import METRICS, Direction
 from trainwright.contract.model import Network
@@ -142,7 +142,7 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
     rows = rows_of_data(feed, prepared)
     stepping = build_stepping(contract, trained, rows, ends.by_step, tell, saving.fence.wait)
     measured = _build_measured(contract, prepared, trained, stepping, run, tell)
-    own_state: dict[str, Stateful] = {"random": RandomState(), "portions": portions, **ends.state}
+    own_state = merge_state({"random": RandomState(), "portions": portions}, ends.state)
     inventory = _inventory(plan, prepared, device)
     job = Job(
         model=model,
@@ -151,7 +151,7 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
         knobs=(*updates.knobs, stepping.caution),
         guard=stepping.guard,
         stop_rules=ends.rules(length, run.flag),
-        state={**updates.state, **stepping.state, **measured.state, **own_state},
+        state=merge_state(updates.state, stepping.state, measured.state, own_state),
         observers=(*run.observers, _recorders(run, device, measured), shown),
         validate=TimedValidation(updates.validated(validation), ends.reserve),
         validate_every=length.validate_every,

@@ -9,7 +9,7 @@ from typing import final
 import torch
 from torch import nn
 
-from trainwright.checkpoint.state import Stateful
+from trainwright.checkpoint.state import Stateful, merge_state
 from trainwright.contract.document import Contract
 from trainwright.contract.section import settled
 from trainwright.contract.tracking import Tracking
@@ -98,14 +98,14 @@ def build_stepping(
     splitting = build_splitting(whole, training, trained.model, tell)
     guard, caution = _build_guard(training, trained, rows, isinstance(precision.scale, LossScale))
     whole.dropping_above(guard.limit)
-    state: dict[str, Stateful] = {
+    own: dict[str, Stateful] = {
         "guard": guard,
         "watch": guard.watch,
         "caution": caution,
         "clipping": clipping,
         "memory": splitting,
-        **_state_of(precision),
     }
+    state = merge_state(own, _state_of(precision))
     step: Step = splitting
     for scale in noise:
         state["noise_scale"] = scale

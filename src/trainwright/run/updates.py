@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import final
 
-from trainwright.checkpoint.evaluated import evaluated_state
+from trainwright.checkpoint.evaluated import MODEL, evaluated_state
 from trainwright.checkpoint.module import ModuleState
 from trainwright.checkpoint.optimizer import OptimizerState
 from trainwright.checkpoint.plateau import PlateauState
-from trainwright.checkpoint.state import Stateful
+from trainwright.checkpoint.state import Stateful, merge_state
 from trainwright.contract.section import settled
 from trainwright.contract.training import Training
 from trainwright.engine.averaging import AveragedStep, Mean
@@ -73,8 +73,7 @@ def build_updates(
     for mean in averaged.means:
         weights = mean
     schedule = build_schedule(training.scheduler, length.scheduled_steps)
-    state: dict[str, Stateful] = {"model": model_state, **evaluated_state(weights, model_state)}
-    state.update(averaged.state)
+    state = merge_state({MODEL: model_state}, evaluated_state(weights, model_state), averaged.state)
     if isinstance(schedule, Plateau):
         state["plateau"] = PlateauState(schedule)
     if training.checkpointing.save_optimizer_state:

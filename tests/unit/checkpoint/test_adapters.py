@@ -13,7 +13,7 @@ from torch import nn
 from trainwright.checkpoint.module import ModuleState
 from trainwright.checkpoint.optimizer import OptimizerState
 from trainwright.checkpoint.random_state import RandomState
-from trainwright.checkpoint.state import Snapshot
+from trainwright.checkpoint.state import Snapshot, merge_state
 from trainwright.core.errors import Mistake
 
 pytestmark = pytest.mark.torch
@@ -176,3 +176,10 @@ def test_parameters_that_share_memory_come_back_from_a_checkpoint_that_calls_the
     )
     with pytest.raises(Mistake, match=r"lacks other\.weight"):
         ModuleState(apart).restore(Snapshot(tensors={"one.weight": kept}, values=tied))
+
+
+def test_two_parts_of_one_name_are_refused() -> None:
+    one, other = RandomState(), RandomState()
+    assert merge_state({"random": one}, {"other": other}) == {"random": one, "other": other}
+    with pytest.raises(AssertionError, match="two parts of the state are called random"):
+        merge_state({"random": one, "a": one}, {"random": other})
