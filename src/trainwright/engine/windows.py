@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import ClassVar, Literal, NamedTuple, Protocol, assert_never, final
+from typing import ClassVar, Literal, NamedTuple, Protocol, final
 
 from trainwright.checkpoint.state import Snapshot
 from trainwright.core.files import Json
@@ -228,10 +228,8 @@ class Windows:
                 self._paused_at = math.nan
             case Ended():
                 self._lines.sync()
-            case Noted():
-                pass
             case _:
-                assert_never(event)
+                pass
 
     def _roll_back(self, step: int) -> None:
         """Go back to a step, unless that is where the run is."""

@@ -15,10 +15,7 @@ from trainwright.tracking.events import (
     RareEvent,
     Resumed,
     RolledBack,
-    SaveBegun,
-    Saved,
     SaveMissed,
-    Saving,
     StepDropped,
     StepKept,
     Validated,
@@ -227,7 +224,7 @@ class ConsoleProgress:
             case SaveMissed():
                 where = f"step {event.progress.step:,} is not saved"
                 self._say("storage", f"{where} ({event.missed} missed so far): {event.why}")
-            case Saving() | SaveBegun() | Saved():
+            case _:
                 pass
 
 

@@ -12,8 +12,9 @@ from trainwright.tracking.events import Event
 class Observer(Protocol):
     """Watches a run and cannot steer it.
 
-    An implementation must not change what an event holds, must not wait for the device at every
-    step, and raises `StorageFailed` or `OSError`, and nothing else, when it cannot record.
+    An implementation ignores events that it does not know, so that a new one needs no change here.
+    It must not change what an event holds, must not wait for the device at every step, and raises
+    `StorageFailed` or `OSError`, and nothing else, when it cannot record.
     """
 
     def observe(self, event: Event) -> None:
