@@ -14,10 +14,10 @@ SOURCES := src tests benchmarks docs examples
 # Neighbouring tests stay in one process, so that what they share is made once.
 WORKERS := -n 2 --dist worksteal
 
-.PHONY: help env train test check format docs bench peers parity gpu faults clean
+.PHONY: help env train test test-all check format docs bench peers parity gpu faults clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
 
 env: $(STAMP) ## make .venv with the pinned packages (done by the others when needed)
 
@@ -36,8 +36,11 @@ train: env ## train the example twice, trees and a network, each to its verdict
 	$(BIN)/trainwright train $(CONTRACT) --set model.kind=tabular_resnet || second=$$?; \
 	if [ $$second -gt $$first ]; then exit $$second; else exit $$first; fi
 
-test: env ## run the test suite
+test: env ## run the test suite without the tests marked slow
 	$(BIN)/python -m pytest $(WORKERS)
+
+test-all: env ## run the whole test suite
+	TRAINWRIGHT_TIER=1 $(BIN)/python -m pytest $(WORKERS) --timeout 1500
 
 check: env ## format, lint, types, layers and docs, changing nothing
 	$(BIN)/ruff format --no-cache --check $(SOURCES)
@@ -65,10 +68,10 @@ $(PEERS)/installed.stamp: pyproject.toml constraints.txt benchmarks/peers.txt
 	@touch $@
 
 parity: env ## our numbers against independent implementations
-	$(BIN)/python -m pytest $(WORKERS) tests/parity
+	TRAINWRIGHT_TIER=1 $(BIN)/python -m pytest $(WORKERS) tests/parity
 
 gpu: env ## run the tests that need a CUDA device
-	$(BIN)/python -m pytest tests/gpu
+	TRAINWRIGHT_TIER=1 $(BIN)/python -m pytest tests/gpu
 
 faults: env ## the whole fault matrix, and its page docs/reliability.md
 	$(BIN)/python benchmarks/reliability.py --write

@@ -8,8 +8,11 @@ import tempfile
 from collections.abc import Callable, Iterator
 
 import pytest
+import pytest_timeout
 from hypothesis import settings
 
+from deadlines import within
+from faults.tiers import TIER
 from trainwright.core.faultpoints import arm
 from trainwright.report import figures
 
@@ -23,6 +26,21 @@ os.environ.setdefault("TRAINWRIGHT_CACHE", _CACHE.name)
 # No test asserts a time, and a run that fails must fail again.
 settings.register_profile("project", deadline=None, derandomize=True)
 settings.load_profile("project")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """See faults/tiers.py."""
+    skip = pytest.mark.skip(reason="slow: make test-all")
+    for item in [] if TIER else items:
+        if item.get_closest_marker("slow"):
+            item.add_marker(skip)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_timeout_set_timer(item: pytest.Item, settings: pytest_timeout.Settings) -> object:
+    """Every deadline is that of a quiet machine, times how busy this one is."""
+    scaled = settings._replace(timeout=within(settings.timeout))
+    return pytest_timeout.pytest_timeout_set_timer(item, scaled)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from deadlines import within
+
 PACKAGE = Path(__file__).resolve().parents[2] / "src" / "trainwright"
 
 LIGHT_STAGES = (
@@ -132,7 +134,7 @@ def last_line(program: str, argument: object) -> object:
         capture_output=True,
         text=True,
         check=False,
-        timeout=100,
+        timeout=within(100),
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])

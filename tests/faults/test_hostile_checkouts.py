@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from command import command, inside, write_project
+from deadlines import within
 from trainwright.core.files import read_json
 from trainwright.tracking.checkout import describe_source
 
@@ -33,7 +34,7 @@ def git(folder: Path, *words: str, check: bool = True) -> None:
         stdin=subprocess.DEVNULL,
         check=check,
         capture_output=True,
-        timeout=20,
+        timeout=within(20),
     )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import pytest
 
-from faults.tiers import TIER, only_tier_1, times
+from faults.tiers import TIER, times
 from faults.trials import CANARIES, Reference, Trial, lost_steps
 from faults.zygote import kill
 from trainwright.core.faultpoints import FAULT_POINTS
@@ -141,7 +141,7 @@ def test_killed_before_a_rollback_is_saved(trial: Trials, figure: Figure) -> Non
     figure(kills=2, components_that_differ=0)
 
 
-@only_tier_1
+@pytest.mark.slow
 @pytest.mark.row("F-11")
 @pytest.mark.parametrize("canary", CANARIES)
 def test_killed_after_every_step(

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from command import PROCESS, command, project_in, tree
+from deadlines import within
 from trainwright.contract.size_rules import MOST
 from trainwright.core import limits
 
@@ -69,7 +70,7 @@ def test_a_name_that_is_too_long_is_a_mistake(project: Path, words: tuple[str, .
 def test_a_full_stdout_ends_with_the_code_of_storage(tmp_path: Path) -> None:
     with Path("/dev/full").open("w") as full:
         ended = subprocess.run(
-            [*PROCESS, "schema"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60
+            [*PROCESS, "schema"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=within(60)
         )
     assert ended.returncode == 13
     assert ended.stderr == "No space left on device\n"

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from command import command, inside, write_project
+from deadlines import within
 from faults.trials import Reference, Trial
 from metadata import serve_metadata
 from trainwright.core.errors import Interrupted
@@ -136,14 +137,14 @@ def test_looks_go_on_where_one_fails_and_end_with_the_block() -> None:
     thread = threading.Thread(target=watch.watch, args=(0.001,))
     thread.start()
     source.down, source.told = False, "the end"
-    assert woken.wait(10)
-    thread.join(10)
+    assert woken.wait(within(10))
+    thread.join(within(10))
     assert flag.why == "the end"
     quiet = NoticeWatch(FakeNotices(), StopFlag(), lambda: None)
     thread = threading.Thread(target=quiet.watch, args=(0.001,))
     thread.start()
     quiet.over()
-    thread.join(10)
+    thread.join(within(10))
     assert not thread.is_alive()
 
 

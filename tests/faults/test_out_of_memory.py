@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("torch")
 
 from command import CONTRACT, write_project
+from deadlines import within
 
 pytestmark = pytest.mark.torch
 
@@ -53,7 +54,7 @@ def test_the_training_goes_on_with_smaller_micro_batches(tmp_path: Path) -> None
         capture_output=True,
         text=True,
         check=False,
-        timeout=100,
+        timeout=within(100),
     )
     assert done.returncode in (0, 3), done.stderr
     lines = (tmp_path / "runs/one/events.jsonl").read_text().splitlines()

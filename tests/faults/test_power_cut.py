@@ -20,7 +20,6 @@ from pathlib import Path
 
 import pytest
 
-from faults.tiers import only_tier_1
 from trainwright.checkpoint.store import Checkpoints, Loaded
 
 torch = pytest.importorskip("torch")
@@ -66,7 +65,7 @@ def image(tmp_path: Path) -> Path:
     return path
 
 
-@only_tier_1
+@pytest.mark.slow
 @pytest.mark.row("F-04")
 def test_every_power_cut_leaves_a_checkpoint(
     image: Path, tmp_path: Path, figure: Callable[..., None]

@@ -72,7 +72,7 @@ class Zygote:
     ) -> None:
         assert self._process.stdin is not None
         self._process.stdin.close()
-        self._process.wait(20)
+        self._process.wait(60)
         assert self._process.stdout is not None
         self._process.stdout.close()
 
@@ -123,6 +123,9 @@ class Zygote:
 
     def wait(self, child: Child, seconds: float = 60.0) -> Death:
         """How it ended. Its process group is empty then."""
+        from deadlines import within
+
+        seconds = within(seconds)
         code = self._ask({"wait": child.pid, "seconds": seconds})
         output = child.log.read_text()
         assert code.lstrip("-").isdigit(), f"{code} within {seconds} s:\n{output}"

@@ -19,6 +19,7 @@ from safetensors.torch import load_file  # noqa: E402
 
 import trainwright as tw  # noqa: E402
 from command import command, inside, with_layers, write_project  # noqa: E402
+from deadlines import within  # noqa: E402
 from made_data import make_images, make_text  # noqa: E402
 from trainwright.core.errors import Interrupted  # noqa: E402
 from trainwright.core.files import read_json  # noqa: E402
@@ -195,7 +196,7 @@ def in_a_process(folder: Path, *words: str, cut: bool = False) -> int:
         capture_output=True,
         text=True,
         check=False,
-        timeout=200,
+        timeout=within(200),
     )
     assert "Traceback" not in done.stderr, done.stderr
     return done.returncode

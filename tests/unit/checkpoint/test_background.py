@@ -12,6 +12,7 @@ pytest.importorskip("torch")
 
 import torch
 
+from deadlines import within
 from saves import NEXT_CALLS
 from trainwright.checkpoint.background import BackgroundCheckpoints
 from trainwright.checkpoint.fence import Fence
@@ -48,7 +49,7 @@ class Gate:
     ) -> Saved:
         self.under_way += 1
         self.most = max(self.most, self.under_way)
-        assert self.open.wait(60)
+        assert self.open.wait(within(60))
         self.under_way -= 1
         if self.fails:
             raise StorageFailed("no space left")

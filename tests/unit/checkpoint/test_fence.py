@@ -10,6 +10,7 @@ torch = pytest.importorskip("torch")
 
 from torch import Tensor  # noqa: E402
 
+from deadlines import within  # noqa: E402
 from saves import NEXT_CALLS, leave_copies_to_training  # noqa: E402
 from trainwright.checkpoint.background import BackgroundCheckpoints  # noqa: E402
 from trainwright.checkpoint.fence import Fence, TornSnapshot  # noqa: E402
@@ -141,7 +142,7 @@ def test_nothing_is_written_before_the_training_has_waited() -> None:
     assert thread.is_alive()
     assert inner.kept == []
     fence.wait()
-    thread.join(60)
+    thread.join(within(60))
     assert len(inner.kept) == 1
 
 

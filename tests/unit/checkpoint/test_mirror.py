@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("fsspec")
 
+from deadlines import within
 from trainwright.checkpoint.file_sets import FileSets
 from trainwright.checkpoint.mirror import MirroredCheckpoints, Places
 from trainwright.checkpoint.names import name_of, step_of
@@ -49,7 +50,7 @@ class Mirrored:
         copy, copy_from = RunCopies.copy, Checkpoints.copy_from
 
         def waiting(files: RunCopies, moment: Moment) -> bool:
-            assert self.gate.wait(20)
+            assert self.gate.wait(within(20))
             return copy(files, moment)
 
         def told(to: Checkpoints, storage: CheckpointStorage, name: str) -> Saved:

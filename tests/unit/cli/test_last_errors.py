@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from command import PROCESS, command, write_project
+from deadlines import within
 
 
 @pytest.mark.parametrize(("error", "code"), [(MemoryError, 14), (RecursionError, 2)])
@@ -39,7 +40,7 @@ def test_names_of_files_may_have_letters_that_the_locale_lacks(
         cwd=tmp_path,
         env={**plain, "LC_ALL": "C", **ascii_only},
         capture_output=True,
-        timeout=120,
+        timeout=within(120),
         check=False,
     )
     assert b"Traceback" not in ran.stderr

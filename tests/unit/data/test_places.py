@@ -20,6 +20,7 @@ import pytest
 import object_store
 import trainwright as tw
 from command import CONTRACT, command, inside, tree, write_project
+from deadlines import within
 from made_data import saved_dataset
 from trainwright.contract.data import TableData
 from trainwright.contract.reading import read_contract
@@ -156,7 +157,7 @@ def serve_postgres(folder: Path) -> Iterator[str]:
         os.chown(folder, 65534, 65534)
     (folder / "word").write_text("W0rdOfTests")
     (folder / "word").chmod(0o644)
-    run = {"check": True, "capture_output": True, "cwd": folder, "timeout": 60}
+    run = {"check": True, "capture_output": True, "cwd": folder, "timeout": within(60)}
     made = ["initdb", "-D", "db", "-U", "tester", "-A", "scram-sha-256", "--pwfile=word"]
     try:
         subprocess.run([*user, *made], **run)

@@ -15,6 +15,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from deadlines import within  # noqa: E402
 from guide import GUIDE, blocks  # noqa: E402
 from trainwright.contract.images import Augment  # noqa: E402
 from trainwright.contract.loading import Loading  # noqa: E402
@@ -242,7 +243,7 @@ def test_workers_die_with_their_parent_whatever_they_do(how: signal.Signals) -> 
     assert not any(map(is_gone, pids))
     os.kill(parent, how)
     os.waitpid(parent, 0)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + within(10)
     while not all(map(is_gone, pids)) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert all(map(is_gone, pids))

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from command import CONTRACT, PROCESS, Ran, command, events_of_one, inside, project_in
+from deadlines import within
 from trainwright.core.files import read_json, write_json
 
 TREES = CONTRACT.replace(
@@ -55,7 +56,7 @@ def dies(fault: str, *words: str) -> int:
         env={**os.environ, "TRAINWRIGHT_FAULT": fault},
         capture_output=True,
         check=False,
-        timeout=100,
+        timeout=within(100),
     )
     return done.returncode
 

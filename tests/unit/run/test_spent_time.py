@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from command import CONTRACT, NETWORK, PROCESS, command, inside, write_project
+from deadlines import within
 from trainwright.core.files import read_json, write_json
 
 FAMILIES = [
@@ -39,7 +40,7 @@ def killed(folder: Path, contract: str, point: str) -> dict[str, Any]:
         stderr=subprocess.DEVNULL,
     )
     try:
-        deadline = time.monotonic() + 50
+        deadline = time.monotonic() + within(50)
         while not written().get("training_seconds", {}).get("one"):
             assert time.monotonic() < deadline
             assert process.poll() is None

@@ -8,13 +8,19 @@ from pathlib import Path
 
 import pytest
 
+from deadlines import within
 from trainwright.tracking.checkout import describe_source
 
 
 def git(folder: Path, *words: str) -> str:
     who = ("-c", "user.name=a", "-c", "user.email=a@example.org")
     done = subprocess.run(
-        ["git", *who, *words], cwd=folder, check=True, capture_output=True, text=True, timeout=20
+        ["git", *who, *words],
+        cwd=folder,
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=within(20),
     )
     return done.stdout.strip()
 

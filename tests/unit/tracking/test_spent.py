@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from deadlines import within
 from run_folders import facts
 from trainwright.core.errors import StorageFailed
 from trainwright.testing.clock import FakeClock
@@ -79,7 +80,7 @@ def test_it_beats_beside_the_block_until_its_end_and_a_full_disk_does_not_end_it
         raise StorageFailed("full")
 
     with beating(beat, most_seconds=0.001):
-        assert enough.wait(30)
+        assert enough.wait(within(30))
     count = len(beats)
     assert not [thread for thread in threading.enumerate() if thread.name == "heartbeat"]
     assert len(beats) == count

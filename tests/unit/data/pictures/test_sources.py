@@ -14,6 +14,7 @@ import polars as pl
 import pytest
 
 from command import MOST_MEGABYTES
+from deadlines import within
 from made_pictures import (
     CLASSES,
     encoded,
@@ -301,7 +302,7 @@ def test_processes_that_start_together_share_one_entry(tmp_path: Path) -> None:
         )
         for _ in range(3)
     ]
-    sums = {process.communicate(timeout=60)[0].strip() for process in started}
+    sums = {process.communicate(timeout=within(60))[0].strip() for process in started}
     assert sums == {str(int(read(tmp_path, "data").images["train"].pixels.sum()))}
     (entry,) = (tmp_path / "cache" / "images").iterdir()
     assert isinstance(read(tmp_path, "data").images["train"].pixels, np.memmap)
@@ -379,7 +380,7 @@ def test_memory_stays_flat_while_images_are_decoded(tmp_path: Path) -> None:
                 capture_output=True,
                 text=True,
                 check=True,
-                timeout=100,
+                timeout=within(100),
             ).stdout
         )
         for count in ("200", "4000")

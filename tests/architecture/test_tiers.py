@@ -1,0 +1,42 @@
+"""What every test relies on: its tier, and a deadline that fits this machine."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+import deadlines
+from deadlines import QUIET, within
+from faults.tiers import TIER, also_slow, each, only
+
+
+@pytest.mark.slow
+def test_slow_tests_run_in_tier_1_only() -> None:
+    assert TIER == 1
+
+
+def quick(parameters: list[object]) -> list[object]:
+    return [one.values for one in parameters if not one.marks]
+
+
+def test_parameters_of_tier_0() -> None:
+    pairs = [("a", 1), ("b", 2), ("c", 3), ("d", 4)]
+    assert quick(also_slow(pairs[:1], pairs[1:])) == pairs[:1]
+    assert quick(each(2, pairs, start=1)) == [("b", 2), ("d", 4)]
+    assert quick(only(("a", "c"), "abcd")) == [("a",), ("c",)]
+    for made in (also_slow(pairs[:1], pairs[1:]), each(2, pairs), only(pairs[1:2], pairs)):
+        assert [one.values for one in made] == pairs
+        assert all(mark.name == "slow" for one in made for mark in one.marks)
+
+
+@pytest.mark.timeout(50)
+def test_a_deadline_is_a_signal_that_comes_later_on_a_busy_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    left, _ = signal.getitimer(signal.ITIMER_REAL)
+    assert 0 < left <= within(50)
+    assert left > within(50) - 40
+    for times, expected in ((0.5, 1.0), (1.0, 1.0), (4.0, 4.0)):
+        monkeypatch.setattr(deadlines, "_timed", lambda times=times: times * QUIET)
+        assert deadlines.slowness.__wrapped__() == expected
