@@ -13,6 +13,8 @@ import trainwright as tw
 from trainwright.api import TrainedRun
 from trainwright.core.errors import Mistake
 
+pytestmark = pytest.mark.usefixtures("whole_pages")
+
 CONTRACT = """
 data: {path: rows.csv, target: bought}
 model: {kind: linear}

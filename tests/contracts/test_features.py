@@ -22,7 +22,7 @@ from trainwright.core.errors import DataMistake
 from trainwright.run.evaluate import evaluate_rows, predict_file
 from trainwright.tracking.folder import RunFolder
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("whole_pages")]
 
 PAGE = GUIDE / "features.md"
 WORDS = ("sunny", "rainy", "market", "closed", "holiday", "sale")

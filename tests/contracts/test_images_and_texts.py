@@ -22,7 +22,7 @@ from trainwright.engine.stop import StopReason, StopRequested
 from trainwright.run.evaluate import evaluate_rows, predict_file
 from trainwright.tracking.folder import RunFolder
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("whole_pages")]
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 QUICK = ["metric.resamples=100"]
@@ -87,11 +87,11 @@ def test_images_come_to_their_verdict(images: Path, tmp_path: Path) -> None:
     assert predict_file(RunFolder.open(run.folder), file).frame.equals(predicted)
 
 
-@pytest.mark.parametrize("kind", ["linear", "boosting"])
-def test_images_as_columns_need_no_network(images: Path, tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize("model", ["{kind: linear}", "{kind: boosting, max_trees: 10}"])
+def test_images_as_columns_need_no_network(images: Path, tmp_path: Path, model: str) -> None:
     text = images.read_text()
     start, end = text.index("model:"), text.index("metric:")
-    images.write_text(f"{text[:start]}model: {{kind: {kind}}}\n{text[end:]}")
+    images.write_text(f"{text[:start]}model: {model}\n{text[end:]}")
     run = tw.train(images, overrides=QUICK, runs=tmp_path / "runs")
     assert run.evaluation.metrics["accuracy"].value > 0.8
 

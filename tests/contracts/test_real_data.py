@@ -14,6 +14,8 @@ from frozen_result import CLAUSE
 from real_data import real_data
 from trainwright.contract.reading import read_contract
 
+pytestmark = pytest.mark.usefixtures("whole_pages")
+
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "income" / "contract.yaml"
 
 
