@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 import tempfile
@@ -34,6 +35,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in [] if TIER else items:
         if item.get_closest_marker("slow"):
             item.add_marker(skip)
+
+
+def pytest_collection_finish() -> None:
+    """What was imported stays: no search for garbage walks through it again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)
