@@ -14,6 +14,7 @@ from hypothesis import settings
 
 from deadlines import within
 from faults.tiers import TIER
+from faults.zygote import Zygote
 from trainwright.core.faultpoints import arm
 from trainwright.report import figures
 
@@ -88,6 +89,14 @@ def whole_pages() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(figures, "_exported", EXPORTED)
         yield
+
+
+@pytest.fixture(scope="session")
+def zygote() -> Iterator[Zygote]:
+    """Starts processes of the command that need not import anything."""
+    pytest.importorskip("torch")
+    with Zygote() as running:
+        yield running
 
 
 @pytest.fixture

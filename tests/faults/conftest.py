@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -12,12 +12,6 @@ import pytest
 
 from faults.trials import CANARIES, COUNTING, Reference, Trial, read_journal, state_of
 from faults.zygote import Zygote
-
-
-@pytest.fixture(scope="session")
-def zygote() -> Iterator[Zygote]:
-    with Zygote() as running:
-        yield running
 
 
 @pytest.fixture(scope="session")

@@ -75,6 +75,7 @@ def write_images(copied: int, *, brighter: bool = False) -> None:
     (folder / "train-labels-idx1-ubyte").write_bytes(idx_bytes(labels[order]))
 
 
+@pytest.mark.slow
 def test_near_copies_of_images() -> None:
     write_images(300, brighter=True)
     ran, result = trained(IMAGES)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from command import NETWORK, command, inside, stopped_at, train_one, write_project
+from faults.tiers import each
 from trainwright.contract.reading import read_contract
 from trainwright.core.files import Json, read_json, write_json
 from trainwright.core.hashing import hash_file, hash_value
@@ -73,7 +74,7 @@ def forget(run: Path, contract: Json, paths: tuple[str, ...] = ()) -> None:
     write_json(run / "plan.json", plan)
 
 
-@pytest.mark.parametrize("path", ALONE)
+@pytest.mark.parametrize("path", each(3, ALONE))
 def test_a_run_without_a_key_goes_on(project: Path, path: str) -> None:
     forget(RUN, read_json(RUN / "plan.json")["contract"], (path,))
     assert command("runs", "verify", "one").code == 0

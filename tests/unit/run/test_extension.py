@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from command import CONTRACT, Ran, command, inside, stopped_at, tree, with_layers, write_project
+from faults.tiers import each
 from trainwright.core.faultpoints import FaultInjected, arm
 from trainwright.core.files import read_json
 from trainwright.core.hashing import hash_file
@@ -118,7 +119,7 @@ def test_an_extension_that_is_stopped_goes_on(project: Path, how: str) -> None:
     assert is_whole()
 
 
-@pytest.mark.parametrize("at", [1, 2, 3, 5, 7, 8, 9, 10])
+@pytest.mark.parametrize("at", each(3, [1, 2, 3, 5, 7, 8, 9, 10]))
 def test_a_process_that_dies_while_it_extends(project: Path, at: int) -> None:
     arm(f"file.replace:{at}:raise")
     with pytest.raises(FaultInjected):
@@ -134,7 +135,9 @@ def test_a_process_that_dies_while_it_extends(project: Path, at: int) -> None:
     assert is_whole()
 
 
-@pytest.mark.parametrize("point", ["step.done:3", "eval:1", "judge:1", "finish:1", "export:1"])
+@pytest.mark.parametrize(
+    "point", each(2, ["step.done:3", "eval:1", "judge:1", "finish:1", "export:1"])
+)
 def test_a_process_that_dies_in_the_extension(project: Path, point: str) -> None:
     arm(f"{point}:raise")
     with pytest.raises(FaultInjected):

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
-import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from command import CONTRACT, PROCESS, Ran, command, events_of_one, inside, project_in
-from deadlines import within
+from command import CONTRACT, Ran, command, events_of_one, inside, project_in
+from faults.tiers import each
+from faults.zygote import Zygote
 from trainwright.core.files import read_json, write_json
 
 TREES = CONTRACT.replace(
@@ -48,17 +47,18 @@ def kept() -> list[str]:
     return sorted(path.name for path in Path("runs/one/checkpoints").glob("*trees-*"))
 
 
-def dies(fault: str, *words: str) -> int:
+Dies = Callable[..., int]
+
+
+@pytest.fixture
+def dies(zygote: Zygote) -> Dies:
     """Start or go on in a process of its own; how it ended."""
-    start = ("train", "small.yaml", "--run", "one", "--resume", *OFTEN, *words)
-    done = subprocess.run(
-        [*PROCESS, *start],
-        env={**os.environ, "TRAINWRIGHT_FAULT": fault},
-        capture_output=True,
-        check=False,
-        timeout=within(100),
-    )
-    return done.returncode
+
+    def once(fault: str, *words: str) -> int:
+        start = ("train", "small.yaml", "--run", "one", "--resume", *OFTEN, *words)
+        return zygote.run(start, Path.cwd(), fault=fault).code
+
+    return once
 
 
 def goes_on() -> Ran:
@@ -66,7 +66,7 @@ def goes_on() -> Ran:
 
 
 def test_killed_twice_it_has_the_bytes_of_the_unbroken_run(
-    project: Path, whole: dict[str, bytes]
+    project: Path, dies: Dies, whole: dict[str, bytes]
 ) -> None:
     assert dies("tree:6:kill") == -signal.SIGKILL
     assert kept() == ["trees-0000000004.json", "trees-0000000005.json"]
@@ -85,16 +85,16 @@ def test_killed_twice_it_has_the_bytes_of_the_unbroken_run(
 
 
 def test_started_again_after_each_crash_it_comes_to_its_end(
-    project: Path, whole: dict[str, bytes]
+    project: Path, dies: Dies, whole: dict[str, bytes]
 ) -> None:
     assert dies("tree:4:kill", "--restart", "9") in JUDGED
     assert [event["step"] for event in events_of_one("resumed")] == [3, 6, 9]
     assert model() == whole
 
 
-@pytest.mark.parametrize("name", ["term", "int"])
+@pytest.mark.parametrize("name", each(2, ["term", "int"]))
 def test_a_signal_loses_no_tree_even_where_none_is_due(
-    project: Path, whole: dict[str, bytes], name: str
+    project: Path, dies: Dies, whole: dict[str, bytes], name: str
 ) -> None:
     rarely = ("--set", "training.checkpointing.save_every_minutes=auto")
     assert dies(f"tree:6:{name}", *rarely) == 75
@@ -103,14 +103,14 @@ def test_a_signal_loses_no_tree_even_where_none_is_due(
     assert model() == whole
 
 
-def test_trees_are_kept_when_a_signal_asks_for_it(project: Path) -> None:
+def test_trees_are_kept_when_a_signal_asks_for_it(project: Path, dies: Dies) -> None:
     rarely = ("--set", "training.checkpointing.save_every_minutes=off")
     assert dies("tree:6:usr1,tree:9:kill", *rarely) == -signal.SIGKILL
     assert kept() == ["trees-0000000006.json"]
 
 
 def test_killed_behind_the_growing_it_grows_nothing_again(
-    project: Path, whole: dict[str, bytes]
+    project: Path, dies: Dies, whole: dict[str, bytes]
 ) -> None:
     assert dies("judge:1:kill") == -signal.SIGKILL
     assert dies("tree:1:kill") in JUDGED
@@ -118,7 +118,7 @@ def test_killed_behind_the_growing_it_grows_nothing_again(
 
 
 def test_a_damaged_file_is_set_aside_and_the_one_before_is_used(
-    project: Path, whole: dict[str, bytes]
+    project: Path, dies: Dies, whole: dict[str, bytes]
 ) -> None:
     dies("tree:6:kill")
     damage("trees-0000000005.json")
@@ -135,7 +135,7 @@ def damage(name: str) -> None:
 
 
 @pytest.mark.parametrize("damaged", [True, False])
-def test_nothing_is_begun_anew_in_silence(project: Path, damaged: bool) -> None:
+def test_nothing_is_begun_anew_in_silence(project: Path, dies: Dies, damaged: bool) -> None:
     dies("tree:6:kill")
     for name in kept():
         if damaged:
@@ -148,7 +148,7 @@ def test_nothing_is_begun_anew_in_silence(project: Path, damaged: bool) -> None:
         assert "nothing is started from scratch" in ran.err
 
 
-def test_trees_of_another_run_are_refused(project: Path) -> None:
+def test_trees_of_another_run_are_refused(project: Path, dies: Dies) -> None:
     dies("tree:6:kill")
     shutil.copytree("runs/one", "other")
     shutil.rmtree("runs")
@@ -159,7 +159,9 @@ def test_trees_of_another_run_are_refused(project: Path) -> None:
     assert "belong to another run" in ran.err
 
 
-def test_hostile_text_with_a_right_hash_does_not_reach_the_library(project: Path) -> None:
+def test_hostile_text_with_a_right_hash_does_not_reach_the_library(
+    project: Path, dies: Dies
+) -> None:
     from trainwright.core.hashing import hash_value
 
     dies("tree:6:kill")
@@ -171,7 +173,7 @@ def test_hostile_text_with_a_right_hash_does_not_reach_the_library(project: Path
 
 
 def test_trees_that_come_out_otherwise_are_all_grown_again(
-    project: Path, whole: dict[str, bytes]
+    project: Path, dies: Dies, whole: dict[str, bytes]
 ) -> None:
     """As those of another version of the library, or of another processor."""
     from trainwright.core.hashing import hash_value
@@ -193,7 +195,9 @@ def test_trees_that_come_out_otherwise_are_all_grown_again(
     assert model() == whole
 
 
-def test_a_full_disk_ends_the_run_or_is_counted(project: Path, whole: dict[str, bytes]) -> None:
+def test_a_full_disk_ends_the_run_or_is_counted(
+    project: Path, dies: Dies, whole: dict[str, bytes]
+) -> None:
     settings = ("--set", "training.checkpointing.on_failure=continue")
     with inside(project):
         nth = _writes_before_the_first_tree(project)
