@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,6 +18,7 @@ from canary import (
     start,
 )
 from comparing import differences
+from stepwise import FitTo
 from trainwright.testing.checkpoints import MemoryCheckpoints
 from trainwright.tracking.events import (
     Event,
@@ -35,7 +38,7 @@ def unbroken(setting: Setting) -> tuple[dict[str, object], dict[int, tuple[str, 
         return everything(canary, ended), journal(canary)
 
 
-def stop_at(canary: Canary, step: int) -> None:
+def stop_at(canary: Canary, step: float) -> None:
     """Ask for an orderly end after a step."""
 
     def react(event: Event) -> None:
@@ -45,6 +48,26 @@ def stop_at(canary: Canary, step: int) -> None:
     canary.on_event.append(react)
     if step == 0:
         canary.flag.raise_flag("SIGTERM")
+
+
+def stepwise(
+    folder: Path,
+    setting: Setting,
+    change: Callable[[Canary, MemoryCheckpoints], None] = lambda canary, store: None,
+) -> FitTo:
+    """A canary for `steps_that_differ`; a process that goes on behind a step is changed."""
+    processes = itertools.count()
+
+    def fit_to(store: MemoryCheckpoints, step: float) -> Mapping[int, object]:
+        process = next(processes)
+        canary = start(folder / str(process), store, setting, process)
+        if store.kept and store.kept[-1].step:
+            change(canary, store)
+        stop_at(canary, step)
+        canary.fit()
+        return journal(canary)
+
+    return fit_to
 
 
 def die_at(canary: Canary, kind: type, step: int) -> None:

@@ -27,9 +27,11 @@ from cuts import (  # noqa: E402
     assert_resumes,
     die_at,
     samples_after,
+    stepwise,
     stop_at,
     unbroken,
 )
+from stepwise import steps_that_differ  # noqa: E402
 from trainwright.checkpoint import commit, local, store  # noqa: E402
 from trainwright.checkpoint.state import Snapshot, Stateful  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints  # noqa: E402
@@ -51,8 +53,14 @@ def test_the_unbroken_runs_are_what_the_cuts_are_made_of() -> None:
 
 
 @pytest.mark.row("F-11")
-@pytest.mark.parametrize("step", range(STEPS + 1))
-def test_stopped_in_order_at_every_step(step: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("setting", [FULL, EARLY])
+def test_every_step_follows_from_the_checkpoint_before_it(setting: Setting, tmp_path: Path) -> None:
+    assert steps_that_differ(stepwise(tmp_path, setting)) == {}
+
+
+@pytest.mark.row("F-11")
+@pytest.mark.parametrize("step", [0, 7, STEPS])
+def test_stopped_in_order(step: int, tmp_path: Path) -> None:
     first = start(tmp_path, Checkpoints(tmp_path / "ckpt", 2), FULL)
     stop_at(first, step)
     ended = first.fit()
@@ -63,8 +71,8 @@ def test_stopped_in_order_at_every_step(step: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.row("F-11")
-@pytest.mark.parametrize("step", range(1, EARLY_STEP + 1))
-def test_stopped_at_every_step_of_a_run_that_ends_early(step: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("step", [1, BEST_STEP, EARLY_STEP])
+def test_stopped_in_a_run_that_ends_early(step: int, tmp_path: Path) -> None:
     first = start(tmp_path, Checkpoints(tmp_path / "ckpt", 1), EARLY)
     stop_at(first, step)
     assert first.fit().kind == ("early" if step == EARLY_STEP else "interrupted")

@@ -26,10 +26,13 @@ from comparing import differences  # noqa: E402
 from cuts import (  # noqa: E402
     EARLY,
     EARLY_STEP,
+    FULL,
     SPARSE,
+    stepwise,
     stop_at,
     unbroken,
 )
+from stepwise import steps_that_differ  # noqa: E402
 from trainwright.checkpoint.state import Snapshot, Stateful  # noqa: E402
 from trainwright.testing.checkpoints import MemoryCheckpoints  # noqa: E402
 
@@ -162,6 +165,10 @@ MUTANTS: dict[str, Mutant] = {
 }
 
 
+OF_THE_END = "epoch + 1"
+"""Each step says its epoch itself: only a run that makes none shows the wrong one."""
+
+
 def ends_alike(mutate: Mutant, setting: Setting, cut: int, folder: Path) -> bool:
     checkpoints = MemoryCheckpoints()
     first = start(folder, checkpoints, setting)
@@ -184,6 +191,22 @@ def test_a_resume_that_restores_one_thing_wrongly_is_seen(name: str, tmp_path: P
         ends_alike(MUTANTS[name], setting, cut, tmp_path / str(number))
         for number, (setting, cut) in enumerate(cuts)
     )
+
+
+@pytest.mark.row("F-13")
+@pytest.mark.parametrize("name", [name for name in MUTANTS if name != OF_THE_END])
+def test_the_induction_over_the_steps_sees_it_too(name: str, tmp_path: Path) -> None:
+    assert any(
+        is_seen(name, tmp_path / title, setting)
+        for title, setting in (("full", FULL), ("early", EARLY))
+    )
+
+
+def is_seen(name: str, folder: Path, setting: Setting) -> bool:
+    try:
+        return bool(steps_that_differ(stepwise(folder, setting, MUTANTS[name])))
+    except ValueError:  # batch norm refuses a micro-batch of one row
+        return True
 
 
 @pytest.mark.row("F-13")
