@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from faults.tiers import each
 from faults.trials import Reference, Trial
 from trainwright.tracking.log import read_events
 
@@ -26,7 +27,7 @@ def told(trial: Trial) -> list[str]:
     return [event["message"] for event in read_events(trial.run.events) if "worker" in str(event)]
 
 
-@pytest.mark.parametrize("canary", ["table", "text", "images"])
+@pytest.mark.parametrize("canary", each(3, ["table", "text", "images"], start=1))
 def test_killed_with_workers_and_gone_on_with_any_other_number(
     canary: str, reference: References, trial: Trials, figure: Figure
 ) -> None:

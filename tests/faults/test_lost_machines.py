@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("fsspec")
 
-from faults.tiers import TIER
+from faults.tiers import also_slow
 from faults.trials import CANARIES, Canary, Reference, Trial, state_of
 from faults.zygote import Death, Zygote
 from object_store import object_store
@@ -126,7 +126,7 @@ DEATHS = [
 """Without those of a step: how much is copied by then hangs on the speed of the machine."""
 
 
-@pytest.mark.parametrize(("kind", "canary", "fault"), DEATHS if TIER else DEATHS[:4])
+@pytest.mark.parametrize(("kind", "canary", "fault"), also_slow(DEATHS[:3], DEATHS[3:]))
 def test_a_lost_machine_costs_no_bit(
     kind: str, canary: str, fault: str, reference: References, lost_in: Callable[..., Lost]
 ) -> None:

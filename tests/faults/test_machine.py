@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from comparing import differences
-from faults.tiers import times
+from faults.tiers import only, times
 from faults.trials import CANARIES, Reference, Trial
 from faults.zygote import kill
 from trainwright.core.errors import NonFinite
@@ -33,7 +33,7 @@ CURSOR = 106 + 3 * 16
 
 
 @pytest.mark.row("F-10")
-@pytest.mark.parametrize("canary", CANARIES)
+@pytest.mark.parametrize("canary", only(("table",), CANARIES))
 def test_a_frozen_process_goes_on(
     canary: str, reference: References, trial: Trials, figure: Figure
 ) -> None:
@@ -53,7 +53,7 @@ def test_a_frozen_process_goes_on(
 
 
 @pytest.mark.row("F-26")
-@pytest.mark.parametrize("canary", CANARIES)
+@pytest.mark.parametrize("canary", only(("images",), CANARIES))
 def test_a_clock_that_jumps_changes_no_bit(
     canary: str, reference: References, trial: Trials, figure: Figure
 ) -> None:
