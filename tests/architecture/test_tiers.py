@@ -40,3 +40,16 @@ def test_a_deadline_is_a_signal_that_comes_later_on_a_busy_machine(
     for times, expected in ((0.5, 1.0), (1.0, 1.0), (4.0, 4.0)):
         monkeypatch.setattr(deadlines, "_timed", lambda times=times: times * QUIET)
         assert deadlines.slowness.__wrapped__() == expected
+
+
+ONLY_IN_TIER_1 = {"F-04"}
+"""Power cuts need root and minutes."""
+
+
+def test_every_row_of_the_fault_matrix_is_tried_in_tier_0(request: pytest.FixtureRequest) -> None:
+    """Of what this session has collected."""
+    rows: dict[bool, set[str]] = {False: set(), True: set()}
+    for item in request.session.items:
+        is_slow = item.get_closest_marker("slow") is not None
+        rows[is_slow].update(row for mark in item.iter_markers("row") for row in mark.args)
+    assert rows[True] - rows[False] <= ONLY_IN_TIER_1
