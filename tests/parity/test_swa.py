@@ -14,9 +14,11 @@ from torch.optim.swa_utils import AveragedModel, get_swa_multi_avg_fn, update_bn
 
 from averaging_run import STEPS, TAKING, averaging, data, network  # noqa: E402
 from objectives import squared_error  # noqa: E402
+from stepwise import steps_that_differ  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
 from trainwright.data.feed import Feed  # noqa: E402
 from trainwright.data.store import Batch  # noqa: E402
+from trainwright.engine.job import Every  # noqa: E402
 from trainwright.engine.loop import fit  # noqa: E402
 from trainwright.engine.statistics import NormStatistics  # noqa: E402
 from trainwright.engine.step import OptimizerStep  # noqa: E402
@@ -170,8 +172,25 @@ def test_a_dropped_step_is_not_taken_and_no_step_is_taken_twice(on_device: bool)
     assert (mean.count, float(mean.mean["weight"])) == (2, 9.0)
 
 
-@pytest.mark.parametrize("cut", range(1, STEPS))
-def test_cut_anywhere_it_ends_with_the_same_bits(cut: int) -> None:
+def test_every_step_follows_from_the_checkpoint_before_it() -> None:
+    def fit_to(store: MemoryCheckpoints, step: float) -> Mapping[int, object]:
+        found = averaging(store, step)
+        seen: dict[int, object] = {}
+
+        class Watching:
+            def observe(self, event: Event) -> None:
+                if isinstance(event, StepKept):
+                    seen[event.progress.step] = float(event.outcome.loss).hex()
+
+        observers = (*found.job.observers, Watching())
+        fit(replace(found.job, observers=observers, checkpoint_every=Every(1)))
+        return seen
+
+    assert steps_that_differ(fit_to) == {}
+
+
+@pytest.mark.parametrize("cut", [5, 14, 23])
+def test_cut_it_ends_with_the_same_bits(cut: int) -> None:
     whole = averaging(MemoryCheckpoints())
     fit(whole.job)
     store = MemoryCheckpoints()

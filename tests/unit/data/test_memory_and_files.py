@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from faults.tiers import each
 from trainwright.contract.data import (
     EVERY_COLUMN,
     Column,
@@ -242,8 +243,14 @@ def test_every_sampling_is_the_same(sampling: Sampling, tmp_path: Path) -> None:
     assert len(np.unique(drawn[0])) > 1000
 
 
-@pytest.mark.parametrize("numeric", ["standard", "robust", "log", "quantile", "none"])
-@pytest.mark.parametrize("kind", ["csv", "parts"])
+SCALINGS = [
+    (kind, numeric)
+    for kind in ("csv", "parts")
+    for numeric in ("standard", "robust", "log", "quantile", "none")
+]
+
+
+@pytest.mark.parametrize(("kind", "numeric"), each(2, SCALINGS))
 def test_every_scaling_is_the_same(numeric: Scaling, kind: str, tmp_path: Path) -> None:
     name = "a.csv"
     if kind == "csv":
