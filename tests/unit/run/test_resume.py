@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shlex
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ import pytest
 
 from command import (
     CONTRACT,
-    PROCESS,
     command,
     events_of_one,
     project_in,
@@ -26,6 +24,7 @@ from command import (
     with_layers,
     write_rows,
 )
+from faults.zygote import Zygote
 from trainwright.core.files import read_json, write_json
 from trainwright.core.hashing import hash_file
 
@@ -271,25 +270,9 @@ def test_a_stopped_network_goes_on_to_the_same_bits(project: Path) -> None:
 
 
 @pytest.mark.row("F-07")
-def test_a_stopped_boosting_can_be_resumed_too(project: Path) -> None:
-    script = (
-        "import os, signal\n"
-        "from trainwright.tracking.console import CountProgress\n"
-        "count = CountProgress.count\n"
-        "def counted(self, made, unit, value):\n"
-        "    if made == 3: os.kill(os.getpid(), signal.SIGTERM)\n"
-        "    count(self, made, unit, value)\n"
-        "CountProgress.count = counted\n"
-        "from trainwright.cli.main import main\n"
-        "main()\n"
-    )
-    done = subprocess.run(
-        [PROCESS[0], "-c", script, "train", "small.yaml", "--run", "one"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 75, done.stderr
+def test_a_stopped_boosting_can_be_resumed_too(project: Path, zygote: Zygote) -> None:
+    done = zygote.run(("train", "small.yaml", "--run", "one"), project, fault="tree:3:term")
+    assert done.code == 75, done.output
     assert state() == "interrupted"
     assert command("train", "small.yaml", "--run", "one", "--resume").code in (0, 3)
     assert trained_again() == weights_of_trees("one")

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from command import CONTRACT, NETWORK, PROCESS, command, inside, write_project
+from command import CONTRACT, NETWORK, command, inside, write_project
 from deadlines import within
+from faults.zygote import Zygote, kill
 from trainwright.core.files import read_json, write_json
 
 FAMILIES = [
@@ -29,26 +28,26 @@ def folder(tmp_path: Path) -> Iterator[Path]:
         yield tmp_path
 
 
-def killed(folder: Path, contract: str, point: str) -> dict[str, Any]:
+Killed = Callable[[str, str], dict[str, Any]]
+
+
+@pytest.fixture
+def killed(folder: Path, zygote: Zygote) -> Killed:
     """The record of a run that is killed once the record says that it trains."""
-    write_project(folder, contract + BUDGET)
-    environment = {**os.environ, "TRAINWRIGHT_FAULT": f"{point}:2:delay=60"}
-    process = subprocess.Popen(
-        [*PROCESS, "train", "small.yaml", "--run", "one"],
-        env=environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
+
+    def begin(contract: str, point: str) -> dict[str, Any]:
+        write_project(folder, contract + BUDGET)
+        words = ("train", "small.yaml", "--run", "one")
+        child = zygote.start(words, folder, fault=f"{point}:2:delay=60")
         deadline = time.monotonic() + within(50)
         while not written().get("training_seconds", {}).get("one"):
             assert time.monotonic() < deadline
-            assert process.poll() is None
             time.sleep(0.02)
-    finally:
-        process.kill()
-        assert process.wait() == -signal.SIGKILL
-    return written()
+        assert kill(child)
+        assert zygote.wait(child).code == -signal.SIGKILL
+        return written()
+
+    return begin
 
 
 def written() -> dict[str, Any]:
@@ -58,8 +57,10 @@ def written() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("contract", "point"), FAMILIES)
-def test_a_killed_attempt_stands_in_time_and_price(folder: Path, contract: str, point: str) -> None:
-    first = killed(folder, contract, point)
+def test_a_killed_attempt_stands_in_time_and_price(
+    killed: Killed, contract: str, point: str
+) -> None:
+    first = killed(contract, point)
     assert "ending" not in first
     assert first["attempts"][0]["seconds"] == first["seconds"] >= 0.9
     assert first["seconds"] >= first["training_seconds"]["one"] > 0
@@ -74,9 +75,9 @@ def test_a_killed_attempt_stands_in_time_and_price(folder: Path, contract: str, 
 
 @pytest.mark.parametrize(("contract", "point"), FAMILIES)
 def test_what_a_killed_attempt_has_spent_is_gone_from_the_budget(
-    folder: Path, contract: str, point: str
+    killed: Killed, contract: str, point: str
 ) -> None:
-    record = killed(folder, contract, point)
+    record = killed(contract, point)
     # As if it had trained for an hour since its last checkpoint.
     record["training_seconds"]["one"] += 3600.0
     write_json(Path("runs/one/record.json"), record)
