@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from trainwright.data.table import Floats, Integers
+
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +26,7 @@ class Answers:
     truth: npt.NDArray[Any]
     scores: Floats
     positive: int = 1
+    _kept: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def __len__(self) -> int:
         return len(self.truth)
@@ -32,11 +36,24 @@ class Answers:
         """C, the number of classes; 1 for numbers."""
         return int(self.scores.shape[1])
 
+    def once(self, name: str, make: Callable[[], Value]) -> Value:
+        """What `make` gives, computed once for all metrics of these answers."""
+        if name not in self._kept:
+            self._kept[name] = make()
+        found: Value = self._kept[name]
+        return found
+
     def chosen(self) -> Integers:
         """The most probable class of each row [N]; the first one where several are."""
         if not len(self):
             return np.zeros(0, np.int64)
-        return np.asarray(np.argmax(self.scores, axis=1), np.int64)
+        return self.once("chosen", lambda: np.asarray(np.argmax(self.scores, axis=1), np.int64))
+
+    def class_counts(self) -> Integers:
+        """How many rows each class is true of [C]."""
+        return self.once(
+            "counts", lambda: np.bincount(self.truth, minlength=self.classes).astype(np.int64)
+        )
 
     def is_positive(self) -> npt.NDArray[np.bool_]:
         """Whether the positive class is true [N]."""

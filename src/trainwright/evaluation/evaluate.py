@@ -24,10 +24,11 @@ from trainwright.evaluation.findings import (
     low_target,
 )
 from trainwright.evaluation.intervals import Draws, Interval, method_of
-from trainwright.evaluation.measuring import Line, Measured, count_units, gain_of, measure_lines
+from trainwright.evaluation.measuring import Line, Measured, gain_of, measure_lines
 from trainwright.evaluation.metrics import metrics_of
 from trainwright.evaluation.naive import PERSISTENCE, SEASONAL
 from trainwright.evaluation.slices import SliceRows, find_slices
+from trainwright.evaluation.units import count_units
 
 Intervals = Mapping[str, Interval]
 

@@ -19,7 +19,9 @@ from trainwright.evaluation.intervals import (
     share_interval,
     undefined_share,
 )
-from trainwright.evaluation.metrics import measure
+from trainwright.evaluation.metrics import measure, present_classes
+from trainwright.evaluation.random_groups import MOST_UNITS
+from trainwright.evaluation.units import count_units
 from trainwright.evaluation.weighted import weigh
 
 SHARES = frozenset(
@@ -79,11 +81,17 @@ def measure_lines(lines: Sequence[Line], section: Metric, draws: Draws) -> list[
         for line in lines
     ]
     # Units of one row each need not be told apart again for each line.
-    alone = count_units(draws.units) == len(draws.units)
-    count: Count = len if alone else count_units
+    units = count_units(draws.units)
+    count: Count = len if units == len(draws.units) else count_units
     return [
-        _measured(line, values, section, _deciding_units(line, draws.units[line.rows], count))
-        for line, values in zip(lines, resample(questions, draws), strict=True)
+        _measured(
+            line.metric,
+            _point(line, question, section, units),
+            values,
+            section,
+            _deciding_units(line, draws.units[line.rows], count),
+        )
+        for line, question, values in zip(lines, questions, resample(questions, draws), strict=True)
     ]
 
 
@@ -104,14 +112,16 @@ def gain_of(model: Measured, baseline: Measured, confidence: float) -> Interval:
     )
 
 
-def count_units(units: Integers) -> int:
-    """How many different units there are."""
-    return len(np.unique(units))
+def _point(line: Line, question: Question, section: Metric, units: int) -> float:
+    """The value: of many units that of the form that was prepared for the resamples, which does
+    not sort and check the rows again for each metric."""
+    if units <= MOST_UNITS or not len(line.rows):
+        return measure(line.metric, line.answers, section)
+    return float(question.weighted(np.ones((1, len(line.rows))))[0])
 
 
-def _measured(line: Line, values: Floats, section: Metric, units: int) -> Measured:
-    value = measure(line.metric, line.answers, section)
-    bound = share_interval if line.metric in SHARES else interval_of
+def _measured(metric: str, value: float, values: Floats, section: Metric, units: int) -> Measured:
+    bound = share_interval if metric in SHARES else interval_of
     return Measured(bound(value, values, section.confidence, units), values, units)
 
 
@@ -126,4 +136,7 @@ def _deciding_units(line: Line, units: Integers, count: Count) -> int:
         return count(units)
     if line.metric in _OF_POSITIVES and answers.classes == 2:
         return count(units[answers.is_positive()])
-    return min(count(units[answers.truth == code]) for code in np.unique(answers.truth))
+    if count is len:
+        counts = answers.class_counts()
+        return int(counts[counts > 0].min())
+    return min(count(units[answers.truth == code]) for code in present_classes(answers))

@@ -7,7 +7,8 @@ Introduction to Variance Estimation, chapter 2). What depends on each other stay
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import final
 
 import numpy as np
@@ -20,14 +21,17 @@ MOST_UNITS = 10_000
 GROUPS = 2000
 """How many groups: the standard error of an interval's width is 1.6% of it."""
 
+_MOST_COLUMNS = 4096
+
 
 @final
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """The group [N] of each row, of so many groups."""
+    """The group [N] of each row, of so many groups. What is summed is kept: metrics share it."""
 
     of_row: Integers
     count: int
+    _kept: dict[int, tuple[Floats, Floats]] = field(default_factory=dict, repr=False, compare=False)
 
     def take(self, rows: Integers) -> Groups:
         """The groups of these rows."""
@@ -35,19 +39,71 @@ class Groups:
 
     def sums(self, columns: Floats) -> Floats:
         """The sum of each column [N, K] in each group, [G, K]; of one column [N], [G]."""
+        if id(columns) not in self._kept:
+            self._kept[id(columns)] = (columns, self._sums(columns))
+        return self._kept[id(columns)][1]
+
+    def sizes(self) -> Floats:
+        """The rows of each group [G]."""
+        if id(self.of_row) not in self._kept:
+            sizes = np.bincount(self.of_row, minlength=self.count).astype(np.float64)
+            self._kept[id(self.of_row)] = (sizes, sizes)
+        return self._kept[id(self.of_row)][1]
+
+    def _sums(self, columns: Floats) -> Floats:
         if columns.ndim == 1:
             return np.bincount(self.of_row, columns, self.count).astype(np.float64)
         each = [np.bincount(self.of_row, column, self.count) for column in columns.T]
         return np.stack(each, axis=1)
 
-    def sizes(self) -> Floats:
-        """The rows of each group [G]."""
-        return np.bincount(self.of_row, minlength=self.count).astype(np.float64)
+
+@final
+@dataclass(frozen=True, slots=True)
+class GroupSums:
+    """A metric of weighted sums over groups: `use` takes those of each block, [G, K] or [G], to
+    values [R]."""
+
+    blocks: tuple[Floats, ...]
+    use: Callable[..., Floats]
+
+    def __call__(self, weights: Floats) -> Floats:
+        """The values [R] of so many draws of each group [R, G]."""
+        return self.use(*(weights @ block for block in self.blocks))
 
 
-def groups_of(units: Integers, seed: int) -> Groups:
-    """Random groups of as many units each, but for one more in some; `units` [N] are of rows."""
-    found, unit_of_row = np.unique(units, return_inverse=True)
+def weigh_groups(metrics: Sequence[GroupSums], weights: Floats) -> Iterator[Floats]:
+    """The values [R] of each metric, by one product of matrices for many of them: most of the time
+    of a product with few columns is that of reading the weights [R, G]."""
+    batch: list[GroupSums] = []
+    columns = 0
+    for metric in metrics:
+        wide = sum(block.size // len(block) for block in metric.blocks)
+        if batch and columns + wide > _MOST_COLUMNS:
+            yield from _weigh_batch(batch, weights)
+            batch, columns = [], 0
+        batch.append(metric)
+        columns += wide
+    if batch:
+        yield from _weigh_batch(batch, weights)
+
+
+def _weigh_batch(metrics: Sequence[GroupSums], weights: Floats) -> Iterator[Floats]:
+    blocks = {id(block): block for metric in metrics for block in metric.blocks}
+    flat = [block.reshape(len(block), -1) for block in blocks.values()]
+    sums = weights @ np.concatenate(flat, axis=1)
+    ends = np.cumsum([block.shape[1] for block in flat])[:-1]
+    parts = dict(zip(blocks, np.split(sums, ends, axis=1), strict=True))
+    for metric in metrics:
+        yield metric.use(*(_shaped(parts[id(block)], block) for block in metric.blocks))
+
+
+def _shaped(sums: Floats, block: Floats) -> Floats:
+    return sums[:, 0] if block.ndim == 1 else sums
+
+
+def groups_of(unit_of_row: Integers, count: int, seed: int) -> Groups:
+    """Random groups of as many units each, but for one more in some; of `count` units, each row's
+    has the number `unit_of_row` [N]."""
     generator = np.random.default_rng([seed, 0x67726F75])
-    group_of_unit = generator.permutation(len(found)) % GROUPS
+    group_of_unit = generator.permutation(count) % GROUPS
     return Groups(group_of_unit[unit_of_row].astype(np.int64), GROUPS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import final
@@ -13,14 +14,18 @@ from trainwright.contract.metric import Metric
 from trainwright.data.table import Floats, Integers
 from trainwright.evaluation.answers import Answers
 from trainwright.evaluation.metrics import present_classes
-from trainwright.evaluation.random_groups import Groups
+from trainwright.evaluation.random_groups import Groups, GroupSums
 from trainwright.evaluation.ratios import ratio, ratio_or_zero
 
 FEW_POSITIVES = 500
 """With at most so many positives only the thresholds beside them change a value: all are kept."""
 
 _WINDOW = 0.05
-"""Thresholds whose recall is so near the least one are kept first."""
+"""Thresholds whose recall is so near the least one are kept first,"""
+
+_WINDOW_ERRORS = 8.0
+"""or so many standard errors of the recall near, where that is less: of many rows, no draw gets
+farther."""
 
 OfCounts = Callable[[Floats, Floats], Floats]
 """Weights of the positives and of all rows above each threshold, [R, D] each, to values [R]."""
@@ -34,6 +39,7 @@ class Ranked:
         order = np.argsort(-scores, kind="stable").astype(np.int64)
         self.order: Integers = order
         self.positive = truth[order].astype(np.float64)
+        self.positives = int(truth.sum())
         falls = np.flatnonzero(np.diff(scores[order]))
         self.ends: Integers = np.append(falls, len(order) - 1).astype(np.int64)
 
@@ -49,7 +55,7 @@ class Ranked:
 
     def counts_at(self, ends: Integers, groups: Groups) -> tuple[Floats, Floats]:
         """The same of each group, down to the rows at `ends` only, [G, D] each."""
-        between = np.searchsorted(ends, np.arange(len(self.order)))
+        between = self._spans(ends, len(ends) + 1)
         cell = groups.of_row[self.order] * (len(ends) + 1) + between
         shape = (groups.count, len(ends) + 1)
         size = shape[0] * shape[1]
@@ -63,17 +69,30 @@ class Ranked:
         kept = [np.maximum(spans - 1, 0), spans, np.array([len(self.ends) - 1])]
         return np.asarray(self.ends[np.unique(np.concatenate(kept))])
 
-    def ends_about(self, recall: float) -> Integers:
-        """About a thousand thresholds, most of them of about this recall."""
-        reached = self.positive.cumsum()[self.ends] / self.positive.sum()
-        near = np.linspace(max(0.0, recall - _WINDOW), min(1.0, recall + _WINDOW), 768)
-        wanted = np.searchsorted(reached, np.concatenate([near, np.linspace(0, 1, 257)]))
+    def ends_about(self, recall: float, groups: Groups) -> Integers:
+        """Some 300 thresholds, most of them of about this recall."""
+        reached = self.positive.cumsum()[self.ends] / self.positives
+        window = min(_WINDOW, _WINDOW_ERRORS * self._recall_error(reached, recall, groups))
+        near = np.linspace(max(0.0, recall - window), min(1.0, recall + window), 192)
+        wanted = np.searchsorted(reached, np.concatenate([near, np.linspace(0, 1, 129)]))
         return np.asarray(self.ends[np.unique(np.minimum(wanted, len(self.ends) - 1))])
+
+    def _recall_error(self, reached: Floats, recall: float, groups: Groups) -> float:
+        """The standard error of the recall of the threshold that reaches this one."""
+        end = self.ends[min(int(np.searchsorted(reached, recall)), len(self.ends) - 1)]
+        apart = np.where(np.arange(len(self.order)) <= end, 1 - recall, -recall) * self.positive
+        of_groups = groups.take(self.order).sums(apart)
+        return math.sqrt(groups.count * float(of_groups.var())) / self.positives
 
     def at_ends(self) -> tuple[Floats, Floats, Integers]:
         """Positives and all rows down to each distinct score [D], and each row's score [N]."""
-        span = np.searchsorted(self.ends, np.arange(len(self.order)))
+        span = self._spans(self.ends, len(self.ends))
         return self.positive.cumsum()[self.ends], (self.ends + 1).astype(np.float64), span
+
+    def _spans(self, ends: Integers, count: int) -> Integers:
+        """How many of these ends each row stands behind [N]; `count` numbers occur at most."""
+        bounds = np.append(ends, len(self.order) - 1)[:count]
+        return np.repeat(np.arange(count), np.diff(bounds, prepend=-1))
 
 
 OfRanked = Callable[[Ranked], Floats]
@@ -94,19 +113,32 @@ class OneAgainstRest:
         values = np.stack([self.use(*ranked.counts(weights)) for ranked in self.each])
         return np.asarray(values.mean(axis=0))
 
-    def grouped(self, groups: Groups) -> Callable[[Floats], Floats]:
+    @property
+    def has_closed_form(self) -> bool:
+        """Whether there are positives enough for the first-order form."""
+        return all(ranked.positives > FEW_POSITIVES for ranked in self.each)
+
+    def grouped(self, groups: Groups) -> GroupSums:
         """The same as a function of how often each group is drawn [R, G]."""
         parts = [self._grouped(ranked, groups) for ranked in self.each]
-        return lambda weights: np.asarray(np.mean([part(weights) for part in parts], axis=0))
+        counts = [len(part.blocks) for part in parts]
+        starts = [sum(counts[:at]) for at in range(len(counts))]
 
-    def _grouped(self, ranked: Ranked, groups: Groups) -> Callable[[Floats], Floats]:
-        positives = ranked.positive.sum()
-        if positives <= FEW_POSITIVES:
-            return _of_counts(self.use, *ranked.counts_at(ranked.few_ends(), groups))
-        ones = np.ones((1, len(ranked.order)))
-        value = self.use(*ranked.counts(ones))
+        def mean(*sums: Floats) -> Floats:
+            each = [
+                part.use(*sums[start : start + count])
+                for part, start, count in zip(parts, starts, counts, strict=True)
+            ]
+            return np.asarray(np.mean(each, axis=0))
+
+        return GroupSums(tuple(block for part in parts for block in part.blocks), mean)
+
+    def _grouped(self, ranked: Ranked, groups: Groups) -> GroupSums:
+        if ranked.positives <= FEW_POSITIVES:
+            return GroupSums(ranked.counts_at(ranked.few_ends(), groups), self.use)
+        value = self.use(*ranked.counts(np.ones((1, len(ranked.order)))))
         slopes = groups.take(ranked.order).sums(self.slope(ranked))
-        return lambda weights: value + weights @ slopes
+        return GroupSums((slopes,), lambda sums: value + sums)
 
 
 @final
@@ -129,21 +161,16 @@ class PrecisionAtRecall:
         best = np.where(reached, precision, 0.0).max(axis=1)
         return np.where(positives[:, 0] > 0, best, np.nan)
 
-    def grouped(self, groups: Groups) -> Callable[[Floats], Floats]:
+    def grouped(self, groups: Groups) -> GroupSums:
         """The same as a function of how often each group is drawn [R, G]."""
         ranked = self.ranked
-        few = ranked.positive.sum() <= FEW_POSITIVES
-        ends = ranked.few_ends() if few else ranked.ends_about(self.recall)
+        few = ranked.positives <= FEW_POSITIVES
+        ends = ranked.few_ends() if few else ranked.ends_about(self.recall, groups)
         counts = ranked.counts_at(ends, groups)
         whole = [each.sum(axis=0, keepdims=True) for each in counts]
         # What the omitted thresholds would have added to the value of the rows themselves.
         apart = self(np.ones((1, len(ranked.order)))) - self.use(whole[0], whole[1])
-        of_groups = _of_counts(self.use, *counts)
-        return lambda weights: of_groups(weights) + apart
-
-
-def _of_counts(use: OfCounts, found: Floats, total: Floats) -> Callable[[Floats], Floats]:
-    return lambda weights: use(weights @ found, weights @ total)
+        return GroupSums(counts, lambda found, total: self.use(found, total) + apart)
 
 
 def roc_auc(answers: Answers, _: Metric) -> OneAgainstRest:
@@ -158,13 +185,15 @@ def average_precision(answers: Answers, _: Metric) -> OneAgainstRest:
 
 def precision_at_recall(answers: Answers, section: Metric) -> PrecisionAtRecall:
     """The best precision at the section's recall."""
-    return PrecisionAtRecall(
-        Ranked(answers.is_positive(), answers.positive_scores()), section.recall
-    )
+    return PrecisionAtRecall(_each(answers)[0], section.recall)
 
 
 def _each(answers: Answers) -> list[Ranked]:
     """Of two classes the positive one, of several each that occurs."""
+    return answers.once("ranked", lambda: _ranked(answers))
+
+
+def _ranked(answers: Answers) -> list[Ranked]:
     if answers.classes == 2:
         return [Ranked(answers.is_positive(), answers.positive_scores())]
     return [

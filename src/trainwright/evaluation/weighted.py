@@ -23,7 +23,7 @@ from trainwright.evaluation.metrics import (
     calibration_bins,
     calibration_pairs,
 )
-from trainwright.evaluation.random_groups import Groups
+from trainwright.evaluation.random_groups import Groups, GroupSums
 from trainwright.evaluation.ranking import average_precision, precision_at_recall, roc_auc
 from trainwright.evaluation.ratios import ratio, ratio_or_zero
 
@@ -51,10 +51,9 @@ class Sums:
         """The values [R] of these weights [R, N]."""
         return self.use(weights @ self.columns, weights.sum(axis=1))
 
-    def grouped(self, groups: Groups) -> Weighted:
+    def grouped(self, groups: Groups) -> GroupSums:
         """The same as a function of how often each group is drawn [R, G]."""
-        sums, sizes = groups.sums(self.columns), groups.sizes()
-        return lambda weights: self.use(weights @ sums, weights @ sizes)
+        return GroupSums((groups.sums(self.columns), groups.sizes()), self.use)
 
 
 def _mean(values: Floats) -> Sums:
@@ -77,12 +76,17 @@ class _Counts:
         return ratio_or_zero(2 * self.right, self.true + self.chosen)
 
 
+def _confusion_columns(answers: Answers) -> Floats:
+    """Of each row whether each class is rightly chosen, true, chosen: [N, 3 C]."""
+    true = _one_hot(answers.truth, answers.classes)
+    chosen = _one_hot(answers.chosen(), answers.classes)
+    return np.concatenate([true * chosen, true, chosen], axis=1)
+
+
 def _counted(use: Callable[[_Counts], Floats]) -> Prepare:
     def prepare(answers: Answers, _: Metric) -> Weighted:
         classes = answers.classes
-        true = _one_hot(answers.truth, classes)
-        chosen = _one_hot(answers.chosen(), classes)
-        columns = np.concatenate([true * chosen, true, chosen], axis=1)
+        columns = answers.once("confusion", lambda: _confusion_columns(answers))
 
         def values(counts: Floats, _: Floats) -> Floats:
             return use(

@@ -6,11 +6,21 @@ import numpy as np
 import pytest
 
 from trainwright.contract.metric import METRICS, Metric
-from trainwright.evaluation import intervals
+from trainwright.evaluation import intervals, measuring, metrics, random_groups
 from trainwright.evaluation.answers import Answers, answers_of
-from trainwright.evaluation.intervals import Draws, Question, method_of, resample, row_weights
-from trainwright.evaluation.random_groups import Groups
-from trainwright.evaluation.ranking import OneAgainstRest, PrecisionAtRecall
+from trainwright.evaluation.intervals import (
+    Draws,
+    Question,
+    interval_of,
+    method_of,
+    resample,
+    row_weights,
+    share_interval,
+)
+from trainwright.evaluation.measuring import Line, measure_lines
+from trainwright.evaluation.metrics import measure
+from trainwright.evaluation.random_groups import Groups, GroupSums, weigh_groups
+from trainwright.evaluation.ranking import OneAgainstRest, PrecisionAtRecall, Ranked
 from trainwright.evaluation.weighted import Sums, weigh
 
 SECTION = Metric()
@@ -86,4 +96,110 @@ def test_groups_keep_units_together(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_method_is_named() -> None:
     assert method_of(10_000) == "bootstrap of units"
-    assert method_of(10_001) == "bootstrap of 2000 random groups of units"
+    many = method_of(10_001)
+    assert many.startswith(
+        "bootstrap of 2000 random groups of units; roc_auc and average_precision"
+    )
+    assert many.endswith("of more than 2000 rows and 500 positives by their first-order form")
+
+
+@pytest.mark.parametrize(("name", "classes"), _cases())
+def test_values_of_many_units_are_those_of_scikit_learn(
+    name: str, classes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = _answers(METRICS[name].task, 3000, classes=classes)
+    monkeypatch.setattr(intervals, "MOST_UNITS", 1000)
+    monkeypatch.setattr(measuring, "MOST_UNITS", 1000)
+    monkeypatch.setattr(intervals, "FEW_ROWS", 1000)
+    rows = np.arange(3000)
+    (measured,) = measure_lines([Line(name, answers, rows)], SECTION, Draws(rows, 100, 0))
+    assert measured.interval.value == pytest.approx(measure(name, answers, SECTION), rel=1e-12)
+
+
+def test_of_many_units_no_metric_sorts_or_checks_the_rows_for_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sorted_for: list[int] = []
+
+    def ranked(truth: np.ndarray, scores: np.ndarray) -> Ranked:
+        sorted_for.append(len(truth))
+        return Ranked(truth, scores)
+
+    def refuse(*_: object) -> float:
+        raise AssertionError("computed anew")
+
+    answers = _answers("classification", 3000)
+    monkeypatch.setattr("trainwright.evaluation.ranking.Ranked", ranked)
+    monkeypatch.setattr(metrics, "POINTS", dict.fromkeys(metrics.POINTS, refuse))
+    monkeypatch.setattr(measuring, "MOST_UNITS", 1000)
+    monkeypatch.setattr(intervals, "MOST_UNITS", 1000)
+    rows = np.arange(3000)
+    names = metrics.metric_names(2)
+    lines = [Line(name, answers, rows) for name in names]
+    found = measure_lines(lines, SECTION, Draws(rows, 100, 0))
+    assert all(one.interval.given for one in found)
+    assert sorted_for == [3000]
+
+
+def test_one_product_gives_each_metric_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = np.random.default_rng(2)
+    shared, single = generator.random((50, 3)), generator.random(50)
+    found = [
+        GroupSums((shared, single), lambda sums, size: sums.sum(axis=1) / size),
+        GroupSums((shared,), lambda sums: sums[:, 0]),
+        GroupSums((single,), lambda size: size),
+    ]
+    weights = generator.integers(0, 3, (20, 50)).astype(float)
+    for most in (1, 4, 100):
+        monkeypatch.setattr(random_groups, "_MOST_COLUMNS", most)
+        for metric, values in zip(found, weigh_groups(found, weights), strict=True):
+            np.testing.assert_allclose(values, metric(weights), rtol=1e-13)
+
+
+def _binormal(rows: int, apart: float, seed: int) -> Answers:
+    """Positives are drawn about `apart`, negatives about 0: the area is Phi(apart / sqrt 2)."""
+    generator = np.random.default_rng(seed)
+    truth = (generator.random(rows) < 0.4).astype(np.int64)
+    chance = 1 / (1 + np.exp(-generator.normal(size=rows) - apart * truth))
+    return answers_of(truth, np.stack([1 - chance, chance], axis=1))
+
+
+@pytest.mark.parametrize("name", ["roc_auc", "average_precision"])
+@pytest.mark.parametrize("apart", [0.5, 2.0, 3.5, 5.0])
+def test_bounds_of_the_closed_form_are_those_of_the_resamples(
+    name: str, apart: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = _binormal(2001, apart, 1)
+    rows = np.sort(np.random.default_rng(2).permutation(20_000)[:2001])
+    question = Question(rows, weigh(name, answers, SECTION))
+    value, draws = measure(name, answers, SECTION), Draws(np.arange(20_000), 1000, 0)
+    closed = share_interval(value, resample([question], draws)[0], 0.95, 2001)
+    monkeypatch.setattr(intervals, "FEW_ROWS_OF_CLOSED_FORM", 2001)
+    anew = share_interval(value, resample([question], draws)[0], 0.95, 2001)
+    width = anew.high - anew.low
+    assert closed.low == pytest.approx(anew.low, abs=0.05 * width)
+    assert closed.high == pytest.approx(anew.high, abs=0.05 * width)
+    assert closed != anew
+
+
+@pytest.mark.parametrize("apart", [0.5, 3.0])
+def test_95_of_100_intervals_of_the_closed_form_hold_the_truth(
+    apart: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from scipy.stats import norm
+
+    monkeypatch.setattr(intervals, "MOST_UNITS", 2000)
+    truth, rows, held = norm.cdf(apart / np.sqrt(2)), np.arange(2500), 0
+    for seed in range(200):
+        answers = _binormal(2500, apart, seed)
+        question = Question(rows, weigh("roc_auc", answers, SECTION))
+        values = resample([question], Draws(rows, 200, seed))[0]
+        interval = interval_of(measure("roc_auc", answers, SECTION), values, 0.95, 2500)
+        held += interval.low <= truth <= interval.high
+    assert 0.90 <= held / 200 <= 0.985
+
+
+def test_bounds_of_a_share_are_shares() -> None:
+    values = np.linspace(0.99, 1.004, 100)
+    assert share_interval(0.998, values, 0.95, 3000).high == 1.0
+    assert share_interval(0.002, 1 - values, 0.95, 3000).low == 0.0

@@ -13,7 +13,8 @@ from trainwright.contract.metric import METRICS, Metric
 from trainwright.data.table import Floats, Integers
 from trainwright.evaluation.answers import Answers
 from trainwright.evaluation.intervals import Draws, Interval
-from trainwright.evaluation.measuring import Line, Measured, count_units, measure_lines
+from trainwright.evaluation.measuring import Line, Measured, measure_lines
+from trainwright.evaluation.units import count_units
 
 Effects = Mapping[str, "Effect"]
 """The effect on the probe's own metric, and on its distance from other models, by their names."""

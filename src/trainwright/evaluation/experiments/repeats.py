@@ -19,8 +19,9 @@ from trainwright.evaluation.evaluate import ALL_ROWS, Scored
 from trainwright.evaluation.experiments.carrying import judged_again
 from trainwright.evaluation.experiments.effect import Effect, Pair, effect_of
 from trainwright.evaluation.intervals import Draws
-from trainwright.evaluation.measuring import Line, Measured, count_units, gain_of, measure_lines
+from trainwright.evaluation.measuring import Line, Measured, gain_of, measure_lines
 from trainwright.evaluation.slices import find_slices
+from trainwright.evaluation.units import count_units
 
 Mask = npt.NDArray[np.bool_]
 
