@@ -177,22 +177,37 @@ def _fit_ridge(
 def _design(inputs: TableInputs, cardinalities: tuple[int, ...]) -> Any:
     """float64 [N, F + T + sum of cardinalities]: numbers, terms, then 0/1 per code; sparse if there
     are terms or codes."""
-    numeric = inputs.numeric.astype(np.float64)
     if not cardinalities and not inputs.terms.width:
-        return numeric
+        return inputs.numeric.astype(np.float64)
+    if not inputs.terms.width:
+        return _sparse_design(inputs.numeric, inputs.categories, cardinalities)
     from scipy import sparse
 
-    rows = len(inputs)
-    starts = np.cumsum([0, *cardinalities])
-    columns = (inputs.categories + starts[:-1]).ravel()
-    one_hot = sparse.csr_array(
-        (np.ones(columns.size), columns, np.arange(rows + 1) * len(cardinalities)),
-        shape=(rows, int(starts[-1])),
-    )
-    blocks = [sparse.csr_array(numeric), one_hot]
-    if inputs.terms.width:
-        blocks.insert(1, inputs.terms.matrix().astype(np.float64))
+    numbers = sparse.csr_array(inputs.numeric.astype(np.float64))
+    codes = _sparse_design(inputs.numeric[:, :0], inputs.categories, cardinalities)
+    blocks = [numbers, inputs.terms.matrix().astype(np.float64), codes]
     return sparse.csr_array(sparse.hstack(blocks, format="csr"))
+
+
+def _sparse_design(
+    numeric: npt.NDArray[Any], codes: npt.NDArray[Any], cardinalities: tuple[int, ...]
+) -> Any:
+    """Numbers [N, F], then 0/1 per code, without the zeros: made at once, for joining blocks costs
+    more than the fit of a few columns."""
+    from scipy import sparse
+
+    rows, numbers = numeric.shape
+    starts = np.cumsum([numbers, *cardinalities])
+    shape = (rows, numbers + codes.shape[1])
+    # As scipy has them: half the memory, where it is enough.
+    kind = np.int32 if max(rows * shape[1], int(starts[-1])) < 2**31 else np.int64
+    values, columns = np.ones(shape), np.empty(shape, kind)
+    values[:, :numbers] = numeric
+    columns[:, :numbers] = np.arange(numbers)
+    columns[:, numbers:] = codes + starts[:-1]
+    found = values != 0
+    ends = np.concatenate([[0], found.sum(axis=1).cumsum()]).astype(kind)
+    return sparse.csr_array((values[found], columns[found], ends), shape=(rows, int(starts[-1])))
 
 
 def _penalty(section: Linear) -> float:

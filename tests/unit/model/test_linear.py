@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from trainwright.contract.model import Linear
 from trainwright.data.table import TableInputs
+from trainwright.model import linear as linear_module
 from trainwright.model.linear import fit_linear
 
 
@@ -53,3 +55,19 @@ def test_extreme_values_do_not_overflow() -> None:
     linear = fit_linear(Linear(kind="linear"), inputs, target, 2, (5,))
     far = TableInputs(np.array([[1e30, 0], [-1e30, 0]], np.float32), np.zeros((2, 1), np.int64))
     np.testing.assert_allclose(linear.score(far), [[0, 1], [1, 0]], atol=1e-12)
+
+
+def test_the_design_has_no_zeros_and_is_made_without_joining_blocks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    generator = np.random.default_rng(1)
+    numeric = generator.normal(size=(50, 4)).astype(np.float32)
+    numeric[generator.random((50, 4)) < 0.3] = 0
+    codes = generator.integers(0, [3, 5], (50, 2))
+    blocks = [numeric.astype(np.float64), np.eye(3)[codes[:, 0]], np.eye(5)[codes[:, 1]]]
+    joined = sparse.csr_array(np.concatenate(blocks, axis=1))
+    monkeypatch.delattr(sparse, "hstack")
+    made = linear_module._design(TableInputs(numeric, codes), (3, 5))
+    assert made.shape == joined.shape
+    for name in ("data", "indices", "indptr"):
+        np.testing.assert_array_equal(getattr(made, name), getattr(joined, name), name)
