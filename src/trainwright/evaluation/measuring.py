@@ -22,7 +22,7 @@ from trainwright.evaluation.intervals import (
 from trainwright.evaluation.metrics import measure, present_classes
 from trainwright.evaluation.random_groups import MOST_UNITS
 from trainwright.evaluation.units import count_units
-from trainwright.evaluation.weighted import weigh
+from trainwright.evaluation.weighted import Sums, weigh
 
 SHARES = frozenset(
     {
@@ -117,7 +117,11 @@ def _point(line: Line, question: Question, section: Metric, units: int) -> float
     not sort and check the rows again for each metric."""
     if units <= MOST_UNITS or not len(line.rows):
         return measure(line.metric, line.answers, section)
-    return float(question.weighted(np.ones((1, len(line.rows))))[0])
+    match question.weighted:
+        case Sums() as metric:
+            return float(metric.of_all()[0])
+        case weighted:
+            return float(weighted(np.ones((1, len(line.rows))))[0])
 
 
 def _measured(metric: str, value: float, values: Floats, section: Metric, units: int) -> Measured:

@@ -51,6 +51,10 @@ class Sums:
         """The values [R] of these weights [R, N]."""
         return self.use(weights @ self.columns, weights.sum(axis=1))
 
+    def of_all(self) -> Floats:
+        """The value [1] of the rows themselves."""
+        return self.use(self.columns.sum(axis=0)[None], np.array([float(len(self.columns))]))
+
     def grouped(self, groups: Groups) -> GroupSums:
         """The same as a function of how often each group is drawn [R, G]."""
         return GroupSums((groups.sums(self.columns), groups.sizes()), self.use)
