@@ -20,6 +20,12 @@ def hash_file(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
+def is_unchanged(path: Path, size_bytes: int, sha256: str) -> bool:
+    """Whether a file has a size and a hash that were recorded. One of another size is not read:
+    it may be far larger than what was written."""
+    return path.stat().st_size == size_bytes and hash_file(path) == sha256
+
+
 def hash_value(value: Json) -> str:
     """SHA-256 of a JSON value in canonical form: sorted keys, no spaces."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)

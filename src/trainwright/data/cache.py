@@ -37,7 +37,7 @@ from trainwright.core.files import (
     write_json,
     write_text,
 )
-from trainwright.core.hashing import hash_file
+from trainwright.core.hashing import hash_file, is_unchanged
 from trainwright.data.mapped import open_arrow
 from trainwright.data.parsed import Parsed
 from trainwright.data.table import Integers
@@ -290,8 +290,7 @@ def _is_whole(place: Path) -> bool:
     try:
         files = read_json(place / _ENTRY)["files"]
         return bool(files) and all(
-            (place / name).stat().st_size == file["size_bytes"]
-            and hash_file(place / name) == file["sha256"]
+            is_unchanged(place / name, file["size_bytes"], file["sha256"])
             for name, file in files.items()
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):

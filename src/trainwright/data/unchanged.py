@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, final
 
-from trainwright.core.hashing import hash_file
+from trainwright.core.hashing import is_unchanged
 from trainwright.data.sources import FileVersion
 
 
@@ -43,7 +43,9 @@ class FilesRead:
             file.path
             for path, file in self._files.items()
             if not path.is_file()
-            or (self._may_differ(path) and hash_file(path) != file.file_sha256)
+            or (
+                self._may_differ(path) and not is_unchanged(path, file.size_bytes, file.file_sha256)
+            )
         )
 
     def _may_differ(self, path: Path) -> bool:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from trainwright.core.files import Json, read_json
-from trainwright.core.hashing import hash_file, hash_value
+from trainwright.core.hashing import hash_value, is_unchanged
 from trainwright.core.units import many
 from trainwright.doctor.checked import WRONG_SHAPE, Checked, broken, note, whole
 from trainwright.doctor.verify_checkpoints import newest_step, verify_checkpoints
@@ -178,7 +178,7 @@ def _bundle(folder: RunFolder, lineage: str) -> Iterator[Checked]:
         path = folder.bundle / name
         if not path.is_file() or path.is_symlink():
             yield broken("bundle", f"{name} is missing")
-        elif (path.stat().st_size, hash_file(path)) != (written["size_bytes"], written["sha256"]):
+        elif not is_unchanged(path, written["size_bytes"], written["sha256"]):
             yield broken("bundle", f"{name} is not the file that was written")
         else:
             yield whole("bundle", name)

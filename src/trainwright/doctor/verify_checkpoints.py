@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from trainwright.core.files import Json, read_json
-from trainwright.core.hashing import hash_bytes, hash_value
+from trainwright.core.hashing import hash_bytes, hash_value, is_unchanged
 from trainwright.doctor.checked import WRONG_SHAPE, Checked, broken, note, whole
 from trainwright.doctor.verify_trees import TREES
 
@@ -125,12 +125,11 @@ def _files(folder: Path, manifest: Mapping[str, Json]) -> int:
         path = folder / name
         if path.is_symlink():
             raise _Broken(f"{name}: a link")
-        data = path.read_bytes()
-        if len(data) != file["size_bytes"] or hash_bytes(data) != file["sha256"]:
+        if not is_unchanged(path, file["size_bytes"], file["sha256"]):
             raise _Broken(f"{name}: not the bytes that were written")
         part = name.removesuffix(".safetensors")
         if part != name:
-            _check_tensors(name, data, manifest["parts"][part])
+            _check_tensors(name, path.read_bytes(), manifest["parts"][part])
     return sum(file["size_bytes"] for file in listed.values())
 
 

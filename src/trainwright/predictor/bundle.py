@@ -155,16 +155,8 @@ def _verify(folder: Path, manifest: dict[str, Json]) -> None:
         if path.is_symlink() or not path.is_file():
             problems.append(Problem(f"{name} is missing", expected="a file", fix=_FIX))
             continue
-        found = _describe(path)
-        if found != written:
-            problems.append(
-                Problem(
-                    f"{name} is not the file that was written",
-                    found=_show(found),
-                    expected=_show(written),
-                    fix=_FIX,
-                )
-            )
+        if problem := _changed(path, written):
+            problems.append(problem)
     if problems:
         raise Mistake([Problem(f"{folder} is not a whole bundle"), *problems])
 
@@ -179,6 +171,19 @@ def _names(folder: Path) -> set[str]:
 def _sync(path: Path) -> None:
     with path.open("rb") as stream:
         os.fsync(stream.fileno())
+
+
+def _changed(path: Path, written: Json) -> Problem | None:
+    """What is wrong with a file; one of another size is not read."""
+    size = path.stat().st_size
+    if isinstance(written, dict) and written.get("size_bytes") != size:
+        found = f"{size} bytes"
+    elif (described := _describe(path)) != written:
+        found = _show(described)
+    else:
+        return None
+    said = f"{path.name} is not the file that was written"
+    return Problem(said, found=found, expected=_show(written), fix=_FIX)
 
 
 def _describe(path: Path) -> dict[str, Json]:

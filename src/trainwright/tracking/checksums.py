@@ -1,4 +1,4 @@
-"""`checksums.json`: SHA-256 of every file that the decision of a finished run rests on."""
+"""`checksums.json`: SHA-256 and size of every file that the decision of a finished run rests on."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from trainwright.core.files import Json, read_json, write_json
-from trainwright.core.hashing import hash_file, hash_value
+from trainwright.core.hashing import hash_file, hash_value, is_unchanged
 from trainwright.tracking.folder import RunFolder
 from trainwright.tracking.identity import Identity, read_identity
 
@@ -22,8 +22,10 @@ def write_checksums(folder: RunFolder, identity: Identity) -> None:
     Raises:
         StorageFailed: the disk.
     """
-    files = {name: hash_file(folder.path / name) for name in sorted(_names(folder))}
-    content = {"format": _FORMAT, "lineage": identity.lineage, "files": files}
+    names = sorted(_names(folder))
+    files = {name: hash_file(folder.path / name) for name in names}
+    sizes = {name: (folder.path / name).stat().st_size for name in names}
+    content = {"format": _FORMAT, "lineage": identity.lineage, "files": files, "sizes": sizes}
     write_json(folder.checksums, {"content": content, "sha256": hash_value(content)})
 
 
@@ -47,13 +49,15 @@ def changed_files(folder: RunFolder, within: str = "") -> Iterator[tuple[str, st
     if content["lineage"] != read_identity(folder).lineage:
         yield folder.checksums.name, f"it or {folder.plan.name} belongs to another run"
     files: dict[str, Json] = content["files"]
+    # A run of an earlier version has no sizes.
+    sizes: dict[str, Json] = content.get("sizes", {})
     for name in sorted(one for one in {*files, *_names(folder)} if one.startswith(within)):
         path = folder.path / name
         if name not in files:
             yield name, "the run did not write it"
         elif path.is_symlink() or not path.is_file():
             yield name, "it is missing"
-        elif hash_file(path) != files[name]:
+        elif not is_unchanged(path, sizes.get(name, path.stat().st_size), files[name]):
             yield name, "it is not the file that the run wrote"
 
 

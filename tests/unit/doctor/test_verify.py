@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
 from collections.abc import Callable
@@ -104,6 +105,19 @@ def test_damage_is_found_and_named(run: RunFolder, what: str) -> None:
     damage(run)
     assert any(said in text for text in broken(run)), broken(run)
     assert command("runs", "verify", str(run.path)).code == 13
+
+
+HUGE = 2**40
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "network.safetensors", "evaluation.json"])
+def test_a_file_of_another_size_is_not_read(run: RunFolder, name: str) -> None:
+    """A sparse file takes no room and hours to hash."""
+    places = (newest(run), run.bundle, run.path)
+    path = next(place / name for place in places if (place / name).is_file())
+    os.truncate(path, HUGE)
+    found = broken(run)
+    assert any(name in text for text in found), found
 
 
 def test_every_bit_of_a_checkpoint_counts(run: RunFolder) -> None:

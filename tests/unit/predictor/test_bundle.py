@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -150,6 +151,13 @@ def test_a_link_is_not_followed(bundle: Path, tmp_path: Path) -> None:
     (bundle / "target.json").rename(moved)
     (bundle / "target.json").symlink_to(moved)
     with pytest.raises(Mistake, match=r"target\.json is missing"):
+        read_bundle(bundle)
+
+
+def test_a_file_of_another_size_is_not_read(bundle: Path) -> None:
+    """A sparse file takes no room and hours to hash."""
+    os.truncate(bundle / "linear.json", 2**40)
+    with pytest.raises(Mistake, match=r"linear\.json is not the file that was written"):
         read_bundle(bundle)
 
 
