@@ -14,7 +14,7 @@ from trainwright.data.audit.audited import Audited
 from trainwright.data.quality.finding import one_a_kind
 from trainwright.doctor.preflight import preflight
 from trainwright.planner.choosing import Choice
-from trainwright.run.auditing import look_at_data
+from trainwright.run.auditing import MOST_JUDGED, look_at_data
 from trainwright.run.ready import Ready, Request, make_ready
 from trainwright.run.stages import Stages
 
@@ -30,7 +30,7 @@ def check_contract(
     """Print what was decided and what the checks found, one line a kind unless `every` finding is
     asked for; mistakes are raised, all at once. The exit code is that of `data check`."""
     request = Request(contract, overrides, runs)
-    ready = make_ready(request, Stages(), screen_on_stderr())
+    ready = make_ready(request, Stages(), screen_on_stderr(), MOST_JUDGED)
     found = look_at_data(ready)
     findings = preflight(ready.plan, ready.prepared, found.faults, found.audited, runs)
     if as_json:

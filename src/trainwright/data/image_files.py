@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -17,12 +18,13 @@ from trainwright.data.pictures.decoding import Rule
 from trainwright.data.pictures.kept import Kept, keep_images
 from trainwright.data.pictures.opening import open_parts
 from trainwright.data.raw_images import LeftOut, RawImages, facts_of
-from trainwright.data.table import ImageInputs, Integers, PartName
+from trainwright.data.table import Integers, PartName
 from trainwright.data.wording import quoted
 
 
-def read_pictures(section: ImageData, folder: Path) -> RawImages:
-    """Read the images of every part, or find them in the cache.
+def read_pictures(section: ImageData, folder: Path, most: int = sys.maxsize) -> RawImages:
+    """Read the images of every part, or find them in the cache; of a source of more than `most` as
+    many are decoded.
 
     Raises:
         DataMistake: every problem of a part at once. StorageFailed: the cache's disk.
@@ -33,7 +35,7 @@ def read_pictures(section: ImageData, folder: Path) -> RawImages:
     problems: list[Problem] = []
     for part, source in open_parts(section, folder, cache).items():
         try:
-            kept[part] = keep_images(source, rule, section.decoding.corrupt, cache)
+            kept[part] = keep_images(source, rule, section.decoding.corrupt, cache, most)
         except DataMistake as mistake:
             problems += mistake.problems
     if problems:
@@ -43,7 +45,7 @@ def read_pictures(section: ImageData, folder: Path) -> RawImages:
     labels = {part: label_codes(one.records["label"], names) for part, one in kept.items()}
     _check_present(labels, names)
     return RawImages(
-        images={part: ImageInputs.of(one.pixels) for part, one in kept.items()},
+        images={part: one.inputs for part, one in kept.items()},
         labels=labels,
         names=names,
         facts=facts_of(
@@ -93,7 +95,7 @@ def label_codes(labels: pl.Series, names: tuple[str, ...]) -> Integers:
 
 
 def _check_sizes(kept: Mapping[PartName, Kept]) -> None:
-    sizes = {part: one.pixels.shape[1:] for part, one in kept.items()}
+    sizes = {part: one.inputs.size for part, one in kept.items()}
     if len(set(sizes.values())) > 1:
         raise DataMistake(
             Problem(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -35,21 +36,22 @@ _GROUP = "group"
 _PIXELS = "pixels"
 
 
-def read_images(section: ImageData, folder: Path) -> RawImages:
-    """Read the images that the section names.
+def read_images(section: ImageData, folder: Path, most: int = sys.maxsize) -> RawImages:
+    """Read the images that the section names; of more files than `most` in a source as many are
+    decoded.
 
     Raises:
         DataMistake: every problem that could be found at once.
     """
     if holds_idx(folder / section.path):
         return read_mnist(section, folder)
-    return read_pictures(section, folder)
+    return read_pictures(section, folder, most)
 
 
 def prepare_images(raw: RawImages, section: ImageData, seed: int) -> Prepared:
     """Divide off the parts that do not stand apart, and fit mean and deviation on the training
-    images alone. With folds this is the data of the run's own model, which trains on all images;
-    its test part are the images of all folds.
+    images alone (those of them that were decoded). With folds this is the data of the run's own
+    model, which trains on all images; its test part are the images of all folds.
 
     Raises:
         DataMistake: the images cannot be divided so, or groups cross parts that stand apart.
@@ -108,7 +110,7 @@ def _prepared(raw: RawImages, section: ImageData, rows: Mapping[PartName, Intege
     target = Classes(LABEL, raw.names, _positive(raw))
     parts = {part: _part(raw, part, rows[part], grouped=grouped) for part in rows}
     inputs = {part: raw.images[_source(raw, part)].take(rows[part]) for part in rows}
-    features = fit_pixels(inputs["train"], raw.rule)
+    features = fit_pixels(inputs["train"].decoded()[1], raw.rule)
     compared = {
         part: parts[part].frame.with_columns(pl.Series(_PIXELS, inputs[part].hashes()))
         for part in rows

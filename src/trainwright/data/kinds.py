@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import assert_never
@@ -21,8 +22,14 @@ from trainwright.data.tokens import RawTokens, prepare_tokens, read_tokens
 Raw = RawTable | RawImages | RawTokens
 
 
-def read_data(section: Data, folder: Path, frames: Mapping[str, Frame] = NO_FRAMES) -> Raw:
-    """Read everything the section names: files relative to `folder`, and frames by name.
+def read_data(
+    section: Data,
+    folder: Path,
+    frames: Mapping[str, Frame] = NO_FRAMES,
+    most_images: int = sys.maxsize,
+) -> Raw:
+    """Read everything the section names: files relative to `folder`, and frames by name. Of more
+    image files than `most_images` as many are decoded.
 
     Raises:
         DataMistake: with every problem that could be found at once.
@@ -32,7 +39,7 @@ def read_data(section: Data, folder: Path, frames: Mapping[str, Frame] = NO_FRAM
         case TableData():
             return read_table(section, folder, frames)
         case ImageData():
-            return read_images(section, folder)
+            return read_images(section, folder, most_images)
         case TokenData():
             return read_tokens(section, folder)
         case _:

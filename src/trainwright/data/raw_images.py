@@ -12,6 +12,7 @@ import polars as pl
 from trainwright.core.limits import USUAL_IMAGE_PIXELS
 from trainwright.data.pictures.decoding import Rule
 from trainwright.data.reading import DataFacts
+from trainwright.data.shares import PARTS
 from trainwright.data.sources import FileVersion
 from trainwright.data.table import ImageInputs, Integers, PartName
 from trainwright.data.target_column import TargetFacts
@@ -45,6 +46,23 @@ class RawImages:
     records: Mapping[PartName, pl.DataFrame] = field(default_factory=dict)
     rule: Rule = AS_IT_IS
     left_out: Mapping[PartName, LeftOut] = field(default_factory=dict)
+
+    @property
+    def is_sample(self) -> bool:
+        """Whether only a sample of the files was decoded."""
+        return any(one.is_sample for one in self.images.values())
+
+    def decoded(self) -> tuple[Integers, list[ImageInputs]]:
+        """The places, among the images of the training files and of the parts that stand apart, of
+        those that were decoded, and these, a part each."""
+        places, found, start = [], [], 0
+        for part in PARTS:
+            if part in self.images:
+                there, inputs = self.images[part].decoded()
+                places.append(there + start)
+                found.append(inputs)
+                start += len(self.images[part])
+        return np.concatenate(places), found
 
 
 def facts_of(

@@ -60,12 +60,29 @@ class TableInputs:
 
 
 @dataclass(frozen=True, slots=True)
+class Undecoded:
+    """Image files of which a sample was decoded: the `places` of those, int64 [S], ascending, and
+    the hash of the bytes of each file, [M]. Where all images were decoded there are no hashes."""
+
+    places: Integers
+    hashes: tuple[bytes, ...]
+
+
+ALL_DECODED = Undecoded(np.empty(0, dtype=np.int64), ())
+
+
+@dataclass(frozen=True, slots=True)
 class ImageInputs:
     """N images, 0 black: the given `rows` int64 [N] of `pixels` uint8 [M, C, H, W], which may be
-    mapped from a file and larger than memory. Nothing is copied before it is asked for."""
+    mapped from a file and larger than memory. Nothing is copied before it is asked for.
+
+    Where only a sample of M files was decoded, `pixels` are those of the sample, uint8 [S, C, H,
+    W], and to ask for those of another image is a programmer's mistake.
+    """
 
     pixels: Bytes
     rows: Integers
+    undecoded: Undecoded = ALL_DECODED
 
     @classmethod
     def of(cls, pixels: Bytes) -> ImageInputs:
@@ -83,10 +100,25 @@ class ImageInputs:
 
     def take(self, rows: Integers) -> ImageInputs:
         """The given images, in the given order."""
-        return ImageInputs(self.pixels, self.rows[rows])
+        return replace(self, rows=self.rows[rows])
+
+    @property
+    def is_sample(self) -> bool:
+        """Whether only a sample was decoded."""
+        return bool(self.undecoded.hashes)
+
+    def decoded(self) -> tuple[Integers, ImageInputs]:
+        """The places among these images of those that were decoded, and these: all, but for a
+        sample."""
+        if not self.is_sample:
+            return np.arange(len(self)), self
+        there = np.flatnonzero(np.isin(self.rows, self.undecoded.places))
+        rows = np.searchsorted(self.undecoded.places, self.rows[there])
+        return there, ImageInputs(self.pixels, rows)
 
     def copied(self, start: int = 0, stop: int | None = None) -> Bytes:
         """The images from `start` to `stop` in memory, uint8 [stop - start, C, H, W]."""
+        assert not self.is_sample, "the pixels of a sample are those of `decoded`"
         return np.asarray(self.pixels[self.rows[start:stop]])
 
     def blocks(self) -> Iterator[Bytes]:
@@ -96,7 +128,9 @@ class ImageInputs:
             yield self.copied(start, start + count)
 
     def hashes(self) -> list[bytes]:
-        """128 bits for each image, equal for equal pixels."""
+        """Bits for each image, equal for equal pixels; of a sample, for files of equal bytes."""
+        if self.is_sample:
+            return [self.undecoded.hashes[row] for row in self.rows.tolist()]
         return [
             hashlib.blake2b(image.tobytes(), digest_size=16).digest()
             for block in self.blocks()

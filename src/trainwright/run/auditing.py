@@ -55,7 +55,7 @@ MOST_CHECKED = 50_000
 """Rows of a larger table that the checks of the quality look at."""
 
 MOST_JUDGED = 5_000
-"""Images of more whose labels are judged by models."""
+"""Images of more whose labels are judged by models, and that `check` decodes."""
 
 
 @final
@@ -82,6 +82,8 @@ def look_at_data(ready: Ready, most_rows: Literal["all"] | int = "all") -> Looke
     about: Json = {"version": prepared.version, "data": data, "code": _code()}
     if most_rows != "all":
         about["rows"] = most_rows
+    if isinstance(ready.raw, RawImages) and ready.raw.is_sample:
+        about["decoded"] = len(ready.raw.decoded()[0])
     kept = _cache_of(contract, ready.document.source.folder)
     look = partial(_look, ready, most_rows)
     return _read(kept.value(hash_value(about), f"findings in {contract.name}", look))
@@ -139,9 +141,10 @@ def _look(ready: Ready, most_rows: Literal["all"] | int) -> Json:
             assert isinstance(data, ImageData), "images"
             groups = groups_of_raw(raw)
             audited = audit_images(raw, data, prepared, contract.split_seed, groups)
-            sample |= {"labels": min(rows, MOST_JUDGED)}
+            decoded = len(raw.decoded()[0])
+            sample |= {"checks": decoded, "labels": min(decoded, MOST_JUDGED)}
             found = prepared_faults(data, folder, raw, prepared, groups, MOST_JUDGED)
-            faults = (*_sampled_labels(sample), *found)
+            faults = (*_sampled_images(sample), *found)
         case RawTokens():
             audited = audit_text(prepared)
             faults = prepared_faults(data, folder, raw, prepared)
@@ -203,12 +206,18 @@ def _sampled_rows(raw: RawTable, sample: Mapping[str, int]) -> tuple[Finding, ..
     return (Finding("sampled", "info", message, rows - min(checked, audited)),)
 
 
-def _sampled_labels(sample: Mapping[str, int]) -> tuple[Finding, ...]:
-    """Of how many images the labels were judged, where not of all."""
-    judged, rows = sample["labels"], sample["rows"]
+def _sampled_images(sample: Mapping[str, int]) -> tuple[Finding, ...]:
+    """How many images were decoded, and of how many the labels were judged, where not all."""
+    decoded, judged, rows = sample["checks"], sample["labels"], sample["rows"]
     if judged == rows:
         return ()
     message = f"labels of {judged:,} of {rows:,} images, evenly spread, were judged by models"
+    if decoded < rows:
+        message = (
+            f"{decoded:,} of {rows:,} images, drawn at random, were decoded, and labels of "
+            f"{judged:,} judged by models; of the others header, end and equal bytes were checked: "
+            "the training decodes all"
+        )
     return (Finding("sampled", "info", message, rows - judged),)
 
 

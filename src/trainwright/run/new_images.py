@@ -41,7 +41,7 @@ def predict_images(
         return predictor.predict(read_idx(data, str(data), 3, "INPUT").values)
     kept = _read(data, pixels, _without_groups(fields), "INPUT", labelled=False)
     names = kept.records["name"].alias("image")
-    return predictor.predict(kept.pixels).insert_column(0, names)
+    return predictor.predict(kept.inputs.pixels).insert_column(0, names)
 
 
 class Labelled(NamedTuple):
@@ -63,7 +63,9 @@ def labelled_images(data: Path, pixels: Pixels, target: Classes, fields: ImageFi
         file, labels = read_labelled(data)
         return Labelled(_part(pixels, file.values[:, None], labels, target), file.version, False)
     kept = _read_groups(data, pixels, fields)
-    part = _part(pixels, kept.pixels, label_codes(kept.records["label"], target.names), target)
+    part = _part(
+        pixels, kept.inputs.pixels, label_codes(kept.records["label"], target.names), target
+    )
     groups = kept.records["group"]
     grouped = bool((groups != "").any())
     part = replace(part, units=group_codes(groups)) if grouped else part

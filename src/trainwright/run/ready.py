@@ -80,8 +80,11 @@ class Ready:
     seconds_before: float = 0.0
 
 
-def make_ready(request: Request, stages: Stages, screen: Screen) -> Ready:
-    """Read, plan and prepare, and say what was found. Writes nothing.
+def make_ready(
+    request: Request, stages: Stages, screen: Screen, most_images: int = sys.maxsize
+) -> Ready:
+    """Read, plan and prepare, and say what was found. Writes nothing. Of more image files than
+    `most_images` as many are decoded, which is enough for checks and not for a training.
 
     Raises:
         Mistake: of the contract, the data or the installation, with every problem at once.
@@ -96,7 +99,7 @@ def make_ready(request: Request, stages: Stages, screen: Screen) -> Ready:
             need_torch("model.kind", "a network")
             need_optimizer(contract.training.optimizer)
     with stages("read"), _blaming(document.source):
-        raw = read_data(contract.data, document.source.folder, request.frames)
+        raw = read_data(contract.data, document.source.folder, request.frames, most_images)
     device = read_device(is_network)
     decided = plan(document, raw.facts, device)
     task = task_of(decided.contract)

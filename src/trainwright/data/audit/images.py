@@ -57,7 +57,8 @@ def audit_images(
     raw: RawImages, section: ImageData, prepared: Prepared, seed: int, groups: ImageGroups
 ) -> tuple[Audited, ...]:
     """Held-out images that repeat training images; `groups` are those of `groups_of_raw`. With
-    folds every image is held out once, and those of the other folds train."""
+    folds every image is held out once, and those of the other folds train. Where a sample was
+    decoded, equal files are looked for among all and near images in the sample."""
     if fold_count(section):
         sides = image_folds(raw, section, seed)
         held_out = np.ones(len(sides), dtype=np.bool_)
@@ -68,30 +69,46 @@ def audit_images(
         held_out = sides != _TRAIN
     copies = copies_of(groups, sides)
     count = int(held_out.sum())
-    exact, near = np.flatnonzero(copies.exact & held_out), np.flatnonzero(copies.near & held_out)
+    exact = np.flatnonzero(copies.exact & held_out)
     of_all = many(count, "held-out image")
+    equal = "in the bytes of their files" if raw.is_sample else "pixel for pixel"
     return (
         Audited(
             "same images",
             verdict_of_share(len(exact) / max(1, count)),
             len(exact) / max(1, count),
-            f"{len(exact):,} of {of_all} equal a training image, pixel for pixel",
+            f"{len(exact):,} of {of_all} equal a training image, {equal}",
             "exact_duplicates",
             len(exact),
             positions(exact),
             fix=_FIX,
         ),
-        Audited(
-            "near images",
-            verdict_of_share(len(near) / max(1, count)),
-            len(near) / max(1, count),
-            f"{len(near):,} of {of_all} are a training image but for scale, compression or "
-            "brightness",
-            "near_duplicates",
-            len(near),
-            positions(near),
-            fix=_FIX,
-        ),
+        _audit_near(raw, copies.near, held_out, sides),
+    )
+
+
+def _audit_near(
+    raw: RawImages, near: npt.NDArray[np.bool_], held_out: npt.NDArray[np.bool_], sides: Integers
+) -> Audited:
+    """Held-out images that are `near` a training image, of those that were decoded. A copy is seen
+    where its training image was decoded too: the share of all follows from the share of these."""
+    places = raw.decoded()[0]
+    looked_at = places[held_out[places]]
+    found = looked_at[near[looked_at]]
+    trains = held_out if held_out.all() else sides == _TRAIN
+    seen = trains[places].sum() / max(1, trains.sum())
+    share = min(1.0, len(found) / max(1, len(looked_at)) / max(seen, 1e-9))
+    of_sample = f", beside {seen:.1%} of the training images: about {share:.2%} of all"
+    return Audited(
+        "near images",
+        verdict_of_share(share),
+        share,
+        f"{len(found):,} of {many(len(looked_at), 'held-out image')} are a training image but for "
+        f"scale, compression or brightness{of_sample if raw.is_sample else ''}",
+        "near_duplicates",
+        len(found),
+        positions(found),
+        fix=_FIX,
     )
 
 

@@ -17,6 +17,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from trainwright.contract.images import Decoding
 from trainwright.core.files import Json
 from trainwright.core.limits import MOST_JPEG_SCANS
+from trainwright.data.pictures.endings import ends_whole
 from trainwright.data.pictures.png import damage_of
 from trainwright.data.table import Bytes
 
@@ -140,6 +141,23 @@ def look(data: bytes, most_pixels: int) -> Header | Fault:
             return _header(opened)
     except Exception as error:
         return _broken(error)
+
+
+def examine_file(data: bytes, rule: Rule) -> Header | Fault:
+    """What the header of an image file says, or why `decode` would refuse it, as far as header,
+    mode and end of the file show: pixels are unpacked only where these leave it open."""
+    opened = _open(data, rule.most_pixels)
+    if isinstance(opened, Fault):
+        return opened
+    try:
+        with opened:
+            header, mode = _header(opened), opened.mode
+    except Exception as error:
+        return _broken(error)
+    if not mode.startswith(("F", "I")) and ends_whole(header.format, data):
+        return header
+    found = decode(data, rule)
+    return found if isinstance(found, Fault) else found[1]
 
 
 def decode(data: bytes, rule: Rule) -> tuple[Bytes, Header] | Fault:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -24,10 +25,10 @@ from trainwright.core.files import Json
 from trainwright.core.hashing import hash_value
 from trainwright.data.cache import PIXELS, RECORDS, Tables
 from trainwright.data.mapped import open_arrow
-from trainwright.data.pictures.decoding import Fault, Header, Rule, decode
+from trainwright.data.pictures.decoding import Fault, Header, Rule, decode, examine_file
 from trainwright.data.pictures.records import PictureSource, Record, writable
 from trainwright.data.sources import FileVersion
-from trainwright.data.table import Bytes
+from trainwright.data.table import Bytes, ImageInputs, Undecoded
 
 _SCHEME = 2
 _MOST_PROBLEMS = 20
@@ -42,16 +43,20 @@ _SCHEMA = {
     "width": pl.Int32,
     "format": pl.String,
 }
+_OF_SAMPLE = {"sha256": pl.String, "decoded": pl.Boolean}
+"""What the records of a sample say too: the hash of each file, and whether it was decoded."""
+
+_HASH_DIGITS = 32
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """The images of a source: uint8 [N, C, H, W], mapped, and a row for each in `records` (name,
-    label, group, height and width as found, and format). `dropped` counts images that could not be
-    read, `dropped_names` has the first of them; `rule` has the size that they are of."""
+    """The images of a source, mapped, and a row for each in `records` (name, label, group, height
+    and width as found, and format). `dropped` counts images that could not be read, `dropped_names`
+    has the first of them; `rule` has the size that they are of."""
 
-    pixels: Bytes
+    inputs: ImageInputs
     records: pl.DataFrame
     version: FileVersion
     rule: Rule
@@ -60,9 +65,14 @@ class Kept:
 
 
 def keep_images(
-    source: PictureSource, rule: Rule, corrupt: Literal["fail", "drop"], cache: Tables
+    source: PictureSource,
+    rule: Rule,
+    corrupt: Literal["fail", "drop"],
+    cache: Tables,
+    most: int = sys.maxsize,
 ) -> Kept:
-    """Read, decode and keep the images of a source, or find them kept.
+    """Read, decode and keep the images of a source, or find them kept. Of more than `most`, as many
+    are drawn and decoded, and headers and ends of the others looked at.
 
     The source is read once to know its content, and again only if it is not in the cache.
 
@@ -76,12 +86,22 @@ def keep_images(
     if not content.rows:
         raise DataMistake(_nothing(source, "no image is there"))
     settings = {"scheme": _SCHEME, "pillow": PIL.__version__, "corrupt": corrupt, **rule.to_json()}
+    chosen = frozenset(range(content.rows))
+    if content.rows > most:
+        settings["sample"] = most
+        chosen = _draw(content.rows, most)
     key = hash_value({"content": content.digest(), "settings": settings})
-    build = partial(_build, source, rule, corrupt, content.digest())
+    build = partial(_build, source, rule, corrupt, content, chosen)
     folder, entry = cache.images(key, source.written, build)
     version = FileVersion(source.written, content.digest(), content.size, 0)
     # Where nothing is kept the folder goes with `cache`; what is mapped stays.
     return _open(folder, entry, rule, version)
+
+
+def _draw(count: int, most: int) -> frozenset[int]:
+    """So many of the places below `count`, the same each time. They are drawn: at equal distances
+    no two would be neighbours, and copies often are."""
+    return frozenset(np.random.default_rng(0).choice(count, most, replace=False).tolist())
 
 
 @final
@@ -93,8 +113,8 @@ class _Content:
         self.rows = 0
         self.size = 0
 
-    def add(self, record: Record) -> None:
-        """Take a record in."""
+    def add(self, record: Record) -> str:
+        """Take a record in; SHA-256 of its file, empty for none."""
         own, said = "", ""
         if isinstance(record.data, Fault):
             said = record.data.message
@@ -105,6 +125,7 @@ class _Content:
             data = text.encode()
             self._hash.update(len(data).to_bytes(8, "little") + data)
         self.rows += 1
+        return own
 
     def digest(self) -> str:
         """SHA-256 of all that was taken in."""
@@ -118,33 +139,38 @@ class _Building:
     def __init__(self, rule: Rule, corrupt: Literal["fail", "drop"], stream: IO[bytes]) -> None:
         self.size = rule.size
         self.rows = 0
+        self.decoded = 0
         self.problems: list[Problem] = []
         self.dropped = 0
         self.names: list[str] = []
         self.frames: list[pl.DataFrame] = []
+        self._rule = rule
         self._drops = corrupt == "drop"
         self._stream = stream
 
-    def take(self, chunk: list[Record], made: Iterable[tuple[Bytes, Header] | Fault]) -> None:
+    def take(
+        self, chunk: list[Record], made: Iterable[_Made | Fault], hashes: Iterable[str]
+    ) -> None:
         """Write the images of a chunk."""
         rows: list[tuple[object, ...]] = []
-        for record, one in zip(chunk, made, strict=True):
-            fault = one if isinstance(one, Fault) else self._other_size(one[0])
+        for record, one, own in zip(chunk, made, hashes, strict=True):
+            fault = one if isinstance(one, Fault) else self._other_size(one)
             if fault is not None or isinstance(one, Fault):
                 assert fault is not None
                 self._refuse(record, fault)
                 continue
-            pixels, header = one
-            self._stream.write(pixels.tobytes())
+            header = one.header
+            self.decoded += len(one.pixels)
+            self._stream.write(one.pixels.tobytes())
             found = (header.height, header.width, header.format)
             told = (record.name, record.label, record.group)
-            rows.append((*told, *found))
+            rows.append((*told, *found, own, bool(len(one.pixels))))
         self.rows += len(rows)
         if rows:
-            self.frames.append(pl.DataFrame(rows, schema=_SCHEMA, orient="row"))
+            self.frames.append(pl.DataFrame(rows, schema=_SCHEMA | _OF_SAMPLE, orient="row"))
 
-    def _other_size(self, pixels: Bytes) -> Fault | None:
-        height, width = pixels.shape[1:]
+    def _other_size(self, made: _Made) -> Fault | None:
+        height, width = made.size(self._rule)
         self.size = self.size if self.size[0] else (height, width)
         if self.size == (height, width):
             return None
@@ -176,27 +202,34 @@ class _Building:
 
 
 def _build(
-    source: PictureSource, rule: Rule, corrupt: Literal["fail", "drop"], digest: str, folder: Path
+    source: PictureSource,
+    rule: Rule,
+    corrupt: Literal["fail", "drop"],
+    expected: _Content,
+    chosen: frozenset[int],
+    folder: Path,
 ) -> Json:
     content = _Content()
     workers = min(8, os.cpu_count() or 1)
     with (folder / PIXELS).open("wb") as stream, ThreadPoolExecutor(workers) as pool:
         building = _Building(rule, corrupt, stream)
         for chunk in _chunks(_writable(source), building):
-            for record in chunk:
-                content.add(record)
-            building.take(chunk, pool.map(partial(_decoded, rule), chunk))
+            wanted = [content.rows + place in chosen for place in range(len(chunk))]
+            hashes = [content.add(record) for record in chunk]
+            building.take(chunk, pool.map(partial(_make, rule), chunk, wanted), hashes)
             if len(building.problems) >= _MOST_PROBLEMS:
                 break
     if building.problems:
         raise DataMistake(building.problems[:_MOST_PROBLEMS])
-    if content.digest() != digest:
+    if content.digest() != expected.digest():
         raise DataMistake(_nothing(source, "the images changed while they were read"))
-    if not building.rows:
-        raise DataMistake(_nothing(source, f"none of {content.rows:,} images can be read"))
-    pl.concat(building.frames).write_ipc(folder / RECORDS)
+    if not building.decoded:
+        raise DataMistake(_nothing(source, f"none of {len(chosen):,} images can be read"))
+    records = pl.concat(building.frames)
+    whole = len(chosen) == content.rows
+    (records.drop(_OF_SAMPLE) if whole else records).write_ipc(folder / RECORDS)
     return {
-        "shape": [building.rows, 3 if rule.channels == "rgb" else 1, *building.size],
+        "shape": [building.decoded, 3 if rule.channels == "rgb" else 1, *building.size],
         "dropped": building.dropped,
         "dropped_names": building.names,
     }
@@ -213,8 +246,31 @@ def _writable(source: PictureSource) -> Iterator[Record]:
         yield Record(name, label, group, data, place)
 
 
-def _decoded(rule: Rule, record: Record) -> tuple[Bytes, Header] | Fault:
-    return record.data if isinstance(record.data, Fault) else decode(record.data, rule)
+@final
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A file that was looked at: its pixels, uint8 [1, C, H, W], or none, [0]."""
+
+    header: Header
+    pixels: Bytes
+
+    def size(self, rule: Rule) -> tuple[int, int]:
+        """Height and width that a rule gives it."""
+        if len(self.pixels):
+            height, width = self.pixels.shape[2:]
+            return height, width
+        return rule.size if rule.size[0] else (self.header.height, self.header.width)
+
+
+def _make(rule: Rule, record: Record, is_wanted: bool) -> _Made | Fault:
+    """A decoded image if it is wanted, else what can be said of it without decoding."""
+    if isinstance(record.data, Fault):
+        return record.data
+    if not is_wanted:
+        header = examine_file(record.data, rule)
+        return header if isinstance(header, Fault) else _Made(header, np.empty(0, np.uint8))
+    decoded = decode(record.data, rule)
+    return decoded if isinstance(decoded, Fault) else _Made(decoded[1], decoded[0][None])
 
 
 def _chunks(records: Iterator[Record], building: _Building) -> Iterator[list[Record]]:
@@ -235,10 +291,17 @@ def _chunks(records: Iterator[Record], building: _Building) -> Iterator[list[Rec
 
 def _open(folder: Path, entry: Json, rule: Rule, version: FileVersion) -> Kept:
     shape = tuple(entry["shape"])
+    records = open_arrow(folder / RECORDS)
+    inputs = ImageInputs.of(np.memmap(folder / PIXELS, np.uint8, "r", shape=shape))
+    if "decoded" in records.columns:
+        hashes = records["sha256"].str.head(_HASH_DIGITS).to_list()
+        places = np.flatnonzero(records["decoded"].to_numpy())
+        undecoded = Undecoded(places, tuple(map(bytes.fromhex, hashes)))
+        inputs = ImageInputs(inputs.pixels, np.arange(records.height), undecoded)
     return Kept(
-        pixels=np.memmap(folder / PIXELS, np.uint8, "r", shape=shape),
-        records=open_arrow(folder / RECORDS),
-        version=replace(version, rows=shape[0]),
+        inputs=inputs,
+        records=records.select(*_SCHEMA),
+        version=replace(version, rows=records.height),
         rule=rule.sized(shape[2], shape[3]),
         dropped=int(entry["dropped"]),
         dropped_names=tuple(entry["dropped_names"]),

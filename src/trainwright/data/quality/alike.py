@@ -70,13 +70,30 @@ def image_groups(inputs: Sequence[ImageInputs]) -> ImageGroups:
 
 
 def groups_of_raw(raw: RawImages) -> ImageGroups:
-    """The groups of the images of the training files, then of the parts that stand apart."""
-    return image_groups([raw.images[part] for part in PARTS if part in raw.images])
+    """The groups of the images of the training files, then of the parts that stand apart. Where a
+    sample was decoded, files of equal bytes are equal too, but for those that are of one grey
+    there."""
+    places, inputs = raw.decoded()
+    found = image_groups(inputs)
+    if not raw.is_sample:
+        return found
+    hashes = [own for part in PARTS if part in raw.images for own in raw.images[part].hashes()]
+    grey = np.concatenate([pooled_means(one, _SMALL).std(axis=(1, 2)) < _FLAT for one in inputs])
+    blank = {hashes[place] for place in places[grey].tolist()}
+    telling = np.array([at for at, own in enumerate(hashes) if own not in blank], np.int64)
+    same = np.stack([telling[_first_equal(hashes, telling)], telling], axis=1)
+    of_sample = (np.stack([places[group], places], axis=1) for group in (found.exact, found.near))
+    exact, near = (
+        first_of_group(len(hashes), np.concatenate([same, pairs])) for pairs in of_sample
+    )
+    return ImageGroups(exact, near)
 
 
-def near_images(data: Examined, groups: ImageGroups) -> list[Finding]:
+def near_images(
+    data: Examined, groups: ImageGroups, decoded: Integers | None = None
+) -> list[Finding]:
     """Images that are nearly, and not exactly, an earlier one, and those of them of which a near
-    one stands in the training part."""
+    one stands in the training part; held-out ones are counted among those that were `decoded`."""
     every = np.arange(len(groups.near))
     copies = np.flatnonzero((groups.near != every) & (groups.exact == every))
     if not len(copies):
@@ -92,8 +109,9 @@ def near_images(data: Examined, groups: ImageGroups) -> list[Finding]:
     )
     # Those that equal a training image exactly are found elsewhere.
     equal = np.isin(groups.exact, groups.exact[data.parts == 0]) & (data.parts != 0)
-    near = data.take(np.flatnonzero(~equal))
-    return [finding, *across_parts(near, groups.near[~equal], "near_duplicates")]
+    rows = every if decoded is None else decoded
+    rows = rows[~equal[rows]]
+    return [finding, *across_parts(data.take(rows), groups.near[rows], "near_duplicates")]
 
 
 def _first_equal(hashes: Sequence[bytes], rows: Integers) -> Integers:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Literal
 
@@ -178,8 +179,19 @@ def find_image_faults(
         classes.rare_class,
         classes.ordered_target,
     )
-    of_images = [*blank_images(raw), *file_faults(raw)]
+    of_pixels = blank_images(raw)
+    of_labels: list[Finding] = []
     if effort == "all":
         known = groups_of_raw(raw) if groups is None else groups
-        of_images += [*near_images(data, known), *image_label_errors(raw, data, most_judged)]
-    return worst_first([*of_images, *(one for check in checks for one in check(data))])
+        of_pixels += near_images(data, known, raw.decoded()[0])
+        of_labels = image_label_errors(raw, data, most_judged)
+    of_rows = (one for check in checks for one in check(data))
+    return worst_first([*_of_sample(raw, of_pixels), *file_faults(raw), *of_labels, *of_rows])
+
+
+def _of_sample(raw: RawImages, found: list[Finding]) -> list[Finding]:
+    """Findings in pixels, which say so where only some images were decoded."""
+    if not raw.is_sample:
+        return found
+    note = f" (among the {len(raw.decoded()[0]):,} images decoded)"
+    return [replace(one, message=one.message + note) for one in found]

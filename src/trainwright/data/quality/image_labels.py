@@ -13,7 +13,6 @@ from trainwright.data.quality.finding import Finding
 from trainwright.data.quality.label_errors import Unjudged, say_suspects, suspects_among
 from trainwright.data.quality.out_of_sample import Known
 from trainwright.data.raw_images import RawImages
-from trainwright.data.shares import PARTS
 from trainwright.data.space import spread_rows
 from trainwright.data.table import Floats
 
@@ -27,16 +26,17 @@ _FIX = "look at the images; correct the labels in the files, or leave the images
 
 def image_label_errors(raw: RawImages, data: Examined, most: int) -> list[Finding]:
     """Likely label errors of images (see `label_errors`), by the first 40 principal components of
-    the greys of 14 x 14 parts of each image; of more than `most` images, evenly spread ones."""
-    chosen = spread_rows(len(data), most)
+    the greys of 14 x 14 parts of each image; of more than `most` images that were decoded, evenly
+    spread ones."""
+    places, parts = raw.decoded()
+    inside = spread_rows(len(places), most)
+    chosen = places[inside]
     inputs = []
     start = 0
-    for part in PARTS:
-        if part in raw.images:
-            stop = start + len(raw.images[part])
-            inside = chosen[(chosen >= start) & (chosen < stop)] - start
-            inputs.append(raw.images[part].take(inside))
-            start = stop
+    for images in parts:
+        stop = start + len(images)
+        inputs.append(images.take(inside[(inside >= start) & (inside < stop)] - start))
+        start = stop
     numbers = _components(np.concatenate([pooled_means(one, _SIDE) for one in inputs]))
     whole, data = data, data.take(chosen) if len(chosen) < len(data) else data
     nothing = pl.repeat("", len(numbers), eager=True)

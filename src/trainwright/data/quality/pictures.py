@@ -49,9 +49,9 @@ def examine_images(raw: RawImages) -> Examined:
 
 
 def blank_images(raw: RawImages) -> list[Finding]:
-    """Images whose pixels deviate by less than 1 of 255."""
-    rows = np.concatenate([_blank(raw.images[part]) for _, part in _parts(raw)])
-    found = np.flatnonzero(rows)
+    """Images whose pixels deviate by less than 1 of 255, of those that were decoded."""
+    places, images = raw.decoded()
+    found = places[np.concatenate([_blank(one) for one in images])]
     if not len(found):
         return []
     text = many(len(found), "blank image")
