@@ -15,7 +15,7 @@ from trainwright.contract.reading import ContractText, read_contract
 from trainwright.contract.secrets import refuse_secret
 from trainwright.contract.sources import Reading
 from trainwright.contract.tokens import TokenData
-from trainwright.contract.yaml_text import Written
+from trainwright.contract.yaml_text import Plain, Written
 from trainwright.core.errors import DataMistake, Mistake, Place, Problem
 from trainwright.core.units import show_count
 from trainwright.data.doubts import Doubt
@@ -165,14 +165,28 @@ def _for_table(wanted: _Wanted, target: str, schema: str) -> str:
 
 def _section(wanted: _Wanted, target: str) -> TableData:
     """The section with what the caller has set of it."""
-    values, _ = set_values(Written({}, {}), wanted.overrides)
-    data = values.value.get("data") if isinstance(values.value, dict) else None
-    written = {**data, "path": wanted.found} if isinstance(data, dict) else {"path": wanted.found}
-    sections = {"data": {**written, "target": target}, "model": {"kind": "boosting"}}
-    text = ContractText.of(sections, wanted.folder)
+    data = {**_set_of(wanted, "data"), "path": wanted.found, "target": target}
+    text = ContractText.of({"data": data, "model": {"kind": "boosting"}}, wanted.folder)
     section = read_contract(text).contract.data
     assert isinstance(section, TableData), "images and texts were asked for before"
     return section
+
+
+def _text_section(wanted: _Wanted, text: str) -> TokenData:
+    """The section with what the caller has set of it and of the model."""
+    column = {"text": text} if text else {}
+    data = {"kind": "tokens", **_set_of(wanted, "data"), "path": wanted.found, **column}
+    model = {"kind": "gpt", **_set_of(wanted, "model")}
+    section = read_contract(ContractText.of({"data": data, "model": model}, wanted.folder))
+    assert isinstance(section.contract.data, TokenData), "tables and images were asked for before"
+    return section.contract.data
+
+
+def _set_of(wanted: _Wanted, name: str) -> dict[str, Plain]:
+    """What the caller has set of a section of the contract."""
+    values, _ = set_values(Written({}, {}), wanted.overrides)
+    section = values.value.get(name) if isinstance(values.value, dict) else None
+    return section if isinstance(section, dict) else {}
 
 
 def _with_target(section: TableData, folder: Path, mistake: DataMistake) -> RawTable:
@@ -217,10 +231,11 @@ def _is_nested(folder: Path, found: str, reading: Reading, column: str = "") -> 
 
 def _for_texts(wanted: _Wanted, text: str) -> str:
     folder, found, written = wanted.folder, wanted.found, wanted.written
-    reading = Reading()
-    if text and _is_nested(folder, found, reading, text):
-        reading = Reading(nested="chat")
-    section = TokenData(kind="tokens", path=found, text=text, reading=reading)
+    section = _text_section(wanted, text)
+    says_nested = "nested" in section.reading.model_fields_set
+    if text and not says_nested and _is_nested(folder, found, section.reading, text):
+        chat = section.reading.model_copy(update={"nested": "chat"})
+        section = section.model_copy(update={"reading": chat})
     raw = read_tokens(section, folder)
     size = f"{show_count(raw.facts.rows)} characters, {raw.text.vocabulary.size} of them different"
     return "\n".join(
@@ -231,7 +246,7 @@ def _for_texts(wanted: _Wanted, text: str) -> str:
             "  kind: tokens",
             f"  path: {scalar(written)}",
             *([f"  text: {scalar(text)}"] if text else []),
-            *([_CHAT] if reading.nested == "chat" else []),
+            *([_CHAT] if section.reading.nested == "chat" else []),
             "  vocabulary: characters  # or bytes, for many scripts",
             "model: {kind: gpt, layers: 4, heads: 4, width: 128, context: 64}",
             "metric:",

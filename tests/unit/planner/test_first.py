@@ -227,3 +227,26 @@ def test_a_setting_takes_the_place_of_lists_and_blocks() -> None:
         "data:\n  path: a.csv\n  exclude: [a, c]  # set with --set\n"
         "  reading: {header: false}  # set with --set\nseed: 3  # set with --set\n"
     )
+
+
+def test_what_is_set_decides_how_a_text_is_divided(tmp_path: Path) -> None:
+    """The usual twentieth of this text is too little for a part."""
+    (tmp_path / "words.txt").write_text("to be or not to be " * 55)
+    place = str(tmp_path / "words.txt")
+    with pytest.raises(DataMistake, match="too little text"):
+        propose_contract(place, "", tmp_path)
+    overrides = ["data.validation=0.2", "data.test=0.1"]
+    text = propose_contract(place, "", tmp_path, overrides=overrides)
+    assert "  validation: 0.2  # set with --set" in text
+    with pytest.raises(DataMistake, match="too little text for the validation part"):
+        propose_contract(place, "", tmp_path, overrides=["data.validation=0.01", "data.test=0.1"])
+
+
+def test_what_is_set_decides_how_texts_of_a_column_are_read(tmp_path: Path) -> None:
+    texts = [f"line {at} of a poem" for at in range(400)]
+    pl.DataFrame({"poem": texts}).write_csv(tmp_path / "rows.csv", separator="~")
+    overrides = ["data.reading.separator='~'", "data.windows=packed", "model.context=32"]
+    text = propose_contract(
+        str(tmp_path / "rows.csv"), "", tmp_path, text="poem", overrides=overrides
+    )
+    assert "  text: poem" in text
