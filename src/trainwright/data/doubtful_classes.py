@@ -9,7 +9,7 @@ import polars as pl
 from trainwright.contract.data import Column
 from trainwright.core.units import many
 from trainwright.data.cells import Cells
-from trainwright.data.counting import counted
+from trainwright.data.counting import counted_slices
 from trainwright.data.doubts import Doubt
 from trainwright.data.spelling import folded
 from trainwright.data.values import to_labels
@@ -24,20 +24,20 @@ def find_class_spellings(cells: Cells) -> Doubt | None:
         return None
     if cells.distinct > _MOST_SPELLINGS:
         return None
-    words = pl.concat([to_labels(one.drop_nulls()) for one in cells.slices()])
-    spellings = one_spelling(words)
+    counts = counted_slices(to_labels(one.drop_nulls()) for one in cells.slices())
+    spellings = one_spelling(counts)
     if not spellings:
         return None
-    known = words.n_unique()
+    known = len(counts)
     shown = some([f"{one!r} for {other!r}" for one, other in spellings.items()], 3)
     reason = f"{known - len(spellings):,} classes in {many(known, 'spelling')}: {shown}"
     return Doubt(cells.name, Column(values=dict(spellings)), reason)
 
 
-def one_spelling(words: pl.Series) -> Mapping[str, str]:
-    """For each word that is another spelling of a commoner one (of case, blanks, hyphens or a full
-    stop at the end) that one. Single letters are classes of their own: `a` is no `A`."""
-    spellings = counted(words)
+def one_spelling(spellings: pl.DataFrame) -> Mapping[str, str]:
+    """For each word of what `counted` gives that is another spelling of a commoner one (of case,
+    blanks, hyphens or a full stop at the end) that one. Single letters are classes of their own:
+    `a` is no `A`."""
     spellings = spellings.with_columns(folded(spellings["value"], "kept").alias("plain"))
     spellings = spellings.filter(pl.col("plain").str.len_chars() > 1)
     first = pl.col("value").first().over("plain").alias("first")

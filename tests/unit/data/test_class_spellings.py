@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import weakref
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 from trainwright.contract.data import Column, TableData
+from trainwright.data import doubtful_classes
 from trainwright.data.cells import Cells
 from trainwright.data.doubtful_classes import find_class_spellings
 from trainwright.data.proposing import with_doubts
 from trainwright.data.reading import read_table
+from trainwright.data.space import SLICE_ROWS
 
 TWELVE = ["yes", "Yes", "YES", "yes ", "yes.", "yEs", "no", "No", "NO", "no ", "no.", "nO"]
 
@@ -67,3 +70,24 @@ def test_classes_that_the_contract_names_are_as_it_says(tmp_path: Path, column: 
 )
 def test_honest_classes_stay_apart(labels: list[str]) -> None:
     assert find_class_spellings(Cells(pl.Series("y", labels * 30))) is None
+
+
+def test_labels_of_many_rows_are_counted_a_slice_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Rows in files may be more than memory holds."""
+    labels: list[weakref.ref[pl.Series]] = []
+    read = doubtful_classes.to_labels
+
+    def watched(cells: pl.Series) -> pl.Series:
+        assert sum(one() is not None for one in labels) <= 1
+        found = read(cells)
+        labels.append(weakref.ref(found))
+        return found
+
+    monkeypatch.setattr(doubtful_classes, "to_labels", watched)
+    cells = Cells(pl.Series("y", ["yes", "Yes", "yes", "no"] * SLICE_ROWS))
+    doubt = find_class_spellings(cells)
+    assert len(labels) == 4
+    assert doubt is not None
+    assert doubt.settings.values == {"Yes": "yes"}
