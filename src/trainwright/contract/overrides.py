@@ -14,6 +14,7 @@ from trainwright.contract.key_paths import PIECE, join, names_of
 from trainwright.contract.yaml_text import Plain, Written, read_yaml, show_value
 from trainwright.core.errors import ContractMistake, Place, Problem
 from trainwright.core.redaction import redact
+from trainwright.core.secret_urls import HIDDEN
 
 _WITHOUT_TRAINING = ("boosting", "linear")
 
@@ -72,8 +73,8 @@ def set_values(written: Written, overrides: Sequence[str]) -> tuple[Written, tup
 
 def _readable(overrides: Sequence[str], problems: list[Problem]) -> Iterator[Setting]:
     for text in overrides:
-        place = Place(f"--set {redact(text)}")
         override = _OVERRIDE.fullmatch(text)
+        place = Place(f"--set {_shown(text, override)}")
         parts = names_of(override[1]) if override else ()
         if not override or not all(parts):
             problems.append(
@@ -89,6 +90,13 @@ def _readable(overrides: Sequence[str], problems: list[Problem]) -> Iterator[Set
             yield Setting(parts, read_yaml(_value(override[2]).encode(), place.file), place)
         except ContractMistake as mistake:
             problems.extend(mistake.problems)
+
+
+def _shown(text: str, override: re.Match[str] | None) -> str:
+    """The override without its value if a secret is in it: a password may hold spaces."""
+    if override and redact(text) != text:
+        return f"{redact(override[1])}={HIDDEN}"
+    return redact(text)
 
 
 def _value(text: str) -> str:

@@ -32,6 +32,8 @@ from ruamel.yaml.events import (
 
 from trainwright.contract.key_paths import join
 from trainwright.core.errors import ContractMistake, Place, Problem
+from trainwright.core.redaction import names_a_secret
+from trainwright.core.secret_urls import HIDDEN
 
 MAX_BYTES = 256 * 1024
 MAX_DEPTH = 32
@@ -97,7 +99,7 @@ def read_yaml(data: bytes, file: str) -> Written:
 
 
 def show_value(value: Plain) -> str:
-    """A value about as it is written in YAML, in at most 80 characters."""
+    """A value about as it is written in YAML, in at most 80 characters, without secrets of keys."""
     match value:
         case None:
             text = "nothing"
@@ -109,11 +111,15 @@ def show_value(value: Plain) -> str:
             text = "[" + ", ".join(show_value(item) for item in value[:20]) + "]"
         case dict():
             items = list(value.items())[:20]
-            text = "{" + ", ".join(f"{key}: {show_value(item)}" for key, item in items) + "}"
+            text = "{" + ", ".join(f"{key}: {_show_of_key(key, item)}" for key, item in items) + "}"
         case _:
             text = repr(value)
     text = "".join(letter if letter.isprintable() else "?" for letter in text)
     return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _show_of_key(key: str, value: Plain) -> str:
+    return HIDDEN if names_a_secret(key) else show_value(value)
 
 
 def _reads_as_text(value: str) -> bool:

@@ -21,9 +21,10 @@ and errors found in it (no errors of ours).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
+from trainwright.core.redaction import redact, redact_named
 from trainwright.core.secret_urls import hide_in_urls
 from trainwright.core.terminal import show_safely
 
@@ -90,6 +91,22 @@ class Problem:
         ]
         return show_safely(hide_in_urls("\n".join([head, *details])))
 
+    def without_secrets(self) -> Problem:
+        """The problem without what looks like a secret in its texts.
+
+        A long random word is hidden only where it was written by `--set`: elsewhere it may be a
+        hash, or the name of a column.
+        """
+        hide = redact if self.place.file.startswith("--set ") else redact_named
+        return replace(
+            self,
+            message=hide(self.message),
+            path=hide(self.path),
+            found=hide(self.found),
+            expected=hide(self.expected),
+            fix=hide(self.fix),
+        )
+
 
 class TrainwrightError(Exception):
     """The root of all errors raised on purpose."""
@@ -103,7 +120,8 @@ class Mistake(TrainwrightError):
     exit_code = 2
 
     def __init__(self, problems: Problem | Iterable[Problem]) -> None:
-        listed = (problems,) if isinstance(problems, Problem) else tuple(problems)
+        given = (problems,) if isinstance(problems, Problem) else problems
+        listed = tuple(problem.without_secrets() for problem in given)
         assert listed, "a mistake names at least one problem"
         self.problems: Sequence[Problem] = listed
         super().__init__("\n".join(str(problem) for problem in listed))

@@ -13,7 +13,11 @@ _WORD = (
     r"|credentials?|signature|auth(?:orization)?|bearer|private[-_]?key|pwd|sig)"
 )
 _SECRET_OPTION = re.compile(rf"-{{0,2}}[\w.\-]*{_WORD}", re.IGNORECASE)
-_SECRET_VALUE = re.compile(rf"({_WORD}[\"']?\s*[=:]\s*)([^\s&,;]+)", re.IGNORECASE)
+# A quotation mark or a bracket that closes behind the value stays.
+_SECRET_VALUE = re.compile(
+    rf"({_WORD}[\"']?\s*[=:]\s*)(\"[^\"\n]+\"|'[^'\n]+'|[^\s&,;]*[^\s&,;'\")\]}}])",
+    re.IGNORECASE,
+)
 _USER_INFO = re.compile(r"((?<=[A-Za-z0-9+.\-])://)[^/\s?#]*@")
 _BEARER = re.compile(r"\b(bearer|basic)\s+[A-Za-z0-9._~+/=\-]{8,}", re.IGNORECASE)
 _KNOWN_TOKEN = re.compile(
@@ -29,11 +33,20 @@ def redact(text: str) -> str:
     That is: user, password and keys of a URL, values of names such as `token` or `password`, tokens
     of known make, and single words of 32 and more letters and digits.
     """
+    return _LONG_RANDOM.sub(HIDDEN, redact_named(text))
+
+
+def redact_named(text: str) -> str:
+    """`text` as `redact` shows it, but with long words, as names of columns and hashes are."""
     text = _USER_INFO.sub(rf"\1{HIDDEN}@", hide_in_urls(text))
     text = _BEARER.sub(rf"\1 {HIDDEN}", text)
     text = _SECRET_VALUE.sub(rf"\1{HIDDEN}", text)
-    text = _KNOWN_TOKEN.sub(HIDDEN, text)
-    return _LONG_RANDOM.sub(HIDDEN, text)
+    return _KNOWN_TOKEN.sub(HIDDEN, text)
+
+
+def names_a_secret(name: str) -> bool:
+    """Whether the value of an option or a key of this name is a secret."""
+    return bool(_SECRET_OPTION.fullmatch(name))
 
 
 def redact_command(arguments: Sequence[str]) -> list[str]:
@@ -46,5 +59,5 @@ def redact_command(arguments: Sequence[str]) -> list[str]:
             hide_next = False
             continue
         shown.append(redact(argument))
-        hide_next = argument.startswith("-") and bool(_SECRET_OPTION.fullmatch(argument))
+        hide_next = argument.startswith("-") and names_a_secret(argument)
     return shown
