@@ -8,6 +8,7 @@ from typing import ClassVar, Literal, NamedTuple, Protocol, SupportsInt, assert_
 
 from trainwright.checkpoint.state import Snapshot
 from trainwright.contract.guard import Guard as GuardSection
+from trainwright.engine.advice import OF_SCRIPTS, Advice
 from trainwright.engine.bad_region import BadRegion
 from trainwright.engine.caution import Caution
 from trainwright.engine.spike import Spike, SpikeWatch
@@ -61,10 +62,6 @@ class Guard(Protocol):
         ...
 
 
-_REMEDY = (
-    "Look at these rows, lower training.optimizer.learning_rate, or clip with "
-    "training.gradient_clipping"
-)
 _KEEP = Keep()
 _SHOWN_ROWS = 12
 _OVERFLOWS_IN_A_ROW = 20
@@ -96,7 +93,8 @@ class HaltOnNonFinite:
         for seen in unread:
             loss, norm = read_number(seen.loss), read_number(seen.gradient_norm)
             if not (math.isfinite(loss) and math.isfinite(norm)):
-                return Halt(f"{_where(seen, loss, norm)}. {_REMEDY}")
+                where = _where(seen, loss, norm)
+                return Halt(f"{where}. {OF_SCRIPTS.mend}, or {OF_SCRIPTS.skip}")
         return _KEEP
 
 
@@ -118,6 +116,7 @@ class PolicyGuard:
         caution: what lowers the learning rate after a rollback.
         rows_between: names the rows of a step; see `Feed.rows_between`.
         rows_named: what the numbers of `rows_between` are.
+        advice: what it says of keys or arguments where it ends the run.
         window: steps whose numbers are read together. 1 where reading is free; on a device the
             guard judges that many steps late.
         read: reads the numbers of a window at once.
@@ -137,8 +136,10 @@ class PolicyGuard:
         read: ReadScalars = read_each,
         scaled: bool = False,
         rows_named: str = "training rows",
+        advice: Advice = OF_SCRIPTS,
     ) -> None:
         self._section = section
+        self._advice = advice
         self._rows_named = rows_named
         self._caution = caution
         self._rows_between = rows_between
@@ -271,9 +272,7 @@ class PolicyGuard:
         match self._section.non_finite:
             case "raise":
                 self._in_a_row = 0
-                return Halt(
-                    f"{why}. {_REMEDY}, or drop such steps: training.guard.non_finite: skip"
-                )
+                return Halt(f"{why}. {self._advice.mend}, or {self._advice.skip}")
             case "rollback":
                 return self._roll_back(why, steps_ago)
             case "skip":
@@ -283,7 +282,9 @@ class PolicyGuard:
             case "ignore":
                 if self._in_a_row < _NO_UPDATE_IN_A_ROW:
                     return drop
-                return Halt(f"{why}; {self._in_a_row} steps in a row made no update. {_REMEDY}")
+                return Halt(
+                    f"{why}; {self._in_a_row} steps in a row made no update. {self._advice.mend}"
+                )
             case other:
                 assert_never(other)
 
@@ -294,7 +295,7 @@ class PolicyGuard:
             f"{spike.usual_norm:.4g}, up to sample {outcome.samples - 1} (epoch {outcome.epoch})"
         )
         if self._section.spike == "raise":
-            return Halt(f"{why}. {_REMEDY}, or go back by itself: training.guard.spike: rollback")
+            return Halt(f"{why}. {self._advice.mend}, or {self._advice.roll_back}")
         judged = self._roll_back(why, spike.steps + steps_ago - 1)
         if isinstance(judged, RollBack):
             self._region.begin()
@@ -303,7 +304,8 @@ class PolicyGuard:
     def _roll_back(self, why: str, steps: int) -> RollBack | Halt:
         """Within the budget; beyond it the run ends with what is known."""
         if self._rollbacks >= self._section.rollbacks:
-            return Halt(f"{why}. The rollbacks ({self._rollbacks}) are spent. {_REMEDY}")
+            spent = f"The rollbacks ({self._rollbacks}) are spent"
+            return Halt(f"{why}. {spent}. {self._advice.mend}")
         further = self._good + 1 if self._good < _SOON else 0
         self._rollbacks += 1
         self._in_a_row = self._overflows = self._good = 0

@@ -6,7 +6,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from functools import partial
-from types import MappingProxyType
 from typing import assert_never
 
 import torch
@@ -24,6 +23,7 @@ from trainwright.engine.job import Job
 from trainwright.engine.nothing import Never
 from trainwright.engine.saving import Saves
 from trainwright.engine.stop import StopReason
+from trainwright.engine.validated_values import read_values
 from trainwright.tracking.events import (
     Ended,
     Event,
@@ -158,7 +158,7 @@ def _validate(job: Job, progress: Progress) -> float:
     job.model.eval()
     try:
         with torch.no_grad():
-            values = MappingProxyType(dict(job.validate()))
+            values = read_values(job.validate(), job.patience.watch)
     finally:
         for module, training in modes:
             module.training = training
@@ -176,7 +176,7 @@ def _value(values: Mapping[str, float], name: str, needed_by: str) -> float:
         Mistake: it was not given.
     """
     if name in values:
-        return float(values[name])
+        return values[name]
     raise Mistake(
         Problem(
             f"the validation gives no {name!r}",

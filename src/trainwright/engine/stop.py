@@ -182,6 +182,11 @@ class Patience:
         """`early` once patience has run out."""
         if self._without_gain < self._patience:
             return None
+        if math.isnan(self.best):
+            text = (
+                f"{self.watch} was not a finite number in any of {self._without_gain} validations"
+            )
+            return StopReason("early", text)
         return StopReason(
             "early",
             f"{self.watch} has not improved for {self._without_gain} validations; "

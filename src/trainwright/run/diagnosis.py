@@ -1,4 +1,4 @@
-"""Which rows the step had in which a run dies again and again."""
+"""When a run died, and in which step it dies again and again."""
 
 from __future__ import annotations
 
@@ -8,12 +8,31 @@ from trainwright.core.files import Json, read_json
 from trainwright.run.position import Position
 
 _SHOWN = 12
+_WITHOUT_STEPS = ("boosting", "linear")
 _WRONG_SHAPE = (OSError, ValueError, KeyError, TypeError)
 
 
-def describe_step(folder: Path, position: Position) -> str:
-    """The step after `position` with its rows, as far as the run's folder tells; and what can be
-    done."""
+def describe_death(folder: Path | None, position: Position) -> str:
+    """When a run died, in the unit in which it goes forward; without a folder it had not begun."""
+    done = position.progress.step
+    if folder is None:
+        return "before it began"
+    match _kind(folder):
+        case "boosting":
+            return f"after tree {done:,} was kept" if done else "before a tree was kept"
+        case "linear":
+            return "with nothing kept yet"
+        case _:
+            return f"after step {done:,}"
+
+
+def describe_loop(folder: Path, position: Position) -> str:
+    """Where a run dies again and again, with the rows of its step as far as the folder says, and
+    what can be done."""
+    then = f"and go on with trainwright resume {folder}"
+    if _kind(folder) in _WITHOUT_STEPS:
+        when = describe_death(folder, position)
+        return f"three crashes {when}: look at the memory, {then}"
     progress = position.progress
     text = f"step {progress.step + 1:,} (epoch {progress.epoch}), or the validation or save before"
     try:
@@ -22,9 +41,17 @@ def describe_step(folder: Path, position: Position) -> str:
     except _WRONG_SHAPE:
         rows = ""
     return (
-        f"{text}{rows}. The checkpoints are as they were: look at these rows and at the memory, "
-        f"and go on with trainwright resume {folder}"
+        f"three crashes at the same step: {text}{rows}. The checkpoints are as they were: look at "
+        f"these rows and at the memory, {then}"
     )
+
+
+def _kind(folder: Path) -> str:
+    """The kind of model; empty where the folder does not say it."""
+    try:
+        return str(read_json(folder / "plan.json")["contract"]["model"]["kind"])
+    except _WRONG_SHAPE:
+        return ""
 
 
 def _rows(contract: Json, rows: int, position: Position) -> str:

@@ -14,6 +14,7 @@ from trainwright.contract.document import Contract
 from trainwright.contract.section import settled
 from trainwright.contract.tracking import Tracking
 from trainwright.contract.training import Training
+from trainwright.engine.advice import OF_CONTRACTS
 from trainwright.engine.caution import Caution
 from trainwright.engine.clipping import build_clipping
 from trainwright.engine.compiling import CompiledObjective
@@ -155,6 +156,7 @@ def _build_guard(
         read=reader(device),
         scaled=scaled,
         rows_named=rows.named,
+        advice=OF_CONTRACTS,
     )
     return guard, caution
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
-from trainwright.run.diagnosis import describe_step
+from trainwright.run.diagnosis import describe_death, describe_loop
 from trainwright.run.position import Position, SharedPosition
 
 _SAME_STEP = 3
@@ -56,13 +56,13 @@ def supervise(restarts: int, run: str, resume: bool, say: Callable[[str], None])
         folder, position = attempt.position.folder, attempt.position.position
         crashes.append(position)
         why = f"signal {-code}" if code < 0 else "an unexpected error"
-        step = position.progress.step
-        say(f"the run died of {why} after step {step:,} ({len(crashes)} of {restarts + 1})")
+        when = describe_death(Path(folder) if folder else None, position)
+        say(f"the run died of {why} {when} ({len(crashes)} of {restarts + 1})")
         last = crashes[-_SAME_STEP:]
         if folder and len(last) == _SAME_STEP and len({one.progress.step for one in last}) == 1:
             # Right after a resume the size of a step is not known yet.
             known = max(last, key=lambda one: one.rows)
-            say(f"three crashes at the same step: {describe_step(Path(folder), known)}")
+            say(describe_loop(Path(folder), known))
             sys.exit(_UNEXPECTED)
         if len(crashes) > restarts:
             say(f"{restarts} restarts are used up")

@@ -43,6 +43,8 @@ def test_by_default_the_run_ends_and_names_the_rows(project: Path) -> None:
     assert "loss nan" in ran.err
     assert "rows of the data (counted from 0) " in ran.err
     assert "(epoch 0)" in ran.err
+    assert "lower training.optimizer.learning_rate" in ran.err
+    assert "training.guard.non_finite: skip" in ran.err
 
 
 def test_skip_goes_on(project: Path) -> None:

@@ -8,6 +8,7 @@ import signal
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -320,6 +321,45 @@ def test_a_value_that_the_validation_does_not_give_is_named(tmp_path: Path) -> N
     assert refused.value.problems[0].found == "accuracy"
 
 
+@pytest.mark.parametrize(
+    ("returned", "said"),
+    [
+        (None, "`validate` returned nothing"),
+        (0.5, "`validate` returned a single value"),
+        ({"val_loss": "low"}, "the value 'val_loss' is not a number"),
+        ({"val_loss": torch.zeros(2)}, "the value 'val_loss' is not a number"),
+    ],
+)
+def test_a_validation_without_named_numbers_is_a_mistake(
+    returned: Any, said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(Mistake, match=said) as refused:
+        tw.fit(replace(make_job(tmp_path), validate=lambda: returned))
+    assert refused.value.problems[0].path == "Job.validate"
+    assert 'return {"val_loss": value}' in refused.value.problems[0].fix
+
+
+def test_a_validation_may_give_a_tensor_of_one_number(tmp_path: Path) -> None:
+    job = replace(make_job(tmp_path / "ckpt"), validate=lambda: {"val_loss": torch.tensor(0.5)})
+    tw.fit(job, run=tmp_path / "run", progress=False)
+    events = (tmp_path / "run" / "events.jsonl").read_text()
+    assert '"val_loss":0.5' in events.replace(" ", "")
+
+
+def test_a_validation_that_is_never_finite_has_no_best(tmp_path: Path) -> None:
+    patience = tw.Patience("val_loss", "min", patience=2)
+    job = make_job(tmp_path)
+    job = replace(
+        job,
+        validate=lambda: {"val_loss": float("nan")},
+        stop_rules=(tw.StepLimit(STEPS), patience),
+        patience=patience,
+        state={**job.state, "patience": patience},
+    )
+    ended = tw.fit(job, progress=False)
+    assert ended.reason == "val_loss was not a finite number in any of 2 validations"
+
+
 def test_a_training_that_was_halted_is_an_error(tmp_path: Path) -> None:
     job = make_job(tmp_path)
 
@@ -330,8 +370,9 @@ def test_a_training_that_was_halted_is_an_error(tmp_path: Path) -> None:
     optimizer = torch.optim.SGD(job.model.parameters(), lr=1e-3)
     kept = tw.OptimizerState(optimizer, job.model.named_parameters())
     step = tw.OptimizerStep(job.model, broken, optimizer)
-    with pytest.raises(NonFinite):
+    with pytest.raises(NonFinite, match="max_norm") as halted:
         tw.fit(replace(job, step=step, state={**job.state, "optimizer": kept}))
+    assert "training." not in str(halted.value)
 
 
 def test_the_best_weights_are_put_back(tmp_path: Path) -> None:
