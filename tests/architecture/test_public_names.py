@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
+from pathlib import Path
 
 import pytest
 
 import trainwright
+from trainwright.core import errors
 
 PUBLIC = frozenset(
     {
@@ -14,6 +17,7 @@ PUBLIC = frozenset(
         "At",
         "Autocast",
         "AveragedStep",
+        "BackwardOutOfMemory",
         "Batch",
         "BinaryCrossEntropyLoss",
         "BlockDraws",
@@ -21,15 +25,22 @@ PUBLIC = frozenset(
         "ByOp",
         "Caution",
         "Checkpoints",
+        "ContractMistake",
         "CrossEntropyLoss",
         "CurriculumDraws",
+        "DataChanged",
+        "DataMistake",
         "DeadUnits",
         "Drop",
         "EarlyTrouble",
+        "Ended",
         "EqualMean",
         "EqualMeanState",
+        "EvaluatedState",
         "Evaluating",
         "Every",
+        "ExponentialMean",
+        "ExponentialMeanState",
         "Feed",
         "FocalLoss",
         "Full",
@@ -37,6 +48,7 @@ PUBLIC = frozenset(
         "GroupDraws",
         "Guard",
         "Halt",
+        "HaltOnNonFinite",
         "HuberLoss",
         "InBlocks",
         "Interrupted",
@@ -49,11 +61,15 @@ PUBLIC = frozenset(
         "LossSum",
         "MeasuredStep",
         "MemoryGuard",
+        "MissingExtra",
         "Mistake",
         "ModuleState",
         "NO_TARGET",
+        "NoValidCheckpoint",
         "NoiseScale",
+        "NonFinite",
         "NormStatistics",
+        "NotAvailable",
         "OffloadedOptimizer",
         "Offloading",
         "OptimizerState",
@@ -64,12 +80,15 @@ PUBLIC = frozenset(
         "Padded",
         "PaddedShapes",
         "Patience",
+        "PeerLost",
         "PolicyGuard",
         "Portions",
+        "Problem",
         "Progress",
         "RandomState",
         "RollBack",
         "RowFile",
+        "RunLocked",
         "ShortWindows",
         "SignalRecorder",
         "SignalledStep",
@@ -81,13 +100,17 @@ PUBLIC = frozenset(
         "StepKept",
         "StepLimit",
         "StepOutcome",
+        "StopReason",
+        "StorageFailed",
         "Supervised",
         "Taking",
         "Throughput",
+        "TimeLimit",
         "TokenData",
         "TrainwrightError",
         "Trials",
         "Trimmed",
+        "Validated",
         "Way",
         "WeightedDraws",
         "WindowFile",
@@ -123,6 +146,30 @@ PUBLIC = frozenset(
 
 def test_the_public_names_are_these() -> None:
     assert frozenset(trainwright.__all__) - {"__version__"} == PUBLIC
+
+
+def test_type_checkers_see_the_names_that_are_imported_when_used() -> None:
+    tree = ast.parse(Path(trainwright.__file__).read_text())
+    (checked,) = (
+        node for node in tree.body if isinstance(node, ast.If) and isinstance(node.test, ast.Name)
+    )
+    seen = {}
+    for one in checked.body:
+        assert isinstance(one, ast.ImportFrom)
+        for alias in one.names:
+            assert alias.asname == alias.name, "only an alias is a public name under mypy --strict"
+            seen[alias.name] = one.module
+    assert seen == {
+        name: f"trainwright.{home}" for name, home in vars(trainwright)["_HOMES"].items()
+    }
+
+
+def test_every_error_that_is_raised_on_purpose_can_be_caught_by_name() -> None:
+    tree = [trainwright.TrainwrightError]
+    for one in tree:
+        tree += [kind for kind in one.__subclasses__() if kind.__module__ == errors.__name__]
+    assert {one.__name__ for one in tree} <= PUBLIC
+    assert len(tree) > 10
 
 
 @pytest.mark.torch

@@ -30,7 +30,7 @@ from command import with_layers, write_project  # noqa: E402
 from comparing import differences  # noqa: E402
 from objectives import squared_error  # noqa: E402
 from saves import leave_copies_to_training  # noqa: E402
-from trainwright.checkpoint.averaging import EqualMeanState, MeanState  # noqa: E402
+from trainwright.checkpoint.averaging import EqualMeanState, ExponentialMeanState  # noqa: E402
 from trainwright.checkpoint.background import BackgroundCheckpoints  # noqa: E402
 from trainwright.checkpoint.evaluated import evaluated_state  # noqa: E402
 from trainwright.checkpoint.fence import Fence, TornSnapshot  # noqa: E402
@@ -193,7 +193,7 @@ def column_error(model: torch.nn.Module, batch: Batch) -> LossSum:
 
 def with_ema(canary: Canary) -> Mapping[str, object]:
     mean = ExponentialMean(canary.model, 0.5)
-    return averaged(canary, mean, MeanState(mean))
+    return averaged(canary, mean, ExponentialMeanState(mean))
 
 
 def with_swa(canary: Canary) -> Mapping[str, object]:

@@ -17,7 +17,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn  # noqa: E
 from command import project_in, train_one, with_layers  # noqa: E402
 from objectives import squared_error  # noqa: E402
 from stopped_runs import Cut  # noqa: E402
-from trainwright.checkpoint.averaging import MeanState  # noqa: E402
+from trainwright.checkpoint.averaging import ExponentialMeanState  # noqa: E402
 from trainwright.checkpoint.module import ModuleState  # noqa: E402
 from trainwright.checkpoint.optimizer import OptimizerState  # noqa: E402
 from trainwright.data.feed import Feed, StepBatches  # noqa: E402
@@ -114,7 +114,7 @@ def run(checkpoints: MemoryCheckpoints, cut: float) -> Mapping[str, Tensor]:
     state = {
         "model": ModuleState(model),
         "optimizer": OptimizerState(optimizer, model.named_parameters()),
-        "mean": MeanState(mean),
+        "mean": ExponentialMeanState(mean),
     }
     fit(
         Job(

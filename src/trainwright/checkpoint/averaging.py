@@ -11,7 +11,7 @@ from trainwright.optim.equal_mean import EqualMean
 
 
 @final
-class MeanState:
+class ExponentialMeanState:
     """The mean of each weight by name."""
 
     def __init__(self, mean: ExponentialMean) -> None:

@@ -9,7 +9,7 @@ from typing import assert_never, final
 
 from torch import nn
 
-from trainwright.checkpoint.averaging import EqualMeanState, MeanState
+from trainwright.checkpoint.averaging import EqualMeanState, ExponentialMeanState
 from trainwright.checkpoint.state import Stateful
 from trainwright.contract.averaging import Average, Ema, Swa
 from trainwright.contract.section import settled
@@ -55,7 +55,7 @@ def build_averaged(
             return Averaged()
         case Ema():
             mean = ExponentialMean(learning.model, settled(section.decay))
-            return Averaged((mean,), (), {"mean": MeanState(mean)})
+            return Averaged((mean,), (), {"mean": ExponentialMeanState(mean)})
         case Swa():
             return _swa(section, learning, optimizer, length)
         case _:
