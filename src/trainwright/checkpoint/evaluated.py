@@ -12,7 +12,8 @@ from trainwright.optim.weights import TrainedWeights, Weights
 MODEL = "model"
 """The name of the part that holds the model."""
 
-_PART = "evaluated"
+EVALUATED = "evaluated"
+"""The name of the part that holds the evaluated weights."""
 
 
 @final
@@ -40,10 +41,12 @@ class EvaluatedState:
 
 def evaluated_state(weights: Weights, model: ModuleState) -> dict[str, Stateful]:
     """What a job's state holds for the evaluated weights: nothing if they are the trained ones."""
-    return {} if isinstance(weights, TrainedWeights) else {_PART: EvaluatedState(weights, model)}
+    return (
+        {} if isinstance(weights, TrainedWeights) else {EVALUATED: EvaluatedState(weights, model)}
+    )
 
 
 def evaluated_part(parts: Mapping[str, Snapshot], model: str = MODEL) -> Snapshot:
     """The model to evaluate and keep, among the parts of a checkpoint; `model` is the name of the
     part that holds the trained one."""
-    return parts[_PART] if _PART in parts else parts[model]
+    return parts[EVALUATED] if EVALUATED in parts else parts[model]

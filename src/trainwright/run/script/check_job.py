@@ -10,6 +10,7 @@ from torch import nn
 from torch.nn.modules.dropout import _DropoutNd
 from torch.optim import Optimizer
 
+from trainwright.checkpoint.evaluated import EvaluatedState
 from trainwright.checkpoint.module import ModuleState
 from trainwright.checkpoint.optimizer import OptimizerState
 from trainwright.checkpoint.random_state import Generator, RandomState
@@ -19,6 +20,8 @@ from trainwright.data.feed import StepBatches
 from trainwright.engine.job import Job
 from trainwright.engine.nothing import Never, NoCheckpoints, NoValidation
 from trainwright.engine.step import Step
+from trainwright.optim.averaging import ExponentialMean
+from trainwright.optim.equal_mean import EqualMean
 from trainwright.run.script.reachable import find_within
 from trainwright.tracking.events import StepOutcome
 
@@ -35,7 +38,7 @@ def check_job(job: Job) -> None:
     gaps: tuple[Callable[[Job], Iterator[Problem]], ...] = (_ending, _validation, _names)
     if not isinstance(job.checkpoints, NoCheckpoints):
         gaps += (_weights, _trained_elsewhere, _optimizers, _patience, _random_numbers)
-        gaps += (_own_generators, _source)
+        gaps += (_own_generators, _source, _means)
     if problems := [problem for find in gaps for problem in find(job)]:
         raise Mistake(problems)
 
@@ -195,6 +198,19 @@ def _own_generators(job: Job) -> Iterator[Problem]:
 def _source(job: Job) -> Iterator[Problem]:
     if isinstance(job.feed, Stateful) and job.feed not in job.state.values():
         yield _gap("the feed", "its position is not a number of samples alone", '"feed": feed')
+
+
+def _means(job: Job) -> Iterator[Problem]:
+    """Means of the weights that the step moves and that no part of the state holds."""
+    parts = [part for part in job.state.values() if not isinstance(part, EvaluatedState)]
+    for kind in (ExponentialMean, EqualMean):
+        held = {id(one) for one in find_within(parts, kind)}
+        if any(id(one) not in held for one in find_within(job.step, kind)):
+            yield _gap(
+                "the mean of the weights",
+                "it would begin anew",
+                f'"mean": tw.{kind.__name__}State(mean)',
+            )
 
 
 def _keeps_random_numbers(job: Job) -> bool:

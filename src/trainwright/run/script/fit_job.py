@@ -13,7 +13,7 @@ from typing import final
 
 import torch
 
-from trainwright.checkpoint.evaluated import evaluated_part
+from trainwright.checkpoint.evaluated import EVALUATED, EvaluatedState, evaluated_part
 from trainwright.checkpoint.guarded import GuardedCheckpoints
 from trainwright.checkpoint.local import LocalStorage
 from trainwright.checkpoint.module import ModuleState
@@ -30,9 +30,11 @@ from trainwright.engine.job import Job
 from trainwright.engine.loop import fit as run_loop
 from trainwright.engine.nothing import NoCheckpoints
 from trainwright.engine.stop import StepLimit, StopRequested
+from trainwright.optim.weights import Evaluating
 from trainwright.run.interrupt import stop_on_signals
 from trainwright.run.script.check_job import check_job, keep_random_numbers
 from trainwright.run.script.job_settings import Settings, describe_job, optimizers_of
+from trainwright.run.script.reachable import find_within
 from trainwright.run.script.same_settings import SETTINGS, ChangedOptions, OnChange, SameSettings
 from trainwright.run.script.script_run import keep_in_run, open_script_run
 from trainwright.run.stages import StreamScreen
@@ -190,6 +192,7 @@ def _check_ending(ended: Ended, job: Job) -> None:
 def _check_best(job: Job) -> None:
     has_model = any(_is_model(job, part) for part in job.state.values())
     if isinstance(job.checkpoints, Checkpoints) and has_model:
+        _check_evaluated(job)
         return
     raise Mistake(
         Problem(
@@ -199,6 +202,21 @@ def _check_best(job: Job) -> None:
             fix="add them, or leave restore_best out",
         )
     )
+
+
+def _check_evaluated(job: Job) -> None:
+    """Refuse to put trained weights back whose score is that of other weights."""
+    kept = isinstance(job.state.get(EVALUATED), EvaluatedState)
+    if find_within(job.validate, Evaluating) and not kept:
+        raise Mistake(
+            Problem(
+                "the validation sees other weights than the checkpoints keep",
+                path="restore_best",
+                found="tw.Evaluating in Job.validate",
+                expected="the evaluated weights in `state`",
+                fix=f'add to the state: "{EVALUATED}": tw.EvaluatedState(mean, weights)',
+            )
+        )
 
 
 def _is_model(job: Job, part: Stateful) -> bool:
