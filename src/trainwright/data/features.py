@@ -139,11 +139,12 @@ class Features:
         """
         nowhere = np.empty(0, dtype=np.int64)
         file = SourceFile(frame, FileVersion(source, "", 0, frame.height), nowhere)
+        names = dict.fromkeys(frame.columns)
         typed: list[pl.Series] = []
         problems: list[Problem] = []
         for column in dict.fromkeys((*self.columns, *self._read_beside())):
-            if column.name not in frame.columns:
-                problems.append(_missing_column(column, frame.columns, file))
+            if column.name not in names:
+                problems.append(_missing_column(column, list(names), file))
                 continue
             cells = self.cleaning.cells(self._spelled(frame[column.name]))
             series, found = value_problems(cells, column, file)

@@ -202,12 +202,18 @@ def _ending(file: Path) -> str:
     return "".join(file.suffixes[-1 - (file.suffix in (".gz", ".zst")) :])
 
 
+def _names_beyond(part: SourcePart, other: SourcePart) -> list[str]:
+    """The columns of a part that another one lacks."""
+    there = set(other.frame.columns)
+    return [name for name in part.frame.columns if name not in there]
+
+
 def _schema_problems(parts: list[SourcePart], path: str) -> list[Problem]:
     first = parts[0]
     problems = []
     for part in parts[1:]:
-        lacking = [name for name in first.frame.columns if name not in part.frame.columns]
-        unknown = [name for name in part.frame.columns if name not in first.frame.columns]
+        lacking = _names_beyond(first, part)
+        unknown = _names_beyond(part, first)
         other = [
             f"{name} {part.frame.schema[name]} instead of {kind}"
             for name, kind in first.frame.schema.items()

@@ -326,10 +326,11 @@ def read_part(
         )
     typed = features.read(frame)
     rows = np.arange(frame.height, dtype=np.int64)
+    known = set(typed.columns)
     others = [
         best_typed(features.cleaning.cells(column))
         for column in frame.get_columns()
-        if column.name not in typed.columns
+        if column.name not in known
     ]
     encoded = target.encode(features.cleaning.cells(frame[target.column]))
     whole = typed.with_columns(others)

@@ -85,11 +85,8 @@ def _looked_at(prepared: Prepared, section: TableData, tests: Sequence[_Test]) -
 
 def _sides(prepared: Prepared, features: Features, section: TableData) -> Sides:
     parts = (prepared.validation, prepared.test)
-    names = [
-        name
-        for name in prepared.train.frame.columns
-        if all(name in part.frame.columns for part in parts)
-    ]
+    there = set.intersection(*(set(part.frame.columns) for part in parts))
+    names = [name for name in prepared.train.frame.columns if name in there]
     return Sides(
         train=prepared.train.frame.select(names),
         held_out=pl.concat([part.frame.select(names) for part in parts]),

@@ -118,7 +118,8 @@ def _is_local_time(times: pl.Series, known: pl.Series) -> bool:
 
 
 def _together(sides: Sides) -> pl.DataFrame:
-    names = [name for name in sides.train.columns if name in sides.held_out.columns]
+    held_out = set(sides.held_out.columns)
+    names = [name for name in sides.train.columns if name in held_out]
     return pl.concat([sides.train.select(names), sides.held_out.select(names)])
 
 

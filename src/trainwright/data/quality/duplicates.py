@@ -129,7 +129,8 @@ def compared(looks: Iterable[Look]) -> list[Look]:
 def frame_of(data: Examined, names: list[str]) -> pl.DataFrame:
     """The typed values of these columns; texts, and cells that are not of their column's type, stay
     as they are written."""
-    looks = [look for look in data.looks if look.name in set(names)]
+    wanted = set(names)
+    looks = [look for look in data.looks if look.name in wanted]
     return pl.DataFrame([_comparable(data, look) for look in looks])
 
 

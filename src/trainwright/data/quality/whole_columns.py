@@ -166,10 +166,10 @@ def _linear(data: Examined) -> list[Finding]:
         return []
     related = correlations(data, looks)
     found = []
-    for (i, one), (j, other) in combinations(list(enumerate(looks)), 2):
-        if abs(related[i, j]) > _LINEAR:
-            text = f"correlation {related[i, j]:.5f} with {other.name!r}"
-            found.append(_redundant((one.name, other.name), f"{one.name!r} says the same: {text}"))
+    for i, j in np.argwhere(np.abs(np.triu(related, 1)) > _LINEAR).tolist():
+        one, other = looks[i].name, looks[j].name
+        text = f"correlation {related[i, j]:.5f} with {other!r}"
+        found.append(_redundant((one, other), f"{one!r} says the same: {text}"))
     if len(looks) <= _MOST_FOR_PRODUCTS or len(data.features) <= 2 * _MOST_FOR_PRODUCTS:
         numeric = [look for look in data.telling if look.kind == "numeric"][:_MOST_FOR_PRODUCTS]
         found += _products(data, numeric)
