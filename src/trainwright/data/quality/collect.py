@@ -10,6 +10,7 @@ from typing import Literal
 
 from trainwright.contract.data import Column, Split
 from trainwright.contract.quality import FindingKind
+from trainwright.core.blas import one_blas_thread
 from trainwright.data.quality import classes, duplicates, forms, order, ranges, spread, texts
 from trainwright.data.quality import missing as absence
 from trainwright.data.quality.alike import ImageGroups, groups_of_raw, near_images
@@ -124,6 +125,7 @@ CHECKS_OF: Mapping[FindingKind, tuple[Check, ...]] = MappingProxyType(
 that are only unlike all others."""
 
 
+@one_blas_thread()
 def find_kind(data: Examined, kind: FindingKind, columns: Mapping[str, Column]) -> list[Finding]:
     """The findings of one kind."""
     if kind in CHECKS_OF:
@@ -133,6 +135,7 @@ def find_kind(data: Examined, kind: FindingKind, columns: Mapping[str, Column]) 
     return [finding for finding in found if finding.kind == kind]
 
 
+@one_blas_thread()
 def find_faults(
     data: Examined,
     columns: Mapping[str, Column],
@@ -162,6 +165,7 @@ def unanswered(found: Sequence[Finding], split: Split) -> tuple[Finding, ...]:
     return tuple(one for one in found if one.kind != "ordered_target")
 
 
+@one_blas_thread()
 def find_image_faults(
     raw: RawImages,
     data: Examined,

@@ -1,0 +1,48 @@
+"""Threads of the linear algebra library."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import polars as pl
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from trainwright.core.blas import one_blas_thread
+from trainwright.data.quality import collect
+from trainwright.data.quality.examined import Examined, examine
+from trainwright.data.quality.finding import Finding
+
+
+@contextmanager
+def two_threads() -> Iterator[None]:
+    np.ones((2, 2)) @ np.ones((2, 2))
+    with threadpool_limits(2, user_api="blas"):
+        yield
+
+
+def threads() -> set[int]:
+    return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+
+
+def test_inside_the_block_there_is_one_and_behind_it_as_many_as_before() -> None:
+    with two_threads():
+        with one_blas_thread():
+            assert threads() == {1}
+        assert threads() == {2}
+
+
+def test_checks_of_data_run_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[set[int]] = []
+
+    def check(data: Examined) -> list[Finding]:
+        assert len(data)
+        seen.append(threads())
+        return []
+
+    monkeypatch.setattr(collect, "QUICK", (check,))
+    with two_threads():
+        collect.find_faults(examine(pl.DataFrame({"a": [1.0, 2.0]})), {}, "quick")
+    assert seen == [{1}]
