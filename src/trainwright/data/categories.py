@@ -67,7 +67,8 @@ def count_labels(labels: pl.Series) -> Counter[str]:
     """Rows of each label that is there, read as `to_labels` reads it."""
     counts: Counter[str] = Counter()
     for part in slices_of(labels):
-        counted = to_labels(part).drop_nulls().value_counts(sort=False)
-        pairs = zip(counted[labels.name].to_list(), counted["count"].to_list(), strict=True)
-        counts.update(dict(pairs))
+        different = part.drop_nulls().alias("label").value_counts(sort=False)
+        names = to_labels(different["label"]).to_list()
+        for name, count in zip(names, different["count"].to_list(), strict=True):
+            counts[name] += count
     return counts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import final
@@ -128,7 +129,7 @@ class Cleaning:
 
     def _numbers(self, series: pl.Series) -> pl.Series:
         if series.dtype.is_float():
-            series = series.fill_nan(None)
+            series = _without_nan(series)
         tokens = []
         for token in self.missing:
             with contextlib.suppress(ValueError):
@@ -170,14 +171,25 @@ def to_numbers(cells: pl.Series) -> Reading:
     """Cleaned cells as Float64: null where missing; infinities stay, for the caller to refuse."""
     if cells.dtype == pl.String or cells.dtype.is_numeric():
         numbers = cells.cast(pl.Float64, strict=False)
-        bad = (cells.is_not_null() & numbers.is_null()).arg_true()
-        return Reading(numbers.fill_nan(None), _rows(bad))
+        # Counts of nulls are kept and sums are quick: most columns need no look at single cells.
+        bad = _none()
+        if numbers.null_count() > cells.null_count():
+            bad = _rows((cells.is_not_null() & numbers.is_null()).arg_true())
+        return Reading(_without_nan(numbers), bad)
     return Reading(_nothing(cells, pl.Float64()), _rows(cells.is_not_null().arg_true()))
+
+
+def _without_nan(numbers: pl.Series) -> pl.Series:
+    """The same with null for NaN, of which a single one makes the sum NaN."""
+    return numbers.fill_nan(None) if math.isnan(numbers.sum()) else numbers
 
 
 def to_labels(cells: pl.Series) -> pl.Series:
     """Cleaned cells as String; a whole number is written without its `.0`, whatever wrote it."""
     if cells.dtype == pl.String:
+        # Looking for ".0" takes a tenth of the time of the pattern.
+        if not cells.str.contains(".0", literal=True).any():
+            return cells
         return cells.str.replace(r"^([+-]?\d+)\.0+$", "${1}")
     if cells.dtype.is_float():
         whole = cells.is_not_null() & (cells == cells.round(0)) & (cells.abs() < 2.0**53)
@@ -192,7 +204,7 @@ def to_moments(cells: pl.Series, form: str) -> Reading:
     """Cleaned cells as Datetime in microseconds, UTC. Text must be written as `form` (strftime
     codes); without one, every recognised way of writing is tried."""
     if cells.dtype == _DATES:
-        return Reading(cells, _rows(pl.Series([], dtype=pl.UInt32)))
+        return Reading(cells, _none())
     if cells.dtype.is_numeric() and SERIAL in form:
         cells = cells.cast(pl.String)
     if cells.dtype != pl.String:
@@ -253,6 +265,10 @@ def parse_moments(cells: pl.Series, form: str) -> pl.Series:
 
 def _nothing(cells: pl.Series, dtype: pl.DataType) -> pl.Series:
     return pl.Series(cells.name, [None] * len(cells), dtype=dtype)
+
+
+def _none() -> Integers:
+    return np.empty(0, dtype=np.int64)
 
 
 def _rows(positions: pl.Series) -> Integers:

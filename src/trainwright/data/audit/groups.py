@@ -132,9 +132,10 @@ def _tested(verdict: Verdict, share: float, message: str, name: str, count: int)
 
 def _crossing(sides: Sides, name: str) -> tuple[float, int]:
     """The share and number of held-out rows whose value trains too."""
-    train, held_out = (to_labels(frame[name]) for frame in (sides.train, sides.held_out))
-    both = held_out.is_in(train.drop_nulls().unique().to_list()) & held_out.is_not_null()
-    count = int(both.sum())
+    held_out = sides.held_out[name]
+    known = to_labels(sides.train[name].drop_nulls().unique()).unique()
+    counts = counted(held_out.drop_nulls())
+    count = int(counts["count"].filter(to_labels(counts["value"]).is_in(known.implode())).sum())
     return count / max(1, len(held_out)), count
 
 

@@ -75,7 +75,7 @@ def repeats_of(
     features = [column.name for column in columns]
     known = row_hashes(train, features), row_hashes(train, [*features, target])
     asked = row_hashes(held_out, features), row_hashes(held_out, [*features, target])
-    alike, equal = np.isin(asked[0], known[0]), np.isin(asked[1], known[1])
+    alike, equal = _among(asked[0], known[0]), _among(asked[1], known[1])
     by_chance = _repeated(known[1]) / max(1, _repeated(known[0]))
     copied = _copied(int(equal.sum()), int(alike.sum()), min(1.0, by_chance))
     if copied and _have_few_values(train, columns, target):
@@ -151,7 +151,7 @@ def _but_for_rounding(
     near, _ = cKDTree(points[: train.height]).query(
         points[train.height :], p=np.inf, distance_upper_bound=TOLERANCE
     )
-    equal = np.isin(row_hashes(held_out, fine + others), row_hashes(train, fine + others))
+    equal = _among(row_hashes(held_out, fine + others), row_hashes(train, fine + others))
     found: npt.NDArray[np.bool_] = np.isfinite(near) & ~equal
     return found
 
@@ -168,10 +168,15 @@ def row_hashes(frame: pl.DataFrame, names: list[str]) -> npt.NDArray[np.uint64]:
     return frame.select(names).hash_rows(seed=0).to_numpy()
 
 
+def _among(asked: npt.NDArray[np.uint64], known: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+    """Which hashes [N] are among the known ones."""
+    found: npt.NDArray[np.bool_] = pl.Series(asked).is_in(pl.Series(known).implode()).to_numpy()
+    return found
+
+
 def _repeated(hashes: npt.NDArray[np.uint64]) -> int:
     """Rows that another one equals."""
-    counts = np.unique(hashes, return_counts=True)[1]
-    return int(counts[counts > 1].sum())
+    return int(pl.Series(hashes).is_duplicated().sum())
 
 
 def _copied(equal: int, alike: int, by_chance: float) -> float:
