@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import final
+from typing import Self, final
 
 import numpy as np
 import polars as pl
 
 from trainwright.data.space import IN_MEMORY, Space, bounds
-from trainwright.data.values import FIRST_DATES, as_it_is, formats_of, to_numbers
+from trainwright.data.values import FIRST_DATES, Reading, as_it_is, formats_of, to_numbers
 
 _MOST_HELD = 65_536
 
 
 @final
 class Cells:
-    """N cells, which `clean` makes of those in a file: at once where they lie in memory, else again
-    each time a slice of them is looked at. What is said of them all needs room in `space` alone."""
+    """N cells, which `clean` makes of those in a file: once, and until they are let go, where they
+    lie in memory, else again each time a slice of them is looked at. What is said of them all needs
+    room in `space` alone."""
 
     def __init__(
         self,
@@ -26,26 +27,48 @@ class Cells:
         clean: Callable[[pl.Series], pl.Series] = as_it_is,
         space: Space = IN_MEMORY,
     ) -> None:
-        held = space is IN_MEMORY or clean is as_it_is
-        self._cells = clean(raw) if held else raw
-        self._clean = as_it_is if held else clean
-        self._space = space
+        self._raw, self._clean, self._space = raw, clean, space
+        self._held: tuple[pl.Series, ...] = ()
         self.name = raw.name
-        self.dtype = self._clean(self._cells.head(0)).dtype
+        self.dtype = clean(raw.head(0)).dtype
 
     def __len__(self) -> int:
-        return len(self._cells)
+        return len(self._raw)
 
     def between(self, start: int, stop: int) -> pl.Series:
         """Cells of these rows."""
-        return self._clean(self._cells.slice(start, stop - start))
+        if self._held:
+            return self._held[0].slice(start, stop - start)
+        return self._clean(self._raw.slice(start, stop - start))
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether all of them may be in memory at a time."""
+        return self._space is IN_MEMORY
+
+    def let_go(self) -> None:
+        """Free the memory of the cleaned cells; what is known of them stays."""
+        self._held = ()
+
+    def counted(self) -> Self:
+        """The same, with what is missing and distinct counted; let go."""
+        _ = self.missing, self.distinct
+        self.let_go()
+        return self
+
+    def _cleaned(self) -> pl.Series:
+        if not self._held:
+            self._held = (self._clean(self._raw),)
+        return self._held[0]
 
     def whole(self) -> pl.Series:
         """All cells in memory, for telling what is wrong with them."""
-        return self.between(0, len(self))
+        return self._cleaned() if self.in_memory else self.between(0, len(self))
 
     def slices(self) -> Iterator[pl.Series]:
         """All cells, a slice at a time."""
+        if self.in_memory:
+            self._cleaned()
         for start, stop in bounds(len(self)):
             yield self.between(start, stop)
 
@@ -67,8 +90,9 @@ class Cells:
     def first(self, count: int) -> pl.Series:
         """The first values that are there."""
         found = self.between(0, 0)
-        for one in self.slices():
-            found = pl.concat([found, one.drop_nulls().head(count - len(found))])
+        for start, stop in bounds(len(self)):
+            values = self.between(start, stop).drop_nulls()
+            found = pl.concat([found, values.head(count - len(found))])
             if len(found) == count:
                 break
         return found
@@ -78,8 +102,8 @@ class Cells:
         """Different values; of nested ones 0."""
         if self.is_nested:
             return 0
-        if self._space is IN_MEMORY:
-            return self._cells.drop_nulls().n_unique()
+        if self.in_memory:
+            return self._cleaned().drop_nulls().n_unique()
         found = self.between(0, 0)
         for one in self.slices():
             found = pl.concat([found, one.drop_nulls().unique()]).unique()
@@ -88,9 +112,19 @@ class Cells:
         return len(found)
 
     @cached_property
+    def numbers(self) -> Reading:
+        """All cells in memory, read as numbers."""
+        return to_numbers(self.whole())
+
+    @cached_property
     def not_numbers(self) -> int:
         """Values that cannot be read as a number."""
-        return sum(len(to_numbers(one).bad) for one in self.slices())
+        if not self.in_memory:
+            return sum(len(to_numbers(one).bad) for one in self.slices())
+        if count := len(self.numbers.bad):
+            # What is no column of numbers has no use for them.
+            del self.numbers
+        return count
 
     @cached_property
     def date_formats(self) -> tuple[str, ...]:

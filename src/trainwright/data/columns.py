@@ -23,6 +23,7 @@ from trainwright.data.values import (
     DATE_FORMATS,
     FIRST_VALUES,
     LARGEST,
+    Reading,
     closest_format,
     to_labels,
     to_moments,
@@ -145,13 +146,28 @@ def type_column(cells: pl.Series, column: ColumnType) -> tuple[pl.Series, Intege
             assert_never(column.kind)
 
 
+def whole_problems(
+    cells: Cells, column: ColumnType, source: SourceFile
+) -> tuple[pl.Series, tuple[Problem, ...]]:
+    """`value_problems` of all cells at once, which are read as numbers only once."""
+    if column.kind != "numeric":
+        return value_problems(cells.whole(), column, source)
+    return _refused(cells, cells.numbers, column, source)
+
+
 def value_problems(
     cells: pl.Series, column: ColumnType, source: SourceFile
 ) -> tuple[pl.Series, tuple[Problem, ...]]:
     """`type_column` with the values that the kind refuses, each as a problem with its rows."""
-    series, bad = type_column(cells, column)
+    return _refused(Cells(cells), Reading(*type_column(cells, column)), column, source)
+
+
+def _refused(
+    cells: Cells, reading: Reading, column: ColumnType, source: SourceFile
+) -> tuple[pl.Series, tuple[Problem, ...]]:
+    series, bad = reading.series, reading.bad
     refused = len(bad) and column.unreadable == "refuse"
-    problems = [_unreadable(cells, bad, column.kind, source)] if refused else []
+    problems = [_unreadable(cells.whole(), bad, column.kind, source)] if refused else []
     if column.kind == "numeric":
         problems += infinite_problems(series, source)
     return series, tuple(problems)

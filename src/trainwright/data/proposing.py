@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import final
 
 import polars as pl
@@ -30,6 +30,8 @@ class Proposed:
 
     section: TableData
     doubts: tuple[Doubt, ...] = ()
+    cells: Mapping[str, Cells] = field(default_factory=dict)
+    """Of the training file's columns that were looked at and left nothing open."""
 
     @property
     def reads_anew(self) -> bool:
@@ -42,6 +44,7 @@ def decide_columns(section: TableData, source: SourceFile, space: Space) -> Prop
     open. What is written is kept."""
     cleaning = Cleaning.of(section)
     found = []
+    clear: dict[str, Cells] = {}
     for series in source.frame.get_columns():
         if not _is_open(section, series.name):
             continue
@@ -50,9 +53,11 @@ def decide_columns(section: TableData, source: SourceFile, space: Space) -> Prop
         if doubt is None or not _applies(doubt, section, source):
             doubt = find_class_spellings(cells) if series.name == section.target else None
         if doubt is None:
-            continue
-        found.append(doubt)
-    return Proposed(with_doubts(section, found), tuple(found))
+            # Counted while the cells are there: they are made once.
+            clear[series.name] = cells.counted()
+        else:
+            found.append(doubt)
+    return Proposed(with_doubts(section, found), tuple(found), clear)
 
 
 def decide_problems(

@@ -126,12 +126,13 @@ def read_table(
     placing, space = _placed(section, sources, folder)
     proposed = decide_columns(section, sources["train"], space)
     section, doubts = proposed.section, proposed.doubts
+    known = proposed.cells
     if proposed.reads_anew:
-        sources = read_sources(section, folder, given)
-    typed = _typed(section, sources, space)
+        sources, known = read_sources(section, folder, given), {}
+    typed = _typed(section, sources, space, known)
     if later := decide_problems(section, typed.problems, typed.cells):
         section, doubts = with_doubts(section, later), (*doubts, *later)
-        typed = _typed(section, sources, space)
+        typed = _typed(section, sources, space, {})
     if typed.problems:
         raise DataMistake(typed.problems)
     written = read_split_file(section.split, folder)
@@ -155,12 +156,19 @@ class _Typed:
     problems: Sequence[Problem]
 
 
-def _typed(section: TableData, sources: Mapping[PartName, SourceFile], space: Space) -> _Typed:
+def _typed(
+    section: TableData,
+    sources: Mapping[PartName, SourceFile],
+    space: Space,
+    known: Mapping[str, Cells],
+) -> _Typed:
+    """`known` are cells of the training file that were cleaned in the same way before."""
     cleaning = Cleaning.of(section)
     cells = {
         part: [Cells(one, cleaning.cells, space) for one in source.frame.get_columns()]
         for part, source in sources.items()
     }
+    cells["train"] = [known.get(one.name, one) for one in cells["train"]]
     columns, problems = _infer_columns(section, cells["train"], sources["train"])
     of_target = next(one for one in cells["train"] if one.name == section.target)
     untyped = is_untyped(sources["train"].version.path)

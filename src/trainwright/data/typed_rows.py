@@ -8,7 +8,7 @@ import polars as pl
 
 from trainwright.core.errors import Problem
 from trainwright.data.cells import Cells
-from trainwright.data.columns import ColumnType, as_typed, value_problems
+from trainwright.data.columns import ColumnType, as_typed, value_problems, whole_problems
 from trainwright.data.sources import SourceFile
 from trainwright.data.space import Space, bounds
 from trainwright.data.target_column import TargetColumn, typed_target
@@ -25,8 +25,10 @@ def type_rows(
     is wrong with their values. A target that is missing stays missing."""
     by_name = {one.name: one for one in cells}
     wanted = [(column, by_name[column.name]) for column in columns if column.name in by_name]
-    typed = [(as_typed(column, one), one) for column, one in wanted]
     of_target = by_name[target.name]
+    if of_target.in_memory:
+        return _typed_at_once(wanted, of_target, target, source)
+    typed = [(as_typed(column, one), one) for column, one in wanted]
     refused: set[str] = set()
 
     def rows() -> Iterator[pl.DataFrame]:
@@ -51,3 +53,24 @@ def type_rows(
     if target.name in refused:
         problems += typed_target(target, of_target.whole(), source)[1]
     return frame, problems
+
+
+def _typed_at_once(
+    wanted: Sequence[tuple[ColumnType, Cells]],
+    of_target: Cells,
+    target: TargetColumn,
+    source: SourceFile,
+) -> tuple[pl.DataFrame, list[Problem]]:
+    """`type_rows` in memory: column by column, of which only the typed cells stay there."""
+    typed: list[pl.Series] = []
+    problems: list[Problem] = []
+    for column, one in wanted:
+        values, found = whole_problems(one, as_typed(column, one), source)
+        typed.append(values)
+        # A column that is left out may hold anything.
+        if found and column.kind != "ignored":
+            problems += value_problems(one.whole(), column, source)[1]
+        one.let_go()
+    answers, missing = typed_target(target, of_target.whole(), source)
+    of_target.let_go()
+    return pl.DataFrame([*typed, answers]), [*problems, *missing]

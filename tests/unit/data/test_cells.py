@@ -1,0 +1,52 @@
+"""Cells in memory are cleaned once, and free it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from trainwright.contract.data import TableData
+from trainwright.data.cells import Cells
+from trainwright.data.reading import read_table
+from trainwright.data.values import Cleaning
+
+
+def test_what_is_counted_stays_when_the_cells_are_let_go() -> None:
+    made = []
+
+    def clean(series: pl.Series) -> pl.Series:
+        made.append(len(series))
+        return series.str.strip_chars()
+
+    cells = Cells(pl.Series("a", [" 1", "2 ", None, "2"]), clean)
+    assert cells.not_numbers == 0
+    cells = cells.counted()
+    assert (cells.missing, cells.distinct) == (1, 2)
+    assert cells.numbers.series.to_list() == [1.0, 2.0, None, 2.0]
+    assert made.count(4) == 1
+    assert cells.whole().to_list() == ["1", "2", None, "2"]
+
+
+def test_a_column_of_numbers_is_cleaned_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = 100
+    frame = pl.DataFrame(
+        {"a": [i % 50 * 0.37 for i in range(rows)], "y": ["yes", "no"] * (rows // 2)}
+    )
+    frame.write_csv(tmp_path / "rows.csv")
+    cleaned: list[str] = []
+    clean = Cleaning.cells
+
+    def counted(self: Cleaning, series: pl.Series) -> pl.Series:
+        cleaned.extend([series.name] if len(series) == rows else [])
+        return clean(self, series)
+
+    monkeypatch.setattr(Cleaning, "cells", counted)
+    section = TableData.model_validate({"path": "rows.csv", "target": "y"})
+    raw = read_table(section, tmp_path)
+    assert raw.frames["train"]["a"].to_list() == pytest.approx(frame["a"].to_list())
+    # Once in all, and the first slice for an example: so few rows are one.
+    assert cleaned.count("a") <= 2
