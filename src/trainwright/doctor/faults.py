@@ -32,13 +32,14 @@ def prepared_faults(
 ) -> tuple[Finding, ...]:
     """What `data check` finds too, but for blanks around cells, which are taken off by now, and for
     leaks, which the audit of the split finds. `folder` is that of the contract; `groups` are those
-    of equal and near images, if they were asked for already. Of more images than `most_judged` the
-    labels of evenly spread ones are judged."""
+    of equal and near images, if they were asked for already. Of more images, or rows of a table,
+    than `most_judged` the labels of evenly spread ones are judged."""
     match section:
         case TableData():
             assert isinstance(raw, RawTable)
             data = examine_prepared(raw, prepared, section)
-            found = find_faults(data, section.columns, section.quality.look, audited=True)
+            look = section.quality.look
+            found = find_faults(data, section.columns, look, audited=True, most_judged=most_judged)
             return unanswered(found, section.split)
         case ImageData():
             assert isinstance(raw, RawImages)

@@ -57,6 +57,9 @@ MOST_CHECKED = 50_000
 MOST_JUDGED = 5_000
 """Images of more whose labels are judged by models, and that `check` decodes."""
 
+MOST_ROWS_JUDGED = 20_000
+"""Rows whose labels are judged by models, of a table of more than `MOST_CHECKED`."""
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -134,8 +137,9 @@ def _look(ready: Ready, most_rows: Literal["all"] | int) -> Json:
             most = rows if most_rows == "all" else most_rows
             audited, looked_at = _audit_table(contract, raw, prepared, most)
             checked = min(rows, most, MOST_CHECKED)
-            sample |= {"audit": looked_at, "checks": checked}
-            found = _check_table(data, folder, raw, prepared, checked)
+            judged = min(checked, MOST_ROWS_JUDGED) if checked < rows else rows
+            sample |= {"audit": looked_at, "checks": checked, "labels": judged}
+            found = _check_table(data, folder, raw, prepared, sample)
             faults = (*_sampled_rows(raw, sample), *found)
         case RawImages():
             assert isinstance(data, ImageData), "images"
@@ -178,27 +182,32 @@ def is_audited_in_part(raw: RawTable, most: int = sys.maxsize) -> bool:
 
 
 def _check_table(
-    data: TableData, folder: Path, raw: RawTable, prepared: Prepared, rows: int
+    data: TableData, folder: Path, raw: RawTable, prepared: Prepared, sample: Mapping[str, int]
 ) -> tuple[Finding, ...]:
-    """What the checks of the quality find in so many rows; of a sample every finding says so."""
+    """What the checks of the quality find in a sample of this size; every finding says so."""
+    rows, judged = sample["checks"], sample["labels"]
     if raw.facts.rows == rows:
         return prepared_faults(data, folder, raw, prepared)
     fewer, some = thinned(raw, prepared, rows)
-    note = f" (among the {rows:,} rows looked at)"
-    found = prepared_faults(data, folder, fewer, some)
-    return tuple(replace(one, message=one.message + note) for one in found)
+    found = prepared_faults(data, folder, fewer, some, most_judged=judged)
+    looked_at = ((one, judged if one.kind == "label_error" else rows) for one in found)
+    return tuple(
+        replace(one, message=f"{one.message} (among the {count:,} rows looked at)")
+        for one, count in looked_at
+    )
 
 
 def _sampled_rows(raw: RawTable, sample: Mapping[str, int]) -> tuple[Finding, ...]:
     """How many rows the checks and the audit looked at, where not at all."""
     rows, checked, audited = sample["rows"], sample["checks"], sample["audit"]
+    judged = sample["labels"]
     if min(checked, audited) == rows:
         return ()
-    also = ""
+    also = f", models judged the labels of {judged:,}" if judged < checked else ""
     if audited < rows:
         in_full = "; it compares equal rows, groups and times of the parts in full"
         in_full = "" if raw.facts.placing.rows_in == "files" else in_full
-        also = f", the leakage audit at {audited:,}{in_full}"
+        also += f", the leakage audit looked at {audited:,}{in_full}"
     message = (
         f"the checks looked at {checked:,} of {rows:,} rows, evenly spread: what is rare may not "
         f"be among them{also}"

@@ -14,6 +14,7 @@ pytest.importorskip("torch")
 from command import NETWORK, command, inside, write_project
 from trainwright.core.files import Json, read_json
 from trainwright.data import space
+from trainwright.data.quality import collect
 from trainwright.run import auditing
 
 pytestmark = pytest.mark.torch
@@ -117,7 +118,26 @@ def test_of_many_rows_the_checks_see_some_and_say_so(
     leakage = "data/leakage.json"
     assert read_json(folder / leakage) == read_json(Path("runs/a") / leakage)
     sample = json.loads(command("check", "network.yaml", "--json", *sets(given)).out)["sample"]
-    assert sample == {"rows": sample["audit"], "audit": sample["rows"], "checks": 100}
+    rows = sample["rows"]
+    assert sample == {"rows": rows, "audit": rows, "checks": 100, "labels": 100}
+
+
+def test_of_many_rows_fewer_labels_are_judged_and_that_is_said(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(auditing, "MOST_CHECKED", 120)
+    monkeypatch.setattr(auditing, "MOST_ROWS_JUDGED", 80)
+    heights: list[int] = []
+    monkeypatch.setattr(collect, "label_errors", lambda data: heights.append(len(data)) or [])
+    judged = tuple((what, collect.label_errors) for what, _ in collect.SLOW[-1:])
+    monkeypatch.setattr(collect, "SLOW", judged)
+    given = ("data.reading.rows_in=memory", "data.reading.cache=off")
+    found = json.loads(command("check", "network.yaml", "--json", *sets(given)).out)
+    assert heights == [80]
+    assert found["sample"]["checks"] == 120
+    assert found["sample"]["labels"] == 80
+    (said,) = (one["message"] for one in found["findings"] if one["kind"] == "sampled")
+    assert "models judged the labels of 80" in said
 
 
 def test_of_very_many_rows_the_audit_sees_some_and_says_so(
@@ -126,13 +146,13 @@ def test_of_very_many_rows_the_audit_sees_some_and_says_so(
     monkeypatch.setattr(auditing, "MOST_AUDITED", 100)
     folder = trained("a", "data.reading.rows_in=files")
     (said,) = (one["message"] for one in found_in(folder) if one["kind"] == "sampled")
-    assert said.endswith("the leakage audit at 100")
+    assert said.endswith("the leakage audit looked at 100")
     assert "sampled" not in kinds_of(trained("b", "data.reading.rows_in=memory"))
     monkeypatch.setattr(auditing, "MOST_IN_MEMORY", 200)
     whole = read_json(Path("runs/b/data/leakage.json"))
     folder = trained("c", "data.reading.rows_in=memory", "data.reading.cache=off")
     (said,) = (one["message"] for one in found_in(folder) if one["kind"] == "sampled")
-    assert "the leakage audit at 100; it compares equal rows" in said
+    assert "the leakage audit looked at 100; it compares equal rows" in said
     # What a sample would miss is found in all rows, as before.
     full = ("same rows", "same groups", "future rows")
     assert [one for one in read_json(folder / "data" / "leakage.json") if one["test"] in full] == [

@@ -31,6 +31,7 @@ from trainwright.data.quality.whole_columns import (
     redundant_columns,
 )
 from trainwright.data.raw_images import RawImages
+from trainwright.data.space import spread_rows
 
 Check = Callable[[Examined], list[Finding]]
 Effort = Literal["all", "quick"]
@@ -143,9 +144,11 @@ def find_faults(
     tell: Callable[[str], None] = lambda _: None,
     *,
     audited: bool = False,
+    most_judged: int = sys.maxsize,
 ) -> tuple[Finding, ...]:
     """All findings, the worst first. `tell` hears what is looked for while it takes long; `audited`
-    says that the leakage audit looks at these rows too, which finds leaks itself."""
+    says that the leakage audit looks at these rows too, which finds leaks itself. Of more rows than
+    `most_judged` the labels of evenly spread ones are judged."""
     if not len(data):
         return ()
     found = ranges.against_schema(data, columns)
@@ -154,7 +157,8 @@ def find_faults(
         found += check(data)
     for what, slow in SLOW if effort == "all" else ():
         tell(what)
-        found += slow(data)
+        is_judged = slow is label_errors and len(data) > most_judged
+        found += slow(data.take(spread_rows(len(data), most_judged)) if is_judged else data)
     return worst_first(found)
 
 
