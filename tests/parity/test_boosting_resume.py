@@ -105,6 +105,15 @@ def test_objectives_and_weights_go_on_too(outputs: int, section: dict[str, Any])
     assert again == whole
 
 
+@pytest.mark.parametrize("watch", ["rmse", "mae", "mape", "pinball", "r2"])
+@pytest.mark.parametrize("objective", ["auto", "poisson", "quantile"])
+def test_every_watched_metric_is_computed_again(watch: str, objective: str) -> None:
+    job = replace(_job(1, objective=objective, max_trees=25), watch=watch, quantile=0.7)
+    whole, kept = _grown(job)
+    again, _ = _grown(job, kept[12])
+    assert again == whole
+
+
 def test_terms_of_texts_go_on_too() -> None:
     job = _job(2, terms=30)
     whole, kept = _grown(job)

@@ -13,7 +13,8 @@ from trainwright.contract.model import Boosting
 from trainwright.data.table import TableInputs
 from trainwright.model.boosting import BoostingJob, Rows, fit_boosting
 from trainwright.model.growing import OtherTrees, Watching
-from trainwright.model.grown import Grown, read_grown
+from trainwright.model.grown import CurvePoint, Grown, read_grown
+from trainwright.model.replay import curve_trees
 
 
 def _job() -> BoostingJob:
@@ -86,3 +87,77 @@ def test_parameters_behind_the_trees_are_not_taken_up(name: str) -> None:
 def test_state_of_a_wrong_kind_is_refused(name: str, value: object) -> None:
     with pytest.raises(ValueError, match=r"what was written|not a number"):
         read_grown({**_done().to_json(), name: value}, 2)
+
+
+def _long() -> tuple[BoostingJob, Grown]:
+    """Noisy rows, and trees that are kept after the best one."""
+    generator = np.random.default_rng(4)
+
+    def rows() -> Rows:
+        numeric = generator.normal(size=(300, 3)).astype(np.float32)
+        noisy = (numeric[:, 0] + 2 * generator.normal(size=300) > 0).astype(int)
+        return Rows(TableInputs(numeric, np.zeros((300, 0), np.int64)), noisy)
+
+    settings: dict[str, float] = {"max_trees": 60, "num_leaves": 8, "learning_rate": 0.3}
+    settings["early_stopping_rounds"] = 50
+    section = Boosting.model_validate({"kind": "boosting", **settings})
+    job = BoostingJob(section, rows(), rows(), 2, seed=7, threads=1)
+    keeper = _Every()
+    fit_boosting(job, Watching(keeper=keeper))
+    kept = [read_grown(json.loads(text), 2) for text in keeper.kept]
+    found = next(one for one in kept if one.trees == 30)
+    assert 3 < found.best_trees < 25
+    return job, found
+
+
+def _edited_curve(grown: Grown, **values: float) -> tuple[CurvePoint, ...]:
+    return (grown.curve[0], replace(grown.curve[1], **values), *grown.curve[2:])
+
+
+def test_a_best_tree_that_was_moved_is_seen() -> None:
+    job, grown = _long()
+    whole = fit_boosting(job).booster.model_to_string()
+    assert fit_boosting(job, before=grown).booster.model_to_string() == whole
+    later = replace(grown, best_trees=29, best_round=29)
+    edits = {
+        "the best of 30 kept trees": [
+            later,
+            replace(later, best_value=grown.value),
+            replace(grown, best_value=0.9 * grown.best_value),
+            replace(grown, best_round=grown.best_round + 1),
+            replace(grown, best_trees=0, best_round=0),
+        ],
+        "the validation value of the last kept tree": [replace(grown, value=grown.best_value)],
+    }
+    for what, each in edits.items():
+        for edited in each:
+            with pytest.raises(OtherTrees, match=what):
+                fit_boosting(job, before=edited)
+
+
+def test_a_curve_that_was_drawn_otherwise_is_seen() -> None:
+    job, grown = _long()
+    edits = {
+        "validation value of kept tree 11": _edited_curve(grown, validation=0.5),
+        "curve": grown.curve[1:],
+        "the curve": (*grown.curve[::-1],),
+    }
+    for what, curve in edits.items():
+        with pytest.raises(OtherTrees, match=what):
+            fit_boosting(job, before=replace(grown, curve=curve))
+    with pytest.raises(OtherTrees, match="curve"):
+        fit_boosting(job, before=replace(grown, next_point=grown.next_point + 1))
+
+
+def test_points_of_the_curve_stand_where_growing_puts_them() -> None:
+    _, grown = _long()
+    assert curve_trees(30, closed=False) == ([point.trees for point in grown.curve], 31.0)
+    assert curve_trees(100, closed=False) == ([1, 11, 21, 31, 41, 51, 62, 75, 90], 108.0)
+    assert curve_trees(100, closed=True)[0][-2:] == [90, 100]
+
+
+def test_an_interruption_while_values_are_computed_leaves_what_was_kept() -> None:
+    job, grown = _long()
+    keeper = _Every()
+    fitted = fit_boosting(job, Watching(is_interrupted=lambda: True, keeper=keeper), grown)
+    assert (fitted.trees, keeper.kept) == (grown.best_trees, [])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, final
@@ -17,9 +17,10 @@ from trainwright.contract.model import Boosting
 from trainwright.core.files import Json, read_json, write_json, write_text
 from trainwright.data.space import SLICE_ROWS, bounds
 from trainwright.data.table import Floats, Inputs, TableInputs, columns_of
-from trainwright.model.growing import Left, RedrawnNumbers, Watcher, Watching
+from trainwright.model.growing import Left, OtherTrees, RedrawnNumbers, Watcher, Watching
 from trainwright.model.grown import NOTHING_GROWN, CurvePoint, Grown
 from trainwright.model.lightgbm_text import check_model_text
+from trainwright.model.replay import Replay, SomeRows, contradiction
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,9 +190,13 @@ def boosting_parameters(job: BoostingJob) -> dict[str, Any]:
         "deterministic": True,
         # Left open, LightGBM times both ways and takes the faster: another run, other sums.
         "force_row_wise": True,
-        "num_threads": job.threads or available_threads(),
+        "num_threads": _threads(job),
         "verbosity": -1,
     }
+
+
+def _threads(job: BoostingJob) -> int:
+    return job.threads or available_threads()
 
 
 def _objective(job: BoostingJob) -> dict[str, Any]:
@@ -248,13 +253,54 @@ def fit_boosting(
         OtherTrees: the trees before cannot be gone on from here: other bits would follow.
     """
     usable = before if before.is_provable else NOTHING_GROWN
-    grown = _grow(job, watching or Watching(), usable)
+    watching = watching or Watching()
+    try:
+        if usable.rounds:
+            _prove_values(job, watching, usable)
+        grown = _grow(job, watching, usable)
+    except Left:
+        grown = usable
     # Cut and read back: what is scored now is what the file will score, without the training rows.
     booster = grown.booster()
     if booster.current_iteration() > grown.kept:
         text = booster.model_to_string(num_iteration=grown.kept)
         booster = lightgbm.Booster(model_str=text)
     return Boosted(booster, job.outputs, watched_metric(job), grown.curve)
+
+
+def _prove_values(job: BoostingJob, watching: Watching, before: Grown) -> None:
+    """Compute the validation values of the trees before again, and from them best tree and curve.
+
+    Raises:
+        OtherTrees: they are not what these trees give. Left: the growing was interrupted.
+    """
+
+    def between() -> None:
+        if watching.is_interrupted():
+            raise Left
+
+    replay = Replay(
+        watched_metric(job), _objective(job)["objective"], job.quantile, _threads(job), between
+    )
+    values = np.zeros(0)
+    if len(job.validation.target):
+        values = replay.values(before.booster(), _slices(job))
+    if wrong := contradiction(before, values):
+        raise OtherTrees(wrong)
+
+
+def _slices(job: BoostingJob) -> Iterator[SomeRows]:
+    """The validation rows, a slice at a time, with targets and weights as LightGBM has them."""
+    rows = job.validation
+    columns, weights = columns_of(rows.inputs), _class_weights(job)
+    for low, high in bounds(len(columns)):
+        target = rows.target[low:high]
+        counted = np.ones(len(target)) if weights is None else weights[target]
+        yield SomeRows(
+            matrix_of(columns.between(low, high)),
+            target.astype(np.float32).astype(np.float64),
+            counted.astype(np.float32).astype(np.float64),
+        )
 
 
 def _grow(job: BoostingJob, watching: Watching, before: Grown) -> Grown:
@@ -271,18 +317,15 @@ def _grow(job: BoostingJob, watching: Watching, before: Grown) -> Grown:
         text = before.booster().model_to_string(num_iteration=before.trees - 1)
         # Without the parameters behind the trees: LightGBM takes them for its own.
         first = lightgbm.Booster(model_str=text.partition("\nparameters:\n")[0])
-    try:
-        booster = lightgbm.train(
-            parameters,
-            train,
-            num_boost_round=job.section.max_trees,
-            valid_sets=validation,
-            valid_names=["validation"] if validation else [],
-            init_model=first,
-            callbacks=callbacks,
-        )
-    except Left:
-        return before
+    booster = lightgbm.train(
+        parameters,
+        train,
+        num_boost_round=job.section.max_trees,
+        valid_sets=validation,
+        valid_names=["validation"] if validation else [],
+        init_model=first,
+        callbacks=callbacks,
+    )
     if before.is_done:
         return before
     return replace(watcher.state, text=booster.model_to_string())

@@ -4,7 +4,8 @@ LightGBM goes on from trees that it is given (`init_model`) with the scores that
 are the same bits as those of the run that grew them: it adds the same leaf values in the same
 order. What it does not take up again are the random numbers of `bagging_fraction` and
 `feature_fraction`: they would begin anew. So they are drawn again first, and the last kept round is
-grown a second time, which must give the same trees.
+grown a second time, which must give the same trees. Best tree and curve are
+computed again from the rows (`replay`).
 """
 
 from __future__ import annotations
@@ -19,23 +20,17 @@ from lightgbm.callback import CallbackEnv, EarlyStopException
 
 from trainwright.core.faultpoints import reached
 from trainwright.model.grown import FEWEST_TREES, NOTHING_GROWN, CurvePoint, Grown, round_text
-
-_CURVE_EVERY = 10
-_CURVE_SHARE = 0.2
-"""Trees between two points of the training curve: at least so many, and a share of those there are,
-because measuring the training rows costs time."""
+from trainwright.model.replay import VALUE_TOLERANCE, next_point
 
 _NO_GAIN_IS_ENOUGH = 1e300
-_VALUE_TOLERANCE = 1e-9
-"""With another number of threads LightGBM adds up a validation value in another order; the trees
-are the same."""
 
 Results: TypeAlias = list[Any]
 """LightGBM's evaluation results: data set, metric, value, whether more is better."""
 
 
 class OtherTrees(Exception):
-    """The last kept round grows other trees here than it did where it was kept."""
+    """The kept trees or their values come out otherwise here than where they were kept; its text
+    says which."""
 
 
 class Left(Exception):
@@ -173,11 +168,11 @@ class Watcher:
             and round_text(booster, at) == round_text(before.booster(), at)
             and (
                 (math.isnan(value) and math.isnan(before.value))
-                or math.isclose(value, before.value, rel_tol=_VALUE_TOLERANCE)
+                or math.isclose(value, before.value, rel_tol=VALUE_TOLERANCE)
             )
         )
         if not is_same:
-            raise OtherTrees
+            raise OtherTrees(f"the last of {before.trees:,} kept trees")
         self._is_proven = True
 
     def _take(self, trees: int, results: Results) -> None:
@@ -201,7 +196,7 @@ class Watcher:
         train = float(booster.eval_train()[0][2])
         self.state = replace(
             state,
-            next_point=state.trees + max(_CURVE_EVERY, _CURVE_SHARE * state.trees),
+            next_point=next_point(state.trees),
             curve=(*state.curve, CurvePoint(state.trees, train, state.value)),
         )
 

@@ -12,6 +12,11 @@ from trainwright.core.files import Json
 from trainwright.model.lightgbm_text import check_model_text
 from trainwright.tracking.events import number_from_json, number_to_json
 
+CURVE_EVERY = 10
+CURVE_SHARE = 0.2
+"""Trees between two points of the training curve: at least so many, and a share of those there are,
+because measuring the training rows costs time."""
+
 FEWEST_TREES = 2
 """To go on from: one that is grown again as proof, and one before it."""
 

@@ -107,11 +107,21 @@ class BoostingLearner:
                 _say_resumed(kept, run, tell)
                 budget.has_ended_it = kept.grown.is_done and not self._is_complete(kept.grown)
             try:
+                self._check_end(kept.grown, has_budget_ended_it=budget.has_ended_it)
                 return fit_boosting(job, watching, kept.grown)
-            except OtherTrees:
-                _say_other_trees(kept, run, tell)
-                keeper.begins_anew = True
+            except OtherTrees as error:
+                _say_other_trees(str(error), kept, run, tell)
+                keeper.begins_anew, budget.has_ended_it = True, False
                 return fit_boosting(job, watching)
+
+    def _check_end(self, grown: Grown, *, has_budget_ended_it: bool) -> None:
+        """Refuse an end that only a budget could have brought, where there is none.
+
+        Raises:
+            OtherTrees: so it is.
+        """
+        if has_budget_ended_it and math.isinf(self._plan.training_seconds):
+            raise OtherTrees(f"the end of {grown.trees:,} kept trees")
 
     def _is_complete(self, grown: Grown) -> bool:
         """Whether nothing but its own length and patience has ended it."""
@@ -227,11 +237,8 @@ def _say_resumed(kept: Kept, run: RunContext, tell: Callable[[Event], None]) -> 
         tell(Noted("not_exact", note))
 
 
-def _say_other_trees(kept: Kept, run: RunContext, tell: Callable[[Event], None]) -> None:
+def _say_other_trees(what: str, kept: Kept, run: RunContext, tell: Callable[[Event], None]) -> None:
     why = _changed(kept) or "nothing that is known has changed"
-    note = (
-        f"the last of {kept.grown.trees:,} kept trees comes out otherwise here ({why}): "
-        "all are grown again from the first"
-    )
+    note = f"{what} comes out otherwise here ({why}): all are grown again from the first"
     run.screen.say(labelled("note", note))
     tell(Noted("not_exact", note))

@@ -195,6 +195,29 @@ def test_trees_that_come_out_otherwise_are_all_grown_again(
     assert model() == whole
 
 
+@pytest.mark.parametrize(
+    ("edited", "what"),
+    [({"best_trees": 2, "best_round": 2}, "the best of"), ({"is_done": True}, "the end of")],
+)
+def test_a_state_that_was_edited_is_said_and_grown_again(
+    edited: dict[str, object],
+    what: str,
+    project: Path,
+    dies: Dies,
+    whole: dict[str, bytes],
+) -> None:
+    from trainwright.core.hashing import hash_value
+
+    dies("tree:6:kill")
+    path = Path("runs/one/checkpoints/trees-0000000005.json")
+    content = read_json(path)["content"]
+    content["grown"] |= edited
+    write_json(path, {"content": content, "sha256": hash_value(content)})
+    ran = goes_on()
+    assert f"{what} 5 kept trees comes out otherwise here" in ran.err
+    assert model() == whole
+
+
 def test_a_full_disk_ends_the_run_or_is_counted(
     project: Path, dies: Dies, whole: dict[str, bytes]
 ) -> None:
