@@ -17,7 +17,7 @@ RunOrCopies = Annotated[
     ),
 ]
 Longer = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--for",
         metavar="AMOUNT",

@@ -140,7 +140,7 @@ def train(
 @app.command()
 def resume(
     run: RunOrCopies,
-    longer: Longer = "",
+    longer: Longer = None,
     schedule: AfterEnding = "hold",
     runs: Runs = RUNS,
     as_json: AsJson = False,

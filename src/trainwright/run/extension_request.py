@@ -12,7 +12,7 @@ from trainwright.core.units import many
 Unit = Literal["epoch", "step", "token"]
 ScheduleRule = Literal["hold", "redraw"]
 
-_WRITTEN = re.compile(r"\s*(\d[\d,_]{0,18})\s*(epoch|step|token)s?\s*")
+_WRITTEN = re.compile(r"\s*(\d[\d,_]{0,18})\s*(epoch|step|token)s?\s*", re.ASCII)
 
 
 @final
@@ -27,38 +27,42 @@ class ExtensionRequest:
     schedule: ScheduleRule = "hold"
 
     @classmethod
-    def read(cls, text: str, schedule: ScheduleRule) -> Self:
-        """`5 epochs`, `2,000 steps` or `1_000_000 tokens`; an empty text gives no new ending.
+    def read(cls, text: str | None, schedule: ScheduleRule) -> Self:
+        """`5 epochs`, `2,000 steps` or `1_000_000 tokens`; None gives no new ending.
 
         Raises:
             Mistake: the text is none of them, or there is a schedule without one.
         """
+        if text is None:
+            if schedule == "hold":
+                return cls()
+            raise Mistake(_no_new_ending(schedule))
         match = _WRITTEN.fullmatch(text)
         count = int(re.sub("[,_]", "", match[1])) if match else 0
         for unit in get_args(Unit):
             if match and count and match[2] == unit:
                 return cls(count, unit, schedule)
-        if not text and schedule == "hold":
-            return cls()
-        if not text:
-            problem = Problem(
-                "a schedule is drawn again only for a new ending",
-                path="--schedule",
-                found=schedule,
-                fix='add for example --for "5 epochs", or remove it',
-            )
-            raise Mistake(problem)
         raise Mistake(
             Problem(
                 "by how much a run goes on is a number of epochs, steps or tokens",
                 path="--for",
-                found=text,
+                found=text if text.strip() else "an empty text",
+                expected="a whole number of at least 1 and its unit",
                 fix='write for example --for "5 epochs"',
             )
         )
 
     def __str__(self) -> str:
         return many(self.count, self.unit)
+
+
+def _no_new_ending(schedule: ScheduleRule) -> Problem:
+    return Problem(
+        "a schedule is drawn again only for a new ending",
+        path="--schedule",
+        found=schedule,
+        fix='add for example --for "5 epochs", or remove it',
+    )
 
 
 NO_EXTENSION = ExtensionRequest()

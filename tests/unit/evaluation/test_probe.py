@@ -6,10 +6,11 @@ import datetime
 
 import numpy as np
 import polars as pl
+import pytest
 
 from trainwright.data.columns import ColumnType
 from trainwright.data.table import Floats
-from trainwright.evaluation.experiments.probe import Rows, encode, foretold, interpolated
+from trainwright.evaluation.experiments.probe import ProbeKind, Rows, encode, foretold, interpolated, out_of_fold
 
 
 def test_a_season_that_the_model_foretells_is_foretold_by_the_probe() -> None:
@@ -30,3 +31,24 @@ def test_a_season_that_the_model_foretells_is_foretold_by_the_probe() -> None:
     later = error(foretold(rows, inputs, blocks, "boosting"))
     between = error(interpolated(rows, inputs, blocks, "boosting", 0))
     assert later < 1.5 * between
+
+
+@pytest.mark.parametrize("kind", ["boosting", "linear"])
+@pytest.mark.parametrize("outputs", [1, 2, 3])
+def test_a_probe_without_columns_gives_the_mean_of_what_it_saw(
+    kind: ProbeKind, outputs: int
+) -> None:
+    """What is left where every column is part of the finding."""
+    target = np.arange(12) % outputs if outputs > 1 else np.arange(12.0)
+    rows = Rows(pl.DataFrame({"x": np.zeros(12)}), target, outputs)
+    folds = np.arange(12) % 2
+    scores = out_of_fold(rows, encode(rows, []), folds, kind, level=False)
+    assert scores.shape == (12, outputs)
+    for fold in (0, 1):
+        seen = target[folds != fold]
+        wanted = (
+            [seen.mean()]
+            if outputs == 1
+            else (np.bincount(seen, minlength=outputs) + 0.5) / (len(seen) + 0.5 * outputs)
+        )
+        assert np.allclose(scores[folds == fold], wanted)

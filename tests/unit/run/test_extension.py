@@ -253,12 +253,16 @@ def test_what_cannot_go_on(tmp_path: Path, case: str) -> None:
         assert tree(tmp_path) == before
 
 
-@pytest.mark.parametrize("amount", ["", "0 epochs", "5 hours", "-1 epoch", "many", "1.5 epochs"])
+@pytest.mark.parametrize(
+    "amount", ["", " ", "5", "0 epochs", "5 hours", "-1 epoch", "many", "1.5 epochs", "٣ epochs"]
+)
 def test_no_amount(project: Path, amount: str) -> None:
     before = tree(project)
-    ran = extend(amount) if amount else command("resume", "one", "--for", " ")
+    ran = extend(amount)
     assert ran.code == 2
     assert "a number of epochs, steps or tokens" in ran.err
+    assert "expected: a whole number of at least 1 and its unit" in ran.err
+    assert amount.strip() or "found: an empty text" in ran.err
     assert tree(project) == before
 
 

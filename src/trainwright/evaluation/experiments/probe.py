@@ -176,7 +176,10 @@ def _fit(
 ) -> Callable[[Integers], Floats]:
     """A model of the rows seen, as the scores that it gives for others."""
     target = rows.target[seen]
-    if rows.outputs > 1 and len(np.unique(target)) == 1:
+    sees_nothing = not (inputs.numeric.shape[1] or inputs.categories.shape[1])
+    if rows.outputs == 1 and sees_nothing:
+        return lambda asked: np.full((len(asked), 1), float(target.mean()))
+    if rows.outputs > 1 and (sees_nothing or len(np.unique(target)) == 1):
         shares = _shares(target, rows.outputs)
         return lambda asked: np.tile(shares, (len(asked), 1))
     if kind == "linear":
