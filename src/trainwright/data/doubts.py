@@ -106,7 +106,7 @@ def find_doubt(cells: Cells) -> Doubt | None:
     spelled = _spelled(cells)
     if not spelled.rows:
         return None
-    for look in (_numbers, _units, _commas, _words, _dates):
+    for look in (_numbers, _units, _currencies, _commas, _words, _dates):
         if (found := look(spelled)) is not None:
             return found
     return None
@@ -182,6 +182,27 @@ def _units(spelled: _Spelled) -> Doubt | None:
         shown = "1,5 is 1.5" if commas == "decimal_comma" else "1,234 is 1234"
         reason += f"; {shown}"
     return Doubt(spelled.name, settings, _and(reason, _missing(spelled)), commas)
+
+
+def _currencies(spelled: _Spelled) -> Doubt | None:
+    """Amounts in several currencies, whose numbers cannot be compared."""
+    parts = spelled.values.str.extract_groups(_WITH_UNIT).struct.unnest()
+    units = parts["before"].zip_with(parts["before"].is_not_null(), parts["behind"])
+    amounts = units.str.contains(rf"^{_BEFORE}$").fill_null(value=False)
+    counted = (
+        pl.DataFrame({"unit": units.str.to_uppercase(), "rows": spelled.counts})
+        .filter(amounts)
+        .group_by("unit")
+        .agg(pl.col("rows").sum())
+        .sort("rows", "unit", descending=[True, False])
+    )
+    if spelled.share(amounts) < _MOSTLY or counted.height < 2:
+        return None
+    reason = (
+        f"amounts in {counted.height} currencies, {quoted(counted['unit'].to_list(), 4)}: their "
+        "numbers cannot be compared; write them in one currency to use them"
+    )
+    return Doubt(spelled.name, Column(kind="ignored"), reason)
 
 
 def _unit_of(spelled: _Spelled) -> tuple[str, int] | None:

@@ -61,11 +61,18 @@ def decide_columns(section: TableData, source: SourceFile, space: Space) -> Prop
 
 
 def decide_problems(
-    section: TableData, problems: Sequence[Problem], cells: Sequence[Cells]
+    section: TableData,
+    problems: Sequence[Problem],
+    cells: Sequence[Cells],
+    doubts: Sequence[Doubt],
 ) -> tuple[Doubt, ...]:
     """What only the typed rows show: infinite numbers, which become missing, and a table in which
-    no column looks like a feature, of which those are taken that may be one."""
-    by_name = {one.name: one for one in cells if _is_open(section, one.name)}
+    no column looks like a feature, of which those are taken that may be one, also where a doubt
+    has excluded them."""
+    excluded = {doubt.column for doubt in doubts if doubt.settings.kind == "ignored"}
+    by_name = {
+        one.name: one for one in cells if _is_open(section, one.name) or one.name in excluded
+    }
     by_name.pop(section.target, None)
     if any(problem.kind == "no_feature" for problem in problems):
         found = (_only_feature(one) for one in by_name.values())

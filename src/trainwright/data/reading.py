@@ -130,8 +130,10 @@ def read_table(
     if proposed.reads_anew:
         sources, known = read_sources(section, folder, given), {}
     typed = _typed(section, sources, space, known)
-    if later := decide_problems(section, typed.problems, typed.cells):
-        section, doubts = with_doubts(section, later), (*doubts, *later)
+    if later := decide_problems(section, typed.problems, typed.cells, doubts):
+        anew = {doubt.column for doubt in later}
+        doubts = (*(doubt for doubt in doubts if doubt.column not in anew), *later)
+        section = with_doubts(section, later)
         typed = _typed(section, sources, space, {})
     if typed.problems:
         raise DataMistake(typed.problems)

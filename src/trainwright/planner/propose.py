@@ -185,8 +185,9 @@ def _excluded(
 ) -> dict[str, str]:
     """Columns that should never be features, with the reason of each; never all of them."""
     key = division.column
+    doubted = {doubt.column: doubt.reason for doubt in raw.facts.doubts}
     found = {
-        column.name: column.reason
+        column.name: doubted.get(column.name, column.reason)
         for column in raw.columns
         if column.kind == "ignored" and column.name != key
     }

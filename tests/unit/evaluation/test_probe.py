@@ -10,7 +10,14 @@ import pytest
 
 from trainwright.data.columns import ColumnType
 from trainwright.data.table import Floats
-from trainwright.evaluation.experiments.probe import ProbeKind, Rows, encode, foretold, interpolated, out_of_fold
+from trainwright.evaluation.experiments.probe import (
+    ProbeKind,
+    Rows,
+    encode,
+    foretold,
+    interpolated,
+    out_of_fold,
+)
 
 
 def test_a_season_that_the_model_foretells_is_foretold_by_the_probe() -> None:

@@ -65,6 +65,29 @@ def test_every_doubtful_column_has_its_line(tmp_path: Path, name: str) -> None:
         assert "  # " in line
 
 
+def in_currencies(rows: int) -> list[str]:
+    ways = ("${}", "{} EUR", "£{}")
+    return [ways[at % 3].format(at * 37 % 997 + 0.5) for at in range(rows)]
+
+
+def test_amounts_in_several_currencies_are_excluded_for_that(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"price": in_currencies(ROWS), "x": X, "y": LABELS})
+    frame.write_csv(tmp_path / "rows.csv")
+    contract, text = ready(tmp_path)
+    assert contract.data.exclude == ("price",)  # type: ignore[union-attr]
+    (line,) = (one for one in text.splitlines() if one.startswith("    - price"))
+    assert "amounts in 3 currencies, '$', 'EUR', '£'" in line
+
+
+def test_amounts_in_several_currencies_are_taken_where_there_is_nothing_else(
+    tmp_path: Path,
+) -> None:
+    pl.DataFrame({"price": in_currencies(ROWS), "y": LABELS}).write_csv(tmp_path / "rows.csv")
+    contract, text = ready(tmp_path)
+    assert contract.data.columns["price"].kind == "text"  # type: ignore[union-attr]
+    assert "there is no other column" in text
+
+
 def changed(lines: dict[int, str]) -> str:
     text = CSV.splitlines()
     for at, line in lines.items():
