@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol, final
@@ -80,6 +80,32 @@ def read_inside(path: Path, root: Path) -> bytes | Fault:
             droppable=False,
         )
     return read_regular(real)
+
+
+def read_each_inside(names: Iterable[str], root: Path) -> Iterator[bytes | Fault]:
+    """`read_inside` of each name below `root`. The links of a folder are followed once for all of
+    its files that follow each other, which takes half of the time of reading small files."""
+    folder, real = "", root
+    for name in names:
+        above, _, last = name.rpartition("/")
+        if name.startswith("/") or "\0" in name or last in ("", ".", ".."):
+            yield read_inside(root / name, root)
+            continue
+        if above != folder:
+            folder, real = above, _resolved(root / above)
+        file = real / last
+        if file.is_symlink() or not real.is_relative_to(root):
+            yield read_inside(root / name, root)
+        else:
+            yield read_regular(file)
+
+
+def _resolved(folder: Path) -> Path:
+    """Where a folder really is; nowhere, if its links have no end."""
+    try:
+        return folder.resolve()
+    except (OSError, ValueError, RuntimeError):
+        return Path()
 
 
 def writable(text: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol, final
 
 from trainwright.data.pictures.decoding import SUFFIXES, Fault
-from trainwright.data.pictures.records import read_inside, read_regular
+from trainwright.data.pictures.records import read_each_inside, read_regular
 from trainwright.data.stores import Store
 
 _AT_ONCE = 16
@@ -62,7 +62,7 @@ class LocalTree:
 
     def read(self, names: Sequence[str]) -> Iterable[bytes | Fault]:
         """One after the other, as they are asked for."""
-        return (read_inside(self._root / name, self._root) for name in names)
+        return read_each_inside(names, self._root)
 
     def _names(self, *, folders: bool) -> list[str]:
         if not self._root.is_dir():
