@@ -54,13 +54,14 @@ def stepwise(
     folder: Path,
     setting: Setting,
     change: Callable[[Canary, MemoryCheckpoints], None] = lambda canary, store: None,
+    begin: Callable[[Path, MemoryCheckpoints, Setting, int], Canary] = start,
 ) -> FitTo:
     """A canary for `steps_that_differ`; a process that goes on behind a step is changed."""
     processes = itertools.count()
 
     def fit_to(store: MemoryCheckpoints, step: float) -> Mapping[int, object]:
         process = next(processes)
-        canary = start(folder / str(process), store, setting, process)
+        canary = begin(folder / str(process), store, setting, process)
         if store.kept and store.kept[-1].step:
             change(canary, store)
         stop_at(canary, step)

@@ -39,7 +39,7 @@ def steps_that_differ(fit_to: FitTo) -> dict[int, list[str]]:
         draw_other_numbers(step.step)
         again = fit_to(store, step.step)
         found[step.step] = differences(contents(store.kept[-1]), kept[step.step])
-        if dict(again) != {step.step: seen[step.step]}:
+        if dict(again) != {made: seen[made] for made in range(before.step + 1, step.step + 1)}:
             found[step.step].append("what was seen")
     return {step: names for step, names in found.items() if names}
 

@@ -14,6 +14,9 @@ from torch import nn  # noqa: E402
 
 from canary import STEPS, Canary, Setting, everything, start  # noqa: E402
 from comparing import differences  # noqa: E402
+from cuts import stepwise  # noqa: E402
+from faults.tiers import each  # noqa: E402
+from stepwise import steps_that_differ  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints  # noqa: E402
 from trainwright.contract.clipping import AutoClip, ByValue, GradientClipping, ZClip  # noqa: E402
 from trainwright.contract.guard import Guard  # noqa: E402
@@ -89,8 +92,16 @@ CASES = {
 }
 
 
+@pytest.mark.parametrize("case", CASES)
+def test_every_step_follows_from_the_checkpoint_before_it(case: str, tmp_path: Path) -> None:
+    def begin(folder: Path, store: MemoryCheckpoints, setting: Setting, process: int) -> Canary:
+        return changed(start(folder, store, setting, process), **CASES[case])
+
+    assert steps_that_differ(stepwise(tmp_path, Setting(), begin=begin)) == {}
+
+
 @pytest.mark.row("F-29")
-@pytest.mark.parametrize("cut", [2, 3, 4, 5, 9])
+@pytest.mark.parametrize("cut", each(3, [2, 3, 4, 5, 9], start=1))
 @pytest.mark.parametrize("case", CASES)
 def test_a_cut_run_ends_with_the_same_bits(case: str, cut: int, tmp_path: Path) -> None:
     def begin(name: str, process: int = 0) -> Canary:

@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch")
 
 from canary import STEPS, Canary, Killed, Setting, everything, start  # noqa: E402
 from comparing import differences  # noqa: E402
+from faults.tiers import each  # noqa: E402
 from trainwright.checkpoint.state import Snapshot  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints, Loaded  # noqa: E402
 from trainwright.contract.guard import Guard  # noqa: E402
@@ -244,7 +245,7 @@ def test_ignore_drops_the_update_and_goes_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.row("F-29")
-@pytest.mark.parametrize("step", range(3, 9))
+@pytest.mark.parametrize("step", each(2, range(3, 9)))
 @pytest.mark.parametrize("policy", ["skip", "rollback"])
 def test_a_kill_around_a_bad_step_changes_nothing(policy: str, step: int, tmp_path: Path) -> None:
     whole = poisoned(tmp_path / "whole", BAD_STEPS[:2], non_finite=policy)
@@ -339,7 +340,7 @@ def test_a_save_that_was_asked_for_is_not_where_a_rollback_goes(
     assert differences(everything(cut, ended), expected) == []
 
 
-@pytest.mark.parametrize("cut_at", range(2, 12))
+@pytest.mark.parametrize("cut_at", each(3, range(2, 12)))
 def test_a_guard_that_reads_late_resumes_to_the_same_bits(cut_at: int, tmp_path: Path) -> None:
     """As on a device: the numbers of five steps are judged together, whatever was saved between."""
 

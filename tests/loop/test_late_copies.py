@@ -28,6 +28,7 @@ from canary import (  # noqa: E402
 )
 from command import with_layers, write_project  # noqa: E402
 from comparing import differences  # noqa: E402
+from faults.tiers import each  # noqa: E402
 from objectives import squared_error  # noqa: E402
 from saves import leave_copies_to_training  # noqa: E402
 from trainwright.checkpoint.averaging import EqualMeanState, ExponentialMeanState  # noqa: E402
@@ -164,7 +165,7 @@ def written(run: RunFolder) -> dict[str, object]:
     return found
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", each(2, list(CASES)))
 def test_each_checkpoint_is_the_one_that_is_written_in_turn(
     case: str, tmp_path: Path, at_the_last_moment: None
 ) -> None:

@@ -16,6 +16,7 @@ from torch import nn  # noqa: E402
 
 from canary import STEPS, Canary, Killed, Setting, data, everything, start  # noqa: E402
 from comparing import differences  # noqa: E402
+from faults.tiers import each  # noqa: E402
 from trainwright.checkpoint.state import Snapshot  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints, CheckpointStore, Loaded  # noqa: E402
 from trainwright.data.feed import Batch, Feed  # noqa: E402
@@ -126,7 +127,7 @@ def trained(rows: int, micro: int, accumulate: int, most: int) -> tuple[list[flo
 
 
 @pytest.mark.parametrize("rows", [24, 35])
-@pytest.mark.parametrize("accumulate", [1, 2, 3])
+@pytest.mark.parametrize("accumulate", each(2, [1, 2, 3]))
 @pytest.mark.parametrize("most", [5, 1])
 def test_a_split_changes_no_update(most: int, accumulate: int, rows: int) -> None:
     whole, expected = trained(rows, 12 // accumulate, accumulate, most=12)
@@ -212,7 +213,7 @@ def unbroken(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
     return ended(run(tmp_path_factory.mktemp("unbroken"), MemoryCheckpoints()))
 
 
-@pytest.mark.parametrize("step", range(STEPS + 1))
+@pytest.mark.parametrize("step", each(3, range(STEPS + 1)))
 def test_a_run_that_was_split_resumes_to_the_same_bits(
     step: int, unbroken: dict[str, object], tmp_path: Path
 ) -> None:
@@ -230,7 +231,7 @@ def test_a_run_that_was_split_resumes_to_the_same_bits(
     assert differences(ended(second), unbroken) == []
 
 
-@pytest.mark.parametrize("killed", range(6, STEPS + 1))
+@pytest.mark.parametrize("killed", each(3, range(6, STEPS + 1)))
 def test_a_kill_after_it_does_not_bring_large_micro_batches_back(
     killed: int, unbroken: dict[str, object], tmp_path: Path
 ) -> None:

@@ -13,7 +13,9 @@ from canary import STEPS, Canary, Killed, Setting, everything, start  # noqa: E4
 from command import with_layers, write_project  # noqa: E402
 from comparing import differences  # noqa: E402
 from contract_runs import bits, train  # noqa: E402
+from cuts import stepwise  # noqa: E402
 from made_data import make_text  # noqa: E402
+from stepwise import steps_that_differ  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
 from trainwright.data.feed import Feed  # noqa: E402
 from trainwright.data.ramps import Stages  # noqa: E402
@@ -69,8 +71,15 @@ def test_the_rate_of_a_step_goes_with_its_rows(tmp_path: Path) -> None:
         assert event.outcome.learning_rate == pytest.approx(set_rate * math.sqrt(rows / 4))
 
 
-@pytest.mark.parametrize("cut", range(1, ENDS[-1]))
-def test_cut_anywhere_it_ends_with_the_same_bits(cut: int, tmp_path: Path) -> None:
+def test_every_step_follows_from_the_checkpoint_before_it(tmp_path: Path) -> None:
+    def begin(folder: Path, store: MemoryCheckpoints, setting: Setting, process: int) -> Canary:
+        return growing(folder, store, process=process)
+
+    assert steps_that_differ(stepwise(tmp_path, Setting(), begin=begin)) == {}
+
+
+@pytest.mark.parametrize("cut", [2, 5, 11])
+def test_cut_it_ends_with_the_same_bits(cut: int, tmp_path: Path) -> None:
     """Ramp x accumulation x limit in rows x resume; the limit lies within the second epoch."""
     whole = growing(tmp_path / "whole", MemoryCheckpoints())
     ended = whole.fit()

@@ -14,6 +14,7 @@ pytest.importorskip("torch")
 
 from canary import Killed
 from contract_runs import bits, train
+from faults.tiers import each
 from guide import GUIDE, blocks
 from trainwright.core.errors import Mistake
 from trainwright.data.draws import GroupDraws
@@ -57,7 +58,7 @@ def write(folder: Path, sampling: str, rows: int = 300) -> Path:
     return contract
 
 
-@pytest.mark.parametrize("sampling", SAMPLINGS)
+@pytest.mark.parametrize("sampling", each(2, list(SAMPLINGS)))
 def test_a_resumed_run_ends_as_the_one_left_alone(sampling: str, tmp_path: Path) -> None:
     contract = write(tmp_path, sampling)
     whole = train(contract, "whole")

@@ -24,6 +24,7 @@ from canary import (  # noqa: E402
     unbroken,
 )
 from comparing import differences  # noqa: E402
+from faults.tiers import each  # noqa: E402
 from trainwright.checkpoint.state import Snapshot  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints, Loaded  # noqa: E402
 from trainwright.core.errors import StorageFailed  # noqa: E402
@@ -89,7 +90,7 @@ def test_it_changes_no_bit(setting: Setting, tmp_path: Path) -> None:
 
 
 @pytest.mark.row("F-03")
-@pytest.mark.parametrize("nth", [2, 3, 5])
+@pytest.mark.parametrize("nth", each(3, [2, 3, 5], start=1))
 @pytest.mark.parametrize("point", SAVE_POINTS)
 def test_killed_while_it_is_written(point: str, nth: int, tmp_path: Path) -> None:
     child = run_in_child(tmp_path, SPARSE, 0, f"{point}:{nth}:kill")

@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from canary import Killed  # noqa: E402
+from faults.tiers import each  # noqa: E402
 from trainwright.checkpoint.module import ModuleState  # noqa: E402
 from trainwright.checkpoint.optimizer import OptimizerState  # noqa: E402
 from trainwright.checkpoint.random_state import RandomState  # noqa: E402
@@ -156,7 +157,7 @@ def test_a_level_that_stays_is_trained_on_after_a_while() -> None:
 
 
 @pytest.mark.parametrize("window", [1, 10])
-@pytest.mark.parametrize("cut", [101, 103, 110, 124, 140])
+@pytest.mark.parametrize("cut", each(2, [101, 103, 110, 124, 140]))
 def test_a_cut_in_a_bad_region_changes_no_bit(cut: int, window: int) -> None:
     lives = [cut]
 
