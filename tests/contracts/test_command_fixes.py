@@ -8,6 +8,7 @@ import pytest
 
 from advised import commands, resuming
 from advised.commands import Refused, check_refused, make_project
+from faults.tiers import each
 
 
 @pytest.fixture(scope="module")
@@ -15,6 +16,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_project(tmp_path_factory.mktemp("project"))
 
 
-@pytest.mark.parametrize("one", [*commands.CASES, *resuming.CASES], ids=str)
+CASES = [*(pytest.param(one) for one in commands.CASES), *each(2, resuming.CASES)]
+
+
+@pytest.mark.parametrize("one", CASES, ids=str)
 def test_the_command_of_a_fix_works(made: Path, tmp_path: Path, one: Refused) -> None:
     check_refused(one, made, tmp_path)

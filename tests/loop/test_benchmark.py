@@ -29,6 +29,7 @@ def short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(WORKLOADS, "tiny_mlp", short)
 
 
+@pytest.mark.slow
 def test_the_json_has_a_ratio_of_each_loop(capsys: pytest.CaptureFixture[str]) -> None:
     given = "--json --rounds 2 --only tiny_mlp --precision fp32 --accumulate 1 --peers"
     loop.main(given.split(" "))
@@ -146,6 +147,7 @@ def test_the_loops_have_the_schedule_of_the_contract() -> None:
     assert made.factor_at(made.total_steps - 1) == pytest.approx(made.floor)
 
 
+@pytest.mark.slow
 def test_the_parts_of_a_step_make_the_whole(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

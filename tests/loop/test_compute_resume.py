@@ -20,6 +20,7 @@ from safetensors.torch import load_file  # noqa: E402
 import trainwright as tw  # noqa: E402
 from command import command, inside, with_layers, write_project  # noqa: E402
 from deadlines import within  # noqa: E402
+from faults.tiers import also_slow  # noqa: E402
 from made_data import make_images, make_text  # noqa: E402
 from trainwright.core.errors import Interrupted  # noqa: E402
 from trainwright.core.files import read_json  # noqa: E402
@@ -136,15 +137,19 @@ def precision(name: str) -> str:
 
 @pytest.mark.parametrize(
     ("kind", "overrides"),
-    [
-        ("images", (precision("fp32"), "training.compute.memory_format=contiguous")),
-        ("images", (precision("bf16"), "training.compute.memory_format=channels_last")),
-        ("images", (precision("fp16"),)),
-        ("text", (precision("fp32"), "training.compute.matrix_products=onednn")),
-        ("text", (precision("tf32"),)),
-        ("text", (precision("bf16"), "training.gradient_accumulation_steps=2")),
-        ("text", (precision("fp16"),)),
-    ],
+    also_slow(
+        [
+            ("images", (precision("bf16"), "training.compute.memory_format=channels_last")),
+            ("text", (precision("tf32"),)),
+            ("text", (precision("fp16"),)),
+        ],
+        [
+            ("images", (precision("fp32"), "training.compute.memory_format=contiguous")),
+            ("images", (precision("fp16"),)),
+            ("text", (precision("fp32"), "training.compute.matrix_products=onednn")),
+            ("text", (precision("bf16"), "training.gradient_accumulation_steps=2")),
+        ],
+    ),
     ids=lambda value: (
         value if isinstance(value, str) else ", ".join(v.split(".")[-1] for v in value)
     ),

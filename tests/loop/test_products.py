@@ -21,6 +21,7 @@ torch = pytest.importorskip("torch")
 from canary import Killed  # noqa: E402
 from command import with_layers, write_project  # noqa: E402
 from comparing import differences  # noqa: E402
+from faults.tiers import each  # noqa: E402
 from trainwright.core.flag import StopFlag  # noqa: E402
 from trainwright.data.feed import StepBatches  # noqa: E402
 from trainwright.engine.job import Job  # noqa: E402
@@ -216,7 +217,7 @@ def deaths(ready: Ready) -> Iterator[int]:
     yield 2 * rows + step
 
 
-@pytest.mark.parametrize("case", CASES, ids=", ".join)
+@pytest.mark.parametrize("case", each(3, [(case,) for case in CASES]), ids=", ".join)
 def test_a_run_that_is_killed_twice_ends_with_the_same_bits(case: Case, tmp_path: Path) -> None:
     ready = prepared(tmp_path, case)
     whole = RunFolder.create(tmp_path / "runs", "whole")

@@ -14,6 +14,7 @@ from command import with_layers, write_project  # noqa: E402
 from comparing import differences  # noqa: E402
 from contract_runs import bits, train  # noqa: E402
 from cuts import stepwise  # noqa: E402
+from faults.tiers import each  # noqa: E402
 from made_data import make_text  # noqa: E402
 from stepwise import steps_that_differ  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
@@ -175,7 +176,7 @@ def test_short_windows_change_what_is_seen_and_not_how_much(text: Path) -> None:
     assert short.signals["loss"][0] != plain.signals["loss"][0]
 
 
-@pytest.mark.parametrize("death", [3, 9, 30])
+@pytest.mark.parametrize("death", each(3, [3, 9, 30], start=1))
 def test_killed_and_resumed_both_ramps_give_the_same_bits(death: int, text: Path) -> None:
     """Both ramps x accumulation x limit in tokens x resume, from the contract."""
     settings = (

@@ -20,6 +20,7 @@ import trainwright.run.compose as composing  # noqa: E402
 import trainwright.run.network as learning  # noqa: E402
 from canary import Killed  # noqa: E402
 from command import command, project_in, with_layers  # noqa: E402
+from faults.tiers import each  # noqa: E402
 from trainwright.contract.model import Gpt, ResNet  # noqa: E402
 from trainwright.core.errors import Mistake  # noqa: E402
 from trainwright.data.table import ImageInputs, Inputs, TokenInputs  # noqa: E402
@@ -78,7 +79,7 @@ def _images() -> tuple[Inputs, Callable[[Portions, SmallMemory], NetworkScorer]]
 
 
 @pytest.mark.parametrize("make", [_text, _images])
-@pytest.mark.parametrize("most", [1, 4, 7])
+@pytest.mark.parametrize("most", each(2, [1, 4, 7], start=1))
 def test_the_numbers_are_those_of_an_evaluation_with_enough_memory(
     most: int, make: Callable[[], tuple[Inputs, Callable[..., NetworkScorer]]]
 ) -> None:

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from clean_rows import ROWS, clean, made, only, with_values
+from faults.tiers import each
 from trainwright.contract.data import Column
 from trainwright.contract.quality import POSSIBLE
 from trainwright.data.quality import duplicates, spread
@@ -50,7 +51,7 @@ def test_a_column_of_texts_may_be_empty() -> None:
 
 
 @pytest.mark.parametrize("name", ["count", "value", "proportion", "len", "literal"])
-@pytest.mark.parametrize("column", ["age", "place", "won"])
+@pytest.mark.parametrize("column", each(3, ["age", "place", "won"]))
 def test_what_a_column_is_called_changes_nothing(name: str, column: str) -> None:
     """These are the names that polars gives to what it counts."""
     columns = {**clean(), "size": ["3 kg", "5 lb"] * 200, "flag": [0, 1] * 200}
