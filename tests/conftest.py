@@ -13,7 +13,7 @@ import pytest_timeout
 from hypothesis import settings
 
 from deadlines import within
-from faults.tiers import TIER
+from faults.tiers import TIER, times
 from faults.zygote import Zygote
 from trainwright.core.faultpoints import arm
 from trainwright.report import figures
@@ -26,7 +26,7 @@ _CACHE = tempfile.TemporaryDirectory(prefix="trainwright-tests-")
 os.environ.setdefault("TRAINWRIGHT_CACHE", _CACHE.name)
 
 # No test asserts a time, and a run that fails must fail again.
-settings.register_profile("project", deadline=None, derandomize=True)
+settings.register_profile("project", deadline=None, derandomize=True, max_examples=times(30, 100))
 settings.load_profile("project")
 
 

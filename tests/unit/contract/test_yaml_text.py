@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from faults.tiers import times
 from trainwright.contract.yaml_text import MAX_BYTES, Plain, read_yaml, show_value
 from trainwright.core.errors import ContractMistake, Problem
 
@@ -199,7 +200,7 @@ def test_nothing_is_imported_by_a_hostile_text() -> None:
     assert not {"antigravity", "this"} & (set(sys.modules) - before)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=times(75, 300), deadline=None)
 @given(st.text(alphabet="[]{}:,-?&*!|>'\"%@` \n\tab1#.<~\\", max_size=40))
 def test_any_text_is_a_value_or_a_mistake(text: str) -> None:
     assert answered(text)

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
+from faults.tiers import times
 from trainwright.contract.data import Column, TableData
 from trainwright.contract.sources import Reading
 from trainwright.core.errors import DataMistake
@@ -95,7 +96,7 @@ def test_a_number_written_in_another_way_is_refused_with_its_line(
     assert problem.place.line == 3
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=times(75, 300), deadline=None)
 @given(st.text("0123456789.,' +-e\u00a0\u2019", min_size=1, max_size=9))
 def test_no_cell_keeps_a_point_that_the_contract_says_is_none(cell: str) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from faults.tiers import times
 from trainwright.contract.data import Column, TableData
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.data.format_codes import check_formats
@@ -36,7 +37,7 @@ def problems_of(form: str) -> list[Problem]:
     return []
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=times(100, 400), deadline=None)
 @given(FORMATS)
 def test_a_format_that_is_taken_ends_in_no_exception(form: str) -> None:
     if not problems_of(form):

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from faults.tiers import times
 from trainwright.contract.data import TableData, TimeSplit
 from trainwright.contract.features import Features as FeaturesSection
 from trainwright.contract.features import History as Section
@@ -87,7 +88,7 @@ SECTIONS = st.builds(
 
 
 @given(st.lists(ROW, min_size=1, max_size=24), SECTIONS)
-@settings(deadline=None, max_examples=120)
+@settings(deadline=None, max_examples=times(30, 120))
 def test_it_is_the_definition(
     rows: list[tuple[int, int | None, float | None]], section: Section
 ) -> None:
@@ -101,7 +102,7 @@ def test_it_is_the_definition(
 
 
 @given(st.lists(ROW, min_size=2, max_size=24), SECTIONS, st.integers(0, 9))
-@settings(deadline=None, max_examples=120)
+@settings(deadline=None, max_examples=times(30, 120))
 def test_a_poisoned_future_changes_no_bit_of_the_past(
     rows: list[tuple[int, int | None, float | None]], section: Section, now: int
 ) -> None:

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from faults.tiers import times
 from trainwright.contract.data import TableData
 from trainwright.contract.sources import USUAL, Reading
 from trainwright.core.errors import DataMistake
@@ -179,7 +180,7 @@ def test_json_lines_keep_the_spelling_of_numbers(tmp_path: Path) -> None:
 FIELDS = st.text(alphabet='ab1,;"\n\r\t é', max_size=6)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=times(50, 200), deadline=None)
 @given(rows=st.lists(st.tuples(FIELDS, FIELDS), min_size=1, max_size=8))
 def test_whatever_a_csv_writer_writes_is_read_back(rows: list[tuple[str, str]]) -> None:
     stream = io.StringIO()

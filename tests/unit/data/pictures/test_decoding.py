@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
+from faults.tiers import times
 from made_pictures import encoded, picture
 from trainwright.data.pictures.decoding import SUFFIXES, Fault, Header, Rule, decode, look
 
@@ -140,7 +141,7 @@ def test_a_header_alone_is_held_against_the_limit() -> None:
     assert not isinstance(look(data, 4_000_000), Fault)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=times(50, 200), deadline=None)
 @given(st.data())
 def test_damaged_files_give_a_fault_or_pixels_and_never_an_error(data: st.DataObject) -> None:
     kind = data.draw(st.sampled_from(["PNG", "JPEG", "GIF", "BMP", "WEBP", "TIFF", "PPM"]))
