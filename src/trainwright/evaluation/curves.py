@@ -13,6 +13,7 @@ from trainwright.data.table import Floats, Integers
 from trainwright.data.target import Classes, NextToken, Numbers, Target
 from trainwright.evaluation.answers import Answers
 from trainwright.evaluation.metrics import CALIBRATION_BINS, calibration_bins, calibration_pairs
+from trainwright.evaluation.ranking import Ranked, ranked_by_class
 
 MOST_POINTS = 200
 _MOST_CURVES = 10
@@ -153,18 +154,25 @@ def _class_curves(answers: Answers, labels: tuple[str, ...]) -> tuple[ClassCurve
         codes = [answers.positive]
     else:
         codes = list(range(len(labels))) if len(labels) <= _MOST_CURVES else []
+    ranked = ranked_by_class(answers)
     return tuple(
-        _one_curve(labels[code], answers.truth == code, answers.scores[:, code])
+        _one_curve(labels[code], ranked[code])
         for code in codes
-        if 0 < int((answers.truth == code).sum()) < len(answers)
+        if code in ranked and 0 < ranked[code].positives < len(answers)
     )
 
 
-def _one_curve(label: str, truth: np.ndarray, scores: Floats) -> ClassCurve:
-    from sklearn.metrics import precision_recall_curve, roc_curve
-
-    false_rate, true_rate, _ = roc_curve(truth, scores)
-    precision, recall, _ = precision_recall_curve(truth, scores)
+def _one_curve(label: str, ranked: Ranked) -> ClassCurve:
+    """The points of scikit-learn's `roc_curve` and `precision_recall_curve`."""
+    found, total, _ = ranked.at_ends()
+    missed = total - found
+    # Of points on a line, both ends: the curve is the same.
+    bends = (np.diff(missed, 2) != 0) | (np.diff(found, 2) != 0)
+    kept = np.concatenate([[True], bends, [True]]) if len(found) > 2 else np.full(len(found), True)
+    false_rate = np.append(0.0, missed[kept]) / missed[-1]
+    true_rate = np.append(0.0, found[kept]) / found[-1]
+    recall = np.append((found / found[-1])[::-1], 0.0)
+    precision = np.append((found / total)[::-1], 1.0)
     return ClassCurve(label, _thin(false_rate, true_rate), _thin(recall, precision))
 
 

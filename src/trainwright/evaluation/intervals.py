@@ -26,7 +26,7 @@ from trainwright.evaluation.random_groups import (
 )
 from trainwright.evaluation.ranking import FEW_POSITIVES, OneAgainstRest, PrecisionAtRecall
 from trainwright.evaluation.units import number_units
-from trainwright.evaluation.weighted import Sums, Weighted
+from trainwright.evaluation.weighted import BinSums, Sums, Weighted
 
 MOST_UNDEFINED = 0.1
 """Share of resamples on which a metric may be undefined before its interval is not given."""
@@ -180,7 +180,7 @@ def _resample_groups(questions: Sequence[Question], groups: Groups, draws: Draws
         if last[0] is not question.rows:
             last = (question.rows, groups.take(question.rows))
         match question.weighted:
-            case Sums() as metric:
+            case Sums() | BinSums() as metric:
                 sums[number] = metric.grouped(last[1])
             case OneAgainstRest() as metric if len(question.rows) > (
                 FEW_ROWS_OF_CLOSED_FORM if metric.has_closed_form else FEW_ROWS

@@ -22,7 +22,7 @@ from trainwright.evaluation.intervals import (
 from trainwright.evaluation.metrics import measure, present_classes
 from trainwright.evaluation.random_groups import MOST_UNITS
 from trainwright.evaluation.units import count_units
-from trainwright.evaluation.weighted import Sums, weigh
+from trainwright.evaluation.weighted import BinSums, Sums, weigh
 
 SHARES = frozenset(
     {
@@ -118,7 +118,7 @@ def _point(line: Line, question: Question, section: Metric, units: int) -> float
     if units <= MOST_UNITS or not len(line.rows):
         return measure(line.metric, line.answers, section)
     match question.weighted:
-        case Sums() as metric:
+        case Sums() | BinSums() as metric:
             return float(metric.of_all()[0])
         case weighted:
             return float(weighted(np.ones((1, len(line.rows))))[0])

@@ -193,6 +193,12 @@ def _each(answers: Answers) -> list[Ranked]:
     return answers.once("ranked", lambda: _ranked(answers))
 
 
+def ranked_by_class(answers: Answers) -> dict[int, Ranked]:
+    """Of two classes the positive one, of several each that occurs, by their codes."""
+    codes = [answers.positive] if answers.classes == 2 else present_classes(answers)
+    return dict(zip(codes, _each(answers), strict=True))
+
+
 def _ranked(answers: Answers) -> list[Ranked]:
     if answers.classes == 2:
         return [Ranked(answers.is_positive(), answers.positive_scores())]

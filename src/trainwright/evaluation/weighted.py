@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, final
 
@@ -16,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trainwright.contract.metric import Metric
-from trainwright.data.table import Floats
+from trainwright.data.table import Floats, Integers
 from trainwright.evaluation.answers import Answers
 from trainwright.evaluation.metrics import (
     CALIBRATION_BINS,
@@ -58,6 +59,36 @@ class Sums:
     def grouped(self, groups: Groups) -> GroupSums:
         """The same as a function of how often each group is drawn [R, G]."""
         return GroupSums((groups.sums(self.columns), groups.sizes()), self.use)
+
+
+@final
+class BinSums:
+    """`Sums` of one value a row [N], in the column of the row's bin [N] of so many."""
+
+    def __init__(
+        self, bins: Integers, values: Floats, count: int, use: Callable[[Floats, Floats], Floats]
+    ) -> None:
+        self._bins, self._values, self._count, self._use = bins, values, count, use
+
+    @cached_property
+    def _dense(self) -> Sums:
+        return Sums(_one_hot(self._bins, self._count) * self._values[:, None], self._use)
+
+    def __call__(self, weights: Floats) -> Floats:
+        """The values [R] of these weights [R, N]."""
+        return self._dense(weights)
+
+    def of_all(self) -> Floats:
+        """The value [1] of the rows themselves."""
+        sums = np.bincount(self._bins, self._values, self._count).astype(np.float64)
+        return self._use(sums[None], np.array([float(len(self._bins))]))
+
+    def grouped(self, groups: Groups) -> GroupSums:
+        """The same as a function of how often each group is drawn [R, G]."""
+        shape = (groups.count, self._count)
+        cells = groups.of_row * self._count + self._bins
+        sums = np.bincount(cells, self._values, shape[0] * shape[1]).astype(np.float64)
+        return GroupSums((sums.reshape(shape), groups.sizes()), self._use)
 
 
 def _mean(values: Floats) -> Sums:
@@ -144,8 +175,12 @@ def _brier(answers: Answers, _: Metric) -> Weighted:
 
 def _calibration_error(answers: Answers, _: Metric) -> Weighted:
     confidence, hit = calibration_pairs(answers)
-    gaps = _one_hot(calibration_bins(confidence), CALIBRATION_BINS) * (hit - confidence)[:, None]
-    return Sums(gaps, lambda sums, total: ratio(np.abs(sums).sum(axis=1), total))
+    return BinSums(
+        calibration_bins(confidence),
+        hit - confidence,
+        CALIBRATION_BINS,
+        lambda sums, total: ratio(np.abs(sums).sum(axis=1), total),
+    )
 
 
 def _rmse(answers: Answers, _: Metric) -> Weighted:

@@ -14,7 +14,13 @@ from trainwright.core.errors import Mistake
 from trainwright.core.files import to_json
 from trainwright.data.table import Part, TableInputs
 from trainwright.data.target import Classes, Numbers, Target
-from trainwright.evaluation.curves import ClassificationCurves, RegressionCurves
+from trainwright.evaluation.answers import answers_of
+from trainwright.evaluation.curves import (
+    ClassificationCurves,
+    RegressionCurves,
+    _thin,
+    draw_curves,
+)
 from trainwright.evaluation.evaluate import Evaluation, Scored, evaluate
 from trainwright.evaluation.findings import LinearBaseline, Size, find_warnings
 from trainwright.evaluation.intervals import Interval
@@ -255,3 +261,22 @@ def test_an_answer_spread_over_hundreds_of_words_is_no_leak(columns: int, suspec
     linear = LinearBaseline({"roc_auc": near}, {}, shares)
     found = find_warnings("roc_auc", Size(500, 500), {}, linear)
     assert len([one for one in found if one.startswith("leakage?")]) == suspects
+
+
+@pytest.mark.parametrize("rows", [3, 200, 5000])
+@pytest.mark.parametrize("digits", [1, 12])
+def test_curves_have_the_points_of_scikit_learn(rows: int, digits: int) -> None:
+    from sklearn.metrics import precision_recall_curve, roc_curve
+
+    generator = np.random.default_rng(rows)
+    truth = (generator.random(rows) < 0.4).astype(np.int64)
+    truth[:2] = [0, 1]
+    chance = np.round((generator.random(rows) + truth) / 2, digits)
+    answers = answers_of(truth, np.stack([1 - chance, chance], axis=1))
+    drawn = draw_curves(answers, Classes("y", ("no", "yes"), 1))
+    assert isinstance(drawn, ClassificationCurves)
+    (curve,) = drawn.curves
+    false_rate, true_rate, _ = roc_curve(truth, chance)
+    precision, recall, _ = precision_recall_curve(truth, chance)
+    assert curve.roc == _thin(false_rate, true_rate)
+    assert curve.precision == _thin(recall, precision)

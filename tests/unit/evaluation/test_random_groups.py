@@ -21,7 +21,7 @@ from trainwright.evaluation.measuring import Line, measure_lines
 from trainwright.evaluation.metrics import measure
 from trainwright.evaluation.random_groups import Groups, GroupSums, weigh_groups
 from trainwright.evaluation.ranking import OneAgainstRest, PrecisionAtRecall, Ranked
-from trainwright.evaluation.weighted import Sums, weigh
+from trainwright.evaluation.weighted import BinSums, Sums, weigh
 
 SECTION = Metric()
 
@@ -72,12 +72,12 @@ def test_groups_of_one_row_have_the_values_of_the_rows(
 ) -> None:
     answers = _answers(METRICS[name].task, 2500, share, classes)
     weighted = weigh(name, answers, SECTION)
-    assert isinstance(weighted, Sums | OneAgainstRest | PrecisionAtRecall)
+    assert isinstance(weighted, Sums | BinSums | OneAgainstRest | PrecisionAtRecall)
     rows = np.arange(2500)
     weights = next(row_weights(Draws(rows, 40, 0)))
     alone, grouped = weighted(weights), weighted.grouped(Groups(rows, 2500))(weights)
     # Sums, and rare positives of two classes, are the same; closed forms are near.
-    exact = isinstance(weighted, Sums) or (share < 0.1 and classes == 2)
+    exact = isinstance(weighted, Sums | BinSums) or (share < 0.1 and classes == 2)
     np.testing.assert_allclose(grouped, alone, atol=1e-9 if exact else 0.35 * alone.std())
 
 
