@@ -33,7 +33,7 @@ from comparing import differences  # noqa: E402
 from faults.disks import small_disk  # noqa: E402
 from trainwright.checkpoint.background import BackgroundCheckpoints  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints, Loaded  # noqa: E402
-from trainwright.checkpoint.tolerant import TolerantCheckpoints  # noqa: E402
+from trainwright.checkpoint.tolerant import tolerate_failures  # noqa: E402
 from trainwright.core.errors import StorageFailed  # noqa: E402
 from trainwright.core.faultpoints import arm  # noqa: E402
 from trainwright.engine import saving  # noqa: E402
@@ -62,7 +62,7 @@ def begin(folder: Path, kind: str, process: int = 0) -> Canary:
 
 def begin_tolerant(folder: Path, kind: str) -> Canary:
     """One that goes on."""
-    return STARTS[kind](folder, TolerantCheckpoints(Checkpoints(folder / "ckpt", 2)), SETTING)
+    return STARTS[kind](folder, tolerate_failures(Checkpoints(folder / "ckpt", 2)), SETTING)
 
 
 def at_save(canary: Canary, step: int, strike: Callable[[], object]) -> None:

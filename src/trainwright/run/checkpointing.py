@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import final
@@ -25,11 +25,10 @@ from trainwright.checkpoint.store import (
     Checkpoints,
     CheckpointStore,
     Kept,
-    Loaded,
-    NoCheckpoint,
 )
 from trainwright.checkpoint.store import Saved as OnDisk
-from trainwright.checkpoint.tolerant import TolerantCheckpoints
+from trainwright.checkpoint.store_calls import calls_of
+from trainwright.checkpoint.tolerant import tolerate_failures
 from trainwright.contract.metric import METRICS, Direction
 from trainwright.contract.section import settled
 from trainwright.contract.training import Training
@@ -102,9 +101,9 @@ def build_saving(
     section = plan.contract.training.checkpointing
     there = _build_checkpoints(plan, run.folder.checkpoints, length, rollback_steps)
     there.bind(run.identity, saves_recorded(run.folder) if run.goes_on else "")
-    store: CheckpointStore = TimedCheckpoints(there, reserve)
+    store = time_saves(there, reserve)
     if section.on_failure == "continue":
-        store = TolerantCheckpoints(store)
+        store = tolerate_failures(store)
     fence = Fence()
     if section.asynchronous:
         store = BackgroundCheckpoints(store, fence)
@@ -116,8 +115,8 @@ def build_saving(
         return Saving(there, store, by_step, copying, fence)
     clock = SystemClock()
     by_clock = ByClock(build_spacing(section), clock)
-    paced = PacedCheckpoints(store, by_clock, clock)
-    return Saving(there, paced, FirstOf([by_step, by_clock]), copying, fence)
+    paced = Pacing(store, by_clock, clock)
+    return Saving(there, paced.store, FirstOf([by_step, by_clock]), copying, fence)
 
 
 def _mirrored(
@@ -171,41 +170,24 @@ def direction_of(training: Training) -> Direction:
     return "min" if fact is None else fact.direction
 
 
-@final
-class TimedCheckpoints:
+def time_saves(store: CheckpointStore, reserve: Reserve) -> CheckpointStore:
     """A store that says how long a save takes."""
 
-    def __init__(self, store: CheckpointStore, reserve: Reserve) -> None:
-        self._store = store
-        self._reserve = reserve
-
-    def taking(self) -> AbstractContextManager[None]:
-        """As the store does it."""
-        return self._store.taking()
-
     def save(
-        self,
         step: int,
         parts: Mapping[str, Snapshot],
         inventory: Json,
         score: float | NotScored = NOT_SCORED,
     ) -> Kept:
-        """Save, measured."""
-        with self._reserve.measuring("save"):
-            return self._store.save(step, parts, inventory, score)
+        with reserve.measuring("save"):
+            return store.save(step, parts, inventory, score)
 
-    def settled(self, *, wait: bool) -> tuple[Kept, ...]:
-        """What the store says."""
-        return self._store.settled(wait=wait)
-
-    def newest_valid(self, up_to: int | None = None, further: int = 0) -> Loaded | NoCheckpoint:
-        """What the store has."""
-        return self._store.newest_valid(up_to, further)
+    return replace(calls_of(store), save=save)
 
 
 @final
-class PacedCheckpoints:
-    """A store that tells the clock of saves what each one costs."""
+class Pacing:
+    """Measures what each save costs, for the clock of saves."""
 
     def __init__(self, store: CheckpointStore, pace: ByClock, clock: Clock) -> None:
         self._store = store
@@ -213,38 +195,37 @@ class PacedCheckpoints:
         self._clock = clock
         self._stalled = 0.0
 
+    @property
+    def store(self) -> CheckpointStore:
+        """The store, measured."""
+        calls = calls_of(self._store)
+        return replace(calls, taking=self._taking, save=self._save, settled=self._settled)
+
     @contextmanager
-    def taking(self) -> Iterator[None]:
-        """As the store does it, measured."""
+    def _taking(self) -> Iterator[None]:
         started = self._clock.monotonic_seconds()
         with self._store.taking():
             yield
         self._stalled = self._clock.monotonic_seconds() - started
 
-    def save(
+    def _save(
         self,
         step: int,
         parts: Mapping[str, Snapshot],
         inventory: Json,
         score: float | NotScored = NOT_SCORED,
     ) -> Kept:
-        """Save, measured."""
         started = self._clock.monotonic_seconds()
         kept = self._store.save(step, parts, inventory, score)
         self._pace.stalled(self._stalled + self._clock.monotonic_seconds() - started)
         self._hear(kept)
         return kept
 
-    def settled(self, *, wait: bool) -> tuple[Kept, ...]:
-        """What the store says."""
+    def _settled(self, *, wait: bool) -> tuple[Kept, ...]:
         all_kept = self._store.settled(wait=wait)
         for kept in all_kept:
             self._hear(kept)
         return all_kept
-
-    def newest_valid(self, up_to: int | None = None, further: int = 0) -> Loaded | NoCheckpoint:
-        """What the store has."""
-        return self._store.newest_valid(up_to, further)
 
     def _hear(self, kept: Kept) -> None:
         if isinstance(kept, OnDisk):

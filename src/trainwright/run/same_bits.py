@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from trainwright.checkpoint.guarded import GuardedCheckpoints
+from trainwright.checkpoint.guarded import guard_loads
 from trainwright.checkpoint.store import CheckpointStore, Loaded
 from trainwright.contract.resume import Resume
 from trainwright.core.errors import Mistake, Problem
@@ -20,7 +20,7 @@ def with_same_bits(store: CheckpointStore, section: Resume, inventory: Json) -> 
     checkpoint to a process whose bits would be others than those of the process that wrote it."""
     if section.determinism != "bitwise" or section.numerics_changed == "record":
         return store
-    return GuardedCheckpoints(store, partial(_check_bits, inventory))
+    return guard_loads(store, partial(_check_bits, inventory))
 
 
 def _check_bits(inventory: Json, found: Loaded) -> None:

@@ -33,7 +33,7 @@ from trainwright.engine.interval import (  # noqa: E402
     best_interval_seconds,
 )
 from trainwright.engine.job import Every  # noqa: E402
-from trainwright.run.checkpointing import PacedCheckpoints  # noqa: E402
+from trainwright.run.checkpointing import Pacing  # noqa: E402
 from trainwright.testing.checkpoints import MemoryCheckpoints  # noqa: E402
 from trainwright.testing.clock import FakeClock  # noqa: E402
 from trainwright.tracking.events import Event, Saved, StepKept  # noqa: E402
@@ -135,7 +135,7 @@ class Writing:
 def test_what_a_save_costs_is_measured() -> None:
     clock = FakeClock()
     spacing = BestSpacing(3600.0)
-    store = PacedCheckpoints(Writing(clock, 1.0, 7.0), ByClock(spacing, clock), clock)
+    store = Pacing(Writing(clock, 1.0, 7.0), ByClock(spacing, clock), clock).store
     with store.taking():
         parts = {"x": Snapshot(values=1)}
     store.save(1, parts, {})
@@ -149,7 +149,7 @@ def paced(canary: Canary, seed: int) -> None:
     """Saves by a clock on which steps take 0 to 2 seconds."""
     clock, draw = FakeClock(), random.Random(seed)
     pace = ByClock(FixedSpacing(2.0), clock)
-    paced = PacedCheckpoints(canary.job.checkpoints, pace, clock)
+    paced = Pacing(canary.job.checkpoints, pace, clock).store
     canary.change(checkpoints=paced, checkpoint_every=pace)
 
     def react(event: Event) -> None:

@@ -14,7 +14,7 @@ from typing import final
 import torch
 
 from trainwright.checkpoint.evaluated import EVALUATED, EvaluatedState, evaluated_part
-from trainwright.checkpoint.guarded import GuardedCheckpoints
+from trainwright.checkpoint.guarded import guard_loads
 from trainwright.checkpoint.local import LocalStorage
 from trainwright.checkpoint.module import ModuleState
 from trainwright.checkpoint.optimizer import OptimizerState
@@ -142,7 +142,7 @@ def _guard(
         state=state,
         stop_rules=(*job.stop_rules, StopRequested(flag)),
         observers=(Observers(job.observers, say, survived=(Exception,)), *own),
-        checkpoints=GuardedCheckpoints(job.checkpoints, compared.check),
+        checkpoints=guard_loads(job.checkpoints, compared.check),
         checkpoint_every=OrAsked(job.checkpoint_every, flag),
         inventory={**numerics_of(device), **inventory, SETTINGS: settings.values},
     )
