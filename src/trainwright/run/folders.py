@@ -114,6 +114,8 @@ def open_run(request: Request, ready: Ready, screen: Screen) -> Iterator[Started
                 ready, extended = extend_run(folder, request.extend, ready, screen)
                 notes = [*notes, *extended]
             with _start(folder, request, ready, screen, notes, goes_on=goes_on) as started:
+                # The caller may have no room for its rows beside a training.
+                del ready
                 yield started
 
 
@@ -136,6 +138,7 @@ def _start(
     observers = (*_observers(folder, screen), *request.watchers)
     record = start_record(folder, request, ready)
     started = StartedRun(folder, record, observers, goes_on, identity, ready.plan)
+    del ready
     for note in notes:
         screen.say(labelled("note", note.message))
     for event in (*cut, *notes):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Protocol, final
 
 from trainwright.contract.availability import unavailable
+from trainwright.contract.data import TableData, fold_count
 from trainwright.contract.document import Contract
 from trainwright.contract.metric import TaskKind
 from trainwright.contract.model import Boosting, Linear, Pretrained
@@ -22,6 +23,7 @@ from trainwright.data.drawing import build_draws
 from trainwright.data.frames import Frame
 from trainwright.data.kinds import Raw, prepare, read_data
 from trainwright.data.prepared import Prepared
+from trainwright.data.reading import RawTable
 from trainwright.evaluation.slices import find_slices
 from trainwright.optim.needed import need_optimizer
 from trainwright.planner.boosting_rules import problems_with_counts
@@ -78,6 +80,15 @@ class Ready:
     plan: Plan
     prepared: Prepared
     seconds_before: float = 0.0
+
+
+def without_undivided(ready: Ready) -> Ready:
+    """The same without the rows as they were before they were divided, which only folds still need:
+    a training has no memory to keep them beside its parts."""
+    raw, data = ready.raw, ready.plan.contract.data
+    if not isinstance(raw, RawTable) or not isinstance(data, TableData) or fold_count(data):
+        return ready
+    return replace(ready, raw=replace(raw, frames={}, positions={}))
 
 
 def make_ready(

@@ -39,7 +39,7 @@ from trainwright.run.learners import build_learner
 from trainwright.run.notices import stop_on_notice
 from trainwright.run.own_files import describe_owner
 from trainwright.run.predictions import write_predictions
-from trainwright.run.ready import Ready, Request, make_ready
+from trainwright.run.ready import Ready, Request, make_ready, without_undivided
 from trainwright.run.result import Result
 from trainwright.run.seeds import train_seeds
 from trainwright.run.settling import settle
@@ -87,6 +87,7 @@ def _train(request: Request, screen: Screen, flag: StopFlag, wake: Callable[[], 
         if watch.trouble:
             screen.say(labelled("warning", watch.trouble))
             Observers(started.observers, screen.say).observe(Noted("notice", watch.trouble))
+        ready = without_undivided(ready)
         with stages("train"), flag.watched():
             grace = watch_grace(resume, started.observers, screen)
             observers = (*started.observers, grace)

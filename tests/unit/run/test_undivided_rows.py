@@ -1,0 +1,51 @@
+"""Rows as they were before they were divided take no memory beside a training."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from command import project_in, train_one
+from trainwright.data.reading import RawTable
+from trainwright.planner.plan import Plan
+from trainwright.run import train
+from trainwright.run.learners import Learner, build_learner
+from trainwright.run.ready import Ready, make_ready
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Iterator[Path]:
+    yield from project_in(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("folds", "held"), [((), False), (("data.split={kind: stratified, folds: 3}",), True)]
+)
+def test_only_folds_keep_them(
+    folds: tuple[str, ...], held: bool, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[weakref.ref[pl.DataFrame]] = []
+    found: list[bool] = []
+
+    def made(*given: Any) -> Ready:
+        ready = make_ready(*given)
+        assert isinstance(ready.raw, RawTable)
+        read.append(weakref.ref(ready.raw.frames["train"]))
+        return ready
+
+    def looked(plan: Plan) -> Learner:
+        gc.collect()
+        found.append(read[0]() is not None)
+        return build_learner(plan)
+
+    monkeypatch.setattr(train, "make_ready", made)
+    monkeypatch.setattr(train, "build_learner", looked)
+    assert project.is_dir()
+    train_one(*folds)
+    assert found == [held]
