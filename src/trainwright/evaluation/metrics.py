@@ -1,4 +1,5 @@
-"""The metrics of the contract, each one's value by scikit-learn.
+"""The metrics of the contract, each one's value by scikit-learn; of more than 10,000 units
+`measuring` takes it from `weighted`, the same to rounding.
 
 Where a metric is not defined the value is nan, never a stand-in: roc_auc without rows of two
 classes; f1, precision, recall, precision_at_recall and average_precision without a positive row;
