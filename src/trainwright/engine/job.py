@@ -10,6 +10,7 @@ from torch import nn
 
 from trainwright.checkpoint.state import Stateful
 from trainwright.checkpoint.store import CheckpointStore
+from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.progress import Progress
 from trainwright.data.feed import StepBatches
@@ -40,6 +41,17 @@ class Every:
     """Every so many applied steps."""
 
     steps: int
+
+    def __post_init__(self) -> None:
+        if self.steps < 1:
+            raise Mistake(
+                Problem(
+                    "there is no interval of fewer steps than one",
+                    path="Every.steps",
+                    found=str(self.steps),
+                    fix="write for example tw.Every(100)",
+                )
+            )
 
     def due(self, progress: Progress) -> bool:
         """Whether it falls on this step."""

@@ -34,6 +34,7 @@ from trainwright.optim.weights import Evaluating
 from trainwright.run.interrupt import stop_on_signals
 from trainwright.run.script.check_job import check_job, keep_random_numbers
 from trainwright.run.script.job_settings import Settings, describe_job, optimizers_of
+from trainwright.run.script.job_shape import check_shape
 from trainwright.run.script.reachable import find_within
 from trainwright.run.script.same_settings import SETTINGS, ChangedOptions, OnChange, SameSettings
 from trainwright.run.script.script_run import keep_in_run, open_script_run
@@ -90,6 +91,7 @@ def fit(
             a script with exit code 75. NonFinite: the guard halted the training. NoValidCheckpoint,
             StorageFailed: as their names say. Whatever the step itself raises passes through.
     """
+    check_shape(job, changed)
     job = job if run is None else keep_in_run(job, Path(run))
     check_job(job)
     if restore_best:

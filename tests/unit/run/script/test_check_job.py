@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -158,3 +159,38 @@ def test_a_part_with_the_name_of_the_loops_own_progress_is_refused(tmp_path: Pat
     with pytest.raises(tw.Mistake, match="the loop keeps its own progress"):
         tw.fit(job, progress=False)
     assert not (tmp_path / "job").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "path", "written"),
+    [
+        ({"stop_rules": 8}, "Job.stop_rules", "(tw.StepLimit(1000),)"),
+        ({"stop_rules": tw.StepLimit(8)}, "Job.stop_rules", "(tw.StepLimit(1000),)"),
+        ({"stop_rules": (8,)}, "Job.stop_rules", "(tw.StepLimit(1000),)"),
+        ({"knobs": score}, "Job.knobs", "(tw.LearningRate(optimizer, schedule),)"),
+        ({"knobs": (0.1,)}, "Job.knobs", "(tw.LearningRate(optimizer, schedule),)"),
+        ({"observers": (print,)}, "Job.observers", "a method observe"),
+        ({"validate": score()}, "Job.validate", "without calling it"),
+        ({"checkpoint_every": 2}, "Job.checkpoint_every", "tw.Every(100)"),
+        ({"checkpoints": "folder"}, "Job.checkpoints", 'tw.Checkpoints("folder"'),
+    ],
+)
+def test_an_argument_of_another_kind_is_refused_with_the_way_to_write_it(
+    tmp_path: Path, change: dict[str, Any], path: str, written: str
+) -> None:
+    with pytest.raises(tw.Mistake) as refused:
+        tw.fit(replace(make_job(tmp_path / "job"), **change), progress=False)
+    (problem,) = refused.value.problems
+    assert problem.path == path
+    assert written in problem.fix
+    assert not (tmp_path / "job").exists()
+
+
+def test_an_unknown_word_for_changed_settings_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(tw.Mistake, match=r'changed="record"'):
+        tw.fit(make_job(tmp_path / "job"), changed="rec")  # type: ignore[arg-type]
+
+
+def test_an_interval_has_a_step(tmp_path: Path) -> None:
+    with pytest.raises(tw.Mistake, match=r"Every\.steps"):
+        tw.Every(0)
