@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 from command import command, inside
+from faults.tiers import only
 from frozen_result import CLAUSE
 from real_data import real_data
 from trainwright.contract.reading import read_contract
@@ -135,7 +136,7 @@ def few(kind: str) -> list[str]:
     return [word for value in FEW[kind] for word in ("--set", value)]
 
 
-@pytest.mark.parametrize("kind", FEW)
+@pytest.mark.parametrize("kind", only(("boosting", "mlp"), FEW))
 def test_the_example_is_valid_and_planned(tmp_path: Path, kind: str) -> None:
     if kind in ("mlp", "tabular_resnet"):
         pytest.importorskip("torch")
@@ -150,8 +151,8 @@ def test_the_example_is_valid_and_planned(tmp_path: Path, kind: str) -> None:
     "kind",
     [
         "boosting",
-        "linear",
-        pytest.param("mlp", marks=pytest.mark.torch),
+        pytest.param("linear", marks=pytest.mark.slow),
+        pytest.param("mlp", marks=[pytest.mark.torch, pytest.mark.slow]),
         pytest.param("tabular_resnet", marks=pytest.mark.torch),
     ],
 )
