@@ -77,6 +77,7 @@ NEEDS_TORCH = frozenset(
         "trainwright.run.script.check_job",
         "trainwright.run.script.fit_job",
         "trainwright.run.script.job_settings",
+        "trainwright.run.script.job_shape",
         "trainwright.run.script.reachable",
         "trainwright.run.script.same_settings",
         "trainwright.run.script.script_run",
