@@ -14,9 +14,9 @@ from trainwright.contract.images import ImageData
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.units import many
 from trainwright.data.cache import open_cache
-from trainwright.data.pictures.decoding import Rule
 from trainwright.data.pictures.kept import Kept, keep_images
 from trainwright.data.pictures.opening import open_parts
+from trainwright.data.pictures.rule import Rule
 from trainwright.data.raw_images import LeftOut, RawImages, facts_of
 from trainwright.data.table import Integers, PartName
 from trainwright.data.wording import quoted

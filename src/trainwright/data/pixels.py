@@ -9,7 +9,7 @@ import numpy as np
 
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.files import Json
-from trainwright.data.pictures.decoding import Rule
+from trainwright.data.pictures.rule import Rule
 from trainwright.data.table import Bytes, ImageInputs
 
 

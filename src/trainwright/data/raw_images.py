@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from trainwright.core.limits import USUAL_IMAGE_PIXELS
-from trainwright.data.pictures.decoding import Rule
+from trainwright.data.pictures.rule import Rule
 from trainwright.data.reading import DataFacts
 from trainwright.data.shares import PARTS
 from trainwright.data.sources import FileVersion

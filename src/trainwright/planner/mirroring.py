@@ -10,7 +10,8 @@ from typing import final
 import numpy as np
 
 from trainwright.contract.model import Linear
-from trainwright.data.pictures.decoding import Fault, Header, Rule, decode
+from trainwright.data.pictures.decoding import Fault, Header, decode
+from trainwright.data.pictures.rule import Rule
 from trainwright.data.table import Bytes, ImageInputs, Integers, columns_of
 from trainwright.model.linear import fit_linear
 

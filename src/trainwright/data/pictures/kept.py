@@ -25,8 +25,9 @@ from trainwright.core.files import Json
 from trainwright.core.hashing import hash_value
 from trainwright.data.cache import PIXELS, RECORDS, Tables
 from trainwright.data.mapped import open_arrow
-from trainwright.data.pictures.decoding import Fault, Header, Rule, decode, examine_file
+from trainwright.data.pictures.decoding import Fault, Header, decode, examine_file
 from trainwright.data.pictures.records import PictureSource, Record, writable
+from trainwright.data.pictures.rule import Rule
 from trainwright.data.sources import FileVersion
 from trainwright.data.table import Bytes, ImageInputs, Undecoded
 

@@ -15,7 +15,8 @@ from trainwright.core.errors import DataMistake
 from trainwright.data.audit.images import audit_images
 from trainwright.data.images import prepare_images, read_images
 from trainwright.data.pictures import kept
-from trainwright.data.pictures.decoding import Fault, Rule, decode, examine_file
+from trainwright.data.pictures.decoding import Fault, decode, examine_file
+from trainwright.data.pictures.rule import Rule
 from trainwright.data.quality.alike import groups_of_raw
 from trainwright.data.quality.collect import find_image_faults
 from trainwright.data.quality.pictures import examine_images

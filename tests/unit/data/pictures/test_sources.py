@@ -350,7 +350,7 @@ import sys
 from pathlib import Path
 from trainwright.contract.images import Decoding
 from trainwright.data.cache import Cache
-from trainwright.data.pictures.decoding import Rule
+from trainwright.data.pictures.rule import Rule
 from trainwright.data.pictures.kept import keep_images
 from trainwright.data.pictures.records import Record
 sys.path.insert(0, sys.argv[2])
