@@ -27,9 +27,9 @@ import yaml
 import page
 from leakage import Case, case, share, table
 from trainwright.core.flag import StopFlag
-from trainwright.data.images import image_part
-from trainwright.data.table import Floats, ImageInputs, Part
-from trainwright.data.target import Classes
+from trainwright.data.base.table import Floats, ImageInputs, Part
+from trainwright.data.columns.target import Classes
+from trainwright.data.images.prepare_images import image_part
 from trainwright.evaluation.answers import answers_of
 from trainwright.evaluation.baselines import fit_baselines
 from trainwright.evaluation.evaluate import Scored, evaluate

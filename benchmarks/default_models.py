@@ -27,8 +27,8 @@ from real import FOLDER
 from trainwright.contract.metric import METRICS
 from trainwright.core.flag import StopFlag
 from trainwright.core.units import show_number
-from trainwright.data.space import spread_rows
-from trainwright.data.table import Floats
+from trainwright.data.base.row_storage import spread_rows
+from trainwright.data.base.table import Floats
 from trainwright.evaluation.answers import answers_of
 from trainwright.evaluation.baselines import fit_baselines
 from trainwright.evaluation.metrics import measure

@@ -28,8 +28,8 @@ from trainwright.contract.document import Contract
 from trainwright.contract.model import Gpt, Network, ResNet
 from trainwright.contract.optimizer import AdamW
 from trainwright.contract.section import settled
-from trainwright.data.feed import Feed
-from trainwright.data.store import Batch
+from trainwright.data.loading.dataset import Batch
+from trainwright.data.loading.feed import Feed
 from trainwright.engine.compiling import CompiledObjective
 from trainwright.engine.precision import build_precision
 from trainwright.engine.step import OptimizerStep

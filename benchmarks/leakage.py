@@ -30,7 +30,7 @@ import page
 from leaks.tables import HONEST, LEAKING, TARGET, Made, Maker
 from trainwright.contract.metric import METRICS
 from trainwright.core.flag import StopFlag
-from trainwright.data.prepare import read_part
+from trainwright.data.prepare_table import read_part
 from trainwright.evaluation.answers import answers_of
 from trainwright.evaluation.baselines import fit_baselines
 from trainwright.evaluation.evaluate import Evaluation, Scored, evaluate

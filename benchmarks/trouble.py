@@ -24,8 +24,8 @@ from torch import nn
 
 from page import write_section
 from trainwright.contract.section import settled
-from trainwright.data.feed import Feed
-from trainwright.data.store import Batch
+from trainwright.data.loading.dataset import Batch
+from trainwright.data.loading.feed import Feed
 from trainwright.engine.job import Job
 from trainwright.engine.layers import LayerNorms
 from trainwright.engine.loop import fit

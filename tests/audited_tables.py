@@ -7,10 +7,10 @@ from pathlib import Path
 from trainwright.contract.data import Features, TableData
 from trainwright.contract.features import TextFeatures
 from trainwright.core.files import Json
-from trainwright.data.audit.audit import audit
-from trainwright.data.audit.audited import Audited
-from trainwright.data.prepare import prepare_table
-from trainwright.data.reading import read_table
+from trainwright.data.audit.audit_result import Audited
+from trainwright.data.audit.run_audit import audit
+from trainwright.data.prepare_table import prepare_table
+from trainwright.data.read_table import read_table
 
 RANDOM, STRATIFIED = {"kind": "random"}, {"kind": "stratified"}
 

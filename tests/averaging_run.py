@@ -18,8 +18,8 @@ from trainwright.checkpoint.random_state import RandomState
 from trainwright.checkpoint.store import Checkpoints
 from trainwright.contract.averaging import ConstantRate
 from trainwright.contract.guard import Guard
-from trainwright.data.feed import Feed, StepBatches
-from trainwright.data.store import Batch
+from trainwright.data.loading.dataset import Batch
+from trainwright.data.loading.feed import Feed, StepBatches
 from trainwright.engine.averaging import AveragedStep
 from trainwright.engine.caution import Caution
 from trainwright.engine.guard import PolicyGuard

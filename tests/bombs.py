@@ -17,7 +17,7 @@ import zstandard
 from PIL import Image
 
 from made_pictures import example
-from trainwright.data.pictures.tfrecord import masked_crc32c
+from trainwright.data.images.tfrecord import masked_crc32c
 
 Maker = Callable[[Path], str]
 

@@ -26,7 +26,7 @@ from trainwright.checkpoint.optimizer import OptimizerState
 from trainwright.checkpoint.random_state import RandomState
 from trainwright.checkpoint.store import CheckpointStore
 from trainwright.core.flag import StopFlag
-from trainwright.data.feed import Batch, Feed
+from trainwright.data.loading.feed import Batch, Feed
 from trainwright.engine.job import Every, Job
 from trainwright.engine.loop import fit
 from trainwright.engine.step import OptimizerStep

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from trainwright.data.quality.examined import Examined, examine
 from trainwright.data.quality.finding import Finding
+from trainwright.data.quality.views import Examined, examine
 
 ROWS = 400
 

@@ -23,7 +23,7 @@ from trainwright.core.files import read_json, write_json
 from trainwright.tracking.log import read_events
 
 if TYPE_CHECKING:
-    from trainwright.data.feed import StepBatches
+    from trainwright.data.loading.feed import StepBatches
     from trainwright.engine.step import OptimizerStep
     from trainwright.tracking.events import StepOutcome
 

@@ -12,7 +12,7 @@ import torch
 
 from canary import Killed
 from trainwright.core.flag import StopFlag
-from trainwright.data.feed import StepBatches
+from trainwright.data.loading.feed import StepBatches
 from trainwright.engine.job import Job
 from trainwright.engine.loop import fit
 from trainwright.engine.step import Step

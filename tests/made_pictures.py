@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 from PIL import Image
 
-from trainwright.data.pictures.tfrecord import masked_crc32c
+from trainwright.data.images.tfrecord import masked_crc32c
 
 CLASSES = ("bird", "cat", "dog")
 

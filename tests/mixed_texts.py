@@ -10,7 +10,7 @@ import numpy as np
 
 from trainwright.contract.sampling import Mixture, Sampling
 from trainwright.contract.tokens import TokenData
-from trainwright.data.table import Part, TokenInputs
+from trainwright.data.base.table import Part, TokenInputs
 
 Windows = Literal["across", "packed", "padded"]
 WINDOWS: tuple[Windows, ...] = ("across", "packed", "padded")

@@ -9,10 +9,10 @@ import pytest
 
 from trainwright.contract.reading import Document, read_contract
 from trainwright.core.errors import ContractMistake, Problem
-from trainwright.data.columns import ColumnType
-from trainwright.data.reading import DataFacts
-from trainwright.data.sources import FileVersion
-from trainwright.data.target_column import TargetFacts
+from trainwright.data.columns.column_kinds import ColumnType
+from trainwright.data.columns.target_column import TargetFacts
+from trainwright.data.read_table import DataFacts
+from trainwright.data.sources.data_source import FileVersion
 from trainwright.model.shape import TableShape
 from trainwright.planner.device import DeviceFacts
 from trainwright.planner.plan import Plan, plan

@@ -12,11 +12,11 @@ import polars as pl
 from trainwright.contract.reading import read_contract
 from trainwright.core.files import Json, write_json
 from trainwright.core.progress import Progress
-from trainwright.data.prepare import prepare_table
-from trainwright.data.prepared import Prepared
-from trainwright.data.reading import read_table
-from trainwright.data.table import Floats
-from trainwright.data.target import Classes
+from trainwright.data.base.table import Floats
+from trainwright.data.columns.target import Classes
+from trainwright.data.prepare_table import prepare_table
+from trainwright.data.read_table import read_table
+from trainwright.data.types import Prepared
 from trainwright.evaluation.evaluate import Scored, evaluate
 from trainwright.evaluation.verdict import judge
 from trainwright.planner.device import DeviceFacts

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from trainwright.contract.reading import read_contract
-from trainwright.data.kinds import prepare, read_data
+from trainwright.data.dispatch import prepare, read_data
 from trainwright.planner.device import read_device
 from trainwright.planner.plan import plan
 

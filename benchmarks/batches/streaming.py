@@ -19,9 +19,9 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from trainwright.data.block_draws import BlockDraws
-from trainwright.data.feed import Feed
-from trainwright.data.row_file import RowFile, parquet_batches, write_row_file
+from trainwright.data.loading.feed import Feed
+from trainwright.data.loading.row_file import RowFile, parquet_batches, write_row_file
+from trainwright.data.sampling.block_shuffle import BlockDraws
 
 COLUMNS = 32
 INPUTS = [f"x{at}" for at in range(COLUMNS)]

@@ -13,12 +13,12 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from trainwright.contract.images import Augment
-from trainwright.data.augment import ImageStore
-from trainwright.data.feed import Feed
-from trainwright.data.idx import read_idx
-from trainwright.data.pixel_rows import ResidentPixels
-from trainwright.data.store import Batch, TensorStore, WindowStore
-from trainwright.data.table import TokenInputs
+from trainwright.data.base.table import TokenInputs
+from trainwright.data.images.idx import read_idx
+from trainwright.data.loading.augment import ImageStore
+from trainwright.data.loading.dataset import Batch, TensorStore, WindowStore
+from trainwright.data.loading.feed import Feed
+from trainwright.data.loading.pixel_rows import ResidentPixels
 
 ROWS, NUMBERS, CODES, TABLE_BATCH = 50_000, 24, 8, 256
 TOKENS, CONTEXT, TOKEN_BATCH = 10_000_000, 256, 32

@@ -24,7 +24,7 @@ from loops.measure import Contender, in_turns, quiet
 from loops.ours import our_job, ours_clipping
 from loops.workloads import DEVICE, Setting, make
 from trainwright.core.progress import Progress
-from trainwright.data.feed import StepBatches
+from trainwright.data.loading.feed import StepBatches
 from trainwright.engine.guard import Judgement, Keep
 from trainwright.engine.job import Job
 from trainwright.engine.loop import fit

@@ -11,7 +11,7 @@ from loops.gate import Gate
 from loops.workloads import Setting, make
 from trainwright.core.flag import StopFlag
 from trainwright.core.progress import Progress
-from trainwright.data.feed import StepBatches
+from trainwright.data.loading.feed import StepBatches
 from trainwright.engine.interval import Due
 from trainwright.engine.job import Every, Job, Source
 from trainwright.engine.loop import fit

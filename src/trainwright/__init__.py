@@ -38,28 +38,28 @@ if TYPE_CHECKING:
     from trainwright.core.errors import StorageFailed as StorageFailed
     from trainwright.core.errors import TrainwrightError as TrainwrightError
     from trainwright.core.progress import Progress as Progress
-    from trainwright.data.block_draws import BlockDraws as BlockDraws
-    from trainwright.data.buckets import BucketDraws as BucketDraws
-    from trainwright.data.draws import CurriculumDraws as CurriculumDraws
-    from trainwright.data.draws import GroupDraws as GroupDraws
-    from trainwright.data.draws import Pace as Pace
-    from trainwright.data.draws import WeightedDraws as WeightedDraws
-    from trainwright.data.feed import Feed as Feed
-    from trainwright.data.feed import StepBatches as StepBatches
-    from trainwright.data.padded_store import NO_TARGET as NO_TARGET
-    from trainwright.data.padded_store import Trimmed as Trimmed
-    from trainwright.data.padded_store import padded_targets as padded_targets
-    from trainwright.data.padding import PaddedShapes as PaddedShapes
-    from trainwright.data.ramps import Stages as Stages
-    from trainwright.data.row_file import RowFile as RowFile
-    from trainwright.data.row_file import parquet_batches as parquet_batches
-    from trainwright.data.row_file import write_row_file as write_row_file
-    from trainwright.data.short_windows import ShortWindows as ShortWindows
-    from trainwright.data.sources import read_source as read_source
-    from trainwright.data.store import Batch as Batch
-    from trainwright.data.token_file import write_token_file as write_token_file
-    from trainwright.data.tokens import read_tokens as read_tokens
-    from trainwright.data.workers import Workers as Workers
+    from trainwright.data.loading.dataset import Batch as Batch
+    from trainwright.data.loading.feed import Feed as Feed
+    from trainwright.data.loading.feed import StepBatches as StepBatches
+    from trainwright.data.loading.length_ramp import ShortWindows as ShortWindows
+    from trainwright.data.loading.padded_dataset import NO_TARGET as NO_TARGET
+    from trainwright.data.loading.padded_dataset import Trimmed as Trimmed
+    from trainwright.data.loading.padded_dataset import padded_targets as padded_targets
+    from trainwright.data.loading.row_file import RowFile as RowFile
+    from trainwright.data.loading.row_file import parquet_batches as parquet_batches
+    from trainwright.data.loading.row_file import write_row_file as write_row_file
+    from trainwright.data.loading.worker_pool import Workers as Workers
+    from trainwright.data.sampling.block_shuffle import BlockDraws as BlockDraws
+    from trainwright.data.sampling.length_buckets import BucketDraws as BucketDraws
+    from trainwright.data.sampling.samplers import CurriculumDraws as CurriculumDraws
+    from trainwright.data.sampling.samplers import GroupDraws as GroupDraws
+    from trainwright.data.sampling.samplers import Pace as Pace
+    from trainwright.data.sampling.samplers import WeightedDraws as WeightedDraws
+    from trainwright.data.sampling.step_ramps import Stages as Stages
+    from trainwright.data.sources.data_source import read_source as read_source
+    from trainwright.data.text.padding import PaddedShapes as PaddedShapes
+    from trainwright.data.text.prepare_text import read_tokens as read_tokens
+    from trainwright.data.text.token_file import write_token_file as write_token_file
     from trainwright.engine.allocation import BackwardOutOfMemory as BackwardOutOfMemory
     from trainwright.engine.averaging import AveragedStep as AveragedStep
     from trainwright.engine.caution import Caution as Caution
@@ -148,14 +148,14 @@ if not TYPE_CHECKING:
         "NoValidCheckpoint NonFinite NotAvailable PeerLost Problem RunLocked StorageFailed "
         "TrainwrightError",
         "core.progress": "Progress",
-        "data.block_draws": "BlockDraws",
-        "data.buckets": "BucketDraws",
-        "data.draws": "CurriculumDraws GroupDraws Pace WeightedDraws",
-        "data.padding": "PaddedShapes",
-        "data.ramps": "Stages",
-        "data.sources": "read_source",
-        "data.token_file": "write_token_file",
-        "data.tokens": "read_tokens",
+        "data.sampling.block_shuffle": "BlockDraws",
+        "data.sampling.length_buckets": "BucketDraws",
+        "data.sampling.samplers": "CurriculumDraws GroupDraws Pace WeightedDraws",
+        "data.text.padding": "PaddedShapes",
+        "data.sampling.step_ramps": "Stages",
+        "data.sources.data_source": "read_source",
+        "data.text.token_file": "write_token_file",
+        "data.text.prepare_text": "read_tokens",
         "run.script.judge_model": "prepare",
         "tracking.events": "Ended StepKept StepOutcome Validated",
         "tracking.signals": "SignalRecorder read_own_signals read_signals",
@@ -170,12 +170,12 @@ if not TYPE_CHECKING:
         "checkpoint.random_state": "RandomState",
         "checkpoint.state": "Snapshot",
         "checkpoint.store": "Checkpoints Loaded",
-        "data.feed": "Feed StepBatches",
-        "data.padded_store": "NO_TARGET Trimmed padded_targets",
-        "data.row_file": "RowFile parquet_batches write_row_file",
-        "data.short_windows": "ShortWindows",
-        "data.store": "Batch",
-        "data.workers": "Workers",
+        "data.loading.feed": "Feed StepBatches",
+        "data.loading.padded_dataset": "NO_TARGET Trimmed padded_targets",
+        "data.loading.row_file": "RowFile parquet_batches write_row_file",
+        "data.loading.length_ramp": "ShortWindows",
+        "data.loading.dataset": "Batch",
+        "data.loading.worker_pool": "Workers",
         "engine.allocation": "BackwardOutOfMemory",
         "engine.averaging": "AveragedStep",
         "engine.caution": "Caution",

@@ -14,7 +14,7 @@ from trainwright.contract.reading import Sections, file_or_text
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.faultpoints import reached
 from trainwright.core.files import Json
-from trainwright.data.frames import Frame
+from trainwright.data.sources.frames import Frame
 from trainwright.evaluation.evaluate import Evaluation
 from trainwright.evaluation.verdict import Verdict
 from trainwright.predictor.bundle import MANIFEST, read_bundle

@@ -20,8 +20,8 @@ from advised.cases import (
 from advised.following import Values
 from trainwright.core.errors import Problem
 from trainwright.core.files import write_json
-from trainwright.data.quality.collect import Effort
 from trainwright.data.quality.finding import Finding
+from trainwright.data.quality.run_checks import Effort
 from trainwright.run.quality import check_contract_data
 
 

@@ -32,24 +32,24 @@ LIGHT_STAGES = (
 
 NEEDS_TORCH = frozenset(
     {
-        "trainwright.data.array_store",
-        "trainwright.data.augment",
-        "trainwright.data.colours",
-        "trainwright.data.feed",
-        "trainwright.data.randaugment",
+        "trainwright.data.loading.memmap_dataset",
+        "trainwright.data.loading.augment",
+        "trainwright.data.loading.color_ops",
+        "trainwright.data.loading.feed",
+        "trainwright.data.loading.randaugment",
         "trainwright.run.contact_sheet",
-        "trainwright.data.landing",
-        "trainwright.data.loader",
-        "trainwright.data.row_file",
-        "trainwright.data.slots",
-        "trainwright.data.worker",
-        "trainwright.data.workers",
-        "trainwright.data.packed_store",
-        "trainwright.data.padded_store",
-        "trainwright.data.pixel_rows",
-        "trainwright.data.sending",
-        "trainwright.data.short_windows",
-        "trainwright.data.store",
+        "trainwright.data.loading.device_copy",
+        "trainwright.data.loading.block_loader",
+        "trainwright.data.loading.row_file",
+        "trainwright.data.loading.shared_buffer",
+        "trainwright.data.loading.worker_process",
+        "trainwright.data.loading.worker_pool",
+        "trainwright.data.loading.packed_dataset",
+        "trainwright.data.loading.padded_dataset",
+        "trainwright.data.loading.pixel_rows",
+        "trainwright.data.loading.host_to_device",
+        "trainwright.data.loading.length_ramp",
+        "trainwright.data.loading.dataset",
         "trainwright.model.attention",
         "trainwright.model.blocks",
         "trainwright.model.build",
@@ -182,7 +182,8 @@ def test_a_training_waits_for_nothing_that_comes_behind_it() -> None:
 def test_numbers_are_scaled_for_a_network_without_scipy() -> None:
     """Importing it takes longer than all else that a table needs before its first step."""
     statement = (
-        "import numpy as np; from trainwright.data.scaling import NumberRows, fit_numbers; "
+        "import numpy as np; "
+        "from trainwright.data.encoders.scaling import NumberRows, fit_numbers; "
         "values = np.arange(20.0)[:, None]; "
         "fit_numbers(NumberRows.of(values), ['quantile'], ['median']).transform(values)"
     )

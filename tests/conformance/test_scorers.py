@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from trainwright.contract.model import Boosting, Gpt, Linear, ResNet, TabularResNet
-from trainwright.data.table import ImageInputs, TableInputs, TokenInputs
-from trainwright.data.target import Classes, NextToken, Numbers
+from trainwright.data.base.table import ImageInputs, TableInputs, TokenInputs
+from trainwright.data.columns.target import Classes, NextToken, Numbers
 from trainwright.model.boosting import BoostingJob, Rows, fit_boosting, read_boosted
 from trainwright.model.constant import fit_constant, read_constant
 from trainwright.model.frequencies import fit_frequencies, read_frequencies

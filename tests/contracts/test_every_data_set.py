@@ -10,7 +10,7 @@ from command import command, inside
 from real import FOLDER
 from real_data import real_data
 from trainwright.contract.reading import read_contract
-from trainwright.data.kinds import read_data
+from trainwright.data.dispatch import read_data
 
 PROPOSED = {
     "adult": ("adult_train.csv", "--target", "income"),

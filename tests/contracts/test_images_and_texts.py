@@ -17,7 +17,7 @@ import trainwright as tw
 from trainwright.cli.showing import commands_with_a_run
 from trainwright.core.errors import Interrupted, Mistake
 from trainwright.core.progress import Progress
-from trainwright.data.idx import read_idx
+from trainwright.data.images.idx import read_idx
 from trainwright.engine.stop import StopReason, StopRequested
 from trainwright.run.evaluate import evaluate_rows, predict_file
 from trainwright.tracking.folder import RunFolder

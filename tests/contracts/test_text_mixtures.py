@@ -21,8 +21,8 @@ from contract_runs import bits, train
 from guide import GUIDE, blocks
 from trainwright.contract.section import settled
 from trainwright.core.errors import Mistake
-from trainwright.data.draws import GroupDraws
-from trainwright.data.order import Positions
+from trainwright.data.base.permutation import Positions
+from trainwright.data.sampling.samplers import GroupDraws
 from trainwright.doctor.preflight import preflight
 from trainwright.run.evaluate import evaluate_rows
 from trainwright.run.feeding import build_feed

@@ -24,7 +24,7 @@ class Journal:
 
     def watch_the_feed(self) -> None:
         """Hash the tensors of every step that any feed of this process gives."""
-        from trainwright.data.feed import Feed
+        from trainwright.data.loading.feed import Feed
 
         give = Feed.next_step
 

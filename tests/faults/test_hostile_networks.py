@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("torch")
 
 from trainwright.contract.model import Mlp
-from trainwright.data.target import Numbers
+from trainwright.data.columns.target import Numbers
 from trainwright.model.build import build_network
 from trainwright.model.shape import TableShape
 from trainwright.predictor.network import NetworkScorer, read_network

@@ -10,7 +10,7 @@ import pytest
 
 from faults.trials import Reference, Trial
 from faults.zygote import kill
-from trainwright.data.order import Order
+from trainwright.data.base.permutation import Order
 
 pytestmark = pytest.mark.torch
 

@@ -297,7 +297,7 @@ def _arrange(asked: dict[str, object]) -> None:
 
 def _die_at(cursor: object, how: str) -> None:
     """The step that begins there cannot be made."""
-    from trainwright.data.feed import Feed
+    from trainwright.data.loading.feed import Feed
 
     give = Feed.next_step
 
@@ -355,7 +355,7 @@ def _let_the_clock_jump() -> None:
 
 def _poison(cursor: object) -> None:
     """The training rows of one step become numbers that are none."""
-    from trainwright.data.feed import Feed
+    from trainwright.data.loading.feed import Feed
 
     give = Feed.next_step
 

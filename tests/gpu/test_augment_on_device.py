@@ -13,8 +13,8 @@ from trainwright.contract.images import (  # noqa: E402
     Erasing,
     RandAugment,
 )
-from trainwright.data.augment import ImageStore  # noqa: E402
-from trainwright.data.pixel_rows import ResidentPixels  # noqa: E402
+from trainwright.data.loading.augment import ImageStore  # noqa: E402
+from trainwright.data.loading.pixel_rows import ResidentPixels  # noqa: E402
 
 pytestmark = pytest.mark.gpu
 

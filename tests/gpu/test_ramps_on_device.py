@@ -13,8 +13,8 @@ from torch import Tensor, nn  # noqa: E402
 
 from objectives import squared_error  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
-from trainwright.data.feed import Feed  # noqa: E402
-from trainwright.data.ramps import Stages  # noqa: E402
+from trainwright.data.loading.feed import Feed  # noqa: E402
+from trainwright.data.sampling.step_ramps import Stages  # noqa: E402
 from trainwright.engine.averaging import AveragedStep  # noqa: E402
 from trainwright.engine.noise_scale import NoiseScale  # noqa: E402
 from trainwright.engine.statistics import NormStatistics  # noqa: E402

@@ -16,11 +16,11 @@ torch = pytest.importorskip("torch")
 from contract_runs import train  # noqa: E402
 from made_data import make_images  # noqa: E402
 from trainwright.contract.images import Augment  # noqa: E402
-from trainwright.data.augment import ImageStore  # noqa: E402
-from trainwright.data.feed import Feed  # noqa: E402
-from trainwright.data.packed_store import Counted, PackedStore, packed_targets  # noqa: E402
-from trainwright.data.table import TokenInputs  # noqa: E402
-from trainwright.data.workers import Workers  # noqa: E402
+from trainwright.data.base.table import TokenInputs  # noqa: E402
+from trainwright.data.loading.augment import ImageStore  # noqa: E402
+from trainwright.data.loading.feed import Feed  # noqa: E402
+from trainwright.data.loading.packed_dataset import Counted, PackedStore, packed_targets  # noqa: E402
+from trainwright.data.loading.worker_pool import Workers  # noqa: E402
 
 pytestmark = pytest.mark.gpu
 
@@ -31,7 +31,7 @@ EVERYTHING = Augment(flip=True, crop=2, cutout=4, mixup=0.4, cutmix=1.0)
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trainwright.data.feed._BLOCK_BYTES", 2**20)
+    monkeypatch.setattr("trainwright.data.loading.feed._BLOCK_BYTES", 2**20)
 
 
 def store() -> ImageStore:

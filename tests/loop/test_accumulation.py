@@ -18,8 +18,8 @@ from torch import nn  # noqa: E402
 
 from trainwright.contract.ramps import BatchRamp  # noqa: E402
 from trainwright.core.errors import Mistake  # noqa: E402
-from trainwright.data.feed import Batch, Feed  # noqa: E402
-from trainwright.data.ramps import Stages, step_rows  # noqa: E402
+from trainwright.data.loading.feed import Batch, Feed  # noqa: E402
+from trainwright.data.sampling.step_ramps import Stages, step_rows  # noqa: E402
 from trainwright.engine.step import OptimizerStep  # noqa: E402
 from trainwright.objective.losses import LossSum  # noqa: E402
 

@@ -20,7 +20,7 @@ from stepwise import steps_that_differ  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints  # noqa: E402
 from trainwright.contract.clipping import AutoClip, ByValue, GradientClipping, ZClip  # noqa: E402
 from trainwright.contract.guard import Guard  # noqa: E402
-from trainwright.data.feed import StepBatches  # noqa: E402
+from trainwright.data.loading.feed import StepBatches  # noqa: E402
 from trainwright.engine.caution import Caution  # noqa: E402
 from trainwright.engine.clipping import build_clipping  # noqa: E402
 from trainwright.engine.guard import PolicyGuard  # noqa: E402

@@ -18,7 +18,7 @@ from trainwright.checkpoint.state import Snapshot  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints, Loaded  # noqa: E402
 from trainwright.contract.guard import Guard  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
-from trainwright.data.feed import Feed, StepBatches  # noqa: E402
+from trainwright.data.loading.feed import Feed, StepBatches  # noqa: E402
 from trainwright.engine.asked import OrAsked  # noqa: E402
 from trainwright.engine.caution import Caution  # noqa: E402
 from trainwright.engine.guard import Drop, Keep, PolicyGuard, RollBack  # noqa: E402

@@ -16,7 +16,7 @@ from canary import STEPS, STEPS_PER_EPOCH, Canary, Setting, start  # noqa: E402
 from trainwright.checkpoint.random_state import RandomState  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints, Loaded  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
-from trainwright.data.feed import Batch, Feed  # noqa: E402
+from trainwright.data.loading.feed import Batch, Feed  # noqa: E402
 from trainwright.engine.job import Job  # noqa: E402
 from trainwright.engine.loop import fit  # noqa: E402
 from trainwright.engine.step import OptimizerStep  # noqa: E402

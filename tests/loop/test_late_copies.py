@@ -40,8 +40,8 @@ from trainwright.checkpoint.optimizer import OptimizerState  # noqa: E402
 from trainwright.checkpoint.state import Snapshot, Stateful  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints, CheckpointStore  # noqa: E402
 from trainwright.core.flag import StopFlag  # noqa: E402
-from trainwright.data.feed import Feed, StepBatches  # noqa: E402
-from trainwright.data.store import Batch  # noqa: E402
+from trainwright.data.loading.dataset import Batch  # noqa: E402
+from trainwright.data.loading.feed import Feed, StepBatches  # noqa: E402
 from trainwright.engine.averaging import AveragedStep  # noqa: E402
 from trainwright.engine.in_backward import InBackwardStep  # noqa: E402
 from trainwright.engine.job import Every  # noqa: E402

@@ -21,7 +21,7 @@ from trainwright.checkpoint.optimizer import OptimizerState  # noqa: E402
 from trainwright.checkpoint.random_state import RandomState  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints  # noqa: E402
 from trainwright.contract.optimizer import Adam, AdamW, AnyOptimizer, Sgd  # noqa: E402
-from trainwright.data.feed import Feed  # noqa: E402
+from trainwright.data.loading.feed import Feed  # noqa: E402
 from trainwright.engine.job import Every, Job  # noqa: E402
 from trainwright.engine.loop import fit  # noqa: E402
 from trainwright.engine.step import OptimizerStep  # noqa: E402

@@ -19,7 +19,7 @@ from comparing import differences  # noqa: E402
 from faults.tiers import each  # noqa: E402
 from trainwright.checkpoint.state import Snapshot  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints, CheckpointStore, Loaded  # noqa: E402
-from trainwright.data.feed import Batch, Feed  # noqa: E402
+from trainwright.data.loading.feed import Batch, Feed  # noqa: E402
 from trainwright.engine.allocation import BackwardOutOfMemory, is_out_of_memory  # noqa: E402
 from trainwright.engine.guard import HaltOnNonFinite  # noqa: E402
 from trainwright.engine.out_of_memory import (  # noqa: E402

@@ -20,7 +20,7 @@ from trainwright.checkpoint.optimizer import OptimizerState  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints  # noqa: E402
 from trainwright.core.errors import Mistake  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
-from trainwright.data.feed import Batch, Feed  # noqa: E402
+from trainwright.data.loading.feed import Batch, Feed  # noqa: E402
 from trainwright.engine.job import Every, Job  # noqa: E402
 from trainwright.engine.loop import fit  # noqa: E402
 from trainwright.engine.out_of_memory import SplittingStep  # noqa: E402

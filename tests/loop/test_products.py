@@ -23,7 +23,7 @@ from command import with_layers, write_project  # noqa: E402
 from comparing import differences  # noqa: E402
 from faults.tiers import each  # noqa: E402
 from trainwright.core.flag import StopFlag  # noqa: E402
-from trainwright.data.feed import StepBatches  # noqa: E402
+from trainwright.data.loading.feed import StepBatches  # noqa: E402
 from trainwright.engine.job import Job  # noqa: E402
 from trainwright.engine.loop import fit  # noqa: E402
 from trainwright.run.compose import compose  # noqa: E402

@@ -18,8 +18,8 @@ from faults.tiers import each  # noqa: E402
 from made_data import make_text  # noqa: E402
 from stepwise import steps_that_differ  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
-from trainwright.data.feed import Feed  # noqa: E402
-from trainwright.data.ramps import Stages  # noqa: E402
+from trainwright.data.loading.feed import Feed  # noqa: E402
+from trainwright.data.sampling.step_ramps import Stages  # noqa: E402
 from trainwright.engine.job import At  # noqa: E402
 from trainwright.engine.stop import SampleLimit, StepLimit  # noqa: E402
 from trainwright.optim.batch_rate import BatchRate  # noqa: E402

@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 
-from trainwright.data.feed import Feed, StepBatches  # noqa: E402
+from trainwright.data.loading.feed import Feed, StepBatches  # noqa: E402
 from trainwright.engine.guard import HaltOnNonFinite  # noqa: E402
 from trainwright.engine.job import Job  # noqa: E402
 from trainwright.engine.loop import fit  # noqa: E402

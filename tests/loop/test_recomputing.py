@@ -18,7 +18,7 @@ from torch.nn import functional  # noqa: E402
 from trainwright.contract.memory import ActivationCheckpointing, ByOp, EveryNth  # noqa: E402
 from trainwright.contract.model import Gpt, Mlp, Network, ResNet, TabularResNet  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
-from trainwright.data.feed import Batch, StepBatches  # noqa: E402
+from trainwright.data.loading.feed import Batch, StepBatches  # noqa: E402
 from trainwright.engine.attention import AttentionEntropy  # noqa: E402
 from trainwright.engine.inspection import Activations, SilentUnits  # noqa: E402
 from trainwright.engine.offloading import Offloading  # noqa: E402

@@ -17,8 +17,8 @@ from contract_runs import bits, train
 from faults.tiers import each
 from guide import GUIDE, blocks
 from trainwright.core.errors import Mistake
-from trainwright.data.draws import GroupDraws
-from trainwright.data.feed import Feed
+from trainwright.data.loading.feed import Feed
+from trainwright.data.sampling.samplers import GroupDraws
 
 pytestmark = pytest.mark.torch
 

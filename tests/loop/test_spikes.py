@@ -18,7 +18,7 @@ from trainwright.checkpoint.module import ModuleState  # noqa: E402
 from trainwright.checkpoint.optimizer import OptimizerState  # noqa: E402
 from trainwright.checkpoint.random_state import RandomState  # noqa: E402
 from trainwright.contract.guard import Guard  # noqa: E402
-from trainwright.data.feed import Batch, Feed  # noqa: E402
+from trainwright.data.loading.feed import Batch, Feed  # noqa: E402
 from trainwright.engine.caution import Caution  # noqa: E402
 from trainwright.engine.guard import PolicyGuard  # noqa: E402
 from trainwright.engine.job import Every, Job  # noqa: E402

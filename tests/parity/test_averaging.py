@@ -20,7 +20,7 @@ from stopped_runs import Cut  # noqa: E402
 from trainwright.checkpoint.averaging import ExponentialMeanState  # noqa: E402
 from trainwright.checkpoint.module import ModuleState  # noqa: E402
 from trainwright.checkpoint.optimizer import OptimizerState  # noqa: E402
-from trainwright.data.feed import Feed, StepBatches  # noqa: E402
+from trainwright.data.loading.feed import Feed, StepBatches  # noqa: E402
 from trainwright.engine.averaging import AveragedStep  # noqa: E402
 from trainwright.engine.job import Every, Job  # noqa: E402
 from trainwright.engine.loop import fit  # noqa: E402

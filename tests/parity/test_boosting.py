@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from trainwright.contract.model import Boosting
-from trainwright.data.table import TableInputs
+from trainwright.data.base.table import TableInputs
 from trainwright.model.boosting import BoostingJob, Rows, fit_boosting, matrix_of
 
 

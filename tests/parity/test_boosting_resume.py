@@ -13,8 +13,8 @@ import pytest
 from scipy.sparse import csr_matrix
 
 from trainwright.contract.model import Boosting
-from trainwright.data.sparse import sparse_of
-from trainwright.data.table import TableInputs
+from trainwright.data.base.sparse import sparse_of
+from trainwright.data.base.table import TableInputs
 from trainwright.model.boosting import Boosted, BoostingJob, Rows, fit_boosting
 from trainwright.model.growing import OtherTrees, Watching
 from trainwright.model.grown import Grown, read_grown

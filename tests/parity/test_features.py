@@ -11,9 +11,9 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.preprocessing import RobustScaler, TargetEncoder
 
 from trainwright.contract.features import TextFeatures
-from trainwright.data.scaling import NumberRows, fit_numbers
-from trainwright.data.target_means import TrainTarget, cross_fitted, fit_means
-from trainwright.data.terms import fit_terms
+from trainwright.data.encoders.scaling import NumberRows, fit_numbers
+from trainwright.data.encoders.target_encoding import TrainTarget, cross_fitted, fit_means
+from trainwright.data.encoders.tfidf import fit_terms
 
 WORDS = "the river runs under old bridges while clouds of grey birds fly north every cold year"
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from trainwright.data.table import Floats, Part
+from trainwright.data.base.table import Floats, Part
 from trainwright.run.ready import Ready, Request, make_ready
 from trainwright.run.result import Result
 from trainwright.run.stages import Stages, StreamScreen

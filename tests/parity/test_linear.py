@@ -7,7 +7,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from trainwright.contract.model import Linear
-from trainwright.data.table import TableInputs
+from trainwright.data.base.table import TableInputs
 from trainwright.model.linear import fit_linear
 
 CARDINALITIES = (6, 4)

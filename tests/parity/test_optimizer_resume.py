@@ -22,7 +22,7 @@ from trainwright.checkpoint.plateau import PlateauState  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints, Loaded  # noqa: E402
 from trainwright.contract import optimizer as contract  # noqa: E402
 from trainwright.contract import scheduler as schedules  # noqa: E402
-from trainwright.data.feed import Feed  # noqa: E402
+from trainwright.data.loading.feed import Feed  # noqa: E402
 from trainwright.engine.job import Every, Job  # noqa: E402
 from trainwright.engine.loop import fit  # noqa: E402
 from trainwright.engine.step import OptimizerStep  # noqa: E402

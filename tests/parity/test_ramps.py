@@ -13,9 +13,9 @@ from torch.nn import functional  # noqa: E402
 
 from contract_runs import train  # noqa: E402
 from made_data import make_text  # noqa: E402
-from trainwright.data.order import Order  # noqa: E402
-from trainwright.data.store import WindowStore  # noqa: E402
-from trainwright.data.table import TokenInputs  # noqa: E402
+from trainwright.data.base.permutation import Order  # noqa: E402
+from trainwright.data.base.table import TokenInputs  # noqa: E402
+from trainwright.data.loading.dataset import WindowStore  # noqa: E402
 from trainwright.model.build import build_network  # noqa: E402
 from trainwright.run.shapes import shape_of  # noqa: E402
 

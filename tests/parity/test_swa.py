@@ -16,8 +16,8 @@ from averaging_run import STEPS, TAKING, averaging, data, network  # noqa: E402
 from objectives import squared_error  # noqa: E402
 from stepwise import steps_that_differ  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
-from trainwright.data.feed import Feed  # noqa: E402
-from trainwright.data.store import Batch  # noqa: E402
+from trainwright.data.loading.dataset import Batch  # noqa: E402
+from trainwright.data.loading.feed import Feed  # noqa: E402
 from trainwright.engine.job import Every  # noqa: E402
 from trainwright.engine.loop import fit  # noqa: E402
 from trainwright.engine.statistics import NormStatistics  # noqa: E402

@@ -13,7 +13,7 @@ from trainwright.cli.showing import results_console, say, show_json
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.units import show_bytes
-from trainwright.data.cache import Cache, CacheEntry, cache_folder
+from trainwright.data.sources.cache import Cache, CacheEntry, cache_folder
 
 _KEY_LETTERS = 12
 

@@ -10,7 +10,7 @@ from trainwright.cli.quality import exit_code
 from trainwright.cli.showing import say, say_whole, screen_on_stderr, show_json
 from trainwright.contract.feeding import DELIVERY
 from trainwright.contract.model import Boosting, Linear, Pretrained
-from trainwright.data.audit.audited import Audited
+from trainwright.data.audit.audit_result import Audited
 from trainwright.data.quality.finding import one_a_kind
 from trainwright.doctor.preflight import preflight
 from trainwright.planner.choosing import Choice

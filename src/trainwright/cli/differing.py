@@ -11,9 +11,9 @@ from rich.text import Text
 
 from trainwright.cli.showing import results_console, say, show_json
 from trainwright.core.units import show_number
-from trainwright.data.difference import ColumnChange, Difference, RowChanges
-from trainwright.data.profile import Profile, pictures
-from trainwright.data.wording import some
+from trainwright.data.base.messages import some
+from trainwright.data.statistics.profile import Profile, pictures
+from trainwright.data.versions.data_difference import ColumnChange, Difference, RowChanges
 from trainwright.run.difference import difference
 
 _STYLE = {"same": "dim", "moved": "yellow", "retyped": "bold red"}

@@ -11,9 +11,9 @@ from rich.text import Text
 
 from trainwright.cli.showing import results_console, say, screen_on_stderr, show_json
 from trainwright.core.errors import EXIT_DATA_FAULTY, EXIT_DONE
-from trainwright.data.quality.collect import Effort
+from trainwright.data.base.messages import some
 from trainwright.data.quality.finding import Finding, findings_json, one_a_kind
-from trainwright.data.wording import some
+from trainwright.data.quality.run_checks import Effort
 from trainwright.run.quality import check_contract_data, check_file
 from trainwright.run.summary import labelled
 

@@ -22,8 +22,8 @@ from trainwright.contract.tokens import TokenData
 from trainwright.core.files import Json, read_json, to_json
 from trainwright.core.terminal import escape_in_json, show_safely
 from trainwright.core.units import show_number, show_seconds
-from trainwright.data.pictures.opening import holds_idx
-from trainwright.data.stores import is_remote
+from trainwright.data.images.resolve_source import holds_idx
+from trainwright.data.sources.fetch import is_remote
 from trainwright.evaluation.experiments.suspicions import acceptance
 from trainwright.evaluation.verdict import Verdict
 from trainwright.run.earlier_endings import describe_extensions

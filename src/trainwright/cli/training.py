@@ -12,7 +12,7 @@ from trainwright.cli.damage import naming_damage
 from trainwright.contract.reading import ContractText
 from trainwright.core.errors import EXIT_DONE, EXIT_VERDICT_NOT_MET, Mistake, Problem
 from trainwright.core.extras import need_torch
-from trainwright.data.stores import is_remote
+from trainwright.data.sources.fetch import is_remote
 from trainwright.run.again import request_again
 from trainwright.run.evaluate import find_run
 from trainwright.run.extension_request import NO_EXTENSION, ExtensionRequest

@@ -9,17 +9,17 @@ from typing import assert_never
 from trainwright.contract.data import Data, TableData
 from trainwright.contract.images import ImageData
 from trainwright.contract.tokens import TokenData
-from trainwright.data.kinds import Raw
-from trainwright.data.prepared import Prepared
-from trainwright.data.quality.alike import ImageGroups
-from trainwright.data.quality.collect import find_faults, find_image_faults, unanswered
-from trainwright.data.quality.documents import document_faults, document_parts
+from trainwright.data.dispatch import Raw
+from trainwright.data.images.raw_images import RawImages
+from trainwright.data.quality.document_quality import document_faults, document_parts
 from trainwright.data.quality.finding import Finding
-from trainwright.data.quality.pictures import divided_images, examine_images
-from trainwright.data.quality.reading import examine_prepared
-from trainwright.data.raw_images import RawImages
-from trainwright.data.reading import RawTable
-from trainwright.data.tokens import RawTokens
+from trainwright.data.quality.image_quality import divided_images, examine_images
+from trainwright.data.quality.near_duplicate_images import ImageGroups
+from trainwright.data.quality.read_unchecked import examine_prepared
+from trainwright.data.quality.run_checks import find_faults, find_image_faults, unanswered
+from trainwright.data.read_table import RawTable
+from trainwright.data.text.prepare_text import RawTokens
+from trainwright.data.types import Prepared
 
 
 def prepared_faults(

@@ -12,16 +12,16 @@ from trainwright.contract.sampling import Mixture, Uniform
 from trainwright.contract.section import settled
 from trainwright.contract.tokens import TokenData
 from trainwright.core.units import many, show_bytes
-from trainwright.data.audit.audited import Audited, findings_beside
-from trainwright.data.buckets import BucketDraws
-from trainwright.data.drawing import mixture_draws
-from trainwright.data.draws import Draws
-from trainwright.data.packing import pack_inputs
-from trainwright.data.padding import Steps, measure_padding, padded_shapes
-from trainwright.data.pieces import Pieces, cut_documents
-from trainwright.data.prepared import Prepared
+from trainwright.data.audit.audit_result import Audited, findings_beside
+from trainwright.data.base.table import TokenInputs
 from trainwright.data.quality.finding import Finding, Severity, worst_first
-from trainwright.data.table import TokenInputs
+from trainwright.data.sampling.build_sampler import mixture_draws
+from trainwright.data.sampling.length_buckets import BucketDraws
+from trainwright.data.sampling.samplers import Draws
+from trainwright.data.text.chunks import Pieces, cut_documents
+from trainwright.data.text.packing import pack_inputs
+from trainwright.data.text.padding import Steps, measure_padding, padded_shapes
+from trainwright.data.types import Prepared
 from trainwright.planner.plan import Plan
 from trainwright.planner.validations import idle_rules
 

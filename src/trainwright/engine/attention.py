@@ -10,7 +10,7 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
-from trainwright.data.feed import StepBatches
+from trainwright.data.loading.feed import StepBatches
 from trainwright.engine.inspection import seeing
 from trainwright.engine.windows import Window
 from trainwright.model.gpt import GptNetwork

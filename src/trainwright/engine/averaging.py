@@ -7,7 +7,7 @@ from typing import Protocol, final
 import torch
 from torch import Tensor
 
-from trainwright.data.feed import StepBatches
+from trainwright.data.loading.feed import StepBatches
 from trainwright.engine.step import Step
 from trainwright.tracking.events import StepOutcome, read_number
 

@@ -9,8 +9,8 @@ from typing import Literal, final
 import torch
 from torch import nn
 
-from trainwright.data.feed import StepBatches
-from trainwright.data.store import Batch
+from trainwright.data.loading.dataset import Batch
+from trainwright.data.loading.feed import StepBatches
 from trainwright.objective.losses import LossSum, Objective
 
 _SHAPES = 256

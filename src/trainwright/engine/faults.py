@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from trainwright.core.faultpoints import is_armed, reached
 from trainwright.core.progress import Progress
-from trainwright.data.feed import StepBatches
+from trainwright.data.loading.feed import StepBatches
 from trainwright.engine.job import Job, Source
 from trainwright.engine.step import Step
 from trainwright.optim.optimizer import Optimizer

@@ -13,7 +13,7 @@ from trainwright.checkpoint.store import CheckpointStore
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.progress import Progress
-from trainwright.data.feed import StepBatches
+from trainwright.data.loading.feed import StepBatches
 from trainwright.engine.guard import Guard, HaltOnNonFinite
 from trainwright.engine.interval import Due
 from trainwright.engine.nothing import Never, NoCheckpoints, NoValidation

@@ -9,7 +9,7 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
-from trainwright.data.feed import StepBatches
+from trainwright.data.loading.feed import StepBatches
 from trainwright.distributed.strategy import norms_of
 from trainwright.engine.windows import Window
 from trainwright.tracking.events import Number

@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, DistributedSampler
 
 from trainwright.checkpoint.state import Snapshot
 from trainwright.core.errors import DataChanged, Mistake, Problem
-from trainwright.data.feed import StepBatches
+from trainwright.data.loading.feed import StepBatches
 
 Batch = Any
 """What the iterable gives: a tensor, or a tuple, list or mapping that holds tensors."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
 from typing import Protocol, final
 
-from trainwright.data.feed import StepBatches
+from trainwright.data.loading.feed import StepBatches
 from trainwright.engine.step import Step
 from trainwright.engine.windows import Windows
 from trainwright.tracking.events import StepOutcome

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from trainwright.checkpoint.state import Snapshot
-from trainwright.data.feed import StepBatches
-from trainwright.data.store import Batch
+from trainwright.data.loading.dataset import Batch
+from trainwright.data.loading.feed import StepBatches
 from trainwright.distributed.strategy import SingleProcess, Strategy
 from trainwright.engine.precision import LossScale, Unscaled
 from trainwright.engine.step import Step

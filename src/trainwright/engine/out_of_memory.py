@@ -11,8 +11,8 @@ from torch import nn
 
 from trainwright.checkpoint.state import Snapshot
 from trainwright.core.progress import Progress
-from trainwright.data.feed import StepBatches
-from trainwright.data.store import Batch
+from trainwright.data.loading.dataset import Batch
+from trainwright.data.loading.feed import StepBatches
 from trainwright.engine.allocation import BackwardOutOfMemory, give_back_memory
 from trainwright.engine.guard import Guard, Halt, Judgement
 from trainwright.engine.interval import Due

@@ -9,7 +9,7 @@ from typing import final
 from torch import Tensor
 
 from trainwright.core.errors import Mistake, Problem
-from trainwright.data.feed import StepBatches
+from trainwright.data.loading.feed import StepBatches
 from trainwright.engine.step import Step
 from trainwright.engine.windows import Window
 from trainwright.tracking.events import NO_OWN, Number, OwnNumbers, StepOutcome, read_number

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from trainwright.checkpoint.random_state import RandomState
-from trainwright.data.store import Batch
+from trainwright.data.loading.dataset import Batch
 from trainwright.objective.losses import Objective
 from trainwright.optim.equal_mean import NORMS
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from trainwright.core.errors import Mistake, Problem
-from trainwright.data.feed import StepBatches
+from trainwright.data.loading.feed import StepBatches
 from trainwright.distributed.strategy import SingleProcess, Strategy
 from trainwright.engine.allocation import BackwardOutOfMemory, is_out_of_memory
 from trainwright.engine.backward import backward_from

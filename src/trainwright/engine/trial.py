@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from trainwright.checkpoint.random_state import RandomState
-from trainwright.data.store import Batch
+from trainwright.data.loading.dataset import Batch
 from trainwright.engine.backward import backward_from
 from trainwright.engine.kernels import matrix_products
 from trainwright.engine.precision import Precision

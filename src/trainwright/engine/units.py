@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from trainwright.checkpoint.state import Snapshot
-from trainwright.data.feed import StepBatches
+from trainwright.data.loading.feed import StepBatches
 from trainwright.engine.layers import group_of
 from trainwright.engine.windows import Window
 from trainwright.tracking.events import Number

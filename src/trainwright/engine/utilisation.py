@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
-from trainwright.data.feed import StepBatches
+from trainwright.data.loading.feed import StepBatches
 from trainwright.engine.flops import count_flops
 from trainwright.engine.peak import measure_peak, vendor_peak
 from trainwright.engine.precision import PrecisionChoice

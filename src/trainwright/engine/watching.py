@@ -8,7 +8,7 @@ from typing import Protocol, final
 
 from trainwright.checkpoint.state import Snapshot
 from trainwright.core.progress import Progress
-from trainwright.data.feed import StepBatches
+from trainwright.data.loading.feed import StepBatches
 from trainwright.engine.step import Step
 from trainwright.engine.stop import StopReason
 from trainwright.tracking.events import StepOutcome

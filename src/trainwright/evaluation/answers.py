@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from trainwright.data.table import Floats, Integers
+from trainwright.data.base.table import Floats, Integers
 
 Value = TypeVar("Value")
 

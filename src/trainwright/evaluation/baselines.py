@@ -13,13 +13,13 @@ import numpy as np
 
 from trainwright.contract.features import Features as FeaturesSection
 from trainwright.contract.model import Linear
-from trainwright.data.features import Features, TrainRows, fit_features
-from trainwright.data.pixels import Pixels
-from trainwright.data.prepared import Prepared
-from trainwright.data.space import IN_MEMORY, spread_rows, taken
-from trainwright.data.table import Floats, ImageInputs, Part, TokenInputs, columns_of
-from trainwright.data.target_means import train_target
-from trainwright.data.vocabulary import TextVocabulary
+from trainwright.data.base.row_storage import IN_MEMORY, spread_rows, taken
+from trainwright.data.base.table import Floats, ImageInputs, Part, TokenInputs, columns_of
+from trainwright.data.encoders.pixel_statistics import Pixels
+from trainwright.data.encoders.table_encoder import Features, TrainRows, fit_features
+from trainwright.data.encoders.target_encoding import train_target
+from trainwright.data.encoders.vocabulary import TextVocabulary
+from trainwright.data.types import Prepared
 from trainwright.evaluation.clause import DUMMY, LINEAR
 from trainwright.model.constant import fit_constant
 from trainwright.model.frequencies import fit_frequencies

@@ -9,8 +9,8 @@ from typing import assert_never
 import numpy as np
 
 from trainwright.core.files import Json
-from trainwright.data.table import Floats, Integers
-from trainwright.data.target import Classes, NextToken, Numbers, Target
+from trainwright.data.base.table import Floats, Integers
+from trainwright.data.columns.target import Classes, NextToken, Numbers, Target
 from trainwright.evaluation.answers import Answers
 from trainwright.evaluation.metrics import CALIBRATION_BINS, calibration_bins, calibration_pairs
 from trainwright.evaluation.ranking import Ranked, ranked_by_class

@@ -11,8 +11,8 @@ from trainwright.contract.metric import METRICS, Metric
 from trainwright.contract.slices import Slice
 from trainwright.core.files import Json
 from trainwright.core.units import show_number
-from trainwright.data.table import Floats, Part
-from trainwright.data.target import Classes, Target
+from trainwright.data.base.table import Floats, Part
+from trainwright.data.columns.target import Classes, Target
 from trainwright.evaluation.answers import Answers, answers_of
 from trainwright.evaluation.clause import DUMMY, LINEAR
 from trainwright.evaluation.curves import Curves, curves_from_json, curves_to_json, draw_curves

@@ -11,8 +11,8 @@ import numpy as np
 
 from trainwright.contract.metric import METRICS, Metric
 from trainwright.core.files import Json
-from trainwright.data.table import Integers
-from trainwright.data.target import Classes
+from trainwright.data.base.table import Integers
+from trainwright.data.columns.target import Classes
 from trainwright.evaluation.answers import answers_of
 from trainwright.evaluation.evaluate import Scored
 from trainwright.evaluation.intervals import Interval

@@ -15,7 +15,7 @@ import numpy as np
 
 from trainwright.core.files import Json
 from trainwright.core.units import show_number
-from trainwright.data.table import Floats, Integers
+from trainwright.data.base.table import Floats, Integers
 from trainwright.evaluation.random_groups import (
     GROUPS,
     MOST_UNITS,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from trainwright.contract.metric import Metric
-from trainwright.data.table import Floats, Integers
+from trainwright.data.base.table import Floats, Integers
 from trainwright.evaluation.answers import Answers
 from trainwright.evaluation.intervals import (
     Draws,

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from trainwright.contract.metric import METRICS, Metric
-from trainwright.data.table import Floats, Integers
-from trainwright.data.target import NextToken, Target
+from trainwright.data.base.table import Floats, Integers
+from trainwright.data.columns.target import NextToken, Target
 from trainwright.evaluation.answers import Answers
 
 CALIBRATION_BINS = 15

@@ -12,12 +12,12 @@ import polars as pl
 
 from trainwright.contract.data import Data, TableData, TimeSplit
 from trainwright.contract.features import History
-from trainwright.data.groups import label_codes
-from trainwright.data.moments import times
-from trainwright.data.prepared import Prepared
-from trainwright.data.space import IN_MEMORY
-from trainwright.data.table import Floats, Integers
-from trainwright.data.target import Classes
+from trainwright.data.base.row_storage import IN_MEMORY
+from trainwright.data.base.table import Floats, Integers
+from trainwright.data.columns.target import Classes
+from trainwright.data.split.groups import label_codes
+from trainwright.data.split.time_order import times
+from trainwright.data.types import Prepared
 
 PERSISTENCE, SEASONAL = "persistence", "seasonal_naive"
 

@@ -13,7 +13,7 @@ from typing import final
 
 import numpy as np
 
-from trainwright.data.table import Floats, Integers
+from trainwright.data.base.table import Floats, Integers
 
 MOST_UNITS = 10_000
 """More units than this are drawn in groups."""

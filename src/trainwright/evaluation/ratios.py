@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from trainwright.data.table import Floats
+from trainwright.data.base.table import Floats
 
 
 def ratio(above: Floats, below: Floats) -> Floats:

@@ -11,8 +11,8 @@ from typing import final
 from trainwright.contract.metric import METRICS, Metric
 from trainwright.core.files import Json
 from trainwright.core.units import show_number
-from trainwright.data.table import Floats
-from trainwright.data.target import Classes
+from trainwright.data.base.table import Floats
+from trainwright.data.columns.target import Classes
 from trainwright.evaluation.answers import Answers, answers_of
 from trainwright.evaluation.clause import DUMMY
 from trainwright.evaluation.evaluate import Scored

@@ -12,7 +12,7 @@ import polars as pl
 
 from trainwright.contract.slices import Slice
 from trainwright.core.errors import Mistake, Problem
-from trainwright.data.table import Integers
+from trainwright.data.base.table import Integers
 
 MOST_VALUES = 100
 """A column with more values than this makes slices that nobody reads."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from trainwright.data.table import Integers
+from trainwright.data.base.table import Integers
 
 
 def number_units(units: Integers) -> tuple[int, Integers]:

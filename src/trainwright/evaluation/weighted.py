@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trainwright.contract.metric import Metric
-from trainwright.data.table import Floats, Integers
+from trainwright.data.base.table import Floats, Integers
 from trainwright.evaluation.answers import Answers
 from trainwright.evaluation.metrics import (
     CALIBRATION_BINS,

@@ -15,8 +15,8 @@ from lightgbm.callback import CallbackEnv
 
 from trainwright.contract.model import Boosting
 from trainwright.core.files import Json, read_json, write_json, write_text
-from trainwright.data.space import SLICE_ROWS, bounds
-from trainwright.data.table import Floats, Inputs, TableInputs, columns_of
+from trainwright.data.base.row_storage import SLICE_ROWS, bounds
+from trainwright.data.base.table import Floats, Inputs, TableInputs, columns_of
 from trainwright.model.growing import Left, OtherTrees, RedrawnNumbers, Watcher, Watching
 from trainwright.model.grown import NOTHING_GROWN, CurvePoint, Grown
 from trainwright.model.lightgbm_text import check_model_text

@@ -10,8 +10,8 @@ from typing import ClassVar, final
 import numpy as np
 
 from trainwright.core.files import read_json, write_json
-from trainwright.data.table import Floats, Inputs, Integers, TokenInputs
-from trainwright.data.vocabulary import Tokens
+from trainwright.data.base.table import Floats, Inputs, Integers, TokenInputs
+from trainwright.data.encoders.vocabulary import Tokens
 
 _MOST_PAIRS = 2**22
 _BLOCK_TOKENS = 2**22

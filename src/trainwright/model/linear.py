@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from trainwright.contract.model import Linear
 from trainwright.core.files import read_json, write_json
-from trainwright.data.table import Floats, Inputs, TableInputs, columns_of
+from trainwright.data.base.table import Floats, Inputs, TableInputs, columns_of
 
 Link = Literal["identity", "logistic", "softmax"]
 

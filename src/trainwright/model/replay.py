@@ -16,7 +16,7 @@ from typing import Any, TypeAlias, final
 import lightgbm
 import numpy as np
 
-from trainwright.data.table import Floats
+from trainwright.data.base.table import Floats
 from trainwright.model.grown import CURVE_EVERY, CURVE_SHARE, Grown
 
 VALUE_TOLERANCE = 1e-9

@@ -16,7 +16,7 @@ from trainwright.contract.objective import (
     Quantile,
     SquaredError,
 )
-from trainwright.data.table import Integers
+from trainwright.data.base.table import Integers
 from trainwright.objective.classes import CrossEntropyLoss, FocalLoss
 from trainwright.objective.losses import TargetLoss
 from trainwright.objective.numbers import (

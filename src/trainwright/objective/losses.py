@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from trainwright.core.errors import Mistake, Problem
-from trainwright.data.store import Batch
+from trainwright.data.loading.dataset import Batch
 
 SHORT = (torch.bfloat16, torch.float16)
 

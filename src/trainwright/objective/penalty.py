@@ -7,7 +7,7 @@ from typing import final
 import torch
 from torch import nn
 
-from trainwright.data.store import Batch
+from trainwright.data.loading.dataset import Batch
 from trainwright.objective.losses import LossSum, Objective
 
 

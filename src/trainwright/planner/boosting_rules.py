@@ -8,7 +8,7 @@ from trainwright.contract.document import Contract
 from trainwright.contract.model import Boosting
 from trainwright.core.errors import Problem
 from trainwright.core.units import show_number
-from trainwright.data.prepared import Prepared
+from trainwright.data.types import Prepared
 
 
 def problems_with_objective(contract: Contract) -> Iterator[Problem]:

@@ -16,10 +16,10 @@ from trainwright.contract.slices import Slice
 from trainwright.contract.tracking import Tracking
 from trainwright.contract.training import USUAL_PATIENCE, EarlyStopping, Training
 from trainwright.core.files import Json
-from trainwright.data.proposing import said, with_doubts
-from trainwright.data.reading import DataFacts
-from trainwright.data.target import choose_positive
-from trainwright.data.wording import quoted
+from trainwright.data.base.messages import quoted
+from trainwright.data.columns.propose_columns import said, with_doubts
+from trainwright.data.columns.target import choose_positive
+from trainwright.data.read_table import DataFacts
 from trainwright.planner.averaging_choices import choose_average
 from trainwright.planner.checkpoint_choices import checkpoint_choices
 from trainwright.planner.choosing import Choice, Choosing, Chosen

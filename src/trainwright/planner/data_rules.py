@@ -27,7 +27,7 @@ from trainwright.contract.training import EarlyStopping
 from trainwright.core.errors import Problem
 from trainwright.core.units import many
 from trainwright.data.quality.patterns import problem_with_pattern
-from trainwright.data.reading import DataFacts
+from trainwright.data.read_table import DataFacts
 from trainwright.optim.taking import taking_of
 from trainwright.planner.boosting_rules import problems_with_objective
 from trainwright.planner.estimate import epoch_ends, scheduled_steps, text_rows, train_rows_of

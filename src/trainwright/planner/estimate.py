@@ -20,13 +20,13 @@ from trainwright.contract.model import (
 from trainwright.contract.section import settled
 from trainwright.contract.tokens import TokenData
 from trainwright.core.files import Json
-from trainwright.data.images import split_of
-from trainwright.data.packing import count_windows
-from trainwright.data.pieces import cut_documents
-from trainwright.data.ramps import Stages, step_rows, steps_at_epoch_ends, steps_up_to
-from trainwright.data.reading import DataFacts
-from trainwright.data.shares import Shares
-from trainwright.data.splits import rows_of_class
+from trainwright.data.images.prepare_images import split_of
+from trainwright.data.read_table import DataFacts
+from trainwright.data.sampling.step_ramps import Stages, step_rows, steps_at_epoch_ends, steps_up_to
+from trainwright.data.split.fractions import Shares
+from trainwright.data.split.splits import rows_of_class
+from trainwright.data.text.chunks import cut_documents
+from trainwright.data.text.packing import count_windows
 from trainwright.model.counting import count_parameters
 from trainwright.model.shape import (
     Shape,

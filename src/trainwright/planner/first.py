@@ -18,16 +18,16 @@ from trainwright.contract.tokens import TokenData
 from trainwright.contract.yaml_text import Plain, Written
 from trainwright.core.errors import DataMistake, Mistake, Place, Problem
 from trainwright.core.units import show_count
-from trainwright.data.doubts import Doubt
-from trainwright.data.folders import is_pattern
-from trainwright.data.formats import known_format
-from trainwright.data.pictures.opening import is_idx
-from trainwright.data.proposing import with_doubts
-from trainwright.data.reading import RawTable, read_table
-from trainwright.data.sources import holds_table, read_source
-from trainwright.data.stores import is_remote
-from trainwright.data.tokens import read_tokens
-from trainwright.data.wording import some
+from trainwright.data.base.messages import some
+from trainwright.data.columns.doubts import Doubt
+from trainwright.data.columns.propose_columns import with_doubts
+from trainwright.data.formats.file_format import known_format
+from trainwright.data.images.resolve_source import is_idx
+from trainwright.data.read_table import RawTable, read_table
+from trainwright.data.sources.data_source import holds_table, read_source
+from trainwright.data.sources.fetch import is_remote
+from trainwright.data.sources.folders import is_pattern
+from trainwright.data.text.prepare_text import read_tokens
 from trainwright.planner.first_numbers import with_numbers
 from trainwright.planner.first_reading import looks_headless, read_first
 from trainwright.planner.propose import Settings, propose

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from trainwright.contract.sources import Reading
-from trainwright.data.commas import Commas, Look, how_written
-from trainwright.data.formats import known_format
-from trainwright.data.sources import read_source
+from trainwright.data.formats.file_format import known_format
+from trainwright.data.formats.number_formats import Commas, Look, how_written
+from trainwright.data.sources.data_source import read_source
 from trainwright.planner.yaml_lines import scalar
 
 _SURE: Mapping[Look, tuple[Commas, str]] = {

@@ -15,9 +15,9 @@ import polars as pl
 from trainwright.contract.sources import Reading
 from trainwright.core.errors import Mistake, Problem, ProblemKind
 from trainwright.core.units import many
-from trainwright.data.encodings import encoding_of
-from trainwright.data.sources import SourceFile, read_source
-from trainwright.data.wording import quoted, some
+from trainwright.data.base.messages import quoted, some
+from trainwright.data.formats.encodings import encoding_of
+from trainwright.data.sources.data_source import SourceFile, read_source
 from trainwright.planner.yaml_lines import comment, scalar
 
 NUMBERED = re.compile(r"column_[1-9][0-9]*")

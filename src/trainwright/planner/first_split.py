@@ -14,19 +14,19 @@ from trainwright.contract.data import MOMENT_COLUMN, RandomSplit, TableData, Tim
 from trainwright.contract.yaml_text import Plain, read_yaml
 from trainwright.core.errors import DataMistake
 from trainwright.core.units import many
-from trainwright.data.audit.audited import Sides
-from trainwright.data.audit.groups import same_groups
-from trainwright.data.audit.rows import LEAK, repeats_of
-from trainwright.data.audit.times import RESEMBLE, resemblance
-from trainwright.data.columns import ColumnType, name_tokens
-from trainwright.data.folds import cut_folds
-from trainwright.data.hidden_columns import with_moments
-from trainwright.data.reading import RawTable
-from trainwright.data.shares import TEST, TRAIN, VALIDATION, Shares
-from trainwright.data.space import IN_MEMORY
-from trainwright.data.splits import divide
-from trainwright.data.table import Integers
-from trainwright.data.telling import as_numbers
+from trainwright.data.audit.audit_result import Sides
+from trainwright.data.audit.group_leaks import same_groups
+from trainwright.data.audit.row_overlap import LEAK, repeats_of
+from trainwright.data.audit.time_leaks import RESEMBLE, resemblance
+from trainwright.data.base.row_storage import IN_MEMORY
+from trainwright.data.base.table import Integers
+from trainwright.data.columns.column_kinds import ColumnType, name_tokens
+from trainwright.data.read_table import RawTable
+from trainwright.data.split.fold_split import cut_folds
+from trainwright.data.split.fractions import TEST, TRAIN, VALIDATION, Shares
+from trainwright.data.split.hidden_columns import with_moments
+from trainwright.data.split.splits import divide
+from trainwright.data.statistics.dependence import as_numbers
 from trainwright.planner.yaml_lines import flow, scalar
 
 PEOPLE = frozenset(

@@ -10,9 +10,9 @@ from typing import final
 import numpy as np
 
 from trainwright.contract.model import Linear
-from trainwright.data.pictures.decoding import Fault, Header, decode
-from trainwright.data.pictures.rule import Rule
-from trainwright.data.table import Bytes, ImageInputs, Integers, columns_of
+from trainwright.data.base.table import Bytes, ImageInputs, Integers, columns_of
+from trainwright.data.encoders.decoding_rule import Rule
+from trainwright.data.images.decode import Fault, Header, decode
 from trainwright.model.linear import fit_linear
 
 _SIDE = 24

@@ -8,9 +8,9 @@ from trainwright.contract.sampling import Mixture
 from trainwright.contract.section import settled
 from trainwright.contract.tokens import TokenData
 from trainwright.core.units import many
-from trainwright.data.padding import choose_buckets, padded_shapes
-from trainwright.data.pieces import cut_documents
-from trainwright.data.reading import DataFacts
+from trainwright.data.read_table import DataFacts
+from trainwright.data.text.chunks import cut_documents
+from trainwright.data.text.padding import choose_buckets, padded_shapes
 from trainwright.planner.choosing import Choice, Choosing
 
 _PATH = "data.padding.buckets"

@@ -13,7 +13,7 @@ from trainwright.contract.training import Training
 from trainwright.core.errors import ContractMistake
 from trainwright.core.files import Json
 from trainwright.core.hashing import hash_value
-from trainwright.data.reading import DataFacts
+from trainwright.data.read_table import DataFacts
 from trainwright.model.counting import count_parameters, count_products
 from trainwright.model.shape import Shape
 from trainwright.planner.allotment import Allotment

@@ -9,14 +9,14 @@ from typing import final
 import polars as pl
 
 from trainwright.core.units import many
-from trainwright.data.columns import name_tokens
-from trainwright.data.lags import lags
-from trainwright.data.leakage import find_leaks, find_suspicions
-from trainwright.data.proposing import said
-from trainwright.data.reading import RawTable
-from trainwright.data.space import spread_rows
-from trainwright.data.target import choose_positive
-from trainwright.data.wording import some
+from trainwright.data.base.messages import some
+from trainwright.data.base.row_storage import spread_rows
+from trainwright.data.columns.column_kinds import name_tokens
+from trainwright.data.columns.propose_columns import said
+from trainwright.data.columns.target import choose_positive
+from trainwright.data.read_table import RawTable
+from trainwright.data.statistics.lag_detection import lags
+from trainwright.data.statistics.leak_tests import find_leaks, find_suspicions
 from trainwright.planner.first_split import Division, find_divisions, works
 from trainwright.planner.yaml_lines import comment, flow, scalar
 

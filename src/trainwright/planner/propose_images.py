@@ -16,18 +16,18 @@ from trainwright.contract.sources import USUAL
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.limits import MOST_IMAGE_PIXELS
 from trainwright.core.units import many
-from trainwright.data.cache import open_cache
-from trainwright.data.columns import name_tokens
-from trainwright.data.mnist import read_mnist
-from trainwright.data.parquet_pages import check_parquet
-from trainwright.data.pictures.decoding import SUFFIXES, Fault, look
-from trainwright.data.pictures.folder import part_folders
-from trainwright.data.pictures.opening import holds_idx, is_shard, open_parts
-from trainwright.data.pictures.records import Asked
-from trainwright.data.pictures.table import is_table
-from trainwright.data.pictures.tfrecord import TfRecords, is_tfrecord, read_example
-from trainwright.data.pictures.trees import LocalTree, image_files
-from trainwright.data.sources import read_source
+from trainwright.data.columns.column_kinds import name_tokens
+from trainwright.data.formats.parquet_sizes import check_parquet
+from trainwright.data.images.class_folders import part_folders
+from trainwright.data.images.decode import SUFFIXES, Fault, look
+from trainwright.data.images.file_tree import LocalTree, image_files
+from trainwright.data.images.image_record import Asked
+from trainwright.data.images.image_table import is_table
+from trainwright.data.images.mnist import read_mnist
+from trainwright.data.images.resolve_source import holds_idx, is_shard, open_parts
+from trainwright.data.images.tfrecord import TfRecords, is_tfrecord, read_example
+from trainwright.data.sources.cache import open_cache
+from trainwright.data.sources.data_source import read_source
 from trainwright.planner.first_split import PEOPLE, PLACES
 from trainwright.planner.mirroring import Samples
 from trainwright.planner.yaml_lines import comment, scalar

@@ -10,7 +10,7 @@ from trainwright.contract.key_paths import as_key
 from trainwright.contract.model import Linear
 from trainwright.core.errors import Problem
 from trainwright.data.quality.row_faults import is_by_row
-from trainwright.data.reading import DataFacts
+from trainwright.data.read_table import DataFacts
 
 _IN_MEMORY = "data.reading.rows_in: memory, on a machine that has as much"
 

@@ -18,8 +18,8 @@ from trainwright.core.extras import need_torch
 from trainwright.core.faultpoints import reached
 from trainwright.core.files import Json, read_json, storage_errors, sync_folder, write_json
 from trainwright.core.hashing import hash_file
-from trainwright.data.prepared import encoding_from_json
-from trainwright.data.target import target_from_json
+from trainwright.data.columns.target import target_from_json
+from trainwright.data.types import encoding_from_json
 from trainwright.predictor.predictor import Predictor
 from trainwright.predictor.scorer import Scorer
 

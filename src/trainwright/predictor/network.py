@@ -19,9 +19,9 @@ from trainwright.checkpoint.tensor_file import write_tensors
 from trainwright.contract.model import Gpt, Mlp, Network, ResNet, TabularResNet
 from trainwright.core.files import read_json, write_json
 from trainwright.core.limits import MOST_LAYERS
-from trainwright.data.table import Floats, ImageInputs, Inputs, TableInputs, TokenInputs
-from trainwright.data.target import Classes, NextToken, Numbers, Target, target_from_json
-from trainwright.data.windows import Windows, cut_windows
+from trainwright.data.base.table import Floats, ImageInputs, Inputs, TableInputs, TokenInputs
+from trainwright.data.columns.target import Classes, NextToken, Numbers, Target, target_from_json
+from trainwright.data.text.eval_windows import Windows, cut_windows
 from trainwright.engine.portions import Portions
 from trainwright.model.build import build_network
 from trainwright.model.counting import count_parameters

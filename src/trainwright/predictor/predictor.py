@@ -9,14 +9,14 @@ import numpy as np
 import polars as pl
 
 from trainwright.core.errors import NotAvailable, Problem
-from trainwright.data.features import Features
-from trainwright.data.frames import ArrowTable
-from trainwright.data.pixels import Pixels
-from trainwright.data.prepared import Encoding
-from trainwright.data.space import slices_of
-from trainwright.data.table import Floats, Inputs, Part
-from trainwright.data.target import Classes, NextToken, Numbers, Target
-from trainwright.data.vocabulary import TextVocabulary
+from trainwright.data.base.row_storage import slices_of
+from trainwright.data.base.table import Floats, Inputs, Part
+from trainwright.data.columns.target import Classes, NextToken, Numbers, Target
+from trainwright.data.encoders.pixel_statistics import Pixels
+from trainwright.data.encoders.table_encoder import Features
+from trainwright.data.encoders.vocabulary import TextVocabulary
+from trainwright.data.sources.frames import ArrowTable
+from trainwright.data.types import Encoding
 from trainwright.predictor.rows import (
     Columns,
     Images,

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import polars as pl
 
 from trainwright.core.errors import DataMistake, Problem
-from trainwright.data.frames import ArrowTable
+from trainwright.data.sources.frames import ArrowTable
 
 Images = npt.NDArray[np.uint8]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Protocol
 
-from trainwright.data.table import Floats, Inputs
+from trainwright.data.base.table import Floats, Inputs
 
 
 class Scorer(Protocol):

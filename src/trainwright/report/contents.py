@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from trainwright.core.errors import DataMistake, Mistake, StorageFailed
 from trainwright.core.files import Json, read_json
-from trainwright.data.distributions import Distribution
-from trainwright.data.target import PROBABILITY
+from trainwright.data.columns.target import PROBABILITY
+from trainwright.data.statistics.histograms import Distribution
 from trainwright.evaluation.evaluate import Evaluation
 from trainwright.evaluation.verdict import Verdict
 from trainwright.tracking.folder import RunFolder
@@ -192,7 +192,7 @@ def _forecasts(path: Path) -> tuple[Forecast, ...]:
         return ()
     import polars as pl
 
-    from trainwright.data.parquet_pages import read_parquet
+    from trainwright.data.formats.parquet_sizes import read_parquet
 
     try:
         frame = read_parquet(path)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
-from trainwright.data.distributions import Distribution
+from trainwright.data.statistics.histograms import Distribution
 from trainwright.report.wording import show_share, show_value
 
 WIDTH, HEIGHT = 240.0, 40.0

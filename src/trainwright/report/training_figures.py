@@ -11,7 +11,7 @@ import numpy as np
 from markupsafe import Markup
 
 from trainwright.core.files import Json
-from trainwright.data.table import Floats
+from trainwright.data.base.table import Floats
 from trainwright.report.contents import Contents, Trees
 from trainwright.report.figures import DASHES, MUTED, SERIES, Figure, Key, Panel, draw_svg
 from trainwright.report.reaching import view_reaching

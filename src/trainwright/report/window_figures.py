@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from markupsafe import Markup
 
-from trainwright.data.table import Floats
+from trainwright.data.base.table import Floats
 from trainwright.report.figures import DASHES, SERIES, Figure, Key, Panel, draw_svg
 from trainwright.report.wording import clean, show_value
 from trainwright.tracking.windows import WindowLine

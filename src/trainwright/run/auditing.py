@@ -18,19 +18,19 @@ from trainwright.contract.images import ImageData
 from trainwright.contract.tokens import TokenData
 from trainwright.core.files import Json, write_json
 from trainwright.core.hashing import hash_file, hash_value
-from trainwright.data.audit.audit import audit, audit_folds, audit_sampled
-from trainwright.data.audit.audited import Audited
-from trainwright.data.audit.images import audit_images
-from trainwright.data.audit.texts import audit_text
-from trainwright.data.cache import Tables, open_cache
-from trainwright.data.prepare import prepare_fold
-from trainwright.data.prepared import Prepared
-from trainwright.data.quality.alike import groups_of_raw
+from trainwright.data.audit.audit_result import Audited
+from trainwright.data.audit.image_overlap import audit_images
+from trainwright.data.audit.run_audit import audit, audit_folds, audit_sampled
+from trainwright.data.audit.text_overlap import audit_text
+from trainwright.data.images.raw_images import RawImages
+from trainwright.data.prepare_table import prepare_fold
 from trainwright.data.quality.finding import MOST_ROWS, Finding, one_a_kind
-from trainwright.data.raw_images import RawImages
-from trainwright.data.reading import RawTable
-from trainwright.data.thinned import thinned
-from trainwright.data.tokens import RawTokens
+from trainwright.data.quality.near_duplicate_images import groups_of_raw
+from trainwright.data.read_table import RawTable
+from trainwright.data.sources.cache import Tables, open_cache
+from trainwright.data.subsample import thinned
+from trainwright.data.text.prepare_text import RawTokens
+from trainwright.data.types import Prepared
 from trainwright.doctor import faults
 from trainwright.doctor.faults import prepared_faults
 from trainwright.run.folders import StartedRun

@@ -13,7 +13,7 @@ from trainwright.checkpoint.averaging import EqualMeanState, ExponentialMeanStat
 from trainwright.checkpoint.state import Stateful
 from trainwright.contract.averaging import Average, Ema, Swa
 from trainwright.contract.section import settled
-from trainwright.data.feed import Feed
+from trainwright.data.loading.feed import Feed
 from trainwright.engine.statistics import NormStatistics
 from trainwright.objective.losses import Objective
 from trainwright.optim.averaging import ExponentialMean

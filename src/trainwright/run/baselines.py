@@ -6,8 +6,8 @@ import math
 from typing import Literal
 
 from trainwright.contract.data import Data, TableData
-from trainwright.data.prepared import Prepared
-from trainwright.data.table import Floats
+from trainwright.data.base.table import Floats
+from trainwright.data.types import Prepared
 from trainwright.evaluation.baselines import Baselines, fit_baselines
 from trainwright.evaluation.clause import DUMMY, LINEAR
 from trainwright.evaluation.naive import forecast_naively

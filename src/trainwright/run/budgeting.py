@@ -16,8 +16,8 @@ from trainwright.contract.reading import placed
 from trainwright.contract.rules import problems_of_rules
 from trainwright.core.errors import ContractMistake
 from trainwright.core.files import Json
-from trainwright.data.prepared import Prepared
-from trainwright.data.thinned import sampled
+from trainwright.data.subsample import sampled
+from trainwright.data.types import Prepared
 from trainwright.evaluation.baselines import Baselines, seen_rows
 from trainwright.evaluation.evaluate import Scored, evaluate
 from trainwright.planner.allotment import Allotment, Rows

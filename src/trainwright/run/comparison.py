@@ -13,7 +13,7 @@ from trainwright.contract.free import differences
 from trainwright.contract.key_paths import names_of
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json, read_json
-from trainwright.data.target import Classes, Target
+from trainwright.data.columns.target import Classes, Target
 from trainwright.evaluation.intervals import Draws, Interval
 from trainwright.evaluation.measuring import Line, Measured, gain_of, measure_lines
 from trainwright.evaluation.metrics import metrics_of

@@ -19,9 +19,9 @@ from trainwright.contract.section import settled
 from trainwright.contract.training import Training
 from trainwright.core.files import Json
 from trainwright.core.flag import StopFlag
-from trainwright.data.feed import Feed
-from trainwright.data.prepared import Prepared
-from trainwright.data.thinned import sampled
+from trainwright.data.loading.feed import Feed
+from trainwright.data.subsample import sampled
+from trainwright.data.types import Prepared
 from trainwright.engine.asked import OrAsked
 from trainwright.engine.faults import with_fault_points
 from trainwright.engine.inventory import numerics_of

@@ -14,11 +14,11 @@ from trainwright.contract.images import ImageData
 from trainwright.contract.reading import read_contract
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import write_atomic
-from trainwright.data.augment import ImageStore
-from trainwright.data.images import prepare_images, read_images
-from trainwright.data.pixel_rows import build_pixels
-from trainwright.data.prepared import Prepared
-from trainwright.data.table import Bytes, ImageInputs, Integers
+from trainwright.data.base.table import Bytes, ImageInputs, Integers
+from trainwright.data.images.prepare_images import prepare_images, read_images
+from trainwright.data.loading.augment import ImageStore
+from trainwright.data.loading.pixel_rows import build_pixels
+from trainwright.data.types import Prepared
 
 _LEAST_SIDE = 64
 _GAP = 4

@@ -55,7 +55,7 @@ def _kind(folder: Path) -> str:
 
 
 def _rows(contract: Json, rows: int, position: Position) -> str:
-    from trainwright.data.order import Order
+    from trainwright.data.base.permutation import Order
 
     sampling = contract["data"].get("sampling", {"kind": "uniform"})
     if contract["data"].get("kind") == "tokens" or sampling["kind"] != "uniform":

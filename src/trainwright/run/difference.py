@@ -14,11 +14,11 @@ from trainwright.contract.free import differences
 from trainwright.contract.sources import USUAL, Reading
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import read_json
-from trainwright.data.columns import ColumnType, best_typed, type_column
-from trainwright.data.difference import Difference, differ
-from trainwright.data.snapshot import Snapshot, read_snapshot, take_snapshot
-from trainwright.data.sources import read_source
-from trainwright.data.values import Cleaning, to_labels, to_numbers
+from trainwright.data.base.cell_values import Cleaning, to_labels, to_numbers
+from trainwright.data.columns.column_kinds import ColumnType, best_typed, type_column
+from trainwright.data.sources.data_source import read_source
+from trainwright.data.versions.data_difference import Difference, differ
+from trainwright.data.versions.snapshot import Snapshot, read_snapshot, take_snapshot
 from trainwright.run.evaluate import find_run, read_planned
 from trainwright.run.new_rows import reading_of
 from trainwright.tracking.folder import RunFolder

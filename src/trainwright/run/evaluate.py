@@ -17,17 +17,17 @@ from trainwright.contract.sources import Reading
 from trainwright.contract.tokens import TokenData
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import read_json, to_json
-from trainwright.data.features import Features
-from trainwright.data.groups import group_codes
-from trainwright.data.pixels import Pixels
-from trainwright.data.prepare import read_part
-from trainwright.data.reading import skipped_notes
-from trainwright.data.sources import FileVersion, read_source
-from trainwright.data.table import Part
-from trainwright.data.target import PROBABILITY, Classes
-from trainwright.data.values import to_labels
-from trainwright.data.vocabulary import TextVocabulary
-from trainwright.data.wording import nearest, quoted, some
+from trainwright.data.base.cell_values import to_labels
+from trainwright.data.base.messages import nearest, quoted, some
+from trainwright.data.base.table import Part
+from trainwright.data.columns.target import PROBABILITY, Classes
+from trainwright.data.encoders.pixel_statistics import Pixels
+from trainwright.data.encoders.table_encoder import Features
+from trainwright.data.encoders.vocabulary import TextVocabulary
+from trainwright.data.prepare_table import read_part
+from trainwright.data.read_table import skipped_notes
+from trainwright.data.sources.data_source import FileVersion, read_source
+from trainwright.data.split.groups import group_codes
 from trainwright.evaluation.evaluate import Scored, evaluate
 from trainwright.evaluation.verdict import judge
 from trainwright.predictor.predictor import Predictor

@@ -10,7 +10,7 @@ from trainwright.contract.data import TableData
 from trainwright.contract.images import ImageData
 from trainwright.contract.model import Linear
 from trainwright.contract.tokens import TokenData
-from trainwright.data.audit.audited import Audited
+from trainwright.data.audit.audit_result import Audited
 from trainwright.evaluation.evaluate import Evaluation, Scored
 from trainwright.evaluation.experiments.copies import JudgedCopies
 from trainwright.evaluation.experiments.experiment import warnings_of

@@ -21,8 +21,8 @@ from trainwright.contract.size_rules import MOST
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.units import many
-from trainwright.data.feed import Feed
-from trainwright.data.prepared import Prepared
+from trainwright.data.loading.feed import Feed
+from trainwright.data.types import Prepared
 from trainwright.optim.plateau import Plateau
 from trainwright.optim.schedule import build_schedule
 from trainwright.planner.extension import Extension, with_values

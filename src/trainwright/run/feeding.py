@@ -15,24 +15,24 @@ from trainwright.contract.model import Gpt
 from trainwright.contract.sampling import Mixture
 from trainwright.contract.section import settled
 from trainwright.contract.tokens import TokenData
-from trainwright.data.array_store import ArrayStore
-from trainwright.data.augment import ImageStore
-from trainwright.data.buckets import BucketDraws
-from trainwright.data.drawing import build_draws, mixture_draws
-from trainwright.data.draws import Draws
-from trainwright.data.feed import AsStored, Feed, Forming, rows_of
-from trainwright.data.order import Positions
-from trainwright.data.packed_store import Counted, PackedStore, packed_targets
-from trainwright.data.padded_store import PaddedStore, Trimmed, padded_targets
-from trainwright.data.padding import padded_shapes
-from trainwright.data.pixel_rows import build_pixels
-from trainwright.data.prepared import Prepared
-from trainwright.data.ramps import step_rows
-from trainwright.data.store import Batch, Store, TensorStore, TextStore, WindowStore
-from trainwright.data.table import ImageInputs, Integers, Part, TableInputs, TokenInputs
-from trainwright.data.target import Classes, Numbers, Target
-from trainwright.data.vocabulary import TextVocabulary
-from trainwright.data.workers import Workers
+from trainwright.data.base.permutation import Positions
+from trainwright.data.base.table import ImageInputs, Integers, Part, TableInputs, TokenInputs
+from trainwright.data.columns.target import Classes, Numbers, Target
+from trainwright.data.encoders.vocabulary import TextVocabulary
+from trainwright.data.loading.augment import ImageStore
+from trainwright.data.loading.dataset import Batch, Store, TensorStore, TextStore, WindowStore
+from trainwright.data.loading.feed import AsStored, Feed, Forming, rows_of
+from trainwright.data.loading.memmap_dataset import ArrayStore
+from trainwright.data.loading.packed_dataset import Counted, PackedStore, packed_targets
+from trainwright.data.loading.padded_dataset import PaddedStore, Trimmed, padded_targets
+from trainwright.data.loading.pixel_rows import build_pixels
+from trainwright.data.loading.worker_pool import Workers
+from trainwright.data.sampling.build_sampler import build_draws, mixture_draws
+from trainwright.data.sampling.length_buckets import BucketDraws
+from trainwright.data.sampling.samplers import Draws
+from trainwright.data.sampling.step_ramps import step_rows
+from trainwright.data.text.padding import padded_shapes
+from trainwright.data.types import Prepared
 from trainwright.engine.gauges import Padding
 from trainwright.engine.guard import RowsBetween
 from trainwright.engine.windows import Gauge

@@ -24,10 +24,10 @@ from trainwright.core.errors import (
 )
 from trainwright.core.faultpoints import reached
 from trainwright.core.files import Json, read_json, write_json, write_text
-from trainwright.data.distributions import distributions_of, distributions_to_json
-from trainwright.data.reading import RawTable
-from trainwright.data.revisions import find_revisions
-from trainwright.data.snapshot import snapshot_of_run
+from trainwright.data.read_table import RawTable
+from trainwright.data.sources.provenance import find_revisions
+from trainwright.data.statistics.histograms import distributions_of, distributions_to_json
+from trainwright.data.versions.snapshot import snapshot_of_run
 from trainwright.planner.plan import Plan
 from trainwright.run.cut import note_cut
 from trainwright.run.extending import extend_run, is_finished

@@ -17,9 +17,9 @@ from trainwright.contract.data import fold_count
 from trainwright.contract.metric import Metric
 from trainwright.core.files import read_json
 from trainwright.core.units import show_number
-from trainwright.data.kinds import prepare_one_fold
-from trainwright.data.prepared import Prepared
-from trainwright.data.table import Floats, Integers, Part
+from trainwright.data.base.table import Floats, Integers, Part
+from trainwright.data.dispatch import prepare_one_fold
+from trainwright.data.types import Prepared
 from trainwright.evaluation.clause import DUMMY
 from trainwright.evaluation.evaluate import Scored
 from trainwright.evaluation.folds import FoldScores, score_folds

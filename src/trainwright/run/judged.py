@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import read_json, write_json
-from trainwright.data.target import Classes, Target
+from trainwright.data.columns.target import Classes, Target
 from trainwright.evaluation.evaluate import Evaluation
 from trainwright.evaluation.folds import FoldScores
 from trainwright.evaluation.seed_scores import SeedScores

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trainwright.data.audit.audited import Audited
+from trainwright.data.audit.audit_result import Audited
 from trainwright.evaluation.evaluate import Evaluation, Scored, evaluate
 from trainwright.evaluation.verdict import Verdict, judge
 from trainwright.run.experiments import try_audited, with_warnings

@@ -15,9 +15,9 @@ from trainwright.contract.model import (
     TabularResNet,
 )
 from trainwright.core.loading import loading
-from trainwright.data.features import Features
-from trainwright.data.prepared import Prepared
-from trainwright.data.table import Part, columns_of
+from trainwright.data.base.table import Part, columns_of
+from trainwright.data.encoders.table_encoder import Features
+from trainwright.data.types import Prepared
 from trainwright.planner.plan import Plan
 from trainwright.predictor.predictor import Predictor
 from trainwright.run.context import RunContext

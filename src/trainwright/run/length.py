@@ -13,11 +13,11 @@ from trainwright.contract.model import Gpt
 from trainwright.contract.sampling import Mixture
 from trainwright.contract.section import settled
 from trainwright.contract.stop import Stop
-from trainwright.data.feed import Feed
-from trainwright.data.padded_store import Trimmed
-from trainwright.data.ramps import Stages, steps_up_to, window_lengths
-from trainwright.data.short_windows import ShortWindows
-from trainwright.data.table import Integers
+from trainwright.data.base.table import Integers
+from trainwright.data.loading.feed import Feed
+from trainwright.data.loading.length_ramp import ShortWindows
+from trainwright.data.loading.padded_dataset import Trimmed
+from trainwright.data.sampling.step_ramps import Stages, steps_up_to, window_lengths
 from trainwright.engine.job import At, Every, Source
 from trainwright.engine.stop import SampleLimit, StepLimit, StopRule
 

@@ -9,7 +9,7 @@ from trainwright.checkpoint.evaluated import evaluated_part
 from trainwright.checkpoint.store import Loaded
 from trainwright.contract.model import Network
 from trainwright.core.errors import Mistake, Problem
-from trainwright.data.prepared import Prepared
+from trainwright.data.types import Prepared
 from trainwright.engine.loop import fit
 from trainwright.optim.plateau import Plateau
 from trainwright.optim.schedule import build_schedule

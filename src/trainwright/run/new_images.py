@@ -11,18 +11,18 @@ import polars as pl
 
 from trainwright.contract.images import ImageFields
 from trainwright.core.errors import DataMistake
-from trainwright.data.cache import Uncached
-from trainwright.data.groups import group_codes
-from trainwright.data.idx import read_idx
-from trainwright.data.image_files import label_codes
-from trainwright.data.images import image_part
-from trainwright.data.mnist import read_labelled
-from trainwright.data.pictures.kept import Kept, keep_images
-from trainwright.data.pictures.opening import open_source
-from trainwright.data.pixels import Pixels
-from trainwright.data.sources import FileVersion
-from trainwright.data.table import Bytes, Integers, Part
-from trainwright.data.target import Classes
+from trainwright.data.base.table import Bytes, Integers, Part
+from trainwright.data.columns.target import Classes
+from trainwright.data.encoders.pixel_statistics import Pixels
+from trainwright.data.images.decoded_cache import Kept, keep_images
+from trainwright.data.images.idx import read_idx
+from trainwright.data.images.image_files import label_codes
+from trainwright.data.images.mnist import read_labelled
+from trainwright.data.images.prepare_images import image_part
+from trainwright.data.images.resolve_source import open_source
+from trainwright.data.sources.cache import Uncached
+from trainwright.data.sources.data_source import FileVersion
+from trainwright.data.split.groups import group_codes
 from trainwright.predictor.predictor import Predictor
 
 _IDX = "-idx"

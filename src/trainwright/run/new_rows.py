@@ -20,12 +20,12 @@ from trainwright.contract.sources import USUAL, Reading
 from trainwright.contract.tokens import TokenData
 from trainwright.contract.yaml_text import Written
 from trainwright.core.errors import ContractMistake, DataMistake, Place, Problem
-from trainwright.data.documents import END, SourceSize, find_documents
-from trainwright.data.formats import known_format
-from trainwright.data.sources import FileVersion
-from trainwright.data.table import Part
-from trainwright.data.tokens import text_part
-from trainwright.data.vocabulary import TextVocabulary
+from trainwright.data.base.table import Part
+from trainwright.data.encoders.vocabulary import TextVocabulary
+from trainwright.data.formats.file_format import known_format
+from trainwright.data.sources.data_source import FileVersion
+from trainwright.data.text.documents import END, SourceSize, find_documents
+from trainwright.data.text.prepare_text import text_part
 
 _READING = "data.reading."
 _BAD_RECORDS = f"{_READING}bad_records"

@@ -12,9 +12,8 @@ import polars as pl
 from trainwright.contract.data import Data, TableData, TimeSplit
 from trainwright.core.errors import DataMistake, Mistake, Problem
 from trainwright.core.files import read_json, storage_errors, write_atomic
-from trainwright.data.parquet_pages import read_parquet
-from trainwright.data.table import Floats, Integers, Part
-from trainwright.data.target import (
+from trainwright.data.base.table import Floats, Integers, Part
+from trainwright.data.columns.target import (
     PROBABILITY,
     Classes,
     NextToken,
@@ -22,6 +21,7 @@ from trainwright.data.target import (
     Target,
     target_from_json,
 )
+from trainwright.data.formats.parquet_sizes import read_parquet
 from trainwright.evaluation.answers import Answers, answers_of
 from trainwright.evaluation.evaluate import Scored
 from trainwright.run.own_files import check_own

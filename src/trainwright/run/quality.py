@@ -16,21 +16,21 @@ from trainwright.contract.sources import Reading
 from trainwright.contract.tokens import TokenData
 from trainwright.contract.yaml_text import read_yaml
 from trainwright.core.errors import Mistake
-from trainwright.data.audit.audited import Audited, findings_beside
-from trainwright.data.images import prepare_images, read_images
-from trainwright.data.kinds import prepare, read_data
-from trainwright.data.pictures.opening import holds_idx
-from trainwright.data.prepared import Prepared
-from trainwright.data.quality.collect import Effort, find_faults, find_image_faults, unanswered
-from trainwright.data.quality.documents import document_faults, document_parts
-from trainwright.data.quality.examined import Examined
+from trainwright.data.audit.audit_result import Audited, findings_beside
+from trainwright.data.base.table import Integers
+from trainwright.data.dispatch import prepare, read_data
+from trainwright.data.images.prepare_images import prepare_images, read_images
+from trainwright.data.images.raw_images import RawImages
+from trainwright.data.images.resolve_source import holds_idx
+from trainwright.data.quality.document_quality import document_faults, document_parts
 from trainwright.data.quality.finding import Finding, worst_first
-from trainwright.data.quality.pictures import divided_images, examine_images
-from trainwright.data.quality.reading import divided, examine_prepared, examine_table
-from trainwright.data.raw_images import RawImages
-from trainwright.data.reading import RawTable
-from trainwright.data.table import Integers
-from trainwright.data.tokens import read_tokens
+from trainwright.data.quality.image_quality import divided_images, examine_images
+from trainwright.data.quality.read_unchecked import divided, examine_prepared, examine_table
+from trainwright.data.quality.run_checks import Effort, find_faults, find_image_faults, unanswered
+from trainwright.data.quality.views import Examined
+from trainwright.data.read_table import RawTable
+from trainwright.data.text.prepare_text import read_tokens
+from trainwright.data.types import Prepared
 from trainwright.planner.device import read_device
 from trainwright.planner.first import is_table, located
 from trainwright.planner.first_reading import read_first

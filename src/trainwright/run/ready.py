@@ -19,11 +19,11 @@ from trainwright.contract.reading import ContractText, Document, Source, placed,
 from trainwright.contract.tokens import TokenData
 from trainwright.core.errors import NOWHERE, ContractMistake, Mistake, NotAvailable
 from trainwright.core.extras import need_torch
-from trainwright.data.drawing import build_draws
-from trainwright.data.frames import Frame
-from trainwright.data.kinds import Raw, prepare, read_data
-from trainwright.data.prepared import Prepared
-from trainwright.data.reading import RawTable
+from trainwright.data.dispatch import Raw, prepare, read_data
+from trainwright.data.read_table import RawTable
+from trainwright.data.sampling.build_sampler import build_draws
+from trainwright.data.sources.frames import Frame
+from trainwright.data.types import Prepared
 from trainwright.evaluation.slices import find_slices
 from trainwright.optim.needed import need_optimizer
 from trainwright.planner.boosting_rules import problems_with_counts

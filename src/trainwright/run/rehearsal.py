@@ -23,9 +23,9 @@ from trainwright.contract.ramps import Ramps
 from trainwright.core.faultpoints import disarmed
 from trainwright.core.flag import StopFlag
 from trainwright.core.progress import Progress
-from trainwright.data.prepared import Prepared
-from trainwright.data.table import Floats, Part, TableInputs
-from trainwright.data.thinned import sampled
+from trainwright.data.base.table import Floats, Part, TableInputs
+from trainwright.data.subsample import sampled
+from trainwright.data.types import Prepared
 from trainwright.engine.loop import fit
 from trainwright.engine.nothing import Never, NoValidation
 from trainwright.engine.stop import StopReason

@@ -12,8 +12,8 @@ from trainwright.checkpoint.random_state import RandomState
 from trainwright.contract.document import Contract
 from trainwright.contract.model import Boosting, Linear, Pretrained
 from trainwright.contract.ramps import Ramps
-from trainwright.data.feed import Feed
-from trainwright.data.prepared import Prepared
+from trainwright.data.loading.feed import Feed
+from trainwright.data.types import Prepared
 from trainwright.model.build import BuiltNetwork, build_network
 from trainwright.objective.build import build_loss
 from trainwright.objective.losses import Objective

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from trainwright.data.features import Features
-from trainwright.data.pixels import Pixels
-from trainwright.data.prepared import Prepared
-from trainwright.data.vocabulary import TextVocabulary
+from trainwright.data.encoders.pixel_statistics import Pixels
+from trainwright.data.encoders.table_encoder import Features
+from trainwright.data.encoders.vocabulary import TextVocabulary
+from trainwright.data.types import Prepared
 from trainwright.model.shape import ImageShape, Shape, TableShape, TokenShape
 
 

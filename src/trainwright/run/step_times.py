@@ -13,9 +13,9 @@ from typing import final
 
 from trainwright.core.faultpoints import disarmed
 from trainwright.core.flag import StopFlag
-from trainwright.data.prepared import Prepared
-from trainwright.data.table import Floats, Part
-from trainwright.data.thinned import sampled
+from trainwright.data.base.table import Floats, Part
+from trainwright.data.subsample import sampled
+from trainwright.data.types import Prepared
 from trainwright.planner.plan import Plan
 from trainwright.run.context import RunContext
 from trainwright.run.learners import build_learner

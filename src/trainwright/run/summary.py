@@ -10,17 +10,17 @@ from trainwright.contract.key_paths import as_key
 from trainwright.contract.model import Boosting, Gpt, Linear, Mlp, Pretrained, ResNet, TabularResNet
 from trainwright.contract.section import settled
 from trainwright.core.units import many, show_bytes, show_count
-from trainwright.data.features import Features
-from trainwright.data.kinds import Raw
-from trainwright.data.pixels import Pixels
-from trainwright.data.prepared import Prepared
-from trainwright.data.proposing import said
-from trainwright.data.raw_images import RawImages
-from trainwright.data.reading import DataFacts, RawTable
-from trainwright.data.target import NextToken, Numbers
-from trainwright.data.tokens import RawTokens
-from trainwright.data.vocabulary import TextVocabulary
-from trainwright.data.wording import some
+from trainwright.data.base.messages import some
+from trainwright.data.columns.propose_columns import said
+from trainwright.data.columns.target import NextToken, Numbers
+from trainwright.data.dispatch import Raw
+from trainwright.data.encoders.pixel_statistics import Pixels
+from trainwright.data.encoders.table_encoder import Features
+from trainwright.data.encoders.vocabulary import TextVocabulary
+from trainwright.data.images.raw_images import RawImages
+from trainwright.data.read_table import DataFacts, RawTable
+from trainwright.data.text.prepare_text import RawTokens
+from trainwright.data.types import Prepared
 from trainwright.planner.choosing import Choice
 from trainwright.planner.estimate import Estimate
 from trainwright.planner.plan import Plan

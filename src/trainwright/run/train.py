@@ -13,9 +13,9 @@ from trainwright.core.errors import DataChanged
 from trainwright.core.faultpoints import reached
 from trainwright.core.flag import StopFlag
 from trainwright.core.units import show_price
-from trainwright.data.prepared import Prepared
-from trainwright.data.thinned import sampled
-from trainwright.data.unchanged import FilesRead
+from trainwright.data.sources.file_guard import FilesRead
+from trainwright.data.subsample import sampled
+from trainwright.data.types import Prepared
 from trainwright.doctor.preflight import preflight
 from trainwright.evaluation.baselines import Baselines
 from trainwright.evaluation.evaluate import Scored

@@ -10,13 +10,13 @@ import numpy as np
 import polars as pl
 
 from trainwright.core.files import read_json, write_atomic, write_json
-from trainwright.data.features import Features
-from trainwright.data.order import Words
-from trainwright.data.parquet_pages import read_parquet
-from trainwright.data.prepared import Prepared
-from trainwright.data.row_hash import hash_rows
-from trainwright.data.snapshot import MOST_ROWS
-from trainwright.data.table import Part
+from trainwright.data.base.permutation import Words
+from trainwright.data.base.table import Part
+from trainwright.data.encoders.table_encoder import Features
+from trainwright.data.formats.parquet_sizes import read_parquet
+from trainwright.data.types import Prepared
+from trainwright.data.versions.row_hash import hash_rows
+from trainwright.data.versions.snapshot import MOST_ROWS
 from trainwright.tracking.folder import RunFolder
 
 _ROWS, _ABOUT = "trained_rows.parquet", "trained_rows.json"

@@ -17,7 +17,7 @@ from trainwright.core.errors import StorageFailed
 from trainwright.core.files import Json
 from trainwright.core.progress import Progress
 from trainwright.core.units import many
-from trainwright.data.prepared import Prepared
+from trainwright.data.types import Prepared
 from trainwright.engine.interval import BestSpacing, ByClock, FixedSpacing, ShareSpacing, Spacing
 from trainwright.model.boosting import (
     Boosted,

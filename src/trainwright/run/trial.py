@@ -15,8 +15,8 @@ from torch import nn
 
 from trainwright.contract.resume import Determinism
 from trainwright.contract.section import settled
-from trainwright.data.prepared import Prepared
-from trainwright.data.store import Batch
+from trainwright.data.loading.dataset import Batch
+from trainwright.data.types import Prepared
 from trainwright.engine.compiling import CompiledObjective, compiling
 from trainwright.engine.kernels import MatrixProducts, deterministic, matrix_products
 from trainwright.engine.precision import build_precision

@@ -14,11 +14,11 @@ from trainwright.contract.document import Contract
 from trainwright.contract.metric import METRICS, Metric
 from trainwright.contract.section import settled
 from trainwright.contract.training import Training
-from trainwright.data.pixels import Pixels
-from trainwright.data.prepared import Prepared
-from trainwright.data.store import Store
-from trainwright.data.table import Part
-from trainwright.data.target import Classes, NextToken
+from trainwright.data.base.table import Part
+from trainwright.data.columns.target import Classes, NextToken
+from trainwright.data.encoders.pixel_statistics import Pixels
+from trainwright.data.loading.dataset import Store
+from trainwright.data.types import Prepared
 from trainwright.engine.portions import Portions
 from trainwright.evaluation.answers import Answers, answers_of
 from trainwright.evaluation.metrics import measure

@@ -11,9 +11,9 @@ from typing import final
 import torch
 
 from trainwright.contract.section import settled
-from trainwright.data.feed import Feed
-from trainwright.data.prepared import Prepared
-from trainwright.data.store import Batch
+from trainwright.data.loading.dataset import Batch
+from trainwright.data.loading.feed import Feed
+from trainwright.data.types import Prepared
 from trainwright.engine.backward import backward_from
 from trainwright.engine.precision import build_precision
 from trainwright.model.build import lay_out

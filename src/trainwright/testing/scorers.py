@@ -11,8 +11,8 @@ from typing import ClassVar, final
 import numpy as np
 
 from trainwright.core.files import read_json, write_json
-from trainwright.data.sparse import SparseColumns
-from trainwright.data.table import Floats, Inputs, columns_of
+from trainwright.data.base.sparse import SparseColumns
+from trainwright.data.base.table import Floats, Inputs, columns_of
 from trainwright.predictor.scorer import Scorer
 
 

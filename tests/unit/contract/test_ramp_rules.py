@@ -7,9 +7,9 @@ import pytest
 
 from trainwright.contract.reading import read_contract
 from trainwright.core.errors import ContractMistake, Problem
-from trainwright.data.reading import DataFacts
-from trainwright.data.sources import FileVersion
-from trainwright.data.target_column import TargetFacts
+from trainwright.data.columns.target_column import TargetFacts
+from trainwright.data.read_table import DataFacts
+from trainwright.data.sources.data_source import FileVersion
 from trainwright.planner.device import DeviceFacts
 from trainwright.planner.plan import Plan, plan
 

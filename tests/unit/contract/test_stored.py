@@ -16,7 +16,7 @@ from trainwright.contract.free import differences
 from trainwright.contract.reading import Document, read_contract
 from trainwright.contract.stored import with_defaults
 from trainwright.core.files import Json
-from trainwright.data.reading import read_table
+from trainwright.data.read_table import read_table
 from trainwright.planner.device import DeviceFacts
 from trainwright.planner.plan import plan
 

@@ -11,9 +11,9 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from trainwright.core.blas import one_blas_thread
-from trainwright.data.quality import collect
-from trainwright.data.quality.examined import Examined, examine
+from trainwright.data.quality import run_checks
 from trainwright.data.quality.finding import Finding
+from trainwright.data.quality.views import Examined, examine
 
 
 @contextmanager
@@ -42,7 +42,7 @@ def test_checks_of_data_run_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
         seen.append(threads())
         return []
 
-    monkeypatch.setattr(collect, "QUICK", (check,))
+    monkeypatch.setattr(run_checks, "QUICK", (check,))
     with two_threads():
-        collect.find_faults(examine(pl.DataFrame({"a": [1.0, 2.0]})), {}, "quick")
+        run_checks.find_faults(examine(pl.DataFrame({"a": [1.0, 2.0]})), {}, "quick")
     assert seen == [{1}]

@@ -14,11 +14,11 @@ import pytest
 from audited_tables import RANDOM, STRATIFIED, audited, worst
 from trainwright.contract.data import Features, TableData
 from trainwright.core.files import Json
-from trainwright.data.audit import times
-from trainwright.data.audit.audit import audit, audit_folds
-from trainwright.data.prepare import prepare_fold
-from trainwright.data.reading import read_table
-from trainwright.data.telling import as_numbers, told_classes, told_numbers
+from trainwright.data.audit import time_leaks
+from trainwright.data.audit.run_audit import audit, audit_folds
+from trainwright.data.prepare_table import prepare_fold
+from trainwright.data.read_table import read_table
+from trainwright.data.statistics.dependence import as_numbers, told_classes, told_numbers
 
 ROWS = 3000
 TIME = {"kind": "time", "column": "day"}
@@ -353,7 +353,7 @@ def test_a_column_of_dates_is_named_as_it_is_called(tmp_path: Path) -> None:
 def test_the_order_of_very_many_rows_is_looked_at_in_the_middle(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(times, "_MOST_ROWS", 1000)
+    monkeypatch.setattr(time_leaks, "_MOST_ROWS", 1000)
     walk = np.random.default_rng(0).normal(size=ROWS)
     walk[1000:2000] = np.cumsum(walk[1000:2000])
     honest().drop("day").with_columns(price=walk).write_csv(tmp_path / "rows.csv")

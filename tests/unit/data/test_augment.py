@@ -13,12 +13,12 @@ from PIL import Image, ImageEnhance, ImageOps  # noqa: E402
 from scipy.stats import beta  # noqa: E402
 
 from trainwright.contract.images import Augment, ColorJitter, Erasing, RandAugment  # noqa: E402
-from trainwright.data import colours, randaugment  # noqa: E402
-from trainwright.data.augment import ImageStore, beta_quantile, moved  # noqa: E402
-from trainwright.data.feed import Feed  # noqa: E402
-from trainwright.data.noise import integers, uniform  # noqa: E402
-from trainwright.data.pixel_rows import MappedPixels, ResidentPixels, build_pixels  # noqa: E402
-from trainwright.data.table import ImageInputs  # noqa: E402
+from trainwright.data.base.counter_rng import integers, uniform  # noqa: E402
+from trainwright.data.base.table import ImageInputs  # noqa: E402
+from trainwright.data.loading import color_ops, randaugment  # noqa: E402
+from trainwright.data.loading.augment import ImageStore, beta_quantile, moved  # noqa: E402
+from trainwright.data.loading.feed import Feed  # noqa: E402
+from trainwright.data.loading.pixel_rows import MappedPixels, ResidentPixels, build_pixels  # noqa: E402
 
 ROWS = 64
 PIXELS = torch.from_numpy(np.random.default_rng(0).integers(1, 255, (ROWS, 3, 6, 5), np.uint8))
@@ -227,11 +227,11 @@ def test_a_move_shifts_and_a_turn_turns() -> None:
 
 def test_hue_turns_colours_and_keeps_grey() -> None:
     red = torch.tensor([200, 20, 20], dtype=torch.uint8)[None, :, None, None]
-    third = colours.hue(red, np.array([1 / 3]))[0, :, 0, 0]
+    third = color_ops.hue(red, np.array([1 / 3]))[0, :, 0, 0]
     assert int(third.argmax()) != 0
-    assert torch.equal(colours.hue(red, np.array([0.0])), red)
+    assert torch.equal(color_ops.hue(red, np.array([0.0])), red)
     grey = torch.full((1, 3, 2, 2), 90, dtype=torch.uint8)
-    assert int((colours.hue(grey, np.array([0.4])).int() - 90).abs().max()) <= 1
+    assert int((color_ops.hue(grey, np.array([0.4])).int() - 90).abs().max()) <= 1
 
 
 def test_erasing_covers_the_shares_that_it_should() -> None:

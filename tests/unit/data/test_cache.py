@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from trainwright.contract.sources import Reading
 from trainwright.core.errors import DataMistake, StorageFailed
-from trainwright.data.cache import Cache, Uncached, cache_folder, open_cache
-from trainwright.data.mapped import open_arrow
-from trainwright.data.parsed import NO_LINES, Parsed
-from trainwright.data.sources import SourceFile, read_source
+from trainwright.data.formats.arrow_mmap import open_arrow
+from trainwright.data.formats.parse_result import NO_LINES, Parsed
+from trainwright.data.sources.cache import Cache, Uncached, cache_folder, open_cache
+from trainwright.data.sources.data_source import SourceFile, read_source
 
 
 def read(folder: Path, name: str = "a.csv", **settings: object) -> SourceFile:
@@ -50,7 +50,7 @@ def test_a_file_is_read_once_and_in_other_ways_again(
     first = read(tmp_path)
     entries = Cache(tmp_path / "cache").entries()
     assert [entry.name for entry in entries] == ["a.csv"]
-    monkeypatch.setattr("trainwright.data.local.read_delimited", None)
+    monkeypatch.setattr("trainwright.data.sources.local_files.read_delimited", None)
     again = read(tmp_path)
     assert again.frame.equals(first.frame)
     assert again.lines.tolist() == first.lines.tolist() == [2, 3]
@@ -90,7 +90,7 @@ def test_a_mistake_leaves_nothing_behind(tmp_path: Path) -> None:
 KILLED = """
 import os, sys
 from pathlib import Path
-from trainwright.data.cache import Cache
+from trainwright.data.sources.cache import Cache
 def build(target):
     target.write_bytes(b"half of the rows")
     os._exit(9)
@@ -139,18 +139,18 @@ def test_builders_at_one_time_build_once(tmp_path: Path) -> None:
 def test_a_file_that_changes_while_it_is_read_is_not_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from trainwright.data import local
+    from trainwright.data.sources.data_source import local_files
 
     file = tmp_path / "a.csv"
     file.write_text("a,y\n1,no\n2,yes\n")
-    real = local.read_delimited
+    real = local_files.read_delimited
 
     def meanwhile(*arguments: object) -> Parsed:
         parsed = real(*arguments)  # type: ignore[arg-type]
         file.write_text("a,y\n1,no\n3,yes\n")
         return parsed
 
-    monkeypatch.setattr("trainwright.data.local.read_delimited", meanwhile)
+    monkeypatch.setattr("trainwright.data.sources.local_files.read_delimited", meanwhile)
     with pytest.raises(DataMistake, match="changed while it was read"):
         read(tmp_path)
     monkeypatch.undo()

@@ -8,9 +8,9 @@ import polars as pl
 import pytest
 
 from trainwright.contract.data import TableData
-from trainwright.data.cells import Cells
-from trainwright.data.reading import read_table
-from trainwright.data.values import Cleaning
+from trainwright.data.base.cell_values import Cleaning
+from trainwright.data.base.column_reader import Cells
+from trainwright.data.read_table import read_table
 
 
 def test_what_is_counted_stays_when_the_cells_are_let_go() -> None:

@@ -9,12 +9,12 @@ import polars as pl
 import pytest
 
 from trainwright.contract.data import Column, TableData
-from trainwright.data import doubtful_classes
-from trainwright.data.cells import Cells
-from trainwright.data.doubtful_classes import find_class_spellings
-from trainwright.data.proposing import with_doubts
-from trainwright.data.reading import read_table
-from trainwright.data.space import SLICE_ROWS
+from trainwright.data.base.column_reader import Cells
+from trainwright.data.base.row_storage import SLICE_ROWS
+from trainwright.data.columns.column_kinds import doubtful_classes
+from trainwright.data.columns.doubtful_classes import find_class_spellings
+from trainwright.data.columns.propose_columns import with_doubts
+from trainwright.data.read_table import read_table
 
 TWELVE = ["yes", "Yes", "YES", "yes ", "yes.", "yEs", "no", "No", "NO", "no ", "no.", "nO"]
 

@@ -9,10 +9,10 @@ import polars as pl
 import pytest
 
 from trainwright.contract.data import Column
-from trainwright.data.cells import Cells
-from trainwright.data.columns import ColumnType, infer_column, name_tokens, type_column
-from trainwright.data.sources import FileVersion, SourceFile
-from trainwright.data.values import Cleaning, to_labels
+from trainwright.data.base.cell_values import Cleaning, to_labels
+from trainwright.data.base.column_reader import Cells
+from trainwright.data.columns.column_kinds import ColumnType, infer_column, name_tokens, type_column
+from trainwright.data.sources.data_source import FileVersion, SourceFile
 
 CLEANING = Cleaning(("", "NA"), {})
 SOURCE = SourceFile(pl.DataFrame(), FileVersion("a.csv", "", 0, 0), np.empty(0, dtype=np.int64))

@@ -15,9 +15,9 @@ from faults.tiers import times
 from trainwright.contract.data import Column, TableData
 from trainwright.contract.sources import Reading
 from trainwright.core.errors import DataMistake
-from trainwright.data.commas import how_written
-from trainwright.data.reading import read_table
-from trainwright.data.sources import read_source
+from trainwright.data.formats.number_formats import how_written
+from trainwright.data.read_table import read_table
+from trainwright.data.sources.data_source import read_source
 from trainwright.planner.first import propose_contract
 
 DECIMAL = Reading(numbers={"x": "decimal_comma"}, cache="off")

@@ -11,8 +11,8 @@ import polars as pl
 import pytest
 
 from trainwright.core.errors import DataMistake
-from trainwright.data.revisions import find_revisions
-from trainwright.data.sources import read_source
+from trainwright.data.sources.data_source import read_source
+from trainwright.data.sources.provenance import find_revisions
 
 Json = dict[str, Any]
 PROTOCOL: Json = {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}

@@ -12,11 +12,11 @@ import pytest
 from doubtful_columns import ROWS, doubtful_columns
 from trainwright.contract.data import Column, TableData
 from trainwright.core.errors import DataMistake
-from trainwright.data.cells import Cells
-from trainwright.data.doubts import find_doubt
-from trainwright.data.proposing import said, with_doubts
-from trainwright.data.reading import RawTable, read_table
-from trainwright.data.values import parse_moments
+from trainwright.data.base.cell_values import parse_moments
+from trainwright.data.base.column_reader import Cells
+from trainwright.data.columns.doubts import find_doubt
+from trainwright.data.columns.propose_columns import said, with_doubts
+from trainwright.data.read_table import RawTable, read_table
 
 SHAPES = doubtful_columns()
 

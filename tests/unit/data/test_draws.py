@@ -13,10 +13,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from trainwright.data.block_draws import BlockDraws
-from trainwright.data.buckets import BucketDraws
-from trainwright.data.draws import CurriculumDraws, Draws, GroupDraws, Pace, Pacing, WeightedDraws
-from trainwright.data.order import Order, even_pieces
+from trainwright.data.base.permutation import Order, even_pieces
+from trainwright.data.sampling.block_shuffle import BlockDraws
+from trainwright.data.sampling.length_buckets import BucketDraws
+from trainwright.data.sampling.samplers import (
+    CurriculumDraws,
+    Draws,
+    GroupDraws,
+    Pace,
+    Pacing,
+    WeightedDraws,
+)
 
 ROWS = 997
 CLASSES = np.random.default_rng(0).choice(5, ROWS, p=[0.6, 0.2, 0.1, 0.09, 0.01])

@@ -9,9 +9,9 @@ import pytest
 from trainwright.contract.sources import Reading
 from trainwright.contract.tokens import TokenData
 from trainwright.core.errors import DataMistake
-from trainwright.data.documents import END, find_documents
-from trainwright.data.encodings import text_blocks
-from trainwright.data.sources import read_source
+from trainwright.data.formats.encodings import text_blocks
+from trainwright.data.sources.data_source import read_source
+from trainwright.data.text.documents import END, find_documents
 
 ENCODINGS = ("utf-8", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be")
 

@@ -13,12 +13,12 @@ import pytest
 from trainwright.contract.data import Column, GroupSplit, RandomSplit, Split, TableData
 from trainwright.contract.features import ColumnFeatures, Encoding, TextFeatures
 from trainwright.contract.features import Features as FeaturesSection
-from trainwright.data.dates import fit_dates
-from trainwright.data.features import Features
-from trainwright.data.prepare import prepare_table, read_part
-from trainwright.data.prepared import Prepared
-from trainwright.data.reading import read_table
-from trainwright.data.sources import read_source
+from trainwright.data.encoders.date_features import fit_dates
+from trainwright.data.encoders.table_encoder import Features
+from trainwright.data.prepare_table import prepare_table, read_part
+from trainwright.data.read_table import read_table
+from trainwright.data.sources.data_source import read_source
+from trainwright.data.types import Prepared
 
 WORDS = ("river", "stone", "cloud", "bridge", "walks", "under", "slowly", "north")
 SVD = TextFeatures(terms=40, reduce="svd", components=5, words=2, rows=2)

@@ -15,13 +15,13 @@ from trainwright.contract.data import Column, RandomSplit, TableData
 from trainwright.contract.features import Encoding, Imputing, Scaling
 from trainwright.contract.features import Features as FeaturesSection
 from trainwright.core.errors import DataMistake
-from trainwright.data.features import Features
-from trainwright.data.prepare import prepare_table
-from trainwright.data.prepared import Prepared
-from trainwright.data.reading import read_table
-from trainwright.data.scaling import NumberRows, fit_numbers
-from trainwright.data.sources import read_source
-from trainwright.data.space import SLICE_ROWS
+from trainwright.data.base.row_storage import SLICE_ROWS
+from trainwright.data.encoders.scaling import NumberRows, fit_numbers
+from trainwright.data.encoders.table_encoder import Features
+from trainwright.data.prepare_table import prepare_table
+from trainwright.data.read_table import read_table
+from trainwright.data.sources.data_source import read_source
+from trainwright.data.types import Prepared
 
 
 def table(rows: int = 120) -> pl.DataFrame:

@@ -5,7 +5,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from trainwright.core.errors import Mistake  # noqa: E402
-from trainwright.data.feed import Feed  # noqa: E402
+from trainwright.data.loading.feed import Feed  # noqa: E402
 
 
 def rows_of(feed: Feed, steps: int) -> list[list[int]]:
@@ -44,7 +44,7 @@ def test_seeking_continues_exactly(cut: int) -> None:
 
 def test_small_blocks_give_the_same_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     big = rows_of(Feed([torch.arange(64)], batch_size=4, accumulate=2, seed=2), 20)
-    monkeypatch.setattr("trainwright.data.feed._BLOCK_BYTES", 1)
+    monkeypatch.setattr("trainwright.data.loading.feed._BLOCK_BYTES", 1)
     assert rows_of(Feed([torch.arange(64)], batch_size=4, accumulate=2, seed=2), 20) == big
 
 

@@ -16,16 +16,16 @@ import numpy as np, polars as pl, pyarrow
 from pydantic import TypeAdapter
 from trainwright.contract.data import Split, TableData
 from trainwright.contract.sampling import Sampling
-from trainwright.data import space as space_module
-from trainwright.data.drawing import build_draws
-from trainwright.data.groups import label_codes
-from trainwright.data.moments import moments, time_units
+from trainwright.data.base import row_storage as space_module
+from trainwright.data.sampling.build_sampler import build_draws
+from trainwright.data.split.groups import label_codes
+from trainwright.data.split.time_order import moments, time_units
 from trainwright.data.quality.actions import act
-from trainwright.data.shares import Shares
-from trainwright.data.sources import FileVersion
-from trainwright.data.space import InFiles, bounds, counted
-from trainwright.data.split_file import WrittenSplit, with_parts
-from trainwright.data.splits import divide
+from trainwright.data.split.fractions import Shares
+from trainwright.data.sources.data_source import FileVersion
+from trainwright.data.base.row_storage import InFiles, bounds, counted
+from trainwright.data.split.split_file import WrittenSplit, with_parts
+from trainwright.data.split.splits import divide
 
 # Small slices, so that few rows are many of them.
 space_module.SLICE_ROWS = 16_384

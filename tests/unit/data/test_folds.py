@@ -23,14 +23,14 @@ from trainwright.contract.data import (
 )
 from trainwright.contract.quality import Quality
 from trainwright.core.errors import DataMistake
-from trainwright.data.folds import NEVER, Folds, cut_folds
-from trainwright.data.moments import time_blocks
-from trainwright.data.prepare import prepare_fold, prepare_table
-from trainwright.data.reading import read_table
-from trainwright.data.row_keys import shares_of_keys
-from trainwright.data.shares import LEFT_OUT, TEST, TRAIN, VALIDATION, Shares
-from trainwright.data.splits import divide
-from trainwright.data.table import Integers
+from trainwright.data.base.table import Integers
+from trainwright.data.prepare_table import prepare_fold, prepare_table
+from trainwright.data.read_table import read_table
+from trainwright.data.split.fold_split import NEVER, Folds, cut_folds
+from trainwright.data.split.fractions import LEFT_OUT, TEST, TRAIN, VALIDATION, Shares
+from trainwright.data.split.row_keys import shares_of_keys
+from trainwright.data.split.splits import divide
+from trainwright.data.split.time_order import time_blocks
 
 ROWS = 600
 GENERATOR = np.random.default_rng(3)

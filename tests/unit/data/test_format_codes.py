@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from faults.tiers import times
 from trainwright.contract.data import Column, TableData
 from trainwright.core.errors import DataMistake, Problem
-from trainwright.data.format_codes import check_formats
-from trainwright.data.values import DATE_FORMATS, parse_moments
+from trainwright.data.base.cell_values import DATE_FORMATS, parse_moments
+from trainwright.data.columns.date_formats import check_formats
 
 CODES = [*(f"%{letter}" for letter in "aAbBcCdDeFgGhHIjklmMnpPqQrRsSTuUVwWxXyYzZ+%:vfoEJKLN")]
 CODES += ["%3f", "%6f", "%.f", "%.9f", "%:z", "%#z", "%-d", "%_d", "%0H", "%3", "%.6", "%"]

@@ -12,8 +12,8 @@ import polars as pl
 import pytest
 
 from trainwright.core.errors import DataMistake
-from trainwright.data.frame_hash import hash_frame
-from trainwright.data.sources import read_source
+from trainwright.data.sources.data_source import read_source
+from trainwright.data.sources.frame_hash import hash_frame
 
 NAN = float("nan")
 DIFFERENT: dict[str, tuple[pl.DataType | type[pl.DataType], list[list[Any]]]] = {

@@ -17,12 +17,12 @@ from trainwright.contract.data import TableData, TimeSplit
 from trainwright.contract.features import Features as FeaturesSection
 from trainwright.contract.features import History as Section
 from trainwright.core.errors import DataMistake
-from trainwright.data.features import Features
-from trainwright.data.history import History
-from trainwright.data.prepare import prepare_table, read_part
-from trainwright.data.prepared import Prepared
-from trainwright.data.reading import read_table
-from trainwright.data.sources import read_source
+from trainwright.data.encoders.lag_features import History
+from trainwright.data.encoders.table_encoder import Features
+from trainwright.data.prepare_table import prepare_table, read_part
+from trainwright.data.read_table import read_table
+from trainwright.data.sources.data_source import read_source
+from trainwright.data.types import Prepared
 
 STATISTICS = ("mean", "std", "min", "max", "sum", "count")
 ROW = st.tuples(

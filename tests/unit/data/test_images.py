@@ -10,15 +10,15 @@ import pytest
 from made_data import idx_bytes, make_images
 from trainwright.contract.images import ImageData
 from trainwright.core.errors import DataMistake
-from trainwright.data.idx import read_idx
-from trainwright.data.images import prepare_images, read_images
-from trainwright.data.kinds import prepare, read_data
-from trainwright.data.mnist import read_labelled
-from trainwright.data.noise import integers, uniform
-from trainwright.data.pixels import Pixels
-from trainwright.data.raw_images import AS_IT_IS
-from trainwright.data.table import ImageInputs, columns_of
-from trainwright.data.target import Classes
+from trainwright.data.base.counter_rng import integers, uniform
+from trainwright.data.base.table import ImageInputs, columns_of
+from trainwright.data.columns.target import Classes
+from trainwright.data.dispatch import prepare, read_data
+from trainwright.data.encoders.pixel_statistics import Pixels
+from trainwright.data.images.idx import read_idx
+from trainwright.data.images.mnist import read_labelled
+from trainwright.data.images.prepare_images import prepare_images, read_images
+from trainwright.data.images.raw_images import AS_IT_IS
 
 VALUES = np.arange(2 * 3 * 4).reshape(2, 3, 4)
 

@@ -10,8 +10,7 @@ import pytest
 
 from trainwright.contract.sources import Reading
 from trainwright.core.errors import DataMistake
-from trainwright.data import jsonlines
-from trainwright.data.sources import read_source
+from trainwright.data.sources.data_source import read_source
 
 
 def problem_of(folder: Path, line: str) -> str:

@@ -7,8 +7,8 @@ import tracemalloc
 import numpy as np
 import polars as pl
 
-from trainwright.data.columns import ColumnType
-from trainwright.data.leakage import Leak, find_leaks, find_suspicions
+from trainwright.data.columns.column_kinds import ColumnType
+from trainwright.data.statistics.leak_tests import Leak, find_leaks, find_suspicions
 
 ROWS = 400
 GENERATOR = np.random.default_rng(5)

@@ -29,14 +29,14 @@ from trainwright.contract.quality import Quality
 from trainwright.contract.sampling import Balanced, Blocks, Curriculum, Mixture, Sampling, Weighted
 from trainwright.contract.sources import Reading
 from trainwright.core.errors import DataMistake
-from trainwright.data import space as space_module
-from trainwright.data.drawing import build_draws
-from trainwright.data.prepare import prepare_table
-from trainwright.data.prepared import Prepared
-from trainwright.data.reading import RawTable, read_table
-from trainwright.data.shares import Shares
-from trainwright.data.space import IN_MEMORY, InFiles
-from trainwright.data.splits import divide
+from trainwright.data.base import row_storage as space_module
+from trainwright.data.base.row_storage import IN_MEMORY, InFiles
+from trainwright.data.prepare_table import prepare_table
+from trainwright.data.read_table import RawTable, read_table
+from trainwright.data.sampling.build_sampler import build_draws
+from trainwright.data.split.fractions import Shares
+from trainwright.data.split.splits import divide
+from trainwright.data.types import Prepared
 
 ROWS = 5000
 SPLITS: dict[str, Split] = {

@@ -11,7 +11,7 @@ import pytest
 
 from trainwright.contract.data import TableData
 from trainwright.core.errors import DataMistake, Problem
-from trainwright.data.reading import read_table
+from trainwright.data.read_table import read_table
 
 GOOD = "a,b,y\n1,x,no\n2,y,yes\n3,x,no\n4,y,yes\n"
 

@@ -15,11 +15,11 @@ from trainwright.contract.reading import read_contract
 from trainwright.contract.sources import Reading
 from trainwright.contract.tokens import TokenData
 from trainwright.core.errors import DataMistake
-from trainwright.data.documents import END, find_documents
-from trainwright.data.kinds import read_data
-from trainwright.data.nested import nested_text
-from trainwright.data.reading import read_table
-from trainwright.data.sources import read_source
+from trainwright.data.dispatch import read_data
+from trainwright.data.formats.nested_json import nested_text
+from trainwright.data.read_table import read_table
+from trainwright.data.sources.data_source import read_source
+from trainwright.data.text.documents import END, find_documents
 
 TURNS = [{"from": "human", "value": "Hallo,\nZürich?"}, {"from": "gpt", "value": "Ja."}]
 ROWS: list[dict[str, Any]] = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import ndtri
 
-from trainwright.data.normal import LEAST_SHARE, normal_places
+from trainwright.data.encoders.normal_quantiles import LEAST_SHARE, normal_places
 
 
 def test_places_are_those_of_scipy() -> None:

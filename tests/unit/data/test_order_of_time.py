@@ -10,11 +10,11 @@ import pytest
 
 from trainwright.contract.data import StratifiedSplit, TableData, TimeSplit
 from trainwright.core.errors import DataMistake
-from trainwright.data.features import Features
-from trainwright.data.hidden_columns import without_hidden
-from trainwright.data.prepare import prepare_fold, prepare_table
-from trainwright.data.prepared import Prepared
-from trainwright.data.reading import read_table
+from trainwright.data.encoders.table_encoder import Features
+from trainwright.data.prepare_table import prepare_fold, prepare_table
+from trainwright.data.read_table import read_table
+from trainwright.data.split.hidden_columns import without_hidden
+from trainwright.data.types import Prepared
 
 ROWS = 240
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from trainwright.data.audit import overlap
-from trainwright.data.audit.overlap import CHARACTERS, Span, copied_segments, sequence_length
-from trainwright.data.table import TokenInputs
+from trainwright.data.audit import shared_ngrams
+from trainwright.data.audit.shared_ngrams import CHARACTERS, Span, copied_segments, sequence_length
+from trainwright.data.base.table import TokenInputs
 
 SEGMENT = 256
 
@@ -47,9 +47,9 @@ def test_exactly_the_copied_segments_are_found() -> None:
 def test_of_a_long_text_only_segments_that_were_compared_count(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(overlap, "_PIECE", 4 * SEGMENT)
-    monkeypatch.setattr(overlap, "_MOST_ASKED", 8 * SEGMENT)
-    monkeypatch.setattr(overlap, "_MOST_KNOWN", 20 * SEGMENT)
+    monkeypatch.setattr(shared_ngrams, "_PIECE", 4 * SEGMENT)
+    monkeypatch.setattr(shared_ngrams, "_MOST_ASKED", 8 * SEGMENT)
+    monkeypatch.setattr(shared_ngrams, "_MOST_KNOWN", 20 * SEGMENT)
     tokens = letters(60 * SEGMENT)
     tokens[40 * SEGMENT :] = tokens[: 20 * SEGMENT]
     train, held_out = inputs_of(tokens, 0, 40 * SEGMENT), inputs_of(tokens, 40 * SEGMENT, 15360)

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from trainwright.contract.tokens import TokenData
 from trainwright.core.errors import DataMistake
-from trainwright.data.packing import count_windows, pack_sources
-from trainwright.data.table import TokenInputs
-from trainwright.data.token_file import EncodedText, read_token_file, write_token_file
-from trainwright.data.tokens import document_part, prepare_tokens, read_tokens, text_part
-from trainwright.data.vocabulary import TextVocabulary
-from trainwright.data.windows import cut_windows
+from trainwright.data.base.table import TokenInputs
+from trainwright.data.encoders.vocabulary import TextVocabulary
+from trainwright.data.text.eval_windows import cut_windows
+from trainwright.data.text.packing import count_windows, pack_sources
+from trainwright.data.text.prepare_text import document_part, prepare_tokens, read_tokens, text_part
+from trainwright.data.text.token_file import EncodedText, read_token_file, write_token_file
 
 LENGTHS = st.lists(st.integers(1, 40), min_size=1, max_size=60)
 BYTES = TextVocabulary("bytes")
@@ -151,8 +151,13 @@ def test_packing_needs_documents_and_judging_knows_them(tmp_path: Path) -> None:
 
 def test_a_store_gives_what_the_packing_says() -> None:
     torch = pytest.importorskip("torch")
-    from trainwright.data.feed import Feed
-    from trainwright.data.packed_store import NO_TARGET, Counted, PackedStore, packed_targets
+    from trainwright.data.loading.feed import Feed
+    from trainwright.data.loading.packed_dataset import (
+        NO_TARGET,
+        Counted,
+        PackedStore,
+        packed_targets,
+    )
 
     draw = np.random.default_rng(1)
     lengths = draw.integers(1, 30, 50)
@@ -189,9 +194,9 @@ def test_a_store_gives_what_the_packing_says() -> None:
 @pytest.mark.parametrize("workers", [1, 3])
 def test_workers_make_the_same_windows_and_counts(workers: int) -> None:
     torch = pytest.importorskip("torch")
-    from trainwright.data.feed import Feed
-    from trainwright.data.packed_store import Counted, PackedStore, packed_targets
-    from trainwright.data.workers import Workers
+    from trainwright.data.loading.feed import Feed
+    from trainwright.data.loading.packed_dataset import Counted, PackedStore, packed_targets
+    from trainwright.data.loading.worker_pool import Workers
 
     lengths = np.random.default_rng(2).integers(1, 40, 60)
     documents = np.cumsum(lengths) - lengths

@@ -11,17 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainwright.data.buckets import BucketDraws, cut_line
-from trainwright.data.order import Order
-from trainwright.data.padding import PaddedShapes, Steps, choose_buckets, measure_padding
-from trainwright.data.pieces import LongDocuments, cut_documents
-from trainwright.data.table import TokenInputs
-from trainwright.data.token_file import EncodedText
-from trainwright.data.tokens import document_part
-from trainwright.data.vocabulary import TextVocabulary
+from trainwright.data.base.permutation import Order
+from trainwright.data.base.table import TokenInputs
+from trainwright.data.encoders.vocabulary import TextVocabulary
+from trainwright.data.sampling.length_buckets import BucketDraws, cut_line
+from trainwright.data.text.chunks import LongDocuments, cut_documents
+from trainwright.data.text.padding import PaddedShapes, Steps, choose_buckets, measure_padding
+from trainwright.data.text.prepare_text import document_part
+from trainwright.data.text.token_file import EncodedText
 
 if TYPE_CHECKING:
-    from trainwright.data.feed import Feed, StepBatches
+    from trainwright.data.loading.feed import Feed, StepBatches
 
 DRAW = np.random.default_rng(0)
 LONG_TAIL = np.minimum(512, np.exp(DRAW.normal(3.5, 1.0, 6000)).astype(np.int64) + 1)
@@ -212,9 +212,9 @@ def documents(count: int = 120) -> TokenInputs:
 
 def padded_feed(long: LongDocuments, most: float, workers: int = 0) -> Feed:
     torch = pytest.importorskip("torch")
-    from trainwright.data.feed import Feed
-    from trainwright.data.padded_store import PaddedStore, Trimmed, padded_targets
-    from trainwright.data.workers import Workers
+    from trainwright.data.loading.feed import Feed
+    from trainwright.data.loading.padded_dataset import PaddedStore, Trimmed, padded_targets
+    from trainwright.data.loading.worker_pool import Workers
 
     shapes = PaddedShapes(4, 24, most)
     store = PaddedStore(documents(), long, shapes, torch.device("cpu"))
@@ -245,7 +245,7 @@ def test_a_feed_shows_each_document_once_an_epoch(
     long: LongDocuments, workers: int, most: float
 ) -> None:
     torch = pytest.importorskip("torch")
-    from trainwright.data.padded_store import NO_TARGET
+    from trainwright.data.loading.padded_dataset import NO_TARGET
 
     steps = two_epochs(long, workers, most)
     shown: list[int] = []

@@ -10,9 +10,9 @@ import pytest
 from command import command, inside
 from trainwright.contract.data import TableData
 from trainwright.core.errors import DataMistake
-from trainwright.data.partitions import partition_of
-from trainwright.data.reading import read_table
-from trainwright.data.sources import read_source
+from trainwright.data.read_table import read_table
+from trainwright.data.sources.data_source import read_source
+from trainwright.data.sources.hive_partitions import partition_of
 
 ROWS = pl.DataFrame(
     {

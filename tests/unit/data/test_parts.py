@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from trainwright.contract.tokens import TokenData
-from trainwright.data.documents import END, find_documents
-from trainwright.data.sources import read_source
+from trainwright.data.sources.data_source import read_source
+from trainwright.data.text.documents import END, find_documents
 
 ASIDE = (
     "_log.csv",

@@ -26,10 +26,10 @@ from trainwright.contract.data import TableData
 from trainwright.contract.reading import read_contract
 from trainwright.contract.sources import USUAL, Reading, Sql
 from trainwright.core.errors import DataMistake, MissingExtra, Mistake, Problem
-from trainwright.data.cache import Cache
-from trainwright.data.frame_hash import hash_frame
-from trainwright.data.reading import read_table
-from trainwright.data.sources import read_query, read_source
+from trainwright.data.read_table import read_table
+from trainwright.data.sources.cache import Cache
+from trainwright.data.sources.data_source import read_query, read_source
+from trainwright.data.sources.frame_hash import hash_frame
 
 SHOP = pl.DataFrame({"age": [39, 50, None, 28], "y": ["no", "yes", "no", "yes"]})
 

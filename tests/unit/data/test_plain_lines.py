@@ -9,8 +9,8 @@ import pytest
 
 from trainwright.contract.sources import Reading
 from trainwright.core.errors import DataMistake
-from trainwright.data import delimited, plain_lines
-from trainwright.data.plain_lines import count_plain_lines
+from trainwright.data.formats.file_format import delimited, plain_lines
+from trainwright.data.formats.plain_lines import count_plain_lines
 
 
 def file_of(folder: Path, text: bytes) -> Path:

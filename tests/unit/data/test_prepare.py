@@ -21,11 +21,11 @@ from trainwright.contract.data import (
 )
 from trainwright.contract.features import Features as FeaturesSection
 from trainwright.core.errors import DataMistake
-from trainwright.data.prepare import prepare_table, read_part
-from trainwright.data.prepared import Prepared
-from trainwright.data.reading import read_table
-from trainwright.data.sources import read_source
-from trainwright.data.target import Classes, Numbers, fit_target, target_from_json
+from trainwright.data.columns.target import Classes, Numbers, fit_target, target_from_json
+from trainwright.data.prepare_table import prepare_table, read_part
+from trainwright.data.read_table import read_table
+from trainwright.data.sources.data_source import read_source
+from trainwright.data.types import Prepared
 
 DECIDED = FeaturesSection(numeric="none", impute="none")
 

@@ -13,15 +13,15 @@ from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
 from trainwright.contract.ramps import BatchRamp, SequenceRamp  # noqa: E402
-from trainwright.data.feed import Feed, StepBatches  # noqa: E402
-from trainwright.data.ramps import (  # noqa: E402
+from trainwright.data.loading.feed import Feed, StepBatches  # noqa: E402
+from trainwright.data.loading.length_ramp import ShortWindows  # noqa: E402
+from trainwright.data.sampling.step_ramps import (  # noqa: E402
     Stages,
     step_rows,
     steps_at_epoch_ends,
     steps_up_to,
     window_lengths,
 )
-from trainwright.data.short_windows import ShortWindows  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -77,7 +77,7 @@ def test_the_feed_takes_the_steps_that_were_counted(
 ) -> None:
     stages = step_rows(ramp, full, rows * epochs)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("trainwright.data.feed._BLOCK_BYTES", block)
+        patch.setattr("trainwright.data.loading.feed._BLOCK_BYTES", block)
         feed = Feed([torch.arange(rows)], batch, seed=4, ramp=stages)
         steps = [feed.next_step() for _ in range(feed.epoch_ends(epochs)[-1])]
     cursor = 0

@@ -16,7 +16,7 @@ from trainwright.contract.data import (
     TimeSplit,
 )
 from trainwright.core.errors import DataMistake, Problem
-from trainwright.data.reading import RawTable, read_table
+from trainwright.data.read_table import RawTable, read_table
 
 
 def rows(*lines: str, repeat: int = 1) -> str:

@@ -18,9 +18,9 @@ from trainwright.contract.data import (
     TimeSplit,
 )
 from trainwright.core.errors import DataMistake
-from trainwright.data.prepare import prepare_table
-from trainwright.data.prepared import Prepared
-from trainwright.data.reading import read_table
+from trainwright.data.prepare_table import prepare_table
+from trainwright.data.read_table import read_table
+from trainwright.data.types import Prepared
 
 pytestmark = pytest.mark.real_data
 DECIDED = Features(numeric="quantile", impute="median")

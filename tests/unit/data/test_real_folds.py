@@ -9,9 +9,9 @@ import pytest
 from real_data import real_data
 from trainwright.contract.data import Features, TableData
 from trainwright.core.files import Json
-from trainwright.data.prepare import prepare_fold, prepare_table
-from trainwright.data.prepared import Prepared
-from trainwright.data.reading import read_table
+from trainwright.data.prepare_table import prepare_fold, prepare_table
+from trainwright.data.read_table import read_table
+from trainwright.data.types import Prepared
 
 pytestmark = pytest.mark.real_data
 

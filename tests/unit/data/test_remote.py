@@ -13,7 +13,7 @@ import pytest
 
 from trainwright.contract.sources import Reading
 from trainwright.core.errors import DataMistake, StorageFailed
-from trainwright.data.sources import read_source
+from trainwright.data.sources.data_source import read_source
 
 fsspec = pytest.importorskip("fsspec")
 from fsspec.implementations.memory import MemoryFileSystem  # noqa: E402
@@ -57,7 +57,7 @@ class Flaky(MemoryFileSystem):  # type: ignore[misc]
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> type[Flaky]:
     fsspec.register_implementation("flaky", Flaky, clobber=True)
-    monkeypatch.setattr("trainwright.data.stores._WITHOUT_PACKAGE", frozenset({"flaky"}))
+    monkeypatch.setattr("trainwright.data.sources.fetch._WITHOUT_PACKAGE", frozenset({"flaky"}))
     monkeypatch.setattr(Flaky, "store", {})
     Flaky(skip_instance_cache=True).pipe_file("/rows.csv", b"a,y\n1,no\n2,yes\n")
     return Flaky

@@ -10,9 +10,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from trainwright.core.errors import DataMistake  # noqa: E402
-from trainwright.data.feed import Feed  # noqa: E402
-from trainwright.data.row_file import RowFile, parquet_batches, write_row_file  # noqa: E402
-from trainwright.data.workers import Workers  # noqa: E402
+from trainwright.data.loading.feed import Feed  # noqa: E402
+from trainwright.data.loading.row_file import RowFile, parquet_batches, write_row_file  # noqa: E402
+from trainwright.data.loading.worker_pool import Workers  # noqa: E402
 
 pytestmark = pytest.mark.torch
 

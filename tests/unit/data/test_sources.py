@@ -18,10 +18,10 @@ from faults.tiers import times
 from trainwright.contract.data import TableData
 from trainwright.contract.sources import USUAL, Reading
 from trainwright.core.errors import DataMistake
-from trainwright.data.delimited import read_delimited
-from trainwright.data.reading import read_table
-from trainwright.data.sources import read_source
-from trainwright.data.table import Integers
+from trainwright.data.base.table import Integers
+from trainwright.data.formats.delimited import read_delimited
+from trainwright.data.read_table import read_table
+from trainwright.data.sources.data_source import read_source
 
 FRAME = pl.DataFrame(
     {

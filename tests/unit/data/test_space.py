@@ -20,17 +20,17 @@ from trainwright.contract.data import (
     TimeSplit,
 )
 from trainwright.core.hashing import hash_bytes
-from trainwright.data import space as space_module
-from trainwright.data.cells import Cells
-from trainwright.data.drawn_parts import draw_parts
-from trainwright.data.groups import group_codes
-from trainwright.data.key_places import NOWHERE, KeyPlaces
-from trainwright.data.ranks import dense_ranks, ranked
-from trainwright.data.row_keys import random_keys
-from trainwright.data.shares import Shares
-from trainwright.data.space import IN_MEMORY, InFiles, positions, spread_rows, taken
-from trainwright.data.splits import divide
-from trainwright.data.table import Integers
+from trainwright.data.base import row_storage as space_module
+from trainwright.data.base.column_reader import Cells
+from trainwright.data.base.external_sort import dense_ranks, ranked
+from trainwright.data.base.row_storage import IN_MEMORY, InFiles, positions, spread_rows, taken
+from trainwright.data.base.table import Integers
+from trainwright.data.split.fractions import Shares
+from trainwright.data.split.groups import group_codes
+from trainwright.data.split.key_index import NOWHERE, KeyPlaces
+from trainwright.data.split.random_split import draw_parts
+from trainwright.data.split.row_keys import random_keys
+from trainwright.data.split.splits import divide
 
 
 @pytest.fixture(autouse=True)
@@ -109,7 +109,7 @@ def test_nothing_stays_on_the_disk(tmp_path: Path) -> None:
 def test_different_values_are_counted_exactly(
     values: list[object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trainwright.data.cells._MOST_HELD", 100)
+    monkeypatch.setattr("trainwright.data.base.column_reader._MOST_HELD", 100)
     series = pl.Series("a", values)
     cells = Cells(series, space=InFiles(tmp_path))
     assert cells.distinct == series.drop_nulls().n_unique()

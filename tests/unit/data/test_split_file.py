@@ -11,9 +11,9 @@ import pytest
 
 from trainwright.contract.data import Features, FileSplit, TableData
 from trainwright.core.errors import DataMistake
-from trainwright.data import space
-from trainwright.data.prepare import prepare_table
-from trainwright.data.reading import read_table
+from trainwright.data.base import row_storage
+from trainwright.data.prepare_table import prepare_table
+from trainwright.data.read_table import read_table
 
 ROWS = 600
 FRAME = pl.DataFrame(
@@ -72,7 +72,7 @@ def test_what_is_wrong_with_a_split_file(tmp_path: Path, lines: list[str], messa
 def test_of_many_wrong_keys_the_first_five_are_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(space, "SLICE_ROWS", 3)
+    monkeypatch.setattr(row_storage, "SLICE_ROWS", 3)
     FRAME.head(60).write_csv(tmp_path / "a.csv")
     names = [f"{'id' if row < 40 else 'no'}{row}" for row in range(60)]
     parts = pl.DataFrame({"id": names, "part": ["train"] * 60})

@@ -17,12 +17,12 @@ from trainwright.contract.data import (
     TimeSplit,
 )
 from trainwright.core.errors import DataMistake
-from trainwright.data.moments import time_units
-from trainwright.data.row_keys import random_keys
-from trainwright.data.shares import PARTS, Shares
-from trainwright.data.split_report import report_split
-from trainwright.data.splits import divide
-from trainwright.data.table import Integers
+from trainwright.data.base.table import Integers
+from trainwright.data.split.fractions import PARTS, Shares
+from trainwright.data.split.row_keys import random_keys
+from trainwright.data.split.split_report import report_split
+from trainwright.data.split.splits import divide
+from trainwright.data.split.time_order import time_units
 
 RANDOM = RandomSplit(kind="random")
 STRATIFIED = StratifiedSplit(kind="stratified")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from trainwright.data import subwords
-from trainwright.data.subwords import blocks_of, encode_pieces, train_pieces
+from trainwright.data.encoders import bpe
+from trainwright.data.encoders.bpe import blocks_of, encode_pieces, train_pieces
 
 pytest.importorskip("tokenizers")
 
@@ -38,7 +38,7 @@ def test_blocks_have_the_merges_and_tokens_of_the_whole(
     text = _text(seed)
     learned = train_pieces([text], 300)
     whole = encode_pieces(learned, [text, "", "a b"])
-    monkeypatch.setattr(subwords, "_BLOCK", 40)
+    monkeypatch.setattr(bpe, "_BLOCK", 40)
     blocks = list(blocks_of(text))
     assert len(blocks) > 50
     assert "".join(blocks) == text

@@ -13,10 +13,12 @@ import pytest
 pytest.importorskip("tokenizers")
 
 from trainwright.contract.tokens import TokenData
-from trainwright.data import encodings, subword_stream, subwords
-from trainwright.data.subword_stream import document_stops
-from trainwright.data.subwords import blocks_of, blocks_within, encode_pieces
-from trainwright.data.tokens import RawTokens, prepare_tokens, read_tokens
+from trainwright.data.encoders import bpe
+from trainwright.data.encoders.bpe import blocks_of, blocks_within, encode_pieces
+from trainwright.data.formats.file_format import encodings
+from trainwright.data.text import stream_bpe
+from trainwright.data.text.prepare_text import RawTokens, prepare_tokens, read_tokens
+from trainwright.data.text.stream_bpe import document_stops
 from trainwright.run.summary import describe_data
 
 WORDS = ["a ", "bcd ", "\n", "\n\n", "ef", "  ", "é", "ghi\n"]
@@ -35,7 +37,7 @@ def cut_up(text: str, seed: int) -> Iterator[str]:
 def test_blocks_of_regions_are_those_of_their_texts(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(subwords, "_BLOCK", 30)
+    monkeypatch.setattr(bpe, "_BLOCK", 30)
     text = text_of(seed)
     ends = np.unique(np.random.default_rng(seed).integers(0, len(text), 9)).tolist()
     regions = [*pairwise(ends[:5]), (ends[-2], ends[-1])]
@@ -74,9 +76,9 @@ def test_small_blocks_change_no_token(
 ) -> None:
     section = section_of(tmp_path, separator=separator, reading={"cache": "off"})
     whole, version = read(section, tmp_path)
-    monkeypatch.setattr(subwords, "_BLOCK", 50)
+    monkeypatch.setattr(bpe, "_BLOCK", 50)
     monkeypatch.setattr(encodings, "_BLOCK", 333)
-    monkeypatch.setattr(subword_stream, "_AT_ONCE", 100)
+    monkeypatch.setattr(stream_bpe, "_AT_ONCE", 100)
     streamed, again = read(section, tmp_path)
     assert again == version
     assert np.array_equal(streamed.text.tokens, whole.text.tokens)
@@ -98,8 +100,8 @@ def test_of_a_long_text_merges_are_learned_on_a_sample_that_is_stated(
 ) -> None:
     section = section_of(tmp_path)
     whole, version = read(section, tmp_path)
-    monkeypatch.setattr(subwords, "_BLOCK", 500)
-    monkeypatch.setattr(subword_stream, "MOST_LEARNED", 10_000)
+    monkeypatch.setattr(bpe, "_BLOCK", 500)
+    monkeypatch.setattr(stream_bpe, "MOST_LEARNED", 10_000)
     some, other = read(section, tmp_path)
     (note,) = some.notes
     assert note.startswith("the merges of bpe are learned on ")

@@ -13,11 +13,11 @@ tokenizers = pytest.importorskip("tokenizers")
 from made_data import make_text  # noqa: E402
 from trainwright.contract.tokens import TokenData  # noqa: E402
 from trainwright.core.errors import DataMistake  # noqa: E402
-from trainwright.data.prepared import Prepared, encoding_from_json  # noqa: E402
-from trainwright.data.subwords import train_pieces  # noqa: E402
-from trainwright.data.table import TokenInputs  # noqa: E402
-from trainwright.data.tokens import prepare_tokens, read_tokens, text_part  # noqa: E402
-from trainwright.data.vocabulary import TextVocabulary  # noqa: E402
+from trainwright.data.base.table import TokenInputs  # noqa: E402
+from trainwright.data.encoders.bpe import train_pieces  # noqa: E402
+from trainwright.data.encoders.vocabulary import TextVocabulary  # noqa: E402
+from trainwright.data.text.prepare_text import prepare_tokens, read_tokens, text_part  # noqa: E402
+from trainwright.data.types import Prepared, encoding_from_json  # noqa: E402
 
 STRANGE = "Größe, 東京 and 🎉\n\n\tbar\x00 anna anna bobcarla"
 

@@ -9,8 +9,8 @@ import pytest
 
 from trainwright.contract.data import TableData
 from trainwright.core.errors import DataMistake
-from trainwright.data.reading import read_table
-from trainwright.data.target import Classes, Numbers
+from trainwright.data.columns.target import Classes, Numbers
+from trainwright.data.read_table import read_table
 
 
 @pytest.mark.parametrize(

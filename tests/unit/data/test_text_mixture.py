@@ -15,26 +15,26 @@ from hypothesis import strategies as st
 from mixed_texts import CONTEXT, LETTERS, WINDOWS, Windows, inputs_of, source_of, table
 from trainwright.contract.sampling import Mixture
 from trainwright.contract.tokens import TokenData
-from trainwright.data.drawing import mixture_draws
-from trainwright.data.packing import count_windows
-from trainwright.data.table import Sources, TokenInputs
-from trainwright.data.token_file import EncodedText
-from trainwright.data.tokens import RawTokens, prepare_tokens, read_tokens
-from trainwright.data.windows import cut_windows
+from trainwright.data.base.table import Sources, TokenInputs
+from trainwright.data.sampling.build_sampler import mixture_draws
+from trainwright.data.text.eval_windows import cut_windows
+from trainwright.data.text.packing import count_windows
+from trainwright.data.text.prepare_text import RawTokens, prepare_tokens, read_tokens
+from trainwright.data.text.token_file import EncodedText
 from trainwright.model.frequencies import fit_frequencies
 
 if TYPE_CHECKING:
-    from trainwright.data.store import TextStore
+    from trainwright.data.loading.dataset import TextStore
 
 ways = pytest.mark.parametrize("windows", WINDOWS)
 
 
 def store_of(section: TokenData, folder: Path) -> tuple[RawTokens, TextStore]:
     torch = pytest.importorskip("torch")
-    from trainwright.data.packed_store import PackedStore
-    from trainwright.data.padded_store import PaddedStore
-    from trainwright.data.padding import PaddedShapes
-    from trainwright.data.store import WindowStore
+    from trainwright.data.loading.dataset import WindowStore
+    from trainwright.data.loading.packed_dataset import PackedStore
+    from trainwright.data.loading.padded_dataset import PaddedStore
+    from trainwright.data.text.padding import PaddedShapes
 
     raw = read_tokens(section, folder)
     inputs, device = inputs_of(prepare_tokens(raw, section).train), torch.device("cpu")
@@ -79,7 +79,7 @@ def test_no_row_shows_two_sources(windows: Windows, tmp_path: Path) -> None:
 )
 def test_windows_of_any_sources_stay_in_them(lengths: list[int], context: int, epoch: int) -> None:
     torch = pytest.importorskip("torch")
-    from trainwright.data.store import WindowStore
+    from trainwright.data.loading.dataset import WindowStore
 
     ends = list(accumulate(lengths))
     sources = Sources(np.array([0, *ends[:-1]]), tuple(map(str, range(len(lengths)))))
@@ -135,7 +135,7 @@ def test_sources_have_their_shares_and_their_rows_take_turns(
 
 @ways
 def test_a_position_far_away_is_reached_at_once(windows: Windows, tmp_path: Path) -> None:
-    from trainwright.data.feed import Feed
+    from trainwright.data.loading.feed import Feed
 
     sampling = Mixture(kind="mixture", weights={"books": 5, "code": 1, "web": 1})
     raw, store = store_of(table(tmp_path, windows, sampling), tmp_path)
@@ -159,8 +159,8 @@ def test_a_position_far_away_is_reached_at_once(windows: Windows, tmp_path: Path
 @pytest.mark.parametrize("workers", [1, 3])
 def test_workers_make_the_same_batches(windows: Windows, workers: int, tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
-    from trainwright.data.feed import Feed
-    from trainwright.data.workers import Workers
+    from trainwright.data.loading.feed import Feed
+    from trainwright.data.loading.worker_pool import Workers
 
     sampling = Mixture(kind="mixture", temperature=3.0)
     raw, store = store_of(table(tmp_path, windows, sampling), tmp_path)

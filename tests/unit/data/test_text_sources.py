@@ -25,13 +25,13 @@ from trainwright.contract.sampling import Mixture, Uniform
 from trainwright.contract.sources import Reading
 from trainwright.contract.tokens import TokenData
 from trainwright.core.errors import DataMistake
-from trainwright.data.cache import Cache
-from trainwright.data.documents import END
-from trainwright.data.quality.documents import document_faults, document_parts
-from trainwright.data.text_sources import PARTS
-from trainwright.data.token_file import EncodedText, write_token_file
-from trainwright.data.tokens import prepare_tokens, read_tokens
-from trainwright.data.vocabulary import TextVocabulary
+from trainwright.data.encoders.vocabulary import TextVocabulary
+from trainwright.data.quality.document_quality import document_faults, document_parts
+from trainwright.data.sources.cache import Cache
+from trainwright.data.text.documents import END
+from trainwright.data.text.prepare_text import prepare_tokens, read_tokens
+from trainwright.data.text.text_sources import PARTS
+from trainwright.data.text.token_file import EncodedText, write_token_file
 
 
 def test_documents_come_source_after_source_and_in_their_order(tmp_path: Path) -> None:

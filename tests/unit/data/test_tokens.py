@@ -10,12 +10,12 @@ import pytest
 from made_data import make_text
 from trainwright.contract.tokens import TokenData
 from trainwright.core.errors import DataMistake
-from trainwright.data.table import TokenInputs
-from trainwright.data.text_sources import part_ends
-from trainwright.data.token_file import EncodedText, read_token_file, write_token_file
-from trainwright.data.tokens import prepare_tokens, read_tokens
-from trainwright.data.vocabulary import TextVocabulary, fit_characters
-from trainwright.data.windows import cut_windows
+from trainwright.data.base.table import TokenInputs
+from trainwright.data.encoders.vocabulary import TextVocabulary, fit_characters
+from trainwright.data.text.eval_windows import cut_windows
+from trainwright.data.text.prepare_text import prepare_tokens, read_tokens
+from trainwright.data.text.text_sources import part_ends
+from trainwright.data.text.token_file import EncodedText, read_token_file, write_token_file
 
 TEXT = "Größe, 東京 and 🎉"
 
@@ -120,8 +120,8 @@ def test_windows_predict_every_token_of_every_stretch_once(context: int) -> None
 
 def test_an_epoch_shows_each_token_at_most_once_at_changing_places() -> None:
     torch = pytest.importorskip("torch")
-    from trainwright.data.feed import Feed
-    from trainwright.data.store import WindowStore
+    from trainwright.data.loading.dataset import WindowStore
+    from trainwright.data.loading.feed import Feed
 
     inputs = TokenInputs(np.arange(500, dtype=np.uint16), np.array([1, 257]), np.array([256, 200]))
     store = WindowStore(inputs, 8, device=torch.device("cpu"), seed=2)

@@ -16,8 +16,8 @@ from made_pictures import write_folder, write_shards, write_table, write_tfrecor
 from trainwright.contract.data import Data, TableData
 from trainwright.contract.images import Decoding, ImageData, ImageFields
 from trainwright.contract.tokens import TokenData
-from trainwright.data.kinds import read_data
-from trainwright.data.unchanged import FilesRead
+from trainwright.data.dispatch import read_data
+from trainwright.data.sources.file_guard import FilesRead
 
 ROWS = pl.DataFrame({"a": [3, 1, 4, 1, 5] * 4, "y": [0, 1] * 10})
 LABELS = {"y": {"names": ["no", "yes"], "_type": "ClassLabel"}}

@@ -21,12 +21,12 @@ from trainwright.contract.images import Augment  # noqa: E402
 from trainwright.contract.loading import Loading  # noqa: E402
 from trainwright.contract.reading import read_contract  # noqa: E402
 from trainwright.core.errors import PeerLost  # noqa: E402
-from trainwright.data.augment import ImageStore  # noqa: E402
-from trainwright.data.feed import Feed, StepBatches  # noqa: E402
-from trainwright.data.order import Positions  # noqa: E402
-from trainwright.data.pixel_rows import ResidentPixels  # noqa: E402
-from trainwright.data.store import Batch  # noqa: E402
-from trainwright.data.workers import Workers  # noqa: E402
+from trainwright.data.base.permutation import Positions  # noqa: E402
+from trainwright.data.loading.augment import ImageStore  # noqa: E402
+from trainwright.data.loading.dataset import Batch  # noqa: E402
+from trainwright.data.loading.feed import Feed, StepBatches  # noqa: E402
+from trainwright.data.loading.pixel_rows import ResidentPixels  # noqa: E402
+from trainwright.data.loading.worker_pool import Workers  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -37,7 +37,7 @@ EVERYTHING = Augment(flip=True, crop=1, cutout=2, mixup=0.4, cutmix=1.0)
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trainwright.data.feed._BLOCK_BYTES", 12 * 30 * 4)
+    monkeypatch.setattr("trainwright.data.loading.feed._BLOCK_BYTES", 12 * 30 * 4)
 
 
 def images() -> ImageStore:

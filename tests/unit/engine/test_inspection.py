@@ -18,7 +18,7 @@ from canary import everything, start  # noqa: E402
 from comparing import differences  # noqa: E402
 from trainwright.contract.model import Gpt, ResNet  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
-from trainwright.data.feed import Feed, StepBatches  # noqa: E402
+from trainwright.data.loading.feed import Feed, StepBatches  # noqa: E402
 from trainwright.engine.attention import AttentionEntropy  # noqa: E402
 from trainwright.engine.inspection import Activations, GradientSizes, SilentUnits  # noqa: E402
 from trainwright.engine.measuring import MeasuredStep  # noqa: E402

@@ -17,8 +17,8 @@ from command import with_layers, write_project  # noqa: E402
 from comparing import differences  # noqa: E402
 from contract_runs import train  # noqa: E402
 from stopped_runs import Cut  # noqa: E402
-from trainwright.data.feed import Feed, StepBatches  # noqa: E402
-from trainwright.data.store import Batch  # noqa: E402
+from trainwright.data.loading.dataset import Batch  # noqa: E402
+from trainwright.data.loading.feed import Feed, StepBatches  # noqa: E402
 from trainwright.engine.noise_scale import NoiseScale, noise_parts  # noqa: E402
 from trainwright.engine.precision import Full, LossScale  # noqa: E402
 from trainwright.engine.step import OptimizerStep  # noqa: E402

@@ -10,8 +10,8 @@ from torch import Tensor, nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
 from trainwright.core.errors import Mistake  # noqa: E402
-from trainwright.data.feed import Feed, StepBatches  # noqa: E402
-from trainwright.data.store import Batch  # noqa: E402
+from trainwright.data.loading.dataset import Batch  # noqa: E402
+from trainwright.data.loading.feed import Feed, StepBatches  # noqa: E402
 from trainwright.engine.backward import backward_from  # noqa: E402
 from trainwright.engine.step import OptimizerStep  # noqa: E402
 from trainwright.objective.classes import CrossEntropyLoss  # noqa: E402

@@ -11,7 +11,7 @@ from torch import nn  # noqa: E402
 from canary import everything, start  # noqa: E402
 from comparing import differences  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
-from trainwright.data.feed import StepBatches  # noqa: E402
+from trainwright.data.loading.feed import StepBatches  # noqa: E402
 from trainwright.engine.measuring import MeasuredStep  # noqa: E402
 from trainwright.engine.units import DeadUnits  # noqa: E402
 from trainwright.engine.windows import Window, Windows  # noqa: E402

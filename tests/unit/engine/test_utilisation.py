@@ -17,7 +17,7 @@ from canary import everything, start  # noqa: E402
 from comparing import differences  # noqa: E402
 from trainwright.contract.model import Gpt  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
-from trainwright.data.feed import StepBatches  # noqa: E402
+from trainwright.data.loading.feed import StepBatches  # noqa: E402
 from trainwright.engine.flops import count_flops  # noqa: E402
 from trainwright.engine.measuring import MeasuredStep  # noqa: E402
 from trainwright.engine.peak import measure_peak, vendor_peak  # noqa: E402

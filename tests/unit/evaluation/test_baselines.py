@@ -9,9 +9,9 @@ import pytest
 from trainwright.contract.data import RandomSplit, TableData
 from trainwright.contract.features import Features
 from trainwright.contract.metric import Metric
-from trainwright.data.prepare import prepare_table
-from trainwright.data.prepared import Prepared
-from trainwright.data.reading import read_table
+from trainwright.data.prepare_table import prepare_table
+from trainwright.data.read_table import read_table
+from trainwright.data.types import Prepared
 from trainwright.evaluation.baselines import fit_baselines
 from trainwright.evaluation.evaluate import Scored, evaluate
 

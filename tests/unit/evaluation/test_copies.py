@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 from trainwright.contract.images import ImageData
 from trainwright.contract.metric import Metric
 from trainwright.contract.tokens import TokenData
-from trainwright.data.audit.audited import Audited
-from trainwright.data.audit.images import audit_images
-from trainwright.data.audit.texts import audit_text
-from trainwright.data.images import prepare_images
-from trainwright.data.prepared import Prepared
-from trainwright.data.quality.alike import groups_of_raw
-from trainwright.data.raw_images import RawImages, facts_of
-from trainwright.data.table import Floats, ImageInputs
-from trainwright.data.tokens import prepare_tokens, read_tokens
+from trainwright.data.audit.audit_result import Audited
+from trainwright.data.audit.image_overlap import audit_images
+from trainwright.data.audit.text_overlap import audit_text
+from trainwright.data.base.table import Floats, ImageInputs
+from trainwright.data.images.prepare_images import prepare_images
+from trainwright.data.images.raw_images import RawImages, facts_of
+from trainwright.data.quality.near_duplicate_images import groups_of_raw
+from trainwright.data.text.prepare_text import prepare_tokens, read_tokens
+from trainwright.data.types import Prepared
 from trainwright.evaluation.evaluate import Scored, evaluate
 from trainwright.evaluation.experiments.copies import JudgedCopies
 from trainwright.evaluation.experiments.trying import try_found_copies

@@ -12,8 +12,8 @@ from trainwright.contract.metric import Metric
 from trainwright.contract.slices import Slice
 from trainwright.core.errors import Mistake
 from trainwright.core.files import to_json
-from trainwright.data.table import Part, TableInputs
-from trainwright.data.target import Classes, Numbers, Target
+from trainwright.data.base.table import Part, TableInputs
+from trainwright.data.columns.target import Classes, Numbers, Target
 from trainwright.evaluation.answers import answers_of
 from trainwright.evaluation.curves import (
     ClassificationCurves,

@@ -5,8 +5,8 @@ import polars as pl
 import pytest
 
 from trainwright.contract.metric import Metric
-from trainwright.data.table import Part, TableInputs
-from trainwright.data.target import Classes
+from trainwright.data.base.table import Part, TableInputs
+from trainwright.data.columns.target import Classes
 from trainwright.evaluation.evaluate import Scored
 from trainwright.evaluation.folds import corrected_interval, score_folds
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from trainwright.contract.metric import METRICS, Metric
-from trainwright.data.target import NextToken
+from trainwright.data.columns.target import NextToken
 from trainwright.evaluation.answers import answers_of
 from trainwright.evaluation.metrics import measure, metric_names, metrics_of
 

@@ -12,9 +12,9 @@ import pytest
 from trainwright.contract.data import Split, TableData, TimeSplit
 from trainwright.contract.features import Features, History
 from trainwright.contract.metric import Metric
-from trainwright.data.prepare import prepare_table
-from trainwright.data.prepared import Prepared
-from trainwright.data.reading import read_table
+from trainwright.data.prepare_table import prepare_table
+from trainwright.data.read_table import read_table
+from trainwright.data.types import Prepared
 from trainwright.evaluation.evaluate import Scored, evaluate
 from trainwright.evaluation.naive import PERSISTENCE, SEASONAL, forecast_naively
 

@@ -7,7 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from trainwright.data.table import Sources, TokenInputs
+from trainwright.data.base.table import Sources, TokenInputs
 from trainwright.model import frequencies
 from trainwright.model.frequencies import fit_frequencies
 

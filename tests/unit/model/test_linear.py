@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 from trainwright.contract.model import Linear
-from trainwright.data.table import TableInputs
+from trainwright.data.base.table import TableInputs
 from trainwright.model import linear as linear_module
 from trainwright.model.linear import fit_linear
 

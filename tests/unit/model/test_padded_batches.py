@@ -8,20 +8,20 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from trainwright.contract.model import Gpt  # noqa: E402
-from trainwright.data.buckets import BucketDraws  # noqa: E402
-from trainwright.data.feed import Feed  # noqa: E402
-from trainwright.data.packed_store import Counted, PackedStore, packed_targets  # noqa: E402
-from trainwright.data.padded_store import (  # noqa: E402
+from trainwright.data.base.table import TokenInputs  # noqa: E402
+from trainwright.data.encoders.vocabulary import TextVocabulary  # noqa: E402
+from trainwright.data.loading.feed import Feed  # noqa: E402
+from trainwright.data.loading.packed_dataset import Counted, PackedStore, packed_targets  # noqa: E402
+from trainwright.data.loading.padded_dataset import (  # noqa: E402
     NO_TARGET,
     PaddedStore,
     Trimmed,
     padded_targets,
 )
-from trainwright.data.padding import PaddedShapes  # noqa: E402
-from trainwright.data.table import TokenInputs  # noqa: E402
-from trainwright.data.token_file import EncodedText  # noqa: E402
-from trainwright.data.tokens import document_part  # noqa: E402
-from trainwright.data.vocabulary import TextVocabulary  # noqa: E402
+from trainwright.data.sampling.length_buckets import BucketDraws  # noqa: E402
+from trainwright.data.text.padding import PaddedShapes  # noqa: E402
+from trainwright.data.text.prepare_text import document_part  # noqa: E402
+from trainwright.data.text.token_file import EncodedText  # noqa: E402
 from trainwright.engine.out_of_memory import SplittingStep  # noqa: E402
 from trainwright.engine.step import OptimizerStep  # noqa: E402
 from trainwright.model.gpt import GptNetwork  # noqa: E402

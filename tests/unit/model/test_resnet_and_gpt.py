@@ -8,8 +8,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from trainwright.contract.model import Gpt, ResNet  # noqa: E402
-from trainwright.data.table import ImageInputs, TokenInputs  # noqa: E402
-from trainwright.data.target import Classes, NextToken  # noqa: E402
+from trainwright.data.base.table import ImageInputs, TokenInputs  # noqa: E402
+from trainwright.data.columns.target import Classes, NextToken  # noqa: E402
 from trainwright.model.build import build_network  # noqa: E402
 from trainwright.model.counting import count_gpt, count_resnet  # noqa: E402
 from trainwright.model.residual import Residual, skip_chances  # noqa: E402

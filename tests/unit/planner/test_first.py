@@ -14,9 +14,9 @@ from trainwright.contract.data import TableData
 from trainwright.contract.document import Contract
 from trainwright.contract.reading import read_contract
 from trainwright.core.errors import ContractMistake, DataMistake
-from trainwright.data.prepare import prepare_table
-from trainwright.data.prepared import Prepared
-from trainwright.data.reading import read_table
+from trainwright.data.prepare_table import prepare_table
+from trainwright.data.read_table import read_table
+from trainwright.data.types import Prepared
 from trainwright.planner.choices import decide
 from trainwright.planner.device import read_device
 from trainwright.planner.first import propose_contract

@@ -11,9 +11,9 @@ from planned_tables import CPU, GPU, OLD_GPU, document, facts, planned, problems
 from trainwright.contract.averaging import Ema
 from trainwright.contract.reading import read_contract
 from trainwright.contract.training import EarlyStopping
-from trainwright.data.kinds import read_data
-from trainwright.data.prepare import prepare_table
-from trainwright.data.reading import DataFacts, read_table
+from trainwright.data.dispatch import read_data
+from trainwright.data.prepare_table import prepare_table
+from trainwright.data.read_table import DataFacts, read_table
 from trainwright.planner.device import DeviceFacts
 from trainwright.planner.plan import plan
 

@@ -10,7 +10,7 @@ from planned_tables import CPU
 from trainwright.contract.reading import read_contract
 from trainwright.contract.tokens import TokenData
 from trainwright.core.errors import ContractMistake
-from trainwright.data.tokens import read_tokens
+from trainwright.data.text.prepare_text import read_tokens
 from trainwright.planner.plan import Plan, plan
 
 CONTRACT = """

@@ -12,9 +12,9 @@ from trainwright.contract.data import StratifiedSplit, TableData
 from trainwright.contract.features import Features
 from trainwright.core.errors import DataMistake, Mistake
 from trainwright.core.files import read_json
-from trainwright.data.prepare import prepare_table
-from trainwright.data.prepared import Prepared
-from trainwright.data.reading import read_table
+from trainwright.data.prepare_table import prepare_table
+from trainwright.data.read_table import read_table
+from trainwright.data.types import Prepared
 from trainwright.evaluation.baselines import fit_baselines
 from trainwright.predictor.bundle import FILES, MANIFEST, read_bundle, write_bundle
 from trainwright.predictor.predictor import Predictor

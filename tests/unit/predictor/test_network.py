@@ -10,8 +10,8 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from trainwright.contract.model import Mlp  # noqa: E402
-from trainwright.data.table import TableInputs  # noqa: E402
-from trainwright.data.target import Classes  # noqa: E402
+from trainwright.data.base.table import TableInputs  # noqa: E402
+from trainwright.data.columns.target import Classes  # noqa: E402
 from trainwright.model.build import build_network  # noqa: E402
 from trainwright.model.shape import TableShape  # noqa: E402
 from trainwright.predictor.network import NetworkScorer, read_network  # noqa: E402

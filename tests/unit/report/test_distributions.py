@@ -12,13 +12,13 @@ from made_data import make_text
 from trainwright.contract.data import Features, TableData
 from trainwright.contract.images import ImageData
 from trainwright.contract.tokens import TokenData
-from trainwright.data.distributions import BINS, Distribution, distributions_of
-from trainwright.data.images import prepare_images
-from trainwright.data.prepare import prepare_table
-from trainwright.data.raw_images import RawImages, facts_of
-from trainwright.data.reading import read_table
-from trainwright.data.table import ImageInputs
-from trainwright.data.tokens import prepare_tokens, read_tokens
+from trainwright.data.base.table import ImageInputs
+from trainwright.data.images.prepare_images import prepare_images
+from trainwright.data.images.raw_images import RawImages, facts_of
+from trainwright.data.prepare_table import prepare_table
+from trainwright.data.read_table import read_table
+from trainwright.data.statistics.histograms import BINS, Distribution, distributions_of
+from trainwright.data.text.prepare_text import prepare_tokens, read_tokens
 from trainwright.report.distributions import HEIGHT, view_distributions
 
 ROWS = 400

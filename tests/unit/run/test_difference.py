@@ -14,10 +14,10 @@ import pytest
 from command import CONTRACT, command, inside, write_rows
 from real_data import real_data
 from trainwright.core.files import read_json
-from trainwright.data.profile import distance, pictures, profile_column
-from trainwright.data.revisions import find_revisions
-from trainwright.data.row_hash import hash_rows
-from trainwright.data.sources import FileVersion
+from trainwright.data.sources.data_source import FileVersion
+from trainwright.data.sources.provenance import find_revisions
+from trainwright.data.statistics.profile import distance, pictures, profile_column
+from trainwright.data.versions.row_hash import hash_rows
 
 
 @pytest.fixture

@@ -23,8 +23,8 @@ from command import command, project_in, with_layers  # noqa: E402
 from faults.tiers import each  # noqa: E402
 from trainwright.contract.model import Gpt, ResNet  # noqa: E402
 from trainwright.core.errors import Mistake  # noqa: E402
-from trainwright.data.table import ImageInputs, Inputs, TokenInputs  # noqa: E402
-from trainwright.data.target import Classes, NextToken  # noqa: E402
+from trainwright.data.base.table import ImageInputs, Inputs, TokenInputs  # noqa: E402
+from trainwright.data.columns.target import Classes, NextToken  # noqa: E402
 from trainwright.engine.loop import fit  # noqa: E402
 from trainwright.engine.portions import Portions  # noqa: E402
 from trainwright.model.build import build_network  # noqa: E402

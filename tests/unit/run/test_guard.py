@@ -11,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from command import NETWORK, events_of_one, inside, project_in, train_one  # noqa: E402
-from trainwright.data.feed import Feed, StepBatches  # noqa: E402
+from trainwright.data.loading.feed import Feed, StepBatches  # noqa: E402
 
 pytestmark = pytest.mark.torch
 

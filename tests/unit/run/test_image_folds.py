@@ -17,8 +17,8 @@ from trainwright.contract.data import fold_count
 from trainwright.contract.images import ImageData
 from trainwright.core.errors import DataMistake
 from trainwright.core.files import read_json
-from trainwright.data.images import prepare_image_fold, prepare_images, read_images
-from trainwright.data.table import ImageInputs
+from trainwright.data.base.table import ImageInputs
+from trainwright.data.images.prepare_images import prepare_image_fold, prepare_images, read_images
 
 CONTRACT = """
 data:

@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from command import NETWORK, events_of_one, inside, project_in, train_one, write_project  # noqa: E402
-from trainwright.data.feed import Batch  # noqa: E402
+from trainwright.data.loading.feed import Batch  # noqa: E402
 from trainwright.objective.losses import LossSum, Supervised  # noqa: E402
 
 pytestmark = pytest.mark.torch

@@ -12,8 +12,8 @@ from command import CONTRACT, Ran, command, inside, write_rows
 from trainwright.contract.sources import USUAL, Reading
 from trainwright.contract.tokens import TokenData
 from trainwright.core.errors import DataMistake
-from trainwright.data.documents import END
-from trainwright.data.vocabulary import TextVocabulary
+from trainwright.data.encoders.vocabulary import TextVocabulary
+from trainwright.data.text.documents import END
 from trainwright.run.new_rows import new_text
 
 BYTES = TextVocabulary("bytes")

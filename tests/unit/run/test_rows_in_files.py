@@ -13,8 +13,8 @@ pytest.importorskip("torch")
 
 from command import NETWORK, command, inside, write_project
 from trainwright.core.files import Json, read_json
-from trainwright.data import space
-from trainwright.data.quality import collect
+from trainwright.data.base import row_storage
+from trainwright.data.quality import run_checks
 from trainwright.run import auditing
 
 pytestmark = pytest.mark.torch
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.torch
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("TRAINWRIGHT_CACHE", str(tmp_path / "kept"))
-    monkeypatch.setattr(space, "SLICE_ROWS", 50)
+    monkeypatch.setattr(row_storage, "SLICE_ROWS", 50)
     write_project(tmp_path)
     (tmp_path / "network.yaml").write_text(NETWORK)
     with inside(tmp_path):
@@ -95,7 +95,7 @@ def test_files_where_memory_is_too_small_and_why(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert choice(trained("a"))["value"] == "memory"
-    monkeypatch.setattr(space, "memory_bytes", lambda: 10_000)
+    monkeypatch.setattr(row_storage, "memory_bytes", lambda: 10_000)
     decided = choice(trained("b"))
     assert decided["value"] == "files"
     assert "rows of" in decided["reason"]
@@ -128,9 +128,9 @@ def test_of_many_rows_fewer_labels_are_judged_and_that_is_said(
     monkeypatch.setattr(auditing, "MOST_CHECKED", 120)
     monkeypatch.setattr(auditing, "MOST_ROWS_JUDGED", 80)
     heights: list[int] = []
-    monkeypatch.setattr(collect, "label_errors", lambda data: heights.append(len(data)) or [])
-    judged = tuple((what, collect.label_errors) for what, _ in collect.SLOW[-1:])
-    monkeypatch.setattr(collect, "SLOW", judged)
+    monkeypatch.setattr(run_checks, "label_errors", lambda data: heights.append(len(data)) or [])
+    judged = tuple((what, run_checks.label_errors) for what, _ in run_checks.SLOW[-1:])
+    monkeypatch.setattr(run_checks, "SLOW", judged)
     given = ("data.reading.rows_in=memory", "data.reading.cache=off")
     found = json.loads(command("check", "network.yaml", "--json", *sets(given)).out)
     assert heights == [80]

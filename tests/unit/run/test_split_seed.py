@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from command import CONTRACT, write_project
-from trainwright.data.prepared import Prepared
+from trainwright.data.types import Prepared
 from trainwright.run.ready import Request, make_ready
 from trainwright.run.stages import Stages, StreamScreen
 

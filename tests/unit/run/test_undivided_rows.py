@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from command import project_in, train_one
-from trainwright.data.reading import RawTable
+from trainwright.data.read_table import RawTable
 from trainwright.planner.plan import Plan
 from trainwright.run import train
 from trainwright.run.learners import Learner, build_learner

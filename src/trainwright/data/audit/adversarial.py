@@ -16,11 +16,11 @@ from trainwright.contract.data import (
     split_columns,
 )
 from trainwright.core.loading import loading
-from trainwright.data.audit.audited import Audited, Sides
-from trainwright.data.counting import counted
-from trainwright.data.leakage import rank_auc
-from trainwright.data.space import spread_rows
-from trainwright.data.table import Floats, Integers
+from trainwright.data.audit.audit_result import Audited, Sides
+from trainwright.data.base.row_storage import spread_rows
+from trainwright.data.base.table import Floats, Integers
+from trainwright.data.base.value_counts import counted
+from trainwright.data.statistics.leak_tests import rank_auc
 
 APART, APART_GIVEN = 0.6, 0.75
 """ROC AUC from which the two sides differ. Drawn at random they stay at 0.5 within 0.05 at a

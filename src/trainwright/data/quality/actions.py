@@ -15,21 +15,28 @@ from trainwright.contract.data import TableData
 from trainwright.contract.quality import Action, FindingKind
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.units import many
-from trainwright.data.done import MOST_LISTED, Done
-from trainwright.data.hidden_columns import without_hidden
-from trainwright.data.limits import Limit, limited
-from trainwright.data.quality.collect import find_kind
+from trainwright.data.base.applied_actions import MOST_LISTED, Done
+from trainwright.data.base.cell_values import Cleaning
+from trainwright.data.base.messages import quoted, some
+from trainwright.data.base.row_storage import (
+    IN_MEMORY,
+    Space,
+    gathered,
+    places_of,
+    slices_of,
+    taken,
+)
+from trainwright.data.base.table import Floats, Integers, PartName
+from trainwright.data.columns.winsorize import Limit, limited
+from trainwright.data.quality.column_settings import columns_of, key_columns
 from trainwright.data.quality.duplicates import compared, first_of_each, frame_of
-from trainwright.data.quality.examined import Examined, examine, together
 from trainwright.data.quality.finding import Finding
-from trainwright.data.quality.keys import columns_of, key_columns
 from trainwright.data.quality.label_errors import Suspects, Unjudged, find_suspects
-from trainwright.data.quality.near import MOST_ROWS, near_groups
+from trainwright.data.quality.near_duplicates import MOST_ROWS, near_groups
 from trainwright.data.quality.row_faults import BY_ROW, faulty_rows, is_by_row, written_limits
-from trainwright.data.space import IN_MEMORY, Space, gathered, places_of, slices_of, taken
-from trainwright.data.table import Floats, Integers, PartName
-from trainwright.data.values import Cleaning
-from trainwright.data.wording import quoted, some
+from trainwright.data.quality.run_checks import find_kind
+from trainwright.data.quality.views import Examined, examine, together
+from trainwright.data.split.hidden_columns import without_hidden
 
 _COLUMN_KINDS = frozenset({"leak", "suspicious_feature", "identifier"})
 _NO_ROWS = np.empty(0, dtype=np.int64)

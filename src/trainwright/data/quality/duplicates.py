@@ -10,10 +10,10 @@ import numpy as np
 import polars as pl
 
 from trainwright.core.units import many
-from trainwright.data.quality.coincidence import Agreement
-from trainwright.data.quality.examined import Examined, Look
+from trainwright.data.base.table import Integers
+from trainwright.data.quality.chance_agreement import Agreement
 from trainwright.data.quality.finding import Finding
-from trainwright.data.table import Integers
+from trainwright.data.quality.views import Examined, Look
 
 _FEW = 0.001
 _ALIKE = {

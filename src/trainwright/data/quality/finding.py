@@ -11,7 +11,7 @@ import polars as pl
 
 from trainwright.contract.quality import FindingKind
 from trainwright.core.files import Json
-from trainwright.data.wording import quoted
+from trainwright.data.base.messages import quoted
 
 Severity = Literal["error", "warning", "info"]
 """`error`: what is trained on this is wrong. `warning`: a person should look. `info`: good to know,

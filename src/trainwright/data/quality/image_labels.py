@@ -7,14 +7,14 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
-from trainwright.data.quality.alike import pooled_means
-from trainwright.data.quality.examined import Examined
+from trainwright.data.base.row_storage import spread_rows
+from trainwright.data.base.table import Floats
+from trainwright.data.images.raw_images import RawImages
 from trainwright.data.quality.finding import Finding
 from trainwright.data.quality.label_errors import Unjudged, say_suspects, suspects_among
+from trainwright.data.quality.near_duplicate_images import pooled_means
 from trainwright.data.quality.out_of_sample import Known
-from trainwright.data.raw_images import RawImages
-from trainwright.data.space import spread_rows
-from trainwright.data.table import Floats
+from trainwright.data.quality.views import Examined
 
 LEAST_RIGHT = 0.7
 """Labels of images are judged where the models, which know little of images, give so many of them

@@ -10,14 +10,14 @@ import numpy as np
 import polars as pl
 
 from trainwright.core.units import many
-from trainwright.data.counting import counted
-from trainwright.data.quality.confident import wrong_labels
-from trainwright.data.quality.examined import Examined
+from trainwright.data.base.table import Floats, Integers
+from trainwright.data.base.value_counts import counted
+from trainwright.data.quality.confident_learning import wrong_labels
 from trainwright.data.quality.finding import Finding
 from trainwright.data.quality.label_noise import APART, LabelNoise, label_noise
 from trainwright.data.quality.out_of_sample import Known, class_chances, number_guesses
-from trainwright.data.quality.residuals import unexplained, wrong_numbers
-from trainwright.data.table import Floats, Integers
+from trainwright.data.quality.target_outliers import unexplained, wrong_numbers
+from trainwright.data.quality.views import Examined
 
 _FEWEST_ROWS = 60
 _FEWEST_OF_A_CLASS = 10

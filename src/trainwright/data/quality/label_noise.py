@@ -22,7 +22,7 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
-from trainwright.data.table import Floats, Integers
+from trainwright.data.base.table import Floats, Integers
 
 _LEAST_SLOPE, _LEAST_SLOPE_APART, _MOST_SLOPE = 0.5, 0.75, 3.0
 """Calibrated predictions have a slope of 1; those of few rows of many columns, whose classes

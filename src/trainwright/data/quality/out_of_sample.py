@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from trainwright.data.counting import counted
-from trainwright.data.quality.examined import Examined
-from trainwright.data.table import Floats, Integers
+from trainwright.data.base.table import Floats, Integers
+from trainwright.data.base.value_counts import counted
+from trainwright.data.quality.views import Examined
 
 FOLDS = 5
 MOST_FITTED = 50_000

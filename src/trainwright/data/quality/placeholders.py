@@ -8,10 +8,10 @@ import numpy as np
 import polars as pl
 
 from trainwright.core.units import many
-from trainwright.data.quality.examined import Examined, Look
+from trainwright.data.base.messages import quoted
+from trainwright.data.base.table import Integers
 from trainwright.data.quality.finding import Finding, Severity
-from trainwright.data.table import Integers
-from trainwright.data.wording import quoted
+from trainwright.data.quality.views import Examined, Look
 
 _SURE = frozenset(
     {"n/a", "#n/a", "n.a.", "n.a", "nan", "null", "nil", "none given", "missing", "undefined", "-"}

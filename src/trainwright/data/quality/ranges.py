@@ -14,11 +14,11 @@ from trainwright.contract.data import Column
 from trainwright.contract.key_paths import as_key
 from trainwright.contract.quality import FindingKind
 from trainwright.core.units import many
-from trainwright.data.quality.examined import Examined, Look
+from trainwright.data.base.cell_values import to_labels
+from trainwright.data.base.messages import quoted
 from trainwright.data.quality.finding import Finding
 from trainwright.data.quality.patterns import whole_matches
-from trainwright.data.values import to_labels
-from trainwright.data.wording import quoted
+from trainwright.data.quality.views import Examined, Look
 
 SchemaKind = Literal[
     "out_of_range", "unexpected_value", "pattern_mismatch", "not_unique", "forbidden_missing"

@@ -15,13 +15,13 @@ import polars as pl
 
 from trainwright.contract.data import Column, TableData
 from trainwright.contract.quality import Action, FindingKind
-from trainwright.data.cells import Cells
-from trainwright.data.limits import Limit
-from trainwright.data.quality.examined import Look, LookKind, are_numbers, numeric_look
-from trainwright.data.quality.keys import columns_of
+from trainwright.data.base.cell_values import Cleaning, to_labels
+from trainwright.data.base.column_reader import Cells
+from trainwright.data.base.row_storage import Space, bounds
+from trainwright.data.columns.winsorize import Limit
+from trainwright.data.quality.column_settings import columns_of
 from trainwright.data.quality.ranges import broken_rows
-from trainwright.data.space import Space, bounds
-from trainwright.data.values import Cleaning, to_labels
+from trainwright.data.quality.views import Look, LookKind, are_numbers, numeric_look
 
 BY_ROW: Mapping[FindingKind, tuple[Action, ...]] = MappingProxyType(
     {

@@ -12,11 +12,11 @@ import numpy as np
 from trainwright.contract.data import Data, fold_count
 from trainwright.contract.metric import Metric
 from trainwright.contract.slices import Slice
-from trainwright.data.audit.images import ImageCopies, copies_of
-from trainwright.data.audit.texts import text_copies
-from trainwright.data.prepared import Prepared
-from trainwright.data.quality.alike import image_groups
-from trainwright.data.table import ImageInputs, Integers
+from trainwright.data.audit.image_overlap import ImageCopies, copies_of
+from trainwright.data.audit.text_overlap import text_copies
+from trainwright.data.base.table import ImageInputs, Integers
+from trainwright.data.quality.near_duplicate_images import image_groups
+from trainwright.data.types import Prepared
 from trainwright.evaluation.clause import Clause
 from trainwright.evaluation.evaluate import Scored
 from trainwright.evaluation.experiments.suspicions import Suspicion, accepted_reason

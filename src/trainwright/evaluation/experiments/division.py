@@ -7,13 +7,13 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from trainwright.data.groups import members
-from trainwright.data.moments import moments, time_blocks
-from trainwright.data.row_keys import random_keys
-from trainwright.data.space import spread_rows
-from trainwright.data.table import Integers
-from trainwright.data.values import to_labels
-from trainwright.data.whole_groups import fill_bins
+from trainwright.data.base.cell_values import to_labels
+from trainwright.data.base.row_storage import spread_rows
+from trainwright.data.base.table import Integers
+from trainwright.data.split.group_bins import fill_bins
+from trainwright.data.split.groups import members
+from trainwright.data.split.row_keys import random_keys
+from trainwright.data.split.time_order import moments, time_blocks
 from trainwright.evaluation.experiments.probe import FOLDS, MOST_ROWS
 
 TIME_BLOCKS = 50

@@ -10,7 +10,7 @@ from typing import NamedTuple, final
 import numpy as np
 
 from trainwright.contract.metric import METRICS, Metric
-from trainwright.data.table import Floats, Integers
+from trainwright.data.base.table import Floats, Integers
 from trainwright.evaluation.answers import Answers
 from trainwright.evaluation.intervals import Draws, Interval
 from trainwright.evaluation.measuring import Line, Measured, measure_lines

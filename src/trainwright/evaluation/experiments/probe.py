@@ -12,11 +12,11 @@ import polars as pl
 
 from trainwright.contract.model import Linear
 from trainwright.core.loading import loading
-from trainwright.data.columns import ColumnType
-from trainwright.data.counting import counted
-from trainwright.data.dates import fit_dates
-from trainwright.data.row_keys import random_keys
-from trainwright.data.table import Floats, Integers, TableInputs
+from trainwright.data.base.table import Floats, Integers, TableInputs
+from trainwright.data.base.value_counts import counted
+from trainwright.data.columns.column_kinds import ColumnType
+from trainwright.data.encoders.date_features import fit_dates
+from trainwright.data.split.row_keys import random_keys
 from trainwright.model.linear import fit_linear
 
 ProbeKind = Literal["boosting", "linear"]

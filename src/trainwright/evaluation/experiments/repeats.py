@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from trainwright.contract.metric import Metric
 from trainwright.contract.slices import Slice
-from trainwright.data.row_keys import random_keys
-from trainwright.data.table import Integers
-from trainwright.data.target import Classes
+from trainwright.data.base.table import Integers
+from trainwright.data.columns.target import Classes
+from trainwright.data.split.row_keys import random_keys
 from trainwright.evaluation.answers import answers_of
 from trainwright.evaluation.clause import Clause
 from trainwright.evaluation.evaluate import ALL_ROWS, Scored

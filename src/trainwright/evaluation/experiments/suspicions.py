@@ -10,7 +10,7 @@ from typing import Literal, assert_never, final
 
 from trainwright.contract.accepted import Accepted, BindingFinding
 from trainwright.contract.data import Data, TableData
-from trainwright.data.audit.audited import Audited
+from trainwright.data.audit.audit_result import Audited
 
 RowTrial = Literal[
     "equal rows", "near rows", "near texts", "equal images", "near images", "copied text"

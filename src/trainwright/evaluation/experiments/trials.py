@@ -14,12 +14,12 @@ from trainwright.contract.data import TableData, fold_count
 from trainwright.contract.metric import Metric
 from trainwright.contract.slices import Slice
 from trainwright.core.units import many
-from trainwright.data.audit.near_texts import near_texts_of, text_groups
-from trainwright.data.audit.rows import near_rows_of, repeats_of
-from trainwright.data.columns import ColumnType
-from trainwright.data.prepared import Prepared
-from trainwright.data.table import Floats, Integers
-from trainwright.data.target import Classes
+from trainwright.data.audit.near_text_overlap import near_texts_of, text_groups
+from trainwright.data.audit.row_overlap import near_rows_of, repeats_of
+from trainwright.data.base.table import Floats, Integers
+from trainwright.data.columns.column_kinds import ColumnType
+from trainwright.data.columns.target import Classes
+from trainwright.data.types import Prepared
 from trainwright.evaluation.answers import Answers, answers_of
 from trainwright.evaluation.clause import DUMMY, LINEAR, Clause
 from trainwright.evaluation.evaluate import Scored

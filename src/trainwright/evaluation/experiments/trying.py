@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from trainwright.contract.metric import Metric
-from trainwright.data.audit.audited import Audited
+from trainwright.data.audit.audit_result import Audited
 from trainwright.evaluation.clause import Clause
 from trainwright.evaluation.experiments.copies import JudgedCopies, try_copies
 from trainwright.evaluation.experiments.experiment import Experiment, Outcome

@@ -16,7 +16,7 @@ from trainwright.checkpoint.optimizer import OptimizerState
 from trainwright.checkpoint.random_state import Generator, RandomState
 from trainwright.checkpoint.state import Snapshot, Stateful
 from trainwright.core.errors import Mistake, Problem
-from trainwright.data.feed import StepBatches
+from trainwright.data.loading.feed import StepBatches
 from trainwright.engine.job import Job
 from trainwright.engine.nothing import Never, NoCheckpoints, NoValidation
 from trainwright.engine.step import Step

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from trainwright.core.files import Json
-from trainwright.data.feed import Feed
+from trainwright.data.loading.feed import Feed
 from trainwright.engine.job import Job
 from trainwright.engine.step import OptimizerStep
 from trainwright.optim.knob import LearningRate

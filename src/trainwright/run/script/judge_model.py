@@ -15,10 +15,10 @@ from trainwright.contract.data import TableData, fold_count
 from trainwright.contract.reading import Sections, file_or_text
 from trainwright.core.errors import Mistake, NotAvailable, Problem
 from trainwright.core.files import write_json
-from trainwright.data.frames import Frame
-from trainwright.data.reading import RawTable
-from trainwright.data.table import Floats, Part
-from trainwright.data.target import Classes, Target
+from trainwright.data.base.table import Floats, Part
+from trainwright.data.columns.target import Classes, Target
+from trainwright.data.read_table import RawTable
+from trainwright.data.sources.frames import Frame
 from trainwright.doctor.preflight import of_data
 from trainwright.evaluation.evaluate import Scored
 from trainwright.evaluation.folds import FoldScores

@@ -12,8 +12,8 @@ from PIL import Image, ImageOps
 
 from faults.tiers import times
 from made_pictures import encoded, picture
-from trainwright.data.pictures.decoding import SUFFIXES, Fault, Header, decode, look
-from trainwright.data.pictures.rule import Rule
+from trainwright.data.encoders.decoding_rule import Rule
+from trainwright.data.images.decode import SUFFIXES, Fault, Header, decode, look
 
 RULE = Rule((0, 0), "rgb", "stretch", "bilinear", 1_000_000)
 GREY = Rule((0, 0), "grey", "stretch", "bilinear", 1_000_000)

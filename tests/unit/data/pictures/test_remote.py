@@ -25,9 +25,9 @@ from made_pictures import (
 )
 from trainwright.contract.images import ImageData
 from trainwright.core.errors import DataMistake
-from trainwright.data.cache import Cache
-from trainwright.data.images import read_images
-from trainwright.data.raw_images import RawImages
+from trainwright.data.images.prepare_images import read_images
+from trainwright.data.images.raw_images import RawImages
+from trainwright.data.sources.cache import Cache
 
 TF = {"image": "image/encoded", "label": "image/class/label"}
 

@@ -12,14 +12,13 @@ from command import command, inside
 from made_pictures import encoded, picture, write_folder
 from trainwright.contract.images import Decoding, ImageData
 from trainwright.core.errors import DataMistake
-from trainwright.data.audit.images import audit_images
-from trainwright.data.images import prepare_images, read_images
-from trainwright.data.pictures import kept
-from trainwright.data.pictures.decoding import Fault, decode, examine_file
-from trainwright.data.pictures.rule import Rule
-from trainwright.data.quality.alike import groups_of_raw
-from trainwright.data.quality.collect import find_image_faults
-from trainwright.data.quality.pictures import examine_images
+from trainwright.data.audit.image_overlap import audit_images
+from trainwright.data.encoders.decoding_rule import Rule
+from trainwright.data.images.decode import Fault, decode, examine_file
+from trainwright.data.images.prepare_images import decoded_cache, prepare_images, read_images
+from trainwright.data.quality.image_quality import examine_images
+from trainwright.data.quality.near_duplicate_images import groups_of_raw
+from trainwright.data.quality.run_checks import find_image_faults
 
 RULE = Rule.of(Decoding(size=(12, 12)))
 
@@ -159,13 +158,13 @@ def test_check_says_how_many_it_decoded(tmp_path: Path, monkeypatch: pytest.Monk
     )
     (tmp_path / "c.yaml").write_text(contract)
     decoded: list[int] = []
-    decode_one = kept.decode
+    decode_one = decoded_cache.decode
 
     def counted(data: bytes, rule: Rule) -> object:
         decoded.append(len(data))
         return decode_one(data, rule)
 
-    monkeypatch.setattr(kept, "decode", counted)
+    monkeypatch.setattr(decoded_cache, "decode", counted)
     said = []
     for most in (60, 20):
         monkeypatch.setattr("trainwright.cli.checking.MOST_JUDGED", most)

@@ -29,11 +29,11 @@ from made_pictures import (
 )
 from trainwright.contract.images import ImageData
 from trainwright.core.errors import DataMistake
-from trainwright.data.images import prepare_images, read_images
-from trainwright.data.pictures.decoding import Fault
-from trainwright.data.pictures.records import read_inside
-from trainwright.data.raw_images import RawImages
-from trainwright.data.table import ImageInputs
+from trainwright.data.base.table import ImageInputs
+from trainwright.data.images.decode import Fault
+from trainwright.data.images.image_record import read_inside
+from trainwright.data.images.prepare_images import prepare_images, read_images
+from trainwright.data.images.raw_images import RawImages
 
 TF = {"image": "image/encoded", "label": "image/class/label"}
 
@@ -288,7 +288,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from trainwright.contract.images import ImageData
-from trainwright.data.images import read_images
+from trainwright.data.images.prepare_images import read_images
 section = ImageData(kind="images", path="data", decoding={"cache": "cache"})
 print(int(read_images(section, Path(sys.argv[1])).images["train"].pixels.sum()))
 """
@@ -349,10 +349,10 @@ FLAT = f"""
 import sys
 from pathlib import Path
 from trainwright.contract.images import Decoding
-from trainwright.data.cache import Cache
-from trainwright.data.pictures.rule import Rule
-from trainwright.data.pictures.kept import keep_images
-from trainwright.data.pictures.records import Record
+from trainwright.data.sources.cache import Cache
+from trainwright.data.encoders.decoding_rule import Rule
+from trainwright.data.images.decoded_cache import keep_images
+from trainwright.data.images.image_record import Record
 sys.path.insert(0, sys.argv[2])
 from made_pictures import encoded, picture
 

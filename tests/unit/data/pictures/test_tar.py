@@ -9,8 +9,8 @@ import pytest
 from made_pictures import encoded, picture, tar_bytes
 from trainwright.contract.images import ImageFields
 from trainwright.core.errors import DataMistake
-from trainwright.data.pictures.records import Asked
-from trainwright.data.pictures.tar import TarShard
+from trainwright.data.images.image_record import Asked
+from trainwright.data.images.webdataset import TarShard
 
 SAMPLES = {f"{row:02d}": encoded(picture(row)) for row in range(6)}
 SHARD = tar_bytes(

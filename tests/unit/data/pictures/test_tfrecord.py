@@ -11,9 +11,9 @@ import pytest
 from made_pictures import encoded, example, frame, picture, write_tfrecord
 from trainwright.contract.images import Decoding, ImageData, ImageFields
 from trainwright.core.errors import DataMistake
-from trainwright.data.images import read_images
-from trainwright.data.pictures.tfrecord import crc32c, read_example
-from trainwright.data.raw_images import RawImages
+from trainwright.data.images.prepare_images import read_images
+from trainwright.data.images.raw_images import RawImages
+from trainwright.data.images.tfrecord import crc32c, read_example
 
 FIELDS = ImageFields(image="image/encoded", label="image/class/label")
 

@@ -15,17 +15,17 @@ from trainwright.contract.data import Column, Features, StratifiedSplit, TableDa
 from trainwright.contract.quality import Action, FindingKind, Quality
 from trainwright.core.errors import DataMistake
 from trainwright.core.files import to_json
-from trainwright.data import space
-from trainwright.data.limits import Limit, limited
-from trainwright.data.prepare import prepare_fold, prepare_table
-from trainwright.data.quality import actions, near
+from trainwright.data.base import row_storage
+from trainwright.data.base.cell_values import Cleaning
+from trainwright.data.base.table import PartName
+from trainwright.data.columns.winsorize import Limit, limited
+from trainwright.data.prepare_table import prepare_fold, prepare_table
+from trainwright.data.quality import actions, near_duplicates
 from trainwright.data.quality.actions import Acted, act
-from trainwright.data.quality.collect import find_kind
-from trainwright.data.quality.examined import examine
 from trainwright.data.quality.row_faults import BY_ROW, faulty_rows
-from trainwright.data.reading import read_table
-from trainwright.data.table import PartName
-from trainwright.data.values import Cleaning
+from trainwright.data.quality.run_checks import find_kind
+from trainwright.data.quality.views import examine
+from trainwright.data.read_table import read_table
 
 ROWS = 400
 
@@ -115,7 +115,7 @@ def test_near_copies_among_too_many_rows_are_refused(
     with pytest.raises(DataMistake, match="near duplicates cannot be looked for in so many rows"):
         done(frames, {"near_duplicates": action})
     assert done(frames, {"near_duplicates": "report"}).done == ()
-    (finding,) = near.near_duplicates(examine(pl.concat(frames.values()), "label"))
+    (finding,) = near_duplicates.near_duplicates(examine(pl.concat(frames.values()), "label"))
     assert (finding.severity, finding.count) == ("info", 0)
     assert "near duplicates are not looked for: 560 rows" in finding.message
 
@@ -309,7 +309,7 @@ ASKED = {
 def test_the_faults_of_single_rows_are_those_that_the_checks_find(
     kind: FindingKind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(space, "SLICE_ROWS", 70)
+    monkeypatch.setattr(row_storage, "SLICE_ROWS", 70)
     random = np.random.default_rng(4)
     frame = made(ROWS, 0).with_columns(
         pl.Series("word", random.choice(["Bern", "bern", "Ulm", "12"], ROWS)),
@@ -323,7 +323,7 @@ def test_the_faults_of_single_rows_are_those_that_the_checks_find(
     data = examine(frame, "label", ASKED, Cleaning((), {}))
     expected = {row for one in find_kind(data, kind, ASKED) for row in one.rows}
     section = TableData(path="x.csv", columns=ASKED, target="label")
-    for where in (space.IN_MEMORY, space.InFiles(tmp_path)):
+    for where in (row_storage.IN_MEMORY, row_storage.InFiles(tmp_path)):
         faulty = faulty_rows(frame, kind, section, frozenset({"b"}), where)
         assert np.flatnonzero(faulty).tolist() == sorted(expected)
     assert 0 < len(expected) < ROWS

@@ -14,13 +14,13 @@ from clean_rows import ROWS, clean, made, only, with_values
 from faults.tiers import each
 from trainwright.contract.data import Column
 from trainwright.contract.quality import POSSIBLE
-from trainwright.data.quality import duplicates, spread
-from trainwright.data.quality.collect import QUICK, find_faults, find_kind
-from trainwright.data.quality.examined import Examined, examine
+from trainwright.data.quality import duplicates, outliers
 from trainwright.data.quality.finding import Finding
-from trainwright.data.quality.leaks import leaks
-from trainwright.data.quality.near import near_duplicates
-from trainwright.data.quality.units import mixed_units
+from trainwright.data.quality.leak_findings import leaks
+from trainwright.data.quality.mixed_units import mixed_units
+from trainwright.data.quality.near_duplicates import near_duplicates
+from trainwright.data.quality.run_checks import QUICK, find_faults, find_kind
+from trainwright.data.quality.views import Examined, examine
 
 
 def test_nothing_is_found_in_clean_rows() -> None:
@@ -167,29 +167,29 @@ def test_a_class_of_another_size_is_not_another_unit() -> None:
 
 
 def test_outliers_and_tails() -> None:
-    finding = only(spread.outliers(with_values("height", {7: 17_000.0, 8: -900.0})))
+    finding = only(outliers.outliers(with_values("height", {7: 17_000.0, 8: -900.0})))
     assert finding.rows == (7, 8)
     tail = np.random.default_rng(0).lognormal(0, 1.5, ROWS)
-    assert only(spread.skewed(made(tail=tail))).columns == ("tail",)
-    assert spread.outliers(made(tail=tail)) == []
+    assert only(outliers.skewed(made(tail=tail))).columns == ("tail",)
+    assert outliers.outliers(made(tail=tail)) == []
 
 
 def test_values_beyond_a_wide_gap_are_outliers_and_tails_are_not() -> None:
     """Eight deviations away, which is less than ten robust ones."""
-    finding = only(spread.outliers(with_values("height", {7: 245.0, 9: 80.0})))
+    finding = only(outliers.outliers(with_values("height", {7: 245.0, 9: 80.0})))
     assert finding.rows == (7, 9)
     random = np.random.default_rng(0)
     tails = {"normal": random.normal(size=ROWS), "long": random.exponential(5, ROWS) + 1}
-    assert spread.outliers(made(**tails)) == []
+    assert outliers.outliers(made(**tails)) == []
     mostly_none = np.where(np.arange(ROWS) % 200, 0.0, random.uniform(1, 2, ROWS))
-    assert spread.outliers(made(gain=mostly_none)) == []
+    assert outliers.outliers(made(gain=mostly_none)) == []
 
 
 def test_rows_unlike_all_others() -> None:
     columns = clean()
     for name in ("height", "weight", "age"):
         columns[name][17] *= 4
-    assert spread.strange_rows(examine(pl.DataFrame(columns), "won"))[0].rows == (17,)
+    assert outliers.strange_rows(examine(pl.DataFrame(columns), "won"))[0].rows == (17,)
 
 
 def test_a_copy_of_the_target_is_a_leak() -> None:
@@ -202,6 +202,6 @@ def test_the_far_end_of_a_heavy_tail_is_no_outlier(seed: int) -> None:
     random = np.random.default_rng(seed)
     signed = random.standard_t(4, ROWS)
     hours = np.where(random.random(ROWS) < 0.5, 40, np.round(random.normal(40, 15, ROWS)))
-    assert spread.outliers(made(signed=signed, hours=hours)) == []
+    assert outliers.outliers(made(signed=signed, hours=hours)) == []
     signed[[5, 9]] = 4000.0
-    assert only(spread.outliers(made(signed=signed))).rows == (5, 9)
+    assert only(outliers.outliers(made(signed=signed))).rows == (5, 9)

@@ -15,16 +15,16 @@ from command import command, inside
 from made_pictures import write_folder
 from trainwright.contract.tokens import TokenData
 from trainwright.core.files import Json, read_json
-from trainwright.data import encodings
-from trainwright.data.quality import documents
-from trainwright.data.quality.documents import (
+from trainwright.data.formats.file_format import encodings
+from trainwright.data.quality import document_quality
+from trainwright.data.quality.document_quality import (
     divided_by,
     document_faults,
     document_parts,
     paragraphs,
 )
 from trainwright.data.quality.finding import Finding
-from trainwright.data.tokens import read_tokens
+from trainwright.data.text.prepare_text import read_tokens
 
 WORDS = (
     *("the", "bank", "sent", "my", "new", "card", "and", "it", "does", "not", "work", "when"),
@@ -145,7 +145,7 @@ def test_of_a_long_text_a_part_is_looked_at_and_that_is_said(
 ) -> None:
     section = write(tmp_path, planted())
     length = len((tmp_path / "text.txt").read_text(encoding="utf-8"))
-    monkeypatch.setattr(documents, "MOST_CHARACTERS", length // 3 + 1)
+    monkeypatch.setattr(document_quality, "MOST_CHARACTERS", length // 3 + 1)
     parts = document_parts(read_tokens(section, tmp_path))
     findings = document_faults(section, tmp_path, parts)
     # Their places are those in the whole text.
@@ -186,7 +186,7 @@ def test_paragraphs_of_a_long_text_have_their_place(
     section = write(tmp_path, planted()).model_copy(update={"separator": ""})
     assert found_in(document_faults(section, tmp_path))["mojibake"] == [(18,)]
     length = len((tmp_path / "text.txt").read_text(encoding="utf-8"))
-    monkeypatch.setattr(documents, "MOST_CHARACTERS", length // 2 + 1)
+    monkeypatch.setattr(document_quality, "MOST_CHARACTERS", length // 2 + 1)
     findings = document_faults(section, tmp_path)
     assert findings[-1].message == "the text is long: one in 2 of its parts is looked at"
     assert found_in(findings)["mojibake"] == [(18,)]

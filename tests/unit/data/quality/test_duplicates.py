@@ -6,8 +6,8 @@ import polars as pl
 
 from clean_rows import clean, only, sentences
 from trainwright.data.quality import duplicates
-from trainwright.data.quality.examined import examine
-from trainwright.data.quality.near import near_duplicates
+from trainwright.data.quality.near_duplicates import near_duplicates
+from trainwright.data.quality.views import examine
 
 
 def test_exact_duplicates_are_the_later_copies() -> None:

@@ -9,16 +9,16 @@ import polars as pl
 import pytest
 
 from clean_rows import ROWS, clean, made, only, with_values
-from trainwright.data.quality import forms
-from trainwright.data.quality.collect import find_faults
-from trainwright.data.quality.examined import examine
-from trainwright.data.quality.whole_columns import identifier
+from trainwright.data.quality import value_formats
+from trainwright.data.quality.run_checks import find_faults
+from trainwright.data.quality.useless_columns import identifier
+from trainwright.data.quality.views import examine
 
 
 def test_words_among_numbers_are_of_a_wrong_type() -> None:
     ages = [str(round(age, 1)) for age in clean()["age"]]
     ages[4], ages[8] = "unknown", "n.a."
-    finding = only(forms.wrong_type(made(age=ages)))
+    finding = only(value_formats.wrong_type(made(age=ages)))
     assert (finding.kind, finding.rows) == ("wrong_type", (4, 8))
 
 
@@ -31,55 +31,55 @@ def test_numbers_that_no_feature_may_have(strange: float) -> None:
 
 
 def test_numbers_as_text_in_a_typed_file() -> None:
-    finding = only(forms.wrong_type(made(age=[str(age) for age in clean()["age"]])))
+    finding = only(value_formats.wrong_type(made(age=[str(age) for age in clean()["age"]])))
     assert finding.count == ROWS
 
 
 def test_a_decimal_comma_throughout() -> None:
     ages = [f"{age:.2f}".replace(".", ",") for age in clean()["age"]]
-    assert "decimal comma" in only(forms.wrong_type(made(age=ages))).message
+    assert "decimal comma" in only(value_formats.wrong_type(made(age=ages))).message
 
 
 def test_a_decimal_comma_here_and_there() -> None:
     ages = [f"{age:.2f}" for age in clean()["age"]]
     for row in (2, 30, 31):
         ages[row] = ages[row].replace(".", ",")
-    assert only(forms.mixed_formats(made(age=ages))).rows == (2, 30, 31)
+    assert only(value_formats.mixed_formats(made(age=ages))).rows == (2, 30, 31)
 
 
 def test_numbers_with_thousandths_are_written_in_one_way() -> None:
     ages = [f"{age:.3f}" for age in clean()["age"]]
-    assert forms.mixed_formats(made(age=ages)) == []
+    assert value_formats.mixed_formats(made(age=ages)) == []
 
 
 def test_dates_in_two_ways() -> None:
     dates = [f"2024-{1 + row % 12:02d}-{1 + row % 28:02d}" for row in range(ROWS)]
     for row in (5, 50, 100):
         dates[row] = f"{1 + row % 28:02d}/{1 + row % 12:02d}/2024"
-    assert only(forms.mixed_formats(made(day=dates))).rows == (5, 50, 100)
+    assert only(value_formats.mixed_formats(made(day=dates))).rows == (5, 50, 100)
 
 
 def test_several_units_as_text() -> None:
     weights = [f"{weight:.1f} kg" for weight in clean()["weight"]]
     weights[6], weights[60] = "150 lb", "172 lb"
-    finding = only(forms.units_as_text(made(weight=weights)))
+    finding = only(value_formats.units_as_text(made(weight=weights)))
     assert (finding.kind, finding.rows) == ("mixed_units", (6, 60))
 
 
 def test_spellings_of_one_word() -> None:
-    finding = only(forms.variant_spellings(with_values("place", {1: "oslo", 2: "Rome."})))
+    finding = only(value_formats.variant_spellings(with_values("place", {1: "oslo", 2: "Rome."})))
     assert (finding.rows, finding.severity) == ((1, 2), "warning")
-    finding = only(forms.variant_spellings(with_values("won", {1: "YES"})))
+    finding = only(value_formats.variant_spellings(with_values("won", {1: "YES"})))
     assert (finding.rows, finding.severity) == ((1,), "error")
 
 
 def test_different_signs_are_different_labels() -> None:
     columns = {**clean(), "won": [">50K", "<=50K"] * 200}
-    assert forms.variant_spellings(examine(pl.DataFrame(columns), "won")) == []
+    assert value_formats.variant_spellings(examine(pl.DataFrame(columns), "won")) == []
 
 
 def test_spaces_around_cells() -> None:
-    found = forms.surrounding_spaces(with_values("place", {1: " Oslo", 2: "   "}))
+    found = value_formats.surrounding_spaces(with_values("place", {1: " Oslo", 2: "   "}))
     assert [finding.rows for finding in found] == [(1,), (2,)]
 
 
@@ -93,8 +93,8 @@ def test_dates_in_several_forms_with_impossible_days_are_dates() -> None:
         cells[row] = cell
     data = made(when=cells)
     assert data.of_name("when").kind == "datetime"
-    wrong = only(forms.wrong_type(data))
+    wrong = only(value_formats.wrong_type(data))
     assert wrong.rows == tuple(impossible)
-    ways = only(forms.mixed_formats(data))
+    ways = only(value_formats.mixed_formats(data))
     assert ways.count > ROWS / 2
     assert not [one for one in identifier(data) if "when" in one.columns]

@@ -11,12 +11,12 @@ import pytest
 from real_data import real_data
 from trainwright.data.quality import label_noise as label_noise_module
 from trainwright.data.quality import out_of_sample
-from trainwright.data.quality.confident import confident_errors, wrong_labels
-from trainwright.data.quality.examined import examine
+from trainwright.data.quality.confident_learning import confident_errors, wrong_labels
 from trainwright.data.quality.label_errors import Suspects, find_suspects, label_errors
 from trainwright.data.quality.label_noise import label_noise
 from trainwright.data.quality.out_of_sample import Known, class_chances
-from trainwright.data.quality.residuals import wrong_numbers
+from trainwright.data.quality.target_outliers import wrong_numbers
+from trainwright.data.quality.views import examine
 
 
 def probabilities(rows: int, classes: int, seed: int) -> tuple[np.ndarray, np.ndarray]:

@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from trainwright.data.quality.examined import examine
-from trainwright.data.quality.leaks import leaks
+from trainwright.data.quality.leak_findings import leaks
+from trainwright.data.quality.views import examine
 
 ROWS = 900
 Random = np.random.Generator

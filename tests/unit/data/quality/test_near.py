@@ -10,10 +10,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from trainwright.data.quality import coincidence
+from trainwright.data.quality import chance_agreement
 from trainwright.data.quality.duplicates import conflicting_labels, exact_duplicates
-from trainwright.data.quality.examined import Examined, examine
-from trainwright.data.quality.near import near_duplicates
+from trainwright.data.quality.near_duplicates import near_duplicates
+from trainwright.data.quality.views import Examined, examine
 
 ROWS, COPIES = 600, 40
 Random = np.random.Generator
@@ -196,20 +196,22 @@ def test_wide_rows_are_compared_in_passing(monkeypatch: pytest.MonkeyPatch) -> N
         sorted_rows += len(keys)
         return pairs(keys)
 
-    pairs = coincidence._pairs
-    monkeypatch.setattr(coincidence, "_pairs", counting)
+    pairs = chance_agreement._pairs
+    monkeypatch.setattr(chance_agreement, "_pairs", counting)
     random = np.random.default_rng(0)
     for columns in (30, 60):
         hashes = random.integers(0, 2**60, (500, columns)).astype(np.uint64)
         hashes[250:300] = hashes[:50]
-        rows = coincidence.Agreement(hashes, (True,) * columns)
+        rows = chance_agreement.Agreement(hashes, (True,) * columns)
         assert not rows.by_chance()
         assert sorted_rows <= 500 * 50
         sorted_rows = 0
         for at in range(columns):
             hashes[300 + at] = hashes[at]
             hashes[300 + at, at] = 1
-        found = coincidence.Agreement(hashes, (True,) * columns).but_for_one(np.arange(columns))
+        found = chance_agreement.Agreement(hashes, (True,) * columns).but_for_one(
+            np.arange(columns)
+        )
         assert len(found) >= columns
         assert sorted_rows <= 500 * 23 * (columns + 1)
         sorted_rows = 0

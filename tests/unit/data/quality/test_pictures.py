@@ -11,15 +11,15 @@ from made_data import make_images
 from made_pictures import encoded, picture, write_folder
 from trainwright.contract.images import ImageData
 from trainwright.contract.reading import read_contract
-from trainwright.data.images import prepare_images, read_images
-from trainwright.data.quality.alike import groups_of_raw, near_images
-from trainwright.data.quality.collect import find_image_faults
+from trainwright.data.base.table import ImageInputs
+from trainwright.data.columns.target_column import TargetFacts
+from trainwright.data.images.prepare_images import prepare_images, read_images
+from trainwright.data.images.raw_images import RawImages
 from trainwright.data.quality.image_labels import image_label_errors
-from trainwright.data.quality.pictures import divided_images, examine_images
-from trainwright.data.raw_images import RawImages
-from trainwright.data.reading import DataFacts
-from trainwright.data.table import ImageInputs
-from trainwright.data.target_column import TargetFacts
+from trainwright.data.quality.image_quality import divided_images, examine_images
+from trainwright.data.quality.near_duplicate_images import groups_of_raw, near_images
+from trainwright.data.quality.run_checks import find_image_faults
+from trainwright.data.read_table import DataFacts
 from trainwright.doctor.faults import prepared_faults
 from trainwright.run.quality import check_contract_data, check_file
 

@@ -12,7 +12,7 @@ from clean_rows import ROWS, clean, made, only, with_values
 from trainwright.contract.data import Column
 from trainwright.core.errors import ContractMistake
 from trainwright.data.quality import ranges
-from trainwright.data.quality.examined import examine
+from trainwright.data.quality.views import examine
 
 
 def test_what_breaks_the_contract() -> None:

@@ -8,9 +8,9 @@ import polars as pl
 import pytest
 
 from clean_rows import ROWS, WORDS, only
-from trainwright.data.quality import texts as written
-from trainwright.data.quality.examined import Examined, examine
+from trainwright.data.quality import text_quality as written
 from trainwright.data.quality.finding import Finding
+from trainwright.data.quality.views import Examined, examine
 
 CODE = """```
 def calculator(num1, num2, operator):

@@ -10,19 +10,19 @@ import polars as pl
 import pytest
 
 from clean_rows import ROWS, clean, made, only, with_values
-from trainwright.data.quality import missing, order
-from trainwright.data.quality.examined import Look, examine
-from trainwright.data.quality.whole_columns import (
+from trainwright.data.quality import missing_values, time_series
+from trainwright.data.quality.useless_columns import (
     constant,
     few_rows,
     identifier,
     rare_category,
     redundant_columns,
 )
+from trainwright.data.quality.views import Look, examine
 
 
 def test_missing_names_rows_and_column() -> None:
-    finding = only(missing.missing(with_values("place", {3: "?", 9: "", 12: None})))
+    finding = only(missing_values.missing(with_values("place", {3: "?", 9: "", 12: None})))
     assert (finding.rows, finding.columns) == ((3, 9, 12), ("place",))
 
 
@@ -31,17 +31,17 @@ def test_missing_that_depends_on_the_class() -> None:
     random = np.random.default_rng(0)
     gone = [random.random() < (0.3 if answer == "yes" else 0.03) for answer in won]
     ages = [None if g else age for g, age in zip(gone, clean()["age"], strict=True)]
-    finding = only(missing.missing_not_at_random(made(age=ages)))
+    finding = only(missing_values.missing_not_at_random(made(age=ages)))
     assert finding.columns == ("age",)
     at_random = [None if row % 9 == 0 else age for row, age in enumerate(clean()["age"])]
-    assert missing.missing_not_at_random(made(age=at_random)) == []
+    assert missing_values.missing_not_at_random(made(age=at_random)) == []
 
 
 def test_missing_where_a_number_is_high() -> None:
     columns = clean()
     ages = [None if h > 178 else a for h, a in zip(columns["height"], columns["age"], strict=True)]
     data = examine(pl.DataFrame({**columns, "age": ages}), "height")
-    assert only(missing.missing_not_at_random(data)).columns == ("age",)
+    assert only(missing_values.missing_not_at_random(data)).columns == ("age",)
 
 
 def test_constant_columns() -> None:
@@ -90,7 +90,7 @@ def test_wide_and_long_tables_are_looked_at_in_passing(monkeypatch: pytest.Monke
     slow = np.repeat(np.cumsum(random.normal(size=300)), 12)
     columns = {f"x{at}": random.normal(size=3600) for at in range(10)}
     data = examine(pl.DataFrame({**columns, "slow": slow, "fast": slow + 0.01 * columns["x0"]}))
-    for check in (order.frozen, redundant_columns):
+    for check in (time_series.frozen, redundant_columns):
         reads = 0
         check(data)
         assert reads <= 4 * len(data.looks)
@@ -134,12 +134,14 @@ def test_more_features_than_training_rows() -> None:
 
 def test_a_word_that_counts_as_missing_is_said() -> None:
     alleys = ["None", "Gravel", "Paved", "Paved"] * (ROWS // 4)
-    finding = only(missing.missing_words(made(alley=alleys)))
+    finding = only(missing_values.missing_words(made(alley=alleys)))
     assert (finding.severity, finding.columns, finding.count) == ("warning", ("alley",), ROWS // 4)
     assert "'None'" in finding.message
     # In a table that writes NA for a missing number it means the same among words.
     ages = [None if row % 9 == 0 else str(age) for row, age in enumerate(clean()["age"])]
     written = pl.Series(ages).fill_null("NA").to_list()
     usual = ["NA", "Gravel", "Paved", "Paved"] * (ROWS // 4)
-    assert missing.missing_words(made(age=written, alley=usual)) == []
-    assert missing.missing_words(made(alley=["?", "", "Paved", "Gravel"] * (ROWS // 4))) == []
+    assert missing_values.missing_words(made(age=written, alley=usual)) == []
+    assert (
+        missing_values.missing_words(made(alley=["?", "", "Paved", "Gravel"] * (ROWS // 4))) == []
+    )

@@ -8,11 +8,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from trainwright.data.quality.collect import find_faults
-from trainwright.data.quality.examined import examine
-from trainwright.data.quality.forms import variant_spellings, wrong_type
 from trainwright.data.quality.placeholders import placeholders
-from trainwright.data.quality.texts import mojibake, repeated_text
+from trainwright.data.quality.run_checks import find_faults
+from trainwright.data.quality.text_quality import mojibake, repeated_text
+from trainwright.data.quality.value_formats import variant_spellings, wrong_type
+from trainwright.data.quality.views import examine
 
 ROWS = 400
 CITIES = ["Zürich", "Rome", "Oslo", "São Paulo"]

@@ -15,7 +15,7 @@ from torch import Tensor, nn  # noqa: E402
 
 import trainwright as tw  # noqa: E402
 from trainwright.checkpoint.state import Stateful  # noqa: E402
-from trainwright.data.feed import StepBatches  # noqa: E402
+from trainwright.data.loading.feed import StepBatches  # noqa: E402
 from trainwright.tracking.events import StepOutcome  # noqa: E402
 
 pytestmark = pytest.mark.torch

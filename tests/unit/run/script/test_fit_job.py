@@ -28,7 +28,7 @@ from trainwright.core.errors import (  # noqa: E402
     RunLocked,
 )
 from trainwright.core.files import read_json  # noqa: E402
-from trainwright.data.feed import StepBatches  # noqa: E402
+from trainwright.data.loading.feed import StepBatches  # noqa: E402
 from trainwright.doctor.verify import verify_run  # noqa: E402
 from trainwright.engine.nothing import NoCheckpoints  # noqa: E402
 from trainwright.run.again import request_again  # noqa: E402

@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 
 import trainwright as tw
 from trainwright.core.errors import Mistake
-from trainwright.data.target import Classes, Numbers
+from trainwright.data.columns.target import Classes, Numbers
 from trainwright.doctor.verify import verify_run
 from trainwright.run.again import request_again
 from trainwright.run.comparison import compare_runs

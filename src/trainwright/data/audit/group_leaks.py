@@ -1,0 +1,167 @@
+"""The same group on both sides: the contract's own, and columns that look like a group.
+
+How much of the target lies between the values of a column does not say whether it is a group that
+the model memorises: an informative category of many values looks the same. So such a column is at
+most suspicious, and tried by experiment when a model is judged.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from trainwright.contract.data import GroupSplit, StratifiedGroupSplit, TimeSplit, split_columns
+from trainwright.data.audit.audit_result import Audited, Sides, Verdict
+from trainwright.data.base.cell_values import to_labels
+from trainwright.data.base.row_storage import spread_rows
+from trainwright.data.base.value_counts import counted
+from trainwright.data.columns.column_kinds import name_tokens
+from trainwright.data.statistics.dependence import as_numbers, mean_of_all
+
+GROUP_NAMES = frozenset(
+    {"id", "subject", "patient", "user", "customer", "group", "session", "device", "household"}
+)
+"""Words in a column's name that make it a group key, if its values also repeat like one."""
+
+TELLS = 0.015
+"""The share of the target's variance between groups, from which a column without such a name looks
+like one. Quantities at hand stay below 0.01 (ages of houses); the lecturers of InstEval are at
+0.019."""
+
+_FEWEST_GROUPS, _FEWEST_UNNAMED = 10, 100
+_REPEATED = 0.2
+_CROSSING = 0.05
+_VALUES_PER_STRETCH = 5
+_MOST_IN_ONE = 0.25
+_QUANTITY = 0.5
+_GIVES_AWAY = 0.9
+_MOST_ROWS = 50_000
+
+
+def same_groups(sides: Sides) -> list[Audited]:
+    """Groups that have rows on both sides."""
+    split = sides.split
+    if isinstance(split, GroupSplit | StratifiedGroupSplit):
+        share, count = _crossing(sides, split.column)
+        verdict: Verdict = "leak" if count else "clean"
+        message = f"{share:.1%} of the held-out rows have a {split.column!r} that trains too"
+        return [_tested(verdict, share, message, split.column, count)]
+    if isinstance(split, TimeSplit):
+        message = "not looked for: known groups go on in the future, and the score is for that"
+        return [Audited("same groups", "clean", 0.0, message, "group_overlap")]
+    found = [one for name in _candidates(sides) for one in _looked_at(sides, name)]
+    if found:
+        return found
+    message = "no column looks like a group whose rows are on both sides"
+    return [Audited("same groups", "clean", 0.0, message, "group_overlap")]
+
+
+def _candidates(sides: Sides) -> list[str]:
+    """Columns whose values repeat, and are names or whole numbers."""
+    used = {sides.target, *(name for _, name in split_columns(sides.split))}
+    found = []
+    for series in sides.train.get_columns():
+        if series.name in used or not _is_name(series):
+            continue
+        if _repeats(series):
+            found.append(series.name)
+    return found
+
+
+def _is_name(series: pl.Series) -> bool:
+    if series.dtype == pl.String:
+        return True
+    if not series.dtype.is_numeric():
+        return False
+    numbers = series.drop_nulls()
+    return bool((numbers == numbers.floor()).all())
+
+
+def _repeats(series: pl.Series) -> bool:
+    """Whether ten values and more have several rows, which are a fifth of all, and none has a large
+    share of the rows, as the zero of a quantity has."""
+    counts = counted(series.drop_nulls())["count"].to_numpy()
+    if not len(counts) or counts[0] > _MOST_IN_ONE * counts.sum():
+        return False
+    repeated = counts[counts > 1]
+    return len(repeated) >= _FEWEST_GROUPS and int(repeated.sum()) >= _REPEATED * counts.sum()
+
+
+def _looked_at(sides: Sides, name: str) -> list[Audited]:
+    share, count = _crossing(sides, name)
+    if share < _CROSSING:
+        return []
+    rows = spread_rows(sides.train.height, _MOST_ROWS)
+    named = bool(name_tokens(name) & GROUP_NAMES)
+    two = sides.train.select(name, sides.target)
+    groups, told = _told(two[rows], sides, name, named)
+    looks_like_one = groups >= _FEWEST_UNNAMED and TELLS <= told <= _GIVES_AWAY
+    if not named and (not looks_like_one or _is_quantity(sides, name)):
+        return []
+    message = (
+        f"{share:.1%} of the held-out rows have a {name!r} that trains too, and "
+        f"{max(told, 0.0):.1%} of the target's variance lies between them"
+    )
+    return [_tested("suspicious", share, message, name, count)]
+
+
+def _is_quantity(sides: Sides, name: str) -> bool:
+    """Whether the order of a column tells much of the target, which that of names does not."""
+    if not sides.train[name].dtype.is_numeric():
+        return False
+    target = sides.train[sides.target]
+    if sides.is_classes:
+        target = target == target.min()
+    both = pl.DataFrame({"known": sides.train[name], "target": target}).drop_nulls()
+    ranks = np.stack([both[column].rank("average").to_numpy() for column in both.columns])
+    return abs(float(np.corrcoef(ranks)[0, 1])) > _QUANTITY
+
+
+def _tested(verdict: Verdict, share: float, message: str, name: str, count: int) -> Audited:
+    return Audited(
+        "same groups",
+        verdict,
+        share,
+        message,
+        "group_overlap",
+        count,
+        columns=(name,),
+        fix=f"if the model meets new ones in use: data.split: {{kind: group, column: {name}}}",
+    )
+
+
+def _crossing(sides: Sides, name: str) -> tuple[float, int]:
+    """The share and number of held-out rows whose value trains too."""
+    held_out = sides.held_out[name]
+    known = to_labels(sides.train[name].drop_nulls().unique()).unique()
+    counts = counted(held_out.drop_nulls())
+    count = int(counts["count"].filter(to_labels(counts["value"]).is_in(known.implode())).sum())
+    return count / max(1, len(held_out)), count
+
+
+def _told(frame: pl.DataFrame, sides: Sides, name: str, named: bool) -> tuple[int, float]:
+    """Groups, and the share of the target's variance that lies between them.
+
+    The intraclass correlation of one way of variance with groups of unlike sizes, (B - W) /
+    (B + (n - 1) W) with the mean squares B between and W within groups, and the mean size n
+    corrected for its spread (Donner 1986, International Statistical Review 54, section 2): groups
+    of few rows give no false share. Of a numeric column without the name of a group, what its order
+    tells is taken off first: the mean of each stretch of it that has about five of its values.
+    """
+    present = frame.filter(frame[name].is_not_null())
+    codes = to_labels(present[name]).rank("dense").cast(pl.Int64).to_numpy() - 1
+    values = as_numbers(present[sides.target])
+    sizes = np.bincount(codes).astype(np.float64)
+    if present[name].dtype.is_numeric() and not named:
+        ranks = present[name].rank("ordinal").cast(pl.Int64).to_numpy() - 1
+        stretches = max(1, len(sizes) // _VALUES_PER_STRETCH)
+        values = values - mean_of_all(ranks * stretches // len(ranks), values)
+    groups, rows = len(sizes), len(codes)
+    if groups < 2 or rows <= groups:
+        return groups, 0.0
+    means = mean_of_all(codes, values)
+    within = float(((values - means) ** 2).sum()) / (rows - groups)
+    between = float(((means - values.mean(axis=0)) ** 2).sum()) / (groups - 1)
+    size = (rows - float((sizes**2).sum()) / rows) / (groups - 1)
+    total = between + (size - 1) * within
+    return groups, (between - within) / total if total > 0 else 0.0

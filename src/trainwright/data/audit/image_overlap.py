@@ -1,0 +1,120 @@
+"""The same image on both sides of the split: pixel for pixel, or but for scale and compression."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import numpy.typing as npt
+
+from trainwright.contract.data import fold_count
+from trainwright.contract.images import ImageData
+from trainwright.core.units import many
+from trainwright.data.audit.audit_result import Audited
+from trainwright.data.audit.row_overlap import verdict_of_share
+from trainwright.data.base.table import Integers, Part
+from trainwright.data.images.prepare_images import image_folds
+from trainwright.data.images.raw_images import RawImages
+from trainwright.data.quality.finding import positions
+from trainwright.data.quality.near_duplicate_images import ImageGroups
+from trainwright.data.split.fractions import PARTS
+from trainwright.data.types import Prepared
+
+_TRAIN = 0
+_FIX = (
+    "remove the copies from the files; data.fields.group keeps the images of one scene on one side"
+)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ImageCopies:
+    """Which of N images have an equal one on another side of the split, and which have no equal
+    but a nearly equal one there, bool [N]."""
+
+    exact: npt.NDArray[np.bool_]
+    near: npt.NDArray[np.bool_]
+
+
+def copies_of(groups: ImageGroups, sides: Integers) -> ImageCopies:
+    """The copies among images on `sides` [N]: a fold each, or 0 for training and 1 for held-out
+    images, of which only the held-out ones count."""
+    exact, near = (_crossing(group, sides) for group in (groups.exact, groups.near))
+    return ImageCopies(exact, near & ~exact)
+
+
+def _crossing(group: Integers, sides: Integers) -> npt.NDArray[np.bool_]:
+    """Whether the group of each image has members on several sides."""
+    low, high = np.full(len(group), np.iinfo(np.int64).max), np.full(len(group), -1)
+    np.minimum.at(low, group, sides)
+    np.maximum.at(high, group, sides)
+    crossing: npt.NDArray[np.bool_] = (low < high)[group]
+    return crossing
+
+
+def audit_images(
+    raw: RawImages, section: ImageData, prepared: Prepared, seed: int, groups: ImageGroups
+) -> tuple[Audited, ...]:
+    """Held-out images that repeat training images; `groups` are those of `groups_of_raw`. With
+    folds every image is held out once, and those of the other folds train. Where a sample was
+    decoded, equal files are looked for among all and near images in the sample."""
+    if fold_count(section):
+        sides = image_folds(raw, section, seed)
+        held_out = np.ones(len(sides), dtype=np.bool_)
+    else:
+        sides = np.zeros(len(groups.exact), dtype=np.int64)
+        for part in (prepared.validation, prepared.test):
+            sides[_places(raw, part)] = 1
+        held_out = sides != _TRAIN
+    copies = copies_of(groups, sides)
+    count = int(held_out.sum())
+    exact = np.flatnonzero(copies.exact & held_out)
+    of_all = many(count, "held-out image")
+    equal = "in the bytes of their files" if raw.is_sample else "pixel for pixel"
+    return (
+        Audited(
+            "same images",
+            verdict_of_share(len(exact) / max(1, count)),
+            len(exact) / max(1, count),
+            f"{len(exact):,} of {of_all} equal a training image, {equal}",
+            "exact_duplicates",
+            len(exact),
+            positions(exact),
+            fix=_FIX,
+        ),
+        _audit_near(raw, copies.near, held_out, sides),
+    )
+
+
+def _audit_near(
+    raw: RawImages, near: npt.NDArray[np.bool_], held_out: npt.NDArray[np.bool_], sides: Integers
+) -> Audited:
+    """Held-out images that are `near` a training image, of those that were decoded. A copy is seen
+    where its training image was decoded too: the share of all follows from the share of these."""
+    places = raw.decoded()[0]
+    looked_at = places[held_out[places]]
+    found = looked_at[near[looked_at]]
+    trains = held_out if held_out.all() else sides == _TRAIN
+    seen = trains[places].sum() / max(1, trains.sum())
+    share = min(1.0, len(found) / max(1, len(looked_at)) / max(seen, 1e-9))
+    of_sample = f", beside {seen:.1%} of the training images: about {share:.2%} of all"
+    return Audited(
+        "near images",
+        verdict_of_share(share),
+        share,
+        f"{len(found):,} of {many(len(looked_at), 'held-out image')} are a training image but for "
+        f"scale, compression or brightness{of_sample if raw.is_sample else ''}",
+        "near_duplicates",
+        len(found),
+        positions(found),
+        fix=_FIX,
+    )
+
+
+def _places(raw: RawImages, part: Part) -> Integers:
+    """Where the images of a part stand among those of all files."""
+    if part.name not in raw.images:
+        return part.rows
+    before = PARTS[: PARTS.index(part.name)]
+    return part.rows + sum(len(raw.labels[name]) for name in before if name in raw.images)

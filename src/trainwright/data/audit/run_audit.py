@@ -1,0 +1,99 @@
+"""Every test of the audit, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+
+from trainwright.contract.data import TableData
+from trainwright.data.audit.adversarial import different_rows
+from trainwright.data.audit.audit_result import Audited, Sides, Test, Verdict
+from trainwright.data.audit.feature_leaks import function_of_the_target, tells_the_target
+from trainwright.data.audit.group_leaks import same_groups
+from trainwright.data.audit.near_text_overlap import near_texts
+from trainwright.data.audit.row_overlap import near_rows, same_rows
+from trainwright.data.audit.time_leaks import future_rows, later_times
+from trainwright.data.encoders.table_encoder import Features
+from trainwright.data.types import Prepared
+
+_Test = Callable[[Sides], list[Audited]]
+
+_OF_THE_SPLIT: tuple[_Test, ...] = (
+    same_rows,
+    near_rows,
+    near_texts,
+    same_groups,
+    future_rows,
+    different_rows,
+)
+_OF_ALL_ROWS: tuple[_Test, ...] = (same_rows, same_groups, future_rows)
+"""What compares rows with rows, and is cheap: of a sample most pairs would be missed."""
+_OF_THE_COLUMNS: tuple[_Test, ...] = (tells_the_target, function_of_the_target, later_times)
+_VERDICTS: tuple[Verdict, ...] = ("clean", "suspicious", "leak")
+
+
+def audit(prepared: Prepared, section: TableData) -> tuple[Audited, ...]:
+    """Every test of prepared rows, one result or more each. Data that is no table has none."""
+    return tuple(_looked_at(prepared, section, (*_OF_THE_SPLIT, *_OF_THE_COLUMNS)))
+
+
+def audit_sampled(prepared: Prepared, some: Prepared, section: TableData) -> tuple[Audited, ...]:
+    """The same with `some` of its rows, but for tests that miss nearly everything in a sample."""
+    found = []
+    for test in (*_OF_THE_SPLIT, *_OF_THE_COLUMNS):
+        looked_at = prepared if test in _OF_ALL_ROWS else some
+        found += _looked_at(looked_at, section, (test,))
+    return tuple(found)
+
+
+def audit_folds(folds: Iterable[Prepared], section: TableData) -> tuple[Audited, ...]:
+    """Every test of folds that were prepared one after the other. Tests of the split
+    report the fold with the worst result. What columns tell of the target is looked at in the
+    first, whose training rows are nearly those of the others."""
+    found: list[list[Audited]] = []
+    for fold in folds:
+        tests = _OF_THE_SPLIT if found else (*_OF_THE_SPLIT, *_OF_THE_COLUMNS)
+        found.append(_looked_at(fold, section, tests))
+    spoken: list[Audited] = []
+    for test in dict.fromkeys(one.test for one in found[0]):
+        number, worst = max(enumerate(found, 1), key=lambda pair: _severity(pair[1], test))
+        spoken += [
+            replace(one, message=f"fold {number} of {len(found)}: {one.message}")
+            for one in worst
+            if one.test == test
+        ]
+    return tuple(spoken)
+
+
+def _severity(found: Sequence[Audited], test: Test) -> tuple[int, float]:
+    """The worst verdict of a test, and then its largest number; below all where it has none."""
+    results = [(_VERDICTS.index(one.verdict), one.number) for one in found if one.test == test]
+    return max(results, default=(-1, 0.0))
+
+
+def _looked_at(prepared: Prepared, section: TableData, tests: Sequence[_Test]) -> list[Audited]:
+    if not isinstance(prepared.features, Features):
+        return []
+    sides = _sides(prepared, prepared.features, section)
+    quick = section.quality.look == "quick"
+    chosen = [test for test in tests if not (quick and test is near_texts)]
+    return [result for test in chosen for result in test(sides)]
+
+
+def _sides(prepared: Prepared, features: Features, section: TableData) -> Sides:
+    parts = (prepared.validation, prepared.test)
+    there = set.intersection(*(set(part.frame.columns) for part in parts))
+    names = [name for name in prepared.train.frame.columns if name in there]
+    return Sides(
+        train=prepared.train.frame.select(names),
+        held_out=pl.concat([part.frame.select(names) for part in parts]),
+        train_places=prepared.train.rows,
+        places=np.concatenate([part.rows for part in parts]),
+        columns=features.columns,
+        target=section.target,
+        split=section.split,
+        given=bool(section.val_path and section.test_path),
+    )

@@ -1,0 +1,220 @@
+"""Sequences of tokens that stand in two texts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from trainwright.data.base.row_storage import spread_rows
+from trainwright.data.base.table import Integers, TokenInputs
+from trainwright.data.encoders.vocabulary import Tokens
+
+COPIED = 0.8
+"""A segment is a copy from this share of its tokens in repeated sequences on: the share from which
+Llama 2 calls a sample dirty (Touvron et al. 2023, arXiv:2307.09288, appendix A.6)."""
+
+CHARACTERS, PIECES = 50, 13
+"""Tokens of a sequence, of characters or bytes and of pieces of words: about 13 words of text, as
+GPT-3 does (Brown et al. 2020, arXiv:2005.14165, appendix C), are some 65 characters; in natural
+text no honest sequence of 50 repeats."""
+
+COMMON = 10
+"""Sequences that stand in more places of the training part are phrases, which new text has too
+(GPT-3's limit), unless they make up most of the held-out text."""
+
+_BY_CHANCE = 1e-3
+_MOST_COUNTED = 1_000_000
+_MANY = 10.0
+_COPIED_ANYWAY = 0.95
+_LONGEST = 200
+_MOST = 0.5
+_MOST_KNOWN, _MOST_ASKED = 100_000_000, 5_000_000
+"""Tokens of the training and of the held-out part that are compared."""
+
+_PIECE = 2**18
+_BLOCK = 2**22
+_MIXERS = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F], dtype=np.uint64)
+_TABLE_BITS = 24
+
+Mask = npt.NDArray[np.bool_]
+Words = npt.NDArray[np.uint64]
+
+
+class Span(NamedTuple):
+    """Tokens from one position to another."""
+
+    start: int
+    stop: int
+
+
+class Overlap(NamedTuple):
+    """Which of N held-out segments were compared, and which of these have most of their tokens in
+    sequences that the training part has too, bool [N]; the length of these sequences; and the share
+    of the training tokens that was searched."""
+
+    compared: Mask
+    copied: Mask
+    length: int
+    searched: float
+
+
+def spans_of(inputs: TokenInputs) -> list[Span]:
+    """The tokens that the segments of a part predict, a span for each source."""
+    if not len(inputs):
+        return []
+    return [Span(int(start), int(stop)) for _, start, stop in inputs.source_spans()]
+
+
+def sequence_length(tokens: Tokens, spans: Sequence[Span], *, pieces: bool) -> int:
+    """How long the sequences are that are compared: so long that by chance fewer than one in a
+    thousand stands in the spans. Few words, DNA or log lines need longer ones than a language.
+
+    Two sequences of n tokens agree with probability C(n), the sum of the squared shares of all of
+    them, which falls by about the same factor with each token. C is measured where a sequence has
+    so many equals that copies among them do not count, and carried on from there.
+    """
+    some = np.concatenate([tokens[one.start : one.stop] for one in _some(spans, _MOST_COUNTED)])
+    total = _size(spans)
+    least = PIECES if pieces else CHARACTERS
+    size, agree, rate = 1, _agreement(_hashes(some, Span(0, len(some)), 1)), 0.0
+    while 2 * size <= least:
+        longer = _agreement(_hashes(some, Span(0, len(some)), 2 * size))
+        if longer > _COPIED_ANYWAY * agree or longer * len(some) < _MANY:
+            break
+        rate = (longer / agree) ** (1 / size)
+        size, agree = 2 * size, longer
+    if not 0 < rate < 1:
+        return least
+    more = math.log(max(1.0, total * agree / _BY_CHANCE)) / -math.log(rate)
+    return min(_LONGEST, max(least, size + math.ceil(more)))
+
+
+def _agreement(hashes: Words) -> float:
+    """The chance that two of the sequences are equal, without bias."""
+    if len(hashes) < 2:
+        return 0.0
+    ordered = np.sort(hashes)
+    ends = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True))
+    counts = np.diff(ends, prepend=-1).astype(np.float64)
+    return float((counts * (counts - 1)).sum()) / len(hashes) / (len(hashes) - 1)
+
+
+def copied_segments(train: TokenInputs, held_out: TokenInputs, *, pieces: bool) -> Overlap:
+    """The held-out segments that repeat training text. Of more than 100 million training and 5
+    million held-out tokens evenly spread ones are compared."""
+    every = spans_of(train)
+    known, asked = _some(every, _MOST_KNOWN), _some(spans_of(held_out), _MOST_ASKED)
+    length, searched = sequence_length(train.tokens, known, pieces=pieces), _size(known)
+    compared = np.zeros(len(held_out), dtype=np.bool_)
+    for span in asked:
+        compared[_inside(held_out, span)] = True
+    if not compared.any():
+        return Overlap(compared, compared, length, searched / _size(every))
+    hashes = [_hashes(train.tokens, span, length) for span in asked]
+    wanted = np.unique(np.concatenate(hashes))
+    places = _places(train.tokens, known, wanted, length)
+    copied, rare = (
+        _covered(held_out, asked, [found[np.searchsorted(wanted, one)] for one in hashes], length)
+        for found in (places > 0, (places > 0) & (places <= COMMON))
+    )
+    found = copied if copied[compared].mean() > _MOST else rare
+    return Overlap(compared, found, length, searched / _size(every))
+
+
+def _covered(
+    held_out: TokenInputs, asked: Sequence[Span], repeated: Sequence[Mask], length: int
+) -> Mask:
+    """Which segments [N] have most of their tokens in repeated sequences, of which `repeated` says
+    for each span where they begin."""
+    copied = np.zeros(len(held_out), dtype=np.bool_)
+    for span, matches in zip(asked, repeated, strict=True):
+        # How many repeated sequences hold each token.
+        change = np.zeros(span.stop - span.start + 1, dtype=np.int64)
+        begins = np.flatnonzero(matches)
+        np.add.at(change, begins, 1)
+        np.add.at(change, begins + length, -1)
+        held = np.append(0, np.cumsum(np.cumsum(change)[:-1] > 0))
+        inside = _inside(held_out, span)
+        first, lengths = held_out.starts[inside] - span.start, held_out.lengths[inside]
+        copied[inside] = held[first + lengths] - held[first] >= COPIED * lengths
+    return copied
+
+
+def _inside(inputs: TokenInputs, span: Span) -> Integers:
+    """The segments that lie in a span whole."""
+    ends = inputs.starts + inputs.lengths
+    return np.flatnonzero((inputs.starts >= span.start) & (ends <= span.stop))
+
+
+def _places(tokens: Tokens, known: Sequence[Span], wanted: Words, length: int) -> Integers:
+    """In how many places each of the wanted sequences, in ascending order, stands."""
+    places = np.zeros(len(wanted), dtype=np.int64)
+    table = np.zeros(2**_TABLE_BITS, dtype=np.bool_)
+    shift = np.uint64(64 - _TABLE_BITS)
+    table[wanted >> shift] = True
+    for span in known if len(wanted) else ():
+        for block in _blocks(span, length):
+            here = _hashes(tokens, block, length)
+            # Nearly all of them end at the table, which costs less than a search.
+            here = here[table[here >> shift]]
+            at = np.searchsorted(wanted, here)
+            same = wanted[np.minimum(at, len(wanted) - 1)] == here
+            places += np.bincount(at[same], minlength=len(wanted))
+    return places
+
+
+def _size(spans: Sequence[Span]) -> int:
+    """The tokens of all spans."""
+    return sum(span.stop - span.start for span in spans)
+
+
+def _some(spans: Sequence[Span], most: int) -> list[Span]:
+    """The spans, or, of more than `most` tokens, evenly spread pieces of them."""
+    if _size(spans) <= most:
+        return list(spans)
+    pieces = [
+        Span(start, min(start + _PIECE, span.stop))
+        for span in spans
+        for start in range(span.start, span.stop, _PIECE)
+    ]
+    return [pieces[at] for at in spread_rows(len(pieces), most // _PIECE).tolist()]
+
+
+def _blocks(span: Span, length: int) -> Iterator[Span]:
+    """A span in pieces of some million tokens, which overlap so that no sequence is lost."""
+    for start in range(span.start, max(span.start + 1, span.stop - length + 1), _BLOCK):
+        yield Span(start, min(span.stop, start + _BLOCK + length - 1))
+
+
+def _hashes(tokens: Tokens, span: Span, length: int) -> Words:
+    """64 bits of the `length` tokens from each position of a span on, uint64 [T - length + 1]; none
+    of a shorter span.
+
+    Those of 1, 2, 4 and more tokens are made one of the other, and those of `length` of these.
+    """
+    count = span.stop - span.start - length + 1
+    if count < 1:
+        return np.empty(0, np.uint64)
+    power = (np.asarray(tokens[span.start : span.stop]).astype(np.uint64) + np.uint64(1)) * _MIXERS[
+        0
+    ]
+    whole = np.zeros(count, dtype=np.uint64)
+    done, size = 0, 1
+    while done < length:
+        if length & size:
+            whole = _joined(whole, power[done : done + count])
+            done += size
+        size *= 2
+        if size <= length:
+            power = _joined(power[: -size // 2], power[size // 2 :])
+    return whole
+
+
+def _joined(one: Words, other: Words) -> Words:
+    """The hash of what follows each other. Unsigned products wrap around."""
+    mixed: Words = (one ^ (one >> np.uint64(29))) * _MIXERS[1] + other
+    return mixed

@@ -1,0 +1,61 @@
+"""Held-out text that stands in the training part too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from trainwright.core.units import many
+from trainwright.data.audit.audit_result import Audited
+from trainwright.data.audit.row_overlap import verdict_of_share
+from trainwright.data.audit.shared_ngrams import COPIED, Overlap, copied_segments
+from trainwright.data.base.table import Part, TokenInputs
+from trainwright.data.encoders.vocabulary import TextVocabulary
+from trainwright.data.quality.finding import positions
+from trainwright.data.types import Prepared
+
+
+def audit_text(prepared: Prepared) -> tuple[Audited, ...]:
+    """Validation and test segments that repeat training text; `rows` are positions of their first
+    tokens."""
+    overlap = text_copies(prepared, (prepared.validation, prepared.test))
+    rows = np.concatenate([prepared.validation.rows, prepared.test.rows])[overlap.copied]
+    compared = int(overlap.compared.sum())
+    share = len(rows) / max(1, compared)
+    message = (
+        f"{len(rows):,} of {many(compared, 'held-out segment')} repeat training text: at least "
+        f"{COPIED:.0%} of their tokens are in sequences of {overlap.length} that it has too"
+    )
+    if compared < len(overlap.compared) or overlap.searched < 1:
+        message += (
+            f" ({compared / len(overlap.compared):.1%} of all held-out segments were compared with "
+            f"{overlap.searched:.1%} of the training text)"
+        )
+    return (
+        Audited(
+            "text overlap",
+            verdict_of_share(share),
+            share,
+            message,
+            "text_overlap",
+            len(rows),
+            positions(rows),
+            fix="remove the repeated text from the files",
+        ),
+    )
+
+
+def text_copies(prepared: Prepared, parts: Sequence[Part]) -> Overlap:
+    """Which segments of the parts [N] repeat training text."""
+    train, vocabulary = prepared.train.inputs, prepared.features
+    assert isinstance(train, TokenInputs), "a text"
+    assert isinstance(vocabulary, TextVocabulary), "a text"
+    inputs = [part.inputs for part in parts if isinstance(part.inputs, TokenInputs)]
+    held_out = replace(
+        inputs[0],
+        starts=np.concatenate([one.starts for one in inputs]),
+        lengths=np.concatenate([one.lengths for one in inputs]),
+    )
+    return copied_segments(train, held_out, pieces=vocabulary.kind == "subwords")

@@ -1,0 +1,1 @@
+"""Arrays, cells and messages that every part of the data layer uses."""

@@ -1,0 +1,234 @@
+"""Where the rows of a table lie while they are prepared and trained on: in memory, or in files.
+
+What is prepared goes through memory a slice at a time in both cases, in the same slices and by the
+same code, so that no bit depends on where it comes to lie. Files have no name: the disk has them
+back when the process ends, however it ends.
+"""
+
+from __future__ import annotations
+
+import math
+import mmap
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar, assert_never, final
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from trainwright.contract.sources import Reading
+from trainwright.core.files import storage_errors
+from trainwright.core.host import memory_bytes
+from trainwright.core.units import show_bytes
+from trainwright.data.base.table import Integers
+
+SLICE_ROWS = 65_536
+"""Rows that are in memory at one time. Sums over rows are added up slice by slice, so another
+number gives other bits."""
+
+_NUMBER_BYTES = 8
+_COPIES = 10
+"""So many times the numbers of a table are in memory at the worst moment of its preparation."""
+
+Array = npt.NDArray[Any]
+Chosen = Callable[[int, int], npt.NDArray[np.bool_]]
+Rows = TypeVar("Rows", pl.DataFrame, pl.Series)
+
+
+class Placing(NamedTuple):
+    """Where the rows of a table lie, and why."""
+
+    rows_in: Literal["memory", "files"]
+    reason: str
+
+
+IS_SMALL = Placing("memory", "few rows")
+
+
+def place_rows(reading: Reading, rows: int, columns: int) -> Placing:
+    """Where so many rows lie, as the contract says or the machine's memory makes it."""
+    needed, there = rows * columns * _NUMBER_BYTES * _COPIES, memory_bytes()
+    said = (
+        f"{rows:,} rows of {columns} columns take up to {show_bytes(needed)} while they are "
+        f"prepared, of {show_bytes(there)}"
+    )
+    match reading.rows_in:
+        case "auto":
+            return Placing("files" if needed > there else "memory", said)
+        case "memory" | "files":
+            return Placing(reading.rows_in, said)
+        case _:
+            assert_never(reading.rows_in)
+
+
+class Space(Protocol):
+    """Room for as many numbers and rows as there are.
+
+    An implementation must give back the same bits wherever it keeps them.
+    """
+
+    def array(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> Array:
+        """An array to be filled; what it holds before is not said."""
+        ...
+
+    def frame(self, slices: Iterable[pl.DataFrame]) -> pl.DataFrame:
+        """Slices of rows, of which there is at least one, as one frame."""
+        ...
+
+
+@final
+class InMemory:
+    """Everything in memory."""
+
+    def array(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> Array:
+        """An array in memory."""
+        return np.empty(shape, dtype)
+
+    def frame(self, slices: Iterable[pl.DataFrame]) -> pl.DataFrame:
+        """A frame in memory."""
+        listed = list(slices)
+        return listed[0] if len(listed) == 1 else pl.concat(listed, rechunk=True)
+
+
+IN_MEMORY = InMemory()
+
+
+@final
+class InFiles:
+    """Everything in files without a name on the disk of `folder`, mapped into memory: pages come
+    and go as they are looked at. Processes that are forked share them.
+
+    Raises:
+        StorageFailed: the disk is full.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def array(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> Array:
+        """An array in a file of its own."""
+        size = math.prod(shape) * np.dtype(dtype).itemsize
+        if not size:
+            return np.empty(shape, dtype)
+        with storage_errors(f"rows in {self.folder}"), self._file() as file:
+            # Else a disk that is full would only be noticed by a signal that ends the process.
+            os.posix_fallocate(file.fileno(), 0, size)
+            flat = np.frombuffer(mmap.mmap(file.fileno(), size), dtype)
+        return flat.reshape(shape)
+
+    def frame(self, slices: Iterable[pl.DataFrame]) -> pl.DataFrame:
+        """A frame of an Arrow file."""
+        import pyarrow
+
+        with storage_errors(f"rows in {self.folder}"), self._file() as file:
+            blocks = _blocks(slices)
+            first = _to_arrow(next(blocks))
+            with pyarrow.ipc.new_file(file, first.schema) as writer:
+                writer.write_table(first)
+                for block in blocks:
+                    writer.write_table(_to_arrow(block))
+            file.flush()
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        table = pyarrow.ipc.open_file(pyarrow.py_buffer(mapped)).read_all()
+        frame = pl.from_arrow(table, rechunk=False)
+        assert isinstance(frame, pl.DataFrame)
+        return frame
+
+    def _file(self) -> Any:
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return tempfile.TemporaryFile(dir=self.folder)
+
+
+def _to_arrow(block: pl.DataFrame) -> Any:
+    # As polars holds it: what an older format holds would be copied into memory when it is read.
+    return block.to_arrow(compat_level=pl.CompatLevel.newest())
+
+
+def slices_of(rows: Rows) -> Iterator[Rows]:
+    """The rows a slice at a time; of no rows one slice."""
+    for start, stop in bounds(len(rows)):
+        yield rows.slice(start, stop - start)
+
+
+def bounds(rows: int) -> Iterator[tuple[int, int]]:
+    """Where slices of so many rows begin and end; of no rows one."""
+    for start in range(0, max(1, rows), SLICE_ROWS):
+        yield start, min(rows, start + SLICE_ROWS)
+
+
+def is_one_slice(rows: int) -> bool:
+    """Whether so many rows are not divided."""
+    return rows <= SLICE_ROWS
+
+
+def taken(frame: pl.DataFrame, rows: Integers) -> Iterator[pl.DataFrame]:
+    """The given rows, which ascend, as they lie in the slices of the frame."""
+    for start, stop in bounds(frame.height):
+        low, high = np.searchsorted(rows, (start, stop))
+        if high > low or not start:
+            yield frame.slice(start, stop - start)[rows[low:high] - start]
+
+
+def positions(rows: int, chosen: Chosen, space: Space) -> Integers:
+    """Which of so many rows are chosen, int64: `chosen` says it of the rows of a slice."""
+    count = sum(int(np.count_nonzero(chosen(start, stop))) for start, stop in bounds(rows))
+    found = space.array((count,), np.int64)
+    filled = 0
+    for start, stop in bounds(rows):
+        here = np.flatnonzero(chosen(start, stop))
+        found[filled : filled + len(here)] = here + start
+        filled += len(here)
+    return found
+
+
+def places_of(code: int | bool, codes: Array, space: Space) -> Integers:
+    """Where this code stands in `codes` [N], int64."""
+    return positions(len(codes), lambda start, stop: codes[start:stop] == code, space)
+
+
+def counted(rows: int, space: Space) -> Integers:
+    """The numbers of so many rows, from 0 on, int64 [N]."""
+    numbers = space.array((rows,), np.int64)
+    for start, stop in bounds(rows):
+        numbers[start:stop] = np.arange(start, stop)
+    return numbers
+
+
+def gathered(values: Array, rows: Integers, space: Space) -> Array:
+    """The values [N] at these rows."""
+    found = space.array((len(rows),), values.dtype)
+    for start, stop in bounds(len(rows)):
+        found[start:stop] = values[rows[start:stop]]
+    return found
+
+
+def kept(values: Array, space: Space) -> Array:
+    """The same array, lying in this space."""
+    found = space.array(values.shape, values.dtype)
+    for start, stop in bounds(len(values)):
+        found[start:stop] = values[start:stop]
+    return found
+
+
+def spread_rows(rows: int, most: int) -> Integers:
+    """So many of the rows, or all if there are fewer, at equal distances."""
+    count = min(rows, most)
+    return np.arange(count) * rows // max(1, count)
+
+
+def _blocks(slices: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    """Small slices put together, as a file of many blocks is slow to look at."""
+    waiting: list[pl.DataFrame] = []
+    rows = 0
+    first = True
+    for one in slices:
+        waiting.append(one)
+        rows += one.height
+        if rows >= SLICE_ROWS:
+            yield pl.concat(waiting, rechunk=True)
+            waiting, rows, first = [], 0, False
+    if waiting and (rows or first):
+        yield pl.concat(waiting, rechunk=True)

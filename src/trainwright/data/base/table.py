@@ -1,0 +1,258 @@
+"""Encoded rows: what a model eats, and the parts of the data that were divided for it."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, assert_never
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from trainwright.data.base.sparse import NO_TERMS, SparseColumns
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+Bytes = npt.NDArray[np.uint8]
+PartName = Literal["train", "validation", "test"]
+
+_BLOCK_BYTES = 16 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class TableInputs:
+    """Encoded feature columns of N rows.
+
+    `numeric` is float32 [N, F] (NaN only where the plan imputes nothing); `categories` is int64
+    [N, G], each entry a code below the column's cardinality. `in_files`: both are mapped from
+    files and may be larger than memory; code that needs rows in memory copies some. `terms` [N, T]
+    are the weights of the terms of texts, which follow the numbers.
+    """
+
+    numeric: npt.NDArray[np.float32]
+    categories: Integers
+    in_files: bool = False
+    terms: SparseColumns = NO_TERMS
+
+    def __len__(self) -> int:
+        return len(self.numeric)
+
+    def take(self, rows: Integers) -> TableInputs:
+        """The given rows, in the given order."""
+        terms = self.terms.take(rows) if self.terms.width else self.terms
+        return TableInputs(self.numeric[rows], self.categories[rows], terms=terms)
+
+    def between(self, start: int, stop: int) -> TableInputs:
+        """The rows from `start` to `stop`, of which numbers and codes are not copied."""
+        rows = slice(start, stop)
+        terms = self.terms.take(rows) if self.terms.width else self.terms
+        return TableInputs(self.numeric[rows], self.categories[rows], self.in_files, terms)
+
+    def dense(self) -> TableInputs:
+        """The same with the terms among the numbers."""
+        if not self.terms.width:
+            return self
+        numeric = np.concatenate([self.numeric, self.terms.dense()], axis=1)
+        return TableInputs(numeric, self.categories)
+
+
+@dataclass(frozen=True, slots=True)
+class Undecoded:
+    """Image files of which a sample was decoded: the `places` of those, int64 [S], ascending, and
+    the hash of the bytes of each file, [M]. Where all images were decoded there are no hashes."""
+
+    places: Integers
+    hashes: tuple[bytes, ...]
+
+
+ALL_DECODED = Undecoded(np.empty(0, dtype=np.int64), ())
+
+
+@dataclass(frozen=True, slots=True)
+class ImageInputs:
+    """N images, 0 black: the given `rows` int64 [N] of `pixels` uint8 [M, C, H, W], which may be
+    mapped from a file and larger than memory. Nothing is copied before it is asked for.
+
+    Where only a sample of M files was decoded, `pixels` are those of the sample, uint8 [S, C, H,
+    W], and to ask for those of another image is a programmer's mistake.
+    """
+
+    pixels: Bytes
+    rows: Integers
+    undecoded: Undecoded = ALL_DECODED
+
+    @classmethod
+    def of(cls, pixels: Bytes) -> ImageInputs:
+        """All images of an array."""
+        return cls(pixels, np.arange(len(pixels)))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def size(self) -> tuple[int, int, int]:
+        """Channels, height and width."""
+        channels, height, width = self.pixels.shape[1:]
+        return channels, height, width
+
+    def take(self, rows: Integers) -> ImageInputs:
+        """The given images, in the given order."""
+        return replace(self, rows=self.rows[rows])
+
+    @property
+    def is_sample(self) -> bool:
+        """Whether only a sample was decoded."""
+        return bool(self.undecoded.hashes)
+
+    def decoded(self) -> tuple[Integers, ImageInputs]:
+        """The places among these images of those that were decoded, and these: all, but for a
+        sample."""
+        if not self.is_sample:
+            return np.arange(len(self)), self
+        there = np.flatnonzero(np.isin(self.rows, self.undecoded.places))
+        rows = np.searchsorted(self.undecoded.places, self.rows[there])
+        return there, ImageInputs(self.pixels, rows)
+
+    def copied(self, start: int = 0, stop: int | None = None) -> Bytes:
+        """The images from `start` to `stop` in memory, uint8 [stop - start, C, H, W]."""
+        assert not self.is_sample, "the pixels of a sample are those of `decoded`"
+        return np.asarray(self.pixels[self.rows[start:stop]])
+
+    def blocks(self) -> Iterator[Bytes]:
+        """All images, some megabytes at a time."""
+        count = max(1, _BLOCK_BYTES // max(1, math.prod(self.size)))
+        for start in range(0, len(self), count):
+            yield self.copied(start, start + count)
+
+    def hashes(self) -> list[bytes]:
+        """Bits for each image, equal for equal pixels; of a sample, for files of equal bytes."""
+        if self.is_sample:
+            return [self.undecoded.hashes[row] for row in self.rows.tolist()]
+        return [
+            hashlib.blake2b(image.tobytes(), digest_size=16).digest()
+            for block in self.blocks()
+            for image in block
+        ]
+
+
+def _from_the_beginning() -> Integers:
+    return np.zeros(1, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """The sources of a text, which follow each other in it: where each begins, int64 [S] from 0 on,
+    and what it is called. A text that is not mixed is one source without a name."""
+
+    starts: Integers = field(default_factory=_from_the_beginning)
+    names: tuple[str, ...] = ("",)
+
+    def of(self, places: Integers) -> Integers:
+        """The code of the source in which each place of the text lies."""
+        return _last_begun(self.starts, places)
+
+
+@dataclass(frozen=True, slots=True)
+class TokenInputs:
+    """N stretches of one sequence of tokens, uint16 [T], which may be mapped from a file.
+
+    Stretch i is the `lengths[i]` tokens that are predicted from position `starts[i]` on, each from
+    the tokens before it, but none before the last of `documents` (the positions where these begin,
+    0 first) that is not behind it. No document lies in two of the `sources`.
+    """
+
+    tokens: npt.NDArray[np.uint16]
+    starts: Integers
+    lengths: Integers
+    documents: Integers = field(default_factory=_from_the_beginning)
+    sources: Sources = field(default_factory=Sources)
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def owners(self) -> Integers:
+        """Of which of the `documents` each stretch is, int64 [N]."""
+        return _last_begun(self.documents, self.starts)
+
+    def document_starts(self) -> Integers:
+        """Where the documents begin that these stretches, in ascending order, predict tokens of."""
+        owners = self.owners()
+        return self.documents[owners[_firsts(owners)]]
+
+    def document_lengths(self) -> Integers:
+        """The tokens of each of these documents."""
+        owners = self.owners()
+        firsts = _firsts(owners)
+        lengths: Integers = self._ends(firsts) - self.documents[owners[firsts]]
+        return lengths
+
+    def source_spans(self) -> Integers:
+        """Of each source with a stretch, in ascending order: its code, the position of the first
+        token that is predicted, and the one behind the last, int64 [S, 3]."""
+        codes = self.sources.of(self.starts)
+        firsts = _firsts(codes)
+        return np.stack([codes[firsts], self.starts[firsts], self._ends(firsts)], axis=1)
+
+    def take(self, rows: Integers) -> TokenInputs:
+        """The given stretches, in the given order."""
+        return replace(self, starts=self.starts[rows], lengths=self.lengths[rows])
+
+    def _ends(self, firsts: Integers) -> Integers:
+        """Where the last stretches end of runs that begin with the stretches `firsts`."""
+        lasts = np.append(firsts[1:], len(self.starts)) - 1
+        ends: Integers = self.starts[lasts] + self.lengths[lasts]
+        return ends
+
+
+def _last_begun(begins: Integers, places: Integers) -> Integers:
+    """The last of what `begins` somewhere that has begun at each place."""
+    return np.asarray(np.searchsorted(begins, places, side="right") - 1, np.int64)
+
+
+def _firsts(codes: Integers) -> Integers:
+    """Where runs of equal codes begin."""
+    return np.flatnonzero(np.diff(codes, prepend=-1))
+
+
+Inputs = TableInputs | ImageInputs | TokenInputs
+"""What a model eats, of each kind of data."""
+
+
+def columns_of(inputs: Inputs) -> TableInputs:
+    """The inputs as columns, for models that know nothing else: an image is its pixels from 0 to 1,
+    row by row. A text has no columns."""
+    match inputs:
+        case TableInputs():
+            return inputs
+        case ImageInputs():
+            flat = inputs.copied().reshape(len(inputs), -1).astype(np.float32) / np.float32(255)
+            return TableInputs(flat, np.empty((len(inputs), 0), dtype=np.int64))
+        case TokenInputs():
+            raise AssertionError("the rules refuse a model of columns for a text")
+        case _:
+            assert_never(inputs)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Rows that were given one purpose.
+
+    `frame` holds the typed columns before encoding (for slices and for people), `target` int64
+    class codes [N] or float64 values [N] (of a text the number of tokens of each stretch), `rows`
+    the 0-based positions in the source file, `units` int64 [N] the number of the independent unit
+    each row belongs to (its group under a group split, a stretch of time under a time split, else
+    itself): the bootstrap draws units.
+    """
+
+    name: PartName
+    frame: pl.DataFrame
+    inputs: Inputs
+    target: npt.NDArray[Any]
+    rows: Integers
+    units: Integers
+
+    def __len__(self) -> int:
+        return len(self.rows)

@@ -1,0 +1,1 @@
+"""What each column is, its typed values, and the target."""

@@ -1,0 +1,115 @@
+"""Dates that are written in several forms, that can be read in two ways, or that are impossible."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import final
+
+import polars as pl
+
+from trainwright.data.base.cell_values import DATE_FORMATS, FORMS, SERIAL, parse_moments
+from trainwright.data.columns.column_kinds import name_tokens
+
+MORE_FORMATS = (
+    "%Y-%m",
+    "%Y/%m",
+    "%m/%Y",
+    "%b %Y",
+    "%B %Y",
+    "%d/%m/%y",
+    "%m/%d/%y",
+    "%d.%m.%y",
+    "%d-%m-%y",
+    "%d-%b-%Y",
+    "%d-%b-%y",
+    "%b-%y",
+    "%d %b %y",
+    "%B %d %Y",
+    "%b %d %Y",
+    "%A, %B %d, %Y",
+    "%m/%d/%Y %I:%M %p",
+    "%m/%d/%Y %I:%M:%S %p",
+    "%d/%m/%Y %I:%M %p",
+    "%Y%m%d",
+)
+"""Ways of writing a date that are proposed, and taken without a word nowhere."""
+
+_MOSTLY = 0.9
+_ADDS = 0.002
+_MOST_FORMS = 4
+_LOOKED_AT = 300
+_LIKE_A_DATE = r"(?i)^(?:\d{1,4}[-/. ]|\d{8}$|\d{5}(?:\.\d+)?$|[a-z]{3,9}\.?[ ,-]\s*\d)"
+_WORDS = frozenset({"date", "datetime", "day", "dt", "timestamp", "time"})
+_SERIAL_VALUES = r"^[2-6]\d{4}(?:\.\d+)?$"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class DateForms:
+    """The forms of a column of dates, for what reason, the values that none of them reads, and
+    whether there is nothing to decide."""
+
+    form: str
+    reason: str
+    unread: pl.Series
+    is_sure: bool
+
+
+def find_dates(name: str, values: pl.Series, counts: pl.Series) -> DateForms | None:
+    """How the different `values` of a column, with their `counts` of rows, are written as dates;
+    None where they are none."""
+    first = values.head(_LOOKED_AT)
+    if float(first.str.contains(_LIKE_A_DATE).to_numpy().mean()) < _MOSTLY:
+        return None
+    forms = [*DATE_FORMATS, *MORE_FORMATS]
+    if not name_tokens(name) & _WORDS:
+        forms.remove("%Y%m%d")
+    read = {form: parse_moments(values, form).is_not_null() for form in forms}
+    serial = values.str.contains(_SERIAL_VALUES)
+    if name_tokens(name) & _WORDS or not serial.all():
+        read[SERIAL] = serial
+    total = int(counts.sum())
+    chosen: list[str] = []
+    left = pl.repeat(value=True, n=len(values), eager=True)
+    while len(chosen) < _MOST_FORMS and left.any():
+        best = max(read, key=lambda form: int(counts.filter(read[form] & left).sum()))
+        rows = int(counts.filter(read[best] & left).sum())
+        if rows < max(1, _ADDS * total):
+            break
+        chosen.append(best)
+        left = left & ~read[best]
+    if not chosen or int(counts.filter(~left).sum()) < _MOSTLY * total:
+        return None
+    if len(chosen) == 1 and not left.any():
+        return _of_one_form(values, [form for form in read if read[form].all()], left)
+    other = _swapped(chosen[0])
+    swapped = " (day and month change places)" if other in chosen else ""
+    reason = f"dates written {' and '.join(chosen)}{swapped}"
+    return DateForms(FORMS.join(chosen), reason, left, is_sure=False)
+
+
+def _of_one_form(values: pl.Series, forms: list[str], left: pl.Series) -> DateForms:
+    known = [form for form in forms if form in DATE_FORMATS]
+    if len(known) == 1:
+        return DateForms(known[0], f"dates written {known[0]}", left, is_sure=True)
+    chosen = min(known or forms, key=lambda form: _span(values, form))
+    others = [form for form in (known or forms) if form != chosen]
+    if not others:
+        return DateForms(chosen, f"dates written {chosen}", left, is_sure=False)
+    reason = (
+        f"{values[0]!r} is read as {chosen}; it may as well be {' or '.join(others)}, which would "
+        "spread the dates further"
+    )
+    return DateForms(chosen, reason, left, is_sure=False)
+
+
+def _span(values: pl.Series, form: str) -> tuple[float, int]:
+    """Between the first date and the last one, in microseconds; of equal ones day first."""
+    physical = parse_moments(values, form).to_physical().to_numpy()
+    return float(physical.max() - physical.min()), int(form.startswith("%m"))
+
+
+def _swapped(form: str) -> str:
+    places = {"%d": "%m", "%m": "%d"}
+    return re.sub("%[dm]", lambda part: places[part[0]], form)

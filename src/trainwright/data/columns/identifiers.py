@@ -1,0 +1,88 @@
+"""Whole numbers that tell rows apart, not how much there is of something."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from trainwright.data.base.cell_values import to_numbers
+from trainwright.data.base.column_reader import Cells
+
+_DENSE = 0.2
+_PAIRS = 20
+_YEARS = (1500, 2200)
+_OWNERS = frozenset(
+    {"user", "customer", "client", "account", "member", "patient", "person", "passenger"}
+    | {"employee", "student", "subject", "household"}
+)
+_IDENTIFIERS = frozenset({"id", "uid", "rowid", *(f"{owner}id" for owner in _OWNERS)})
+_AMOUNTS = frozenset(
+    {"time", "timestamp", "ts", "date", "year", "month", "week", "day", "days", "hour", "hours"}
+    | {"minute", "minutes", "second", "seconds", "ms", "elapsed", "duration", "age", "rank"}
+    | {"ranking", "position", "price", "cost", "amount", "cents", "total", "count", "size"}
+    | {"length", "width", "height", "weight", "distance", "score", "temperature", "population"}
+)
+
+
+class _Numbers(NamedTuple):
+    """Whole numbers in the order of their rows."""
+
+    low: float
+    high: float
+    in_order: bool
+    by_one: bool
+
+
+def identifying(cells: Cells, words: frozenset[str]) -> str:
+    """Why a column of numbers, a different one in every row, names the rows; empty if it may as
+    well say something. `words` are those of its name.
+
+    A counter goes up by one from row to row. In any order, numbers were given and not measured if
+    they fill a fifth of their range and 20 pairs of them and more would be equal had each been
+    drawn by itself: n (n - 1) / 2 pairs, equal in one of `high - low + 1` cases at least. Numbers
+    that rise or fall from row to row may be times or sums, so they are not judged by that. Years,
+    and names of amounts and times, stay features.
+    """
+    numbers = _read(cells)
+    if numbers is None:
+        return ""
+    low, high, count = numbers.low, numbers.high, len(cells)
+    if numbers.by_one and low in (0, 1):
+        return "identifier: it counts the rows"
+    if words & _IDENTIFIERS:
+        return "identifier: a different whole number in every row, and its name says id"
+    if low >= 0 and words and words <= _OWNERS:
+        return "identifier: a different whole number in every row, and its name says whose"
+    honest = bool(words & _AMOUNTS) or low < 0 or (_YEARS[0] <= low and high <= _YEARS[1])
+    if honest:
+        return ""
+    if numbers.by_one:
+        return f"identifier: it counts the rows from {low:.0f} on"
+    spread = high - low + 1
+    equal = count * (count - 1) / 2 / spread
+    if numbers.in_order or count < _DENSE * spread or equal < _PAIRS:
+        return ""
+    return (
+        f"identifier: a different whole number in every row, and {count / spread:.0%} of those "
+        f"from {low:.0f} to {high:.0f}: what is measured repeats"
+    )
+
+
+def _read(cells: Cells) -> _Numbers | None:
+    """The numbers of a column without missing values; None if some are not whole."""
+    low, high = np.inf, -np.inf
+    rises = falls = by_one = True
+    before = np.empty(0)
+    for one in cells.slices():
+        numbers = to_numbers(one).series.to_numpy()
+        if not (numbers == np.floor(numbers)).all():
+            return None
+        steps = np.diff(np.concatenate([before, numbers]))
+        rises &= bool((steps > 0).all())
+        falls &= bool((steps < 0).all())
+        by_one &= bool((steps == 1).all())
+        low = min(low, float(numbers.min(initial=low)))
+        high = max(high, float(numbers.max(initial=high)))
+        before = numbers[-1:]
+    return _Numbers(low, high, rises or falls, by_one)

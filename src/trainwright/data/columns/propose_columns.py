@@ -1,0 +1,143 @@
+"""A section with what its columns leave open decided, as `init` would write it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import final
+
+import polars as pl
+
+from trainwright.contract.data import Column, TableData, TimeSplit, split_columns
+from trainwright.core.errors import Problem
+from trainwright.core.files import Json
+from trainwright.data.base.cell_values import LARGEST, Cleaning, to_labels, to_numbers
+from trainwright.data.base.column_reader import Cells
+from trainwright.data.base.messages import quoted
+from trainwright.data.base.row_storage import Space
+from trainwright.data.columns.doubtful_classes import find_class_spellings
+from trainwright.data.columns.doubts import Doubt, find_doubt
+from trainwright.data.formats.file_format import known_format
+from trainwright.data.sources.data_source import SourceFile
+
+_FEWEST_VALUES = 2
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """A section in which nothing is in doubt, and what was."""
+
+    section: TableData
+    doubts: tuple[Doubt, ...] = ()
+    cells: Mapping[str, Cells] = field(default_factory=dict)
+    """Of the training file's columns that were looked at and left nothing open."""
+
+    @property
+    def reads_anew(self) -> bool:
+        """Whether the files have to be read in another way."""
+        return any(doubt.numbers and not doubt.settings.unit for doubt in self.doubts)
+
+
+def decide_columns(section: TableData, source: SourceFile, space: Space) -> Proposed:
+    """Decide what columns are of which the contract says nothing and the training file leaves it
+    open. What is written is kept."""
+    cleaning = Cleaning.of(section)
+    found = []
+    clear: dict[str, Cells] = {}
+    for series in source.frame.get_columns():
+        if not _is_open(section, series.name):
+            continue
+        cells = Cells(series, cleaning.cells, space)
+        doubt = find_doubt(cells)
+        if doubt is None or not _applies(doubt, section, source):
+            doubt = find_class_spellings(cells) if series.name == section.target else None
+        if doubt is None:
+            # Counted while the cells are there: they are made once.
+            clear[series.name] = cells.counted()
+        else:
+            found.append(doubt)
+    return Proposed(with_doubts(section, found), tuple(found), clear)
+
+
+def decide_problems(
+    section: TableData,
+    problems: Sequence[Problem],
+    cells: Sequence[Cells],
+    doubts: Sequence[Doubt],
+) -> tuple[Doubt, ...]:
+    """What only the typed rows show: infinite numbers, which become missing, and a table in which
+    no column looks like a feature, of which those are taken that may be one, also where a doubt
+    has excluded them."""
+    excluded = {doubt.column for doubt in doubts if doubt.settings.kind == "ignored"}
+    by_name = {
+        one.name: one for one in cells if _is_open(section, one.name) or one.name in excluded
+    }
+    by_name.pop(section.target, None)
+    if any(problem.kind == "no_feature" for problem in problems):
+        found = (_only_feature(one) for one in by_name.values())
+        return tuple(doubt for doubt in found if doubt is not None)
+    named = [problem.path for problem in problems if problem.kind == "infinite"]
+    return tuple(_infinite(by_name[name]) for name in named if name in by_name)
+
+
+def _infinite(cells: Cells) -> Doubt:
+    spellings: list[str] = []
+    for one in cells.slices():
+        large = to_numbers(one).series.abs() > LARGEST
+        spellings += to_labels(one.filter(large)).unique().to_list()
+    values = dict.fromkeys(sorted(set(spellings)), "")
+    reason = f"{quoted(values)} are infinite or too large, and become missing"
+    return Doubt(cells.name, Column(kind="numeric", values=values), reason)
+
+
+def _only_feature(cells: Cells) -> Doubt | None:
+    """What a column is that would be excluded, where there is no other one."""
+    if cells.is_nested or cells.dtype == pl.Datetime("us") or cells.distinct < _FEWEST_VALUES:
+        return None
+    if not cells.not_numbers:
+        reason = "numbers that look like an identifier, but there is no other column"
+        return Doubt(cells.name, Column(kind="numeric"), reason)
+    reason = "text that hardly repeats, and there is no other column"
+    return Doubt(cells.name, Column(kind="text"), reason)
+
+
+def with_doubts(section: TableData, doubts: Sequence[Doubt]) -> TableData:
+    """The section as if the proposals stood in it."""
+    if not doubts:
+        return section
+    columns = {**section.columns, **{doubt.column: doubt.settings for doubt in doubts}}
+    numbers = {doubt.column: doubt.numbers for doubt in doubts if doubt.numbers}
+    reading = section.reading.model_copy(update={"numbers": {**section.reading.numbers, **numbers}})
+    return section.model_copy(update={"columns": columns, "reading": reading})
+
+
+def said(settings: Column) -> dict[str, Json]:
+    """What a proposal writes: the settings that are not the usual ones."""
+    return dict(settings.model_dump(mode="json", exclude_defaults=True))
+
+
+def _is_open(section: TableData, name: str) -> bool:
+    keys = () if isinstance(section.split, TimeSplit) else split_columns(section.split)
+    written = section.columns.get(name, Column())
+    return (
+        written.kind == "auto"
+        and written.format == "auto"
+        and not written.unit
+        and not written.values
+        and written.unreadable == "refuse"
+        and not written.allowed
+        and name not in section.exclude
+        and name not in section.reading.numbers
+        and name not in {key for _, key in keys}
+    )
+
+
+def _applies(doubt: Doubt, section: TableData, source: SourceFile) -> bool:
+    in_files = all(known_format(file.path) for file in source.files)
+    if doubt.numbers and not in_files:
+        return False
+    if doubt.column != section.target:
+        return True
+    # The classes of a target are what they are; its numbers may have a unit or commas.
+    return bool(doubt.settings.unit or doubt.numbers)

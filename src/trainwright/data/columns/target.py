@@ -1,0 +1,298 @@
+"""The target as model code: class numbers, or the numbers themselves."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, final, get_args
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from trainwright.contract.key_paths import as_key
+from trainwright.core.errors import DataMistake, Problem
+from trainwright.core.files import Json
+from trainwright.core.units import many
+from trainwright.data.base.categories import count_labels
+from trainwright.data.base.cell_values import LARGEST, to_labels, to_numbers
+from trainwright.data.base.messages import Wrong, nearest, quoted
+from trainwright.data.base.row_storage import Space, bounds, slices_of
+from trainwright.data.base.table import Floats, Integers
+
+NO_POSITIVE = -1
+
+PROBABILITY = "probability_"
+"""What the names of columns of probabilities begin with, before the class."""
+
+LabelType = Literal["text", "integer", "boolean"]
+_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
+
+_POSITIVE = frozenset({"yes", "true", "positive", "y", "t", "ja", "oui", "si", "sí", "sì", "да"})
+_NEGATIVE_OF_ONE = frozenset({"0", "-1"})
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Classes:
+    """Labels of training rows, sorted; a label's code is its position. `positive` is the code of
+    the positive class, meant only where there are two; `column` is the target's name, `written` the
+    type that its labels came with."""
+
+    column: str
+    names: tuple[str, ...]
+    positive: int
+    written: LabelType = "text"
+
+    @property
+    def outputs(self) -> int:
+        """Outputs of a model: one per class."""
+        return len(self.names)
+
+    def encode(self, series: pl.Series) -> Integers:
+        """Codes int64 [N] of cleaned labels.
+
+        Raises:
+            DataMistake: a label is missing or was never seen in training.
+        """
+        labels = to_labels(series)
+        strange = Wrong()
+        strange.add(labels.filter(~labels.is_in(list(self.names)) | labels.is_null()))
+        if strange.count:
+            rows = many(strange.count, "row has", "rows have")
+            raise DataMistake(
+                Problem(
+                    f"{rows} a class that no training row has",
+                    path=self.column,
+                    found=str(strange),
+                    expected=quoted(self.names, 10),
+                    fix="use a stratified split, leave these rows out, or mend spellings with "
+                    f"data.columns.{as_key(self.column)}.values",
+                )
+            )
+        codes = list(range(len(self.names)))
+        return labels.replace_strict(self.names, codes, return_dtype=pl.Int64).to_numpy()
+
+    def labels_of(self, codes: Integers) -> pl.Series:
+        """Labels of codes int64 [N], of the type that they came with."""
+        names = pl.Series(self.names, dtype=pl.String)
+        match self.written:
+            case "integer":
+                names = names.cast(pl.Int64)
+            case "boolean":
+                names = names == "true"
+            case "text":
+                pass
+        return names.gather(codes)
+
+    def predictions(self, scores: Floats) -> list[pl.Series]:
+        """The likeliest class of each row of probabilities [N, C], and a column for each class."""
+        chosen = np.argmax(scores, axis=1) if len(scores) else np.zeros(0, np.int64)
+        each = (
+            pl.Series(f"{PROBABILITY}{name}", scores[:, i]) for i, name in enumerate(self.names)
+        )
+        return [self.labels_of(chosen).alias("prediction"), *each]
+
+    def identity(self) -> Json:
+        """What decides how a model reads its target."""
+        return {
+            "kind": "classes",
+            "column": self.column,
+            "names": list(self.names),
+            "positive": self.positive,
+        }
+
+    def to_json(self) -> Json:
+        """What `target_from_json` reads."""
+        typed = {} if self.written == "text" else {"written": self.written}
+        return {**self.identity(), **typed}
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """A numeric target. `mean` and `deviation` are those of the training rows, for models that
+    learn the standardised value; `deviation` is never 0."""
+
+    column: str
+    mean: float
+    deviation: float
+
+    @property
+    def outputs(self) -> int:
+        """Outputs of a model: the value."""
+        return 1
+
+    def encode(self, series: pl.Series) -> Floats:
+        """Values float64 [N], not standardised.
+
+        Raises:
+            DataMistake: a value is missing, infinite, beyond 32-bit floats or not a number.
+        """
+        values = to_numbers(series).series.fill_null(np.nan).to_numpy()
+        strange = Wrong()
+        strange.add(series.filter(~(np.abs(values) <= LARGEST)))
+        if strange.count:
+            raise DataMistake(
+                Problem(
+                    f"{many(strange.count, 'row has', 'rows have')} no number as target",
+                    path=self.column,
+                    found=str(strange),
+                    expected=f"a finite number up to {LARGEST:.3g} in every row",
+                    fix="repair these rows, or use task: classification",
+                )
+            )
+        return values
+
+    def to_json(self) -> Json:
+        """What `target_from_json` reads."""
+        return {
+            "kind": "numbers",
+            "column": self.column,
+            "mean": self.mean,
+            "deviation": self.deviation,
+        }
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class NextToken:
+    """The next token of a text, of `size` different ones. What is judged is how much a model was
+    surprised by stretches of the text, so a part's target is the tokens of each stretch."""
+
+    size: int
+    column: str = "tokens"
+
+    @property
+    def outputs(self) -> int:
+        """Outputs of a model for each position: one per token."""
+        return self.size
+
+    def encode(self, series: pl.Series) -> Floats:
+        """Tokens of each stretch, float64 [N]."""
+        return series.cast(pl.Float64).to_numpy()
+
+    def to_json(self) -> Json:
+        """What `target_from_json` reads."""
+        return {"kind": "tokens", "size": self.size}
+
+
+Target = Classes | Numbers | NextToken
+
+
+def fit_target(
+    train: pl.Series,
+    task: Literal["classification", "regression"],
+    positive: str,
+    written: LabelType = "text",
+) -> Target:
+    """The target of the training rows. `positive` names a class, or is `auto`: `choose_positive`;
+    `written` is the type that labels came with.
+
+    Raises:
+        DataMistake: the positive class does not exist, or a number is not one.
+    """
+    if task == "regression":
+        return _fit_numbers(train)
+    counts = dict(sorted(count_labels(train).items()))
+    names = tuple(counts)
+    if len(names) < 2:
+        raise DataMistake(
+            Problem(
+                "the training rows hold one class only",
+                path=train.name,
+                found=quoted(names),
+                expected="at least two classes",
+                fix="use a stratified split, or add rows of other classes",
+            )
+        )
+    if written == "integer" and not all(map(_INTEGER.fullmatch, names)):
+        written = "text"
+    return Classes(train.name, names, _positive(counts, train.name, positive), written)
+
+
+def choose_positive(classes: Mapping[str, int]) -> tuple[str, str]:
+    """The positive one of two classes, given the rows of each, and the reason: the one that is
+    called yes, true or positive, or 1 against 0 or -1; else the rarer one."""
+    named = [name for name in classes if name.lower() in _POSITIVE]
+    if "1" in classes and any(name in _NEGATIVE_OF_ONE for name in classes):
+        named.append("1")
+    if len(named) == 1:
+        return named[0], "the positive class by its name"
+    rarer = min(classes, key=lambda name: (classes[name], name))
+    share = classes[rarer] / max(1, sum(classes.values()))
+    return rarer, f"the rarer class, {share:.1%} of the rows"
+
+
+def label_type(dtype: pl.DataType, *, untyped: bool) -> LabelType:
+    """The type of labels by that of their column. `untyped` says that text may be numbers, as in
+    CSV; whether they are integers is seen once all are known."""
+    if dtype == pl.Boolean:
+        return "boolean"
+    is_number = untyped if dtype == pl.String else dtype.is_numeric()
+    return "integer" if is_number else "text"
+
+
+def encoded(target: Target, series: pl.Series, space: Space) -> npt.NDArray[Any]:
+    """`target.encode`, a slice at a time into `space`.
+
+    Raises:
+        DataMistake: as `encode`, of all rows at once.
+    """
+    dtype = np.int64 if isinstance(target, Classes) else np.float64
+    found = space.array((len(series),), dtype)
+    try:
+        for (start, stop), part in zip(bounds(len(series)), slices_of(series), strict=True):
+            found[start:stop] = target.encode(part)
+    except DataMistake:
+        target.encode(series)
+        raise
+    return found
+
+
+def _fit_numbers(train: pl.Series) -> Numbers:
+    """Mean and deviation, added up slice by slice."""
+    plain = Numbers(train.name, 0.0, 1.0)
+    parts = list(slices_of(train))
+    mean = sum(float(plain.encode(part).sum()) for part in parts) / len(train)
+    squares = sum(float(((plain.encode(part) - mean) ** 2).sum()) for part in parts)
+    return Numbers(train.name, mean, math.sqrt(squares / len(train)) or 1.0)
+
+
+def _positive(counts: dict[str, int], column: str, positive: str) -> int:
+    names = list(counts)
+    if positive == "auto":
+        return names.index(choose_positive(counts)[0]) if len(names) == 2 else NO_POSITIVE
+    if positive in names:
+        return names.index(positive)
+    near = nearest(positive, names)
+    raise DataMistake(
+        Problem(
+            f"no training row has the positive class {positive!r}",
+            path="data.positive",
+            expected=quoted(names, 10),
+            fix=f"did you mean {near!r}?" if near else f"name a class of {column!r}",
+        )
+    )
+
+
+def target_from_json(value: Json) -> Target:
+    """The target that `to_json` wrote.
+
+    Raises:
+        ValueError: neither kind.
+    """
+    match value.get("kind"):
+        case "classes":
+            written = value.get("written", "text")
+            if written not in get_args(LabelType):
+                raise ValueError(f"labels written as {written!r}")
+            return Classes(value["column"], tuple(value["names"]), value["positive"], written)
+        case "numbers":
+            return Numbers(value["column"], value["mean"], value["deviation"])
+        case "tokens":
+            return NextToken(int(value["size"]))
+        case kind:
+            raise ValueError(f"a target of kind {kind!r}")

@@ -1,0 +1,237 @@
+"""The target column: classes or numbers, and what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal, final
+
+import polars as pl
+
+from trainwright.contract.data import Column, TableData
+from trainwright.contract.key_paths import as_key
+from trainwright.core.errors import Problem
+from trainwright.core.files import Json
+from trainwright.core.units import many
+from trainwright.data.base.cell_values import to_labels, to_numbers
+from trainwright.data.base.column_reader import Cells
+from trainwright.data.base.messages import nearest, quoted
+from trainwright.data.base.row_storage import slices_of
+from trainwright.data.base.table import PartName
+from trainwright.data.columns.column_kinds import (
+    MOSTLY,
+    ColumnType,
+    infinite_problems,
+    value_problems,
+)
+from trainwright.data.columns.target import LabelType
+from trainwright.data.sources.data_source import SourceFile
+
+MOST_CLASSES_OF_NUMBERS = 20
+"""A numeric target with more different values than this is predicted as a number."""
+
+_FEWEST_AMOUNTS = 8
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class TargetFacts:
+    """What is predicted. `classes` maps each label of the training file to its rows, and is empty
+    for numbers and tokens; `missing` counts rows that were dropped for having no target; `written`
+    is the type that labels came with."""
+
+    kind: Literal["classes", "numbers", "tokens"]
+    classes: Mapping[str, int]
+    distinct: int
+    missing: int
+    written: LabelType = "text"
+
+    def to_json(self) -> Json:
+        """The fields by name."""
+        return {
+            "kind": self.kind,
+            "classes": dict(self.classes),
+            "distinct": self.distinct,
+            "missing": self.missing,
+        }
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class TargetColumn:
+    """The target as the contract and the training file make it, with its problems."""
+
+    section: TableData
+    kind: Literal["classes", "numbers"]
+    problems: list[Problem]
+    written: LabelType
+
+    @property
+    def name(self) -> str:
+        """The column's name."""
+        return self.section.target
+
+
+def target_kind(
+    section: TableData, cells: Cells, source: SourceFile
+) -> tuple[Literal["classes", "numbers"], list[Problem]]:
+    """Whether the target is predicted as class or number: numbers with more than 20 different
+    values, or another one in most rows, are numbers, unless the contract types the column."""
+    written = section.columns.get(section.target, Column())
+    kind = "numeric" if written.unit and written.kind == "auto" else written.kind
+    if kind in ("datetime", "text", "ignored") or cells.dtype == pl.Datetime("us"):
+        found = kind if kind != "auto" else "datetime"
+        return "classes", [
+            Problem(
+                "the target cannot be predicted as it is typed",
+                path=section.target,
+                found=found,
+                expected="classes or numbers",
+                fix=f"set data.columns.{as_key(section.target)}.kind to categorical or numeric",
+                place=source.place(),
+            )
+        ]
+    present = cells.present
+    if kind == "categorical" or not present:
+        return "classes", []
+    numbers = present - cells.not_numbers
+    if kind == "numeric" or (numbers >= MOSTLY * present and _are_amounts(cells)):
+        return "numbers", []
+    return "classes", []
+
+
+def _are_amounts(cells: Cells) -> bool:
+    """Whether numbers are no classes: many different ones, or few rows of which most have one of
+    their own."""
+    if _many_values(cells):
+        return True
+    return cells.distinct >= _FEWEST_AMOUNTS and 2 * cells.distinct > cells.present
+
+
+def _many_values(cells: Cells) -> bool:
+    seen: set[float] = set()
+    for one in cells.slices():
+        seen.update(to_numbers(one).series.drop_nulls().unique().to_list())
+        if len(seen) > MOST_CLASSES_OF_NUMBERS:
+            return True
+    return False
+
+
+def typed_target(
+    target: TargetColumn, cells: pl.Series, source: SourceFile
+) -> tuple[pl.Series, list[Problem]]:
+    """The target as labels or numbers; a missing target stays null here."""
+    problems: list[Problem] = []
+    if target.kind == "numbers":
+        unreadable = target.section.columns.get(target.name, Column()).unreadable
+        column = ColumnType(target.name, "numeric", "", 0, 0, "", unreadable=unreadable)
+        series, found = value_problems(cells, column, source)
+        problems += [replace(one, kind="unreadable_target") for one in found]
+        if unreadable == "missing":
+            cells = series
+    else:
+        series = to_labels(cells)
+        if cells.dtype.is_float():
+            problems += infinite_problems(cells.cast(pl.Float64), source)
+        if cells.dtype.is_nested():
+            return series, [*problems, _nested(target, cells, source)]
+    rows = cells.is_null().arg_true().cast(pl.Int64).to_numpy()
+    if len(rows) == len(cells):
+        problems.append(
+            Problem(
+                "the target is missing in every row",
+                path=target.name,
+                found=f"no value in {many(len(rows), 'row')}",
+                expected="a value to learn in every row",
+                fix="name another column in data.target, or check data.missing_values",
+                place=source.place(),
+            )
+        )
+    elif len(rows) and target.section.missing_target == "fail":
+        problems.append(
+            Problem(
+                f"the target is missing in {len(rows)} of {len(cells)} rows",
+                path=target.name,
+                found=source.rows_text(rows),
+                expected="a value to learn in every row",
+                fix="repair the rows, or leave them out with data.missing_target: drop",
+                place=source.place(int(rows[0])),
+            )
+        )
+    return series, problems
+
+
+def _nested(target: TargetColumn, cells: pl.Series, source: SourceFile) -> Problem:
+    return Problem(
+        "the target is a list or an object in each row",
+        path=target.name,
+        found=str(cells.dtype)[:80],
+        expected="one class or number in each row",
+        fix="set data.reading.nested to text, or write the class in a column of its own",
+        place=source.place(),
+    )
+
+
+def class_problems(
+    target: TargetColumn,
+    frames: Mapping[PartName, pl.DataFrame],
+    sources: Mapping[PartName, SourceFile],
+) -> list[Problem]:
+    """A target that never differs, and classes of other files that training never sees."""
+    name = target.name
+    known = _different(frames["train"][name])
+    problems: list[Problem] = []
+    if len(known) == 1:
+        problems.append(
+            Problem(
+                "the target has the same value in every row",
+                path=name,
+                found=repr(known[0]),
+                expected="at least two classes, or numbers that differ",
+                fix="name another column in data.target, or add rows of other classes",
+                place=sources["train"].place(),
+            )
+        )
+    for part, frame in frames.items():
+        if part == "train" or target.kind == "numbers" or not len(known):
+            continue
+        series = frame[name]
+        rows = (series.is_not_null() & ~series.is_in(known.implode())).arg_true()
+        if len(rows):
+            problems.append(
+                _unknown_class(
+                    target, series.gather(rows), rows, known.sort().to_list(), part, sources[part]
+                )
+            )
+    return problems
+
+
+def _unknown_class(
+    target: TargetColumn,
+    series: pl.Series,
+    rows: pl.Series,
+    known: list[str],
+    part: PartName,
+    source: SourceFile,
+) -> Problem:
+    labels = series.unique().sort().to_list()
+    pairs = ", ".join(f'"{label}": "{nearest(label, known) or known[0]}"' for label in labels[:4])
+    positions = rows.cast(pl.Int64).to_numpy()
+    return Problem(
+        f"the {part} file has classes that the training file has not",
+        path=target.name,
+        found=f"{quoted(labels)} in {many(len(positions), 'row')}",
+        expected=quoted(known, 10),
+        fix=f"if they are other spellings, data.columns.{as_key(target.name)}.values: {{{pairs}}}",
+        place=source.place(int(positions[0])),
+    )
+
+
+def _different(series: pl.Series) -> pl.Series:
+    """The values that are there; of numbers not all, if there are many."""
+    found = series.head(0)
+    for part in slices_of(series):
+        found = pl.concat([found, part.drop_nulls().unique()]).unique()
+        if series.dtype.is_numeric() and len(found) > MOST_CLASSES_OF_NUMBERS:
+            break
+    return found

@@ -1,0 +1,1 @@
+"""Values to model inputs, fitted on the training rows only, kept as JSON."""

@@ -1,0 +1,79 @@
+"""What is fitted on the pixels of the training images."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import final
+
+import numpy as np
+
+from trainwright.core.errors import DataMistake, Problem
+from trainwright.core.files import Json
+from trainwright.data.base.table import Bytes, ImageInputs
+from trainwright.data.encoders.decoding_rule import Rule
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Pixels:
+    """The size of the images, and mean and deviation of each channel (0 to 255) over all pixels of
+    the training images. A deviation is never 0. `rule` is how image files become such images."""
+
+    channels: int
+    height: int
+    width: int
+    mean: tuple[float, ...]
+    deviation: tuple[float, ...]
+    rule: Rule
+
+    def read(self, images: Bytes) -> ImageInputs:
+        """New images, uint8 [N, H, W] or [N, C, H, W].
+
+        Raises:
+            DataMistake: they are of another size or type than the training images.
+        """
+        pixels = images[:, None] if images.ndim == 3 else images
+        expected = (self.channels, self.height, self.width)
+        if pixels.dtype != np.uint8 or pixels.shape[1:] != expected:
+            raise DataMistake(
+                Problem(
+                    "the images are not like those the model was trained on",
+                    found=f"{pixels.dtype} {list(pixels.shape)}",
+                    expected=f"uint8 [N, {', '.join(map(str, expected))}]",
+                    fix="scale the images to this size",
+                )
+            )
+        return ImageInputs.of(pixels)
+
+    def to_json(self) -> Json:
+        """What `from_json` reads."""
+        return {
+            "kind": "images",
+            "size": [self.channels, self.height, self.width],
+            "mean": list(self.mean),
+            "deviation": list(self.deviation),
+            "decoding": self.rule.to_json(),
+        }
+
+    @staticmethod
+    def from_json(json: Json) -> Pixels:
+        """The inverse of `to_json`."""
+        channels, height, width = json["size"]
+        rule = Rule.from_json(json["decoding"])
+        return Pixels(channels, height, width, tuple(json["mean"]), tuple(json["deviation"]), rule)
+
+
+def fit_pixels(images: ImageInputs, rule: Rule) -> Pixels:
+    """Fit on the training images; exact, from the counts of the 256 values."""
+    values = np.arange(256, dtype=np.float64)
+    channels, height, width = images.size
+    counts = np.zeros((channels, 256), dtype=np.int64)
+    for block in images.blocks():
+        for channel in range(channels):
+            counts[channel] += np.bincount(block[:, channel].ravel(), minlength=256)
+    shares = counts / counts.sum(axis=1, keepdims=True)
+    means = shares @ values
+    deviations = np.sqrt((shares * (values - means[:, None]) ** 2).sum(axis=1))
+    deviations[deviations == 0] = 1.0
+    known = replace(rule, size=(height, width), channels="grey" if channels == 1 else "rgb")
+    return Pixels(channels, height, width, tuple(means.tolist()), tuple(deviations.tolist()), known)

@@ -1,0 +1,363 @@
+"""Typed columns to model inputs. Fitted on the training rows only, kept as plain JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import final
+
+import numpy as np
+import polars as pl
+
+from trainwright.contract.data import Column
+from trainwright.contract.features import Features as FeaturesSection
+from trainwright.contract.section import settled
+from trainwright.core.errors import DataMistake, Problem
+from trainwright.core.files import Json
+from trainwright.data.base.categories import Vocabulary, fit_vocabulary
+from trainwright.data.base.cell_values import Cleaning
+from trainwright.data.base.messages import nearest, some
+from trainwright.data.base.row_storage import IN_MEMORY, Space, bounds, is_one_slice
+from trainwright.data.base.sparse import below, beside
+from trainwright.data.base.table import Floats, Integers, TableInputs
+from trainwright.data.columns.column_kinds import ColumnType, value_problems
+from trainwright.data.columns.winsorize import Limit, limited
+from trainwright.data.encoders.date_features import DatePart, fit_dates
+from trainwright.data.encoders.lag_features import NO_HISTORY, History
+from trainwright.data.encoders.scaling import NumberRows, NumberState, fit_numbers
+from trainwright.data.encoders.target_encoding import (
+    TargetMeans,
+    TrainTarget,
+    cross_fitted,
+    fit_means,
+)
+from trainwright.data.encoders.tfidf import Terms, fit_terms
+from trainwright.data.sources.data_source import FileVersion, SourceFile
+
+FORMAT = 2
+
+_MANY, _MOST_MEANS = 100, 10
+"""Categories from which on mean targets help trees beside the codes, and the most columns of them:
+there is one for each class."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Features:
+    """Encodes rows as the training rows were encoded.
+
+    `columns` are the typed feature columns, `dates` the date parts that differ between training
+    rows, `history` what earlier rows say, `means` the categories that become mean targets.
+    `numbers` is the fitted imputation and scaling of numeric columns, followed by those of dates,
+    history and means. `texts` stand behind them as they are. `limits` are applied before anything
+    else.
+    """
+
+    columns: tuple[ColumnType, ...]
+    cleaning: Cleaning
+    dates: tuple[DatePart, ...]
+    history: History
+    means: tuple[TargetMeans, ...]
+    numbers: NumberState
+    vocabularies: tuple[Vocabulary, ...]
+    texts: tuple[Terms, ...]
+    limits: tuple[Limit, ...] = ()
+
+    @property
+    def numeric_names(self) -> tuple[str, ...]:
+        """The columns of `TableInputs.numeric`, then those of its terms."""
+        names = (
+            *_names(self.columns, "numeric"),
+            *(date.name for date in self.dates),
+            *self.history.names,
+            *(name for means in self.means for name in means.names),
+        )
+        indicators = (f"{names[i]} (missing)" for i in self.numbers.indicated)
+        texts = (*self._texts(reduced=True), *self._texts(reduced=False))
+        return (*names, *indicators, *(name for text in texts for name in text.names))
+
+    def _texts(self, *, reduced: bool) -> tuple[Terms, ...]:
+        return tuple(text for text in self.texts if text.is_reduced == reduced)
+
+    @property
+    def categorical_names(self) -> tuple[str, ...]:
+        """The columns of `Inputs.categories`."""
+        return tuple(vocabulary.name for vocabulary in self.vocabularies)
+
+    @property
+    def cardinalities(self) -> tuple[int, ...]:
+        """The number of codes of each categorical column."""
+        return tuple(vocabulary.cardinality for vocabulary in self.vocabularies)
+
+    @property
+    def known(self) -> tuple[Vocabulary, ...]:
+        """The categories of each column that has some, one vocabulary a column."""
+        every = (*self.vocabularies, *(one.vocabulary for one in self.means))
+        return tuple({one.name: one for one in reversed(every)}.values())
+
+    def transform(self, frame: pl.DataFrame, space: Space = IN_MEMORY) -> TableInputs:
+        """Encode typed rows (from `read`, or a `Part.frame`); not the training rows where a mean
+        target is among the features: `fit_features` gives these. They go through memory a slice at
+        a time, into `space`."""
+        means = [one.values(frame[one.vocabulary.name]) for one in self.means]
+        return self.encode(frame, means, space)
+
+    def encode(
+        self, frame: pl.DataFrame, means: list[Floats], space: Space = IN_MEMORY
+    ) -> TableInputs:
+        """Encode typed rows whose mean targets [N, K] are given."""
+        if is_one_slice(frame.height) and space is IN_MEMORY:
+            return self._encoded(frame, means)
+        terms_wide = sum(len(text.names) for text in self._texts(reduced=False))
+        width = len(self.numeric_names) - terms_wide
+        numeric = space.array((frame.height, width), np.float32)
+        categories = space.array((frame.height, len(self.vocabularies)), np.int64)
+        terms = []
+        for start, stop in bounds(frame.height):
+            rows = frame.slice(start, stop - start)
+            some = self._encoded(rows, [one[start:stop] for one in means])
+            numeric[start:stop], categories[start:stop] = some.numeric, some.categories
+            terms.append(some.terms)
+        return TableInputs(numeric, categories, space is not IN_MEMORY, below(terms))
+
+    def _encoded(self, frame: pl.DataFrame, means: list[Floats]) -> TableInputs:
+        frame = limited(frame, self.limits)
+        values = _matrix(frame, _number_columns(self.columns, self.dates, self.history))
+        numeric = self.numbers.transform(np.concatenate([values, *means], axis=1))
+        directions = [text.transform(frame[text.column]) for text in self._texts(reduced=True)]
+        numeric = np.concatenate([numeric, *directions], axis=1)
+        terms = [text.weigh(frame[text.column]) for text in self._texts(reduced=False)]
+        codes = [vocabulary.encode(frame[vocabulary.name]) for vocabulary in self.vocabularies]
+        shape = (frame.height, 0)
+        categories = np.stack(codes, axis=1) if codes else np.empty(shape, dtype=np.int64)
+        return TableInputs(numeric, categories, terms=beside(terms))
+
+    def read(self, frame: pl.DataFrame, source: str = "the rows") -> pl.DataFrame:
+        """Type new rows (all text, or typed) as the training file was typed.
+
+        Other columns are left out, and the order of the columns does not matter. Where earlier
+        rows count, they must be among these rows.
+
+        Raises:
+            DataMistake: a feature column is missing, or values are not of its kind.
+        """
+        nowhere = np.empty(0, dtype=np.int64)
+        file = SourceFile(frame, FileVersion(source, "", 0, frame.height), nowhere)
+        names = dict.fromkeys(frame.columns)
+        typed: list[pl.Series] = []
+        problems: list[Problem] = []
+        for column in dict.fromkeys((*self.columns, *self._read_beside())):
+            if column.name not in names:
+                problems.append(_missing_column(column, list(names), file))
+                continue
+            cells = self.cleaning.cells(self._spelled(frame[column.name]))
+            series, found = value_problems(cells, column, file)
+            typed.append(series)
+            problems += found
+        if problems:
+            raise DataMistake(problems)
+        return self.history.added(pl.DataFrame(typed))
+
+    def _read_beside(self) -> tuple[ColumnType, ...]:
+        """Columns that are no features and are read for the past of others."""
+        names = {column.name for column in self.columns}
+        return tuple(column for column in self.history.types if column.name not in names)
+
+    def _spelled(self, series: pl.Series) -> pl.Series:
+        """Booleans as the training file spelled them: `True` in a CSV written by Python."""
+        if series.dtype != pl.Boolean:
+            return series
+        kept = [set(v.kept) | set(v.rare) for v in self.known if v.name == series.name]
+        for yes, no in (("True", "False"), ("TRUE", "FALSE")):
+            if kept and kept[0] & {yes, no}:
+                labels = pl.Series([yes, no])
+                return series.replace_strict([True, False], labels).alias(series.name)
+        return series
+
+    def to_json(self) -> Json:
+        """What `from_json` reads; both encode every row to the same bits."""
+        return {
+            "format": FORMAT,
+            "columns": [column.to_json() for column in self.columns],
+            "cleaning": self.cleaning.to_json(),
+            "dates": [[date.column, date.part] for date in self.dates],
+            "history": self.history.to_json(),
+            "means": [means.to_json() for means in self.means],
+            "numbers": self.numbers.to_json(),
+            "vocabularies": [vocabulary.to_json() for vocabulary in self.vocabularies],
+            "texts": [text.to_json() for text in self.texts],
+            "limits": [limit.to_json() for limit in self.limits],
+        }
+
+    def identity(self) -> Json:
+        """What decides every encoded row, for the version of the data."""
+        return {**self.to_json(), "texts": [text.identity() for text in self.texts]}
+
+    @classmethod
+    def from_json(cls, value: Json) -> Features:
+        """The features that `to_json` wrote.
+
+        Raises:
+            ValueError: another format.
+        """
+        if value.get("format") != FORMAT:
+            raise ValueError(f"features of format {value.get('format')!r}, expected {FORMAT}")
+        return cls(
+            columns=tuple(ColumnType.from_json(column) for column in value["columns"]),
+            cleaning=Cleaning.from_json(value["cleaning"]),
+            dates=tuple(DatePart(column, part) for column, part in value["dates"]),
+            history=History.from_json(value["history"]),
+            means=tuple(TargetMeans.from_json(item) for item in value["means"]),
+            numbers=NumberState.from_json(value["numbers"]),
+            vocabularies=tuple(Vocabulary.from_json(item) for item in value["vocabularies"]),
+            texts=tuple(Terms.from_json(item) for item in value["texts"]),
+            limits=tuple(Limit.from_json(item) for item in value["limits"]),
+        )
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class TrainRows:
+    """What features are fitted on: the typed training rows with their past, the columns that become
+    inputs, and what gives what is averaged where a category becomes a mean."""
+
+    frame: pl.DataFrame
+    columns: tuple[ColumnType, ...]
+    cleaning: Cleaning
+    target: Callable[[], TrainTarget]
+    history: History = NO_HISTORY
+    limits: tuple[Limit, ...] = ()
+
+
+def fit_features(
+    rows: TrainRows,
+    section: FeaturesSection,
+    written: Mapping[str, Column],
+    space: Space = IN_MEMORY,
+) -> tuple[Features, TableInputs]:
+    """Fit on the training rows, and encode them into `space`. `written` says what is known of
+    single columns.
+
+    A training row is encoded with the mean targets of the folds it is not in.
+    """
+    frame, columns = rows.frame, rows.columns
+    categories = _fit_categories(rows, section, written)
+    dates = fit_dates(frame, _names(columns, "datetime"), section.dates)
+    numbers = _number_rows(rows, _number_columns(columns, dates, rows.history), categories.crossed)
+    sections = [_own(section, written, name) for name in _names(columns, "numeric")]
+    sections += [section] * (numbers.width - len(sections))
+    features = Features(
+        columns=columns,
+        cleaning=rows.cleaning,
+        dates=dates,
+        history=rows.history,
+        means=categories.means,
+        numbers=fit_numbers(
+            numbers,
+            [settled(own.numeric) for own in sections],
+            [settled(own.impute) for own in sections],
+            space,
+        ),
+        vocabularies=categories.vocabularies,
+        texts=tuple(fit_terms(frame[name], section.text) for name in _names(columns, "text")),
+        limits=rows.limits,
+    )
+    return features, features.encode(frame, list(categories.crossed), space)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Categories:
+    """The fitted categorical columns: those that become codes, and those that become mean targets,
+    with the training rows' own means `crossed`, float64 [N, K] each, of the folds they are not
+    in."""
+
+    vocabularies: tuple[Vocabulary, ...]
+    means: tuple[TargetMeans, ...]
+    crossed: tuple[Floats, ...]
+
+
+def _fit_categories(
+    rows: TrainRows, section: FeaturesSection, written: Mapping[str, Column]
+) -> _Categories:
+    means: list[TargetMeans] = []
+    crossed: list[Floats] = []
+    vocabularies: list[Vocabulary] = []
+    for name in _names(rows.columns, "categorical"):
+        own = _own(section, written, name)
+        vocabulary = fit_vocabulary(rows.frame[name], own.rare_below, own.max_categories)
+        # Without a plan, which knows the model, a category is its code.
+        encoding = "codes" if own.categorical == "auto" else own.categorical
+        if encoding != "target":
+            vocabularies.append(vocabulary)
+        if encoding == "codes" or (encoding == "by_count" and len(vocabulary.kept) < _MANY):
+            continue
+        codes, size = vocabulary.encode(rows.frame[name]), vocabulary.cardinality
+        target = rows.target()
+        if encoding == "by_count" and len(target.names) > _MOST_MEANS:
+            continue
+        known = fit_means(codes, target.values, size, own.smoothing)
+        means.append(TargetMeans(vocabulary, target.names, known))
+        crossed.append(cross_fitted(codes, target, size, own.smoothing))
+    return _Categories(tuple(vocabularies), tuple(means), tuple(crossed))
+
+
+def _own(section: FeaturesSection, written: Mapping[str, Column], name: str) -> FeaturesSection:
+    """The section as it is for one column."""
+    own = written.get(name, Column()).features
+    said = {key: value for key, value in own if value != "inherit"}
+    return section.model_copy(update=said)
+
+
+def _names(columns: tuple[ColumnType, ...], kind: str) -> list[str]:
+    return [column.name for column in columns if column.kind == kind]
+
+
+_NumberColumn = Callable[[pl.DataFrame], pl.Series]
+"""What takes one numeric column from rows."""
+
+
+def _number_columns(
+    columns: tuple[ColumnType, ...], dates: tuple[DatePart, ...], history: History
+) -> list[_NumberColumn]:
+    """Numeric columns, date parts and the past."""
+    names = [*_names(columns, "numeric"), *history.names]
+    found: list[_NumberColumn] = [itemgetter(name) for name in names]
+    own = len(found) - len(history.names)
+    return [*found[:own], *(date.values for date in dates), *found[own:]]
+
+
+def _matrix(frame: pl.DataFrame, columns: Sequence[_NumberColumn]) -> Floats:
+    """Float64 [N, F], NaN for missing."""
+    if not columns:
+        return np.empty((frame.height, 0), dtype=np.float64)
+    series = [column(frame).cast(pl.Float64).fill_null(np.nan) for column in columns]
+    return np.stack([one.to_numpy() for one in series], axis=1)
+
+
+def _number_rows(
+    rows: TrainRows, columns: Sequence[_NumberColumn], crossed: Sequence[Floats]
+) -> NumberRows:
+    """The numeric columns of the training rows, the mean targets of other folds behind them."""
+    means = np.concatenate([np.empty((rows.frame.height, 0)), *crossed], axis=1)
+
+    def between(start: int, stop: int, chosen: Integers) -> Floats:
+        frame = limited(rows.frame.slice(start, stop - start), rows.limits)
+        own = _matrix(frame, [columns[at] for at in chosen if at < len(columns)])
+        beside = means[start:stop, chosen[chosen >= len(columns)] - len(columns)]
+        return np.concatenate([own, beside], axis=1)
+
+    return NumberRows(rows.frame.height, len(columns) + means.shape[1], between)
+
+
+def _missing_column(column: ColumnType, names: list[str], file: SourceFile) -> Problem:
+    near = nearest(column.name, names)
+    return Problem(
+        f"there is no column {column.name!r}, which the model was trained on",
+        path=column.name,
+        found=f"columns {some(names, 8)}",
+        expected=f"a {column.kind} column, for example {column.example!r}",
+        fix=f"rename {near!r}" if near else "add the column, empty where it is not known",
+        place=file.place(),
+    )

@@ -1,0 +1,119 @@
+"""From a text to tokens and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, assert_never, final
+
+import numpy as np
+import numpy.typing as npt
+
+from trainwright.core.errors import DataMistake, Problem
+from trainwright.core.files import Json
+from trainwright.data.encoders.bpe import check_pieces, count_pieces, decode_pieces, encode_pieces
+
+Tokens = npt.NDArray[np.uint16]
+
+_MOST_CHARACTERS = 65_535
+UNKNOWN = 0
+"""The token of a character that the training part does not hold."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class TextVocabulary:
+    """The tokens of a text. `characters`: token 0 is any character not in `symbols`, token i the
+    i-th of `symbols`, which are sorted. `bytes`: the 256 values; `symbols` is empty. `subwords`:
+    pieces of words; `symbols` is the tokenizer as JSON."""
+
+    kind: Literal["characters", "bytes", "subwords"]
+    symbols: str = ""
+
+    @property
+    def size(self) -> int:
+        """Different tokens."""
+        match self.kind:
+            case "bytes":
+                return 256
+            case "characters":
+                return len(self.symbols) + 1
+            case "subwords":
+                return count_pieces(self.symbols)
+            case _:
+                assert_never(self.kind)
+
+    def encode(self, text: str) -> Tokens:
+        """The tokens of a text, uint16 [T]."""
+        (tokens,) = self.encode_each([text])
+        return tokens
+
+    def encode_each(self, texts: Sequence[str]) -> list[Tokens]:
+        """The tokens of each text; of `subwords` none reaches from one into another."""
+        if self.kind == "subwords":
+            return encode_pieces(self.symbols, texts)
+        return [self._encode(text) for text in texts]
+
+    def _encode(self, text: str) -> Tokens:
+        if self.kind == "bytes":
+            return np.frombuffer(text.encode(), dtype=np.uint8).astype(np.uint16)
+        points = _points(text)
+        known = _points(self.symbols)
+        found = np.searchsorted(known, points)
+        near = np.minimum(found, len(known) - 1)
+        return np.where(known[near] == points, near + 1, UNKNOWN).astype(np.uint16)
+
+    def decode(self, tokens: Tokens) -> str:
+        """The text of tokens; what is unknown or broken is U+FFFD."""
+        if self.kind == "subwords":
+            return decode_pieces(self.symbols, tokens)
+        if self.kind == "bytes":
+            return tokens.astype(np.uint8).tobytes().decode(errors="replace")
+        known = np.concatenate([[0xFFFD], _points(self.symbols)]).astype("<u4")
+        return known[tokens].tobytes().decode("utf-32-le")
+
+    def to_json(self) -> Json:
+        """What `from_json` reads."""
+        return {"kind": "tokens", "unit": self.kind, "symbols": self.symbols}
+
+    @staticmethod
+    def from_json(json: Json) -> TextVocabulary:
+        """The inverse of `to_json`.
+
+        Raises:
+            ValueError: it is no vocabulary.
+        """
+        unit, symbols = json["unit"], json["symbols"]
+        if unit not in ("characters", "bytes", "subwords") or not isinstance(symbols, str):
+            raise ValueError("a vocabulary is of characters or bytes, or of subwords")
+        if unit == "subwords":
+            check_pieces(symbols)
+            return TextVocabulary(unit, symbols)
+        if list(symbols) != sorted(set(symbols)) or bool(symbols) != (unit == "characters"):
+            raise ValueError("the symbols of a vocabulary are sorted, each once")
+        return TextVocabulary(unit, symbols)
+
+
+def fit_characters(text: str) -> TextVocabulary:
+    """The characters of the training part.
+
+    Raises:
+        DataMistake: more than 65,535 different ones.
+    """
+    symbols = "".join(sorted(set(text)))
+    if len(symbols) > _MOST_CHARACTERS:
+        raise DataMistake(
+            Problem(
+                "the text has too many different characters",
+                path="data.vocabulary",
+                found=f"{len(symbols):,}",
+                expected=f"at most {_MOST_CHARACTERS:,}",
+                fix="use vocabulary: bytes",
+            )
+        )
+    return TextVocabulary("characters", symbols)
+
+
+def _points(text: str) -> npt.NDArray[np.uint32]:
+    """Code points [T]; the text holds no lone surrogates, as it was decoded from UTF-8."""
+    return np.frombuffer(text.encode("utf-32-le"), dtype="<u4").astype(np.uint32)

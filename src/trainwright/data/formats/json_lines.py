@@ -1,0 +1,205 @@
+"""JSON Lines: one flat object a line, every value as the text it was written with."""
+
+from __future__ import annotations
+
+import json
+import re
+from array import array
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import polars as pl
+
+from trainwright.contract.sources import Reading
+from trainwright.core.errors import Place, Problem
+from trainwright.core.files import Json
+from trainwright.core.limits import CELL_BYTES
+from trainwright.data.base.messages import quoted, some
+from trainwright.data.formats.decompress import check_columns, check_expansion
+from trainwright.data.formats.nested_json import nested_text
+from trainwright.data.formats.number_formats import spelled
+from trainwright.data.formats.parse_result import BadRecords, Parsed
+
+_SHOWN = 5
+_BLOCK_RECORDS, _BLOCK_CELLS = 50_000, 4_000_000
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+class _Bare(str):
+    """A number without quotes."""
+
+    __slots__ = ()
+
+
+class _RepeatedKey(ValueError):
+    """An object names a key twice."""
+
+
+class _Nested(ValueError):
+    """An object holds lists or objects, which nobody said how to read."""
+
+
+def read_json_lines(file: Path, written: str, reading: Reading, target: Path) -> Parsed:
+    """Write the rows of a file in UTF-8 as strings (null where a key is absent) into the Arrow file
+    `target`.
+
+    Numbers keep their spelling, so that they are typed by the same rules as those of a CSV.
+
+    Raises:
+        DataMistake: lines that are not flat JSON objects; the first few are named.
+    """
+    bad = BadRecords(reading.bad_records)
+    problems: list[Problem] = []
+    lines = array("q")
+    rows: list[dict[str, str | None]] = []
+    names: set[str] = set()
+    known: set[str] = set()
+    blocks: list[Path] = []
+    starts_as_list = False
+    size = file.stat().st_size
+    for number, line in _lines(file):
+        starts_as_list = starts_as_list or (not lines and not problems and line.lstrip()[:1] == "[")
+        try:
+            rows.append(_row(line, reading))
+            lines.append(number)
+            names.update(rows[-1])
+        except ValueError as error:
+            bad.leave_out(number)
+            if len(problems) < _SHOWN:
+                problems.append(_problem(error, line, Place(written, number)))
+        if len(rows) == _BLOCK_RECORDS or len(rows) * len(names) > _BLOCK_CELLS:
+            known |= names
+            check_columns(len(known), written, reading, number)
+            check_expansion(len(lines) * len(known) * CELL_BYTES, size, written, reading)
+            blocks.append(_write(rows, target.with_name(f"records-{len(blocks)}.arrow")))
+            rows, names = [], set()
+    check_columns(len(known | names), written, reading)
+    check_expansion(len(lines) * len(known | names) * CELL_BYTES, size, written, reading)
+    bad.check(problems if not starts_as_list else [_list_problem(problems[0])])
+    _join(blocks, rows, target)
+    return Parsed(np.array(lines, dtype=np.int64), tuple(bad.lines))
+
+
+def _join(blocks: list[Path], rows: list[dict[str, str | None]], target: Path) -> None:
+    frames = [pl.scan_ipc(block) for block in blocks]
+    if rows or not frames:
+        frames.append(_frame(rows).lazy())
+    pl.concat(frames, how="diagonal").sink_ipc(target)
+
+
+def _row(line: str, reading: Reading) -> dict[str, str | None]:
+    try:
+        row = _flat(_load(line, _Bare if reading.numbers else str), line, reading.nested)
+    except RecursionError:
+        raise ValueError("the line is nested too deeply") from None
+    for name, way in reading.numbers.items():
+        item = row.get(name)
+        if isinstance(item, _Bare):
+            row[name] = spelled(item, way)
+    return row
+
+
+def _load(line: str, number: type[str]) -> Json:
+    """A line as JSON; each number is a `number`, with the text it was written with.
+
+    Raises:
+        ValueError: it is not JSON, names a key twice, is nested without end or holds what is no
+            letter.
+    """
+    try:
+        value = json.loads(
+            line,
+            parse_float=number,
+            parse_int=number,
+            parse_constant=str,
+            object_pairs_hook=_unique,
+        )
+        if _SURROGATE.search(line):
+            json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise ValueError("half of a letter: \\ud800 to \\udfff stand in pairs") from None
+    return value
+
+
+def _problem(error: ValueError, line: str, place: Place) -> Problem:
+    not_json = isinstance(error, json.JSONDecodeError)
+    nested = isinstance(error, _Nested)
+    return Problem(
+        f"the line is not JSON: {error}" if not_json else str(error),
+        found=line.strip()[:80],
+        expected='one flat object a line, for example {"age": 39, "sex": "Male"}',
+        fix="set data.reading.nested to text, or to chat for lists of turns"
+        if nested
+        else "repair the line, write one object on each line, or let some be left out: "
+        "data.reading.bad_records",
+        place=place,
+        kind="nested_values" if nested else "",
+    )
+
+
+def _list_problem(first: Problem) -> Problem:
+    """That of a file whose first line opens a list."""
+    return replace(
+        first,
+        message="the file is a list of JSON, or a line of it is",
+        fix=f"write one object on each line: jq -c '.[]' {first.place.file} > rows.jsonl",
+    )
+
+
+def _lines(file: Path) -> Iterator[tuple[int, str]]:
+    """The lines that hold something, with their numbers from 1."""
+    with file.open(encoding="utf-8-sig", newline="\n") as stream:
+        for number, line in enumerate(stream, start=1):
+            if line.strip():
+                yield number, line
+
+
+def _frame(rows: list[dict[str, str | None]]) -> pl.DataFrame:
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    columns = {name: [row.get(name) for row in rows] for name in names}
+    return pl.DataFrame(columns, schema=dict.fromkeys(names, pl.String))
+
+
+def _write(rows: list[dict[str, str | None]], block: Path) -> Path:
+    _frame(rows).write_ipc(block)
+    return block
+
+
+def _unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    """The object; blanks around a key never count."""
+    found = {name.strip(): item for name, item in pairs}
+    if len(found) < len(pairs):
+        counts = Counter(name.strip() for name, _ in pairs)
+        twice = [name for name, count in counts.items() if count > 1]
+        raise _RepeatedKey(f"keys occur more than once: {quoted(twice)}")
+    return found
+
+
+def _flat(
+    value: Json, line: str, nested: Literal["refuse", "text", "chat"]
+) -> dict[str, str | None]:
+    if not isinstance(value, dict):
+        raise ValueError("the line is not an object {...}")  # noqa: TRY004 (reported as a Problem)
+    if not value:
+        raise ValueError("the object is empty")
+    inner = [name for name, item in value.items() if isinstance(item, (dict, list))]
+    if not inner:
+        return {name: _as_text(item) for name, item in value.items()}
+    if nested == "refuse":
+        raise _Nested(f"values are nested in {some(inner)}")
+    # Read again: inside a nested value a number is one, and no text.
+    whole = {name.strip(): item for name, item in json.loads(line).items()}
+    return {
+        name: nested_text(whole[name], nested) if name in inner else _as_text(item)
+        for name, item in value.items()
+    }
+
+
+def _as_text(item: str | bool | None) -> str | None:
+    if isinstance(item, bool):
+        return "true" if item else "false"
+    return item

@@ -1,0 +1,48 @@
+"""What is known of a file's rows beside their values: their lines, and which were left out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from trainwright.core.errors import DataMistake, Problem
+from trainwright.data.base.table import Integers
+
+NO_LINES: Integers = np.empty(0, dtype=np.int64)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """Beside the N rows that were written to an Arrow file, of text files all as strings: `lines`
+    int64 [N] holds the line each row starts on; it is empty for files without lines. `skipped` are
+    the lines of records that could not be read and were left out."""
+
+    lines: Integers
+    skipped: tuple[int, ...] = ()
+
+
+@final
+class BadRecords:
+    """Records that cannot be read: up to `most` of them are left out."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.lines: list[int] = []
+
+    def leave_out(self, line: int) -> bool:
+        """Whether the record on this line may be left out; it is counted either way."""
+        self.lines.append(line)
+        return len(self.lines) <= self._most
+
+    @property
+    def too_many(self) -> bool:
+        """Whether more were met than may be left out."""
+        return len(self.lines) > self._most
+
+    def check(self, problems: list[Problem]) -> None:
+        """Raise the problems if there were too many."""
+        if self.too_many:
+            raise DataMistake(problems)

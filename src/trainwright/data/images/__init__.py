@@ -1,0 +1,1 @@
+"""Images of every kind of source: read, decoded, divided, prepared."""

@@ -1,0 +1,137 @@
+"""The bytes of a file that may be packed by gzip, in reads of bounded size."""
+
+from __future__ import annotations
+
+import gzip
+import math
+import os
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import BinaryIO, cast, final
+
+from trainwright.core.errors import DataMistake, Place, Problem
+from trainwright.core.limits import MOST_EXPANSION
+from trainwright.core.units import show_bytes
+from trainwright.data.formats.decompress import free_expansion, most_expanded
+from trainwright.data.images.image_record import Asked
+
+_GZIP = b"\x1f\x8b"
+
+DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error, OSError)
+"""What a read from `unpacked` raises for a file that is cut off or damaged."""
+
+
+_BLOCK = 2**20
+
+
+class TooMuch(Exception):
+    """A packed file unpacks to more than it may."""
+
+    def __init__(self, unpacked: int) -> None:
+        self.unpacked = unpacked
+        super().__init__(f"{unpacked:,} bytes")
+
+
+@final
+class Bounded:
+    """A stream that gives at most `most` bytes at once, since a header that claims more is an
+    attempt to fill the memory, and at most `in_all`, since a packed one may unpack without end."""
+
+    def __init__(self, stream: BinaryIO, most: int, in_all: float = math.inf) -> None:
+        self._stream = stream
+        self._most = most
+        self._in_all = in_all
+
+    def read(self, count: int) -> bytes:
+        """The next `count` bytes, fewer at the end.
+
+        Raises:
+            ValueError: more are asked for than allowed. TooMuch: the file unpacks to too much.
+        """
+        if not 0 <= count <= self._most:
+            raise ValueError(f"a header claims {count:,} bytes at once")
+        data = self._stream.read(count)
+        if self._in_all < math.inf and self.tell() > self._in_all:
+            raise TooMuch(self.tell())
+        return data
+
+    def seek(self, position: int) -> int:
+        """Go to a position, forward in a packed file.
+
+        Raises:
+            TooMuch: as `read`.
+        """
+        if self._in_all == math.inf:
+            return self._stream.seek(position)
+        while (left := position - self.tell()) > 0 and self.read(min(left, _BLOCK)):
+            pass
+        return self.tell()
+
+    def tell(self) -> int:
+        """The position in the unpacked bytes."""
+        return self._stream.tell()
+
+
+@contextmanager
+def unpacked(asked: Asked, most: int) -> Iterator[Bounded]:
+    """A file's bytes, unpacked if they begin as gzip does.
+
+    Raises:
+        DataMistake: there is no such file, or it cannot be opened or is empty.
+    """
+    try:
+        with asked.file.open("rb") as stream:
+            begins = stream.read(2)
+            stream.seek(0)
+            if not begins:
+                raise DataMistake(_mistake("the file is empty", "0 bytes", asked))
+            if begins == _GZIP:
+                size = os.fstat(stream.fileno()).st_size
+                packed = cast(BinaryIO, gzip.GzipFile(fileobj=stream))
+                yield Bounded(packed, most, most_expanded(size))
+            else:
+                yield Bounded(stream, most)
+    except TooMuch as error:
+        raise DataMistake(_too_much(error.unpacked, asked)) from error
+    except FileNotFoundError:
+        raise DataMistake(_mistake("there is no such file", asked.written, asked)) from None
+    except (IsADirectoryError, PermissionError) as error:
+        said = f"the file cannot be read: {error.strerror}"
+        raise DataMistake(_mistake(said, asked.written, asked)) from error
+
+
+def damaged(kind: str, found: str, asked: Asked) -> DataMistake:
+    """The mistake of a shard that is cut off or no shard."""
+    return DataMistake(
+        Problem(
+            f"the {kind} file is damaged, cut off or no {kind} file",
+            path=asked.path,
+            found=found[:200],
+            expected=f"a whole {kind} file, plain or packed by gzip",
+            fix="copy the file again and compare its size with the original",
+            place=Place(asked.written),
+        )
+    )
+
+
+def _too_much(done: int, asked: Asked) -> Problem:
+    return Problem(
+        "the file unpacks to far more than its size",
+        path=asked.path,
+        found=f"{show_bytes(done)} and more from {show_bytes(asked.file.stat().st_size)}",
+        expected=f"at most {MOST_EXPANSION:g} times its size, or {show_bytes(free_expansion())}",
+        fix=f"if the file is trusted, unpack it (gunzip {asked.written}) and name what comes out",
+        place=Place(asked.written),
+    )
+
+
+def _mistake(message: str, found: str, asked: Asked) -> Problem:
+    return Problem(
+        message,
+        path=asked.path,
+        found=found,
+        expected="a file with images",
+        fix="copy the file again, or correct the path",
+        place=Place(asked.written),
+    )

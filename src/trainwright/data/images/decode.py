@@ -1,0 +1,260 @@
+"""One image file as an array of a given size, or the reason why it cannot be one.
+
+Nothing is trusted: the content says the format, only formats of images are tried (no plugin that
+starts a program, as Pillow's for PostScript does), and no pixel is unpacked before the header's
+claim has been held against the limit.
+"""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from typing import Literal, assert_never, final
+
+import numpy as np
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from trainwright.core.limits import MOST_JPEG_SCANS
+from trainwright.data.base.table import Bytes
+from trainwright.data.encoders.decoding_rule import Rule
+from trainwright.data.images.png import damage_of
+from trainwright.data.images.truncation import ends_whole
+
+FORMATS = ("PNG", "JPEG", "GIF", "BMP", "WEBP", "TIFF", "PPM")
+"""The formats that are read, as Pillow calls them."""
+
+SUFFIXES = {
+    ".png": "PNG",
+    ".jpg": "JPEG",
+    ".jpeg": "JPEG",
+    ".gif": "GIF",
+    ".bmp": "BMP",
+    ".webp": "WEBP",
+    ".tif": "TIFF",
+    ".tiff": "TIFF",
+    ".ppm": "PPM",
+    ".pgm": "PPM",
+    ".pbm": "PPM",
+}
+"""What a file's name says it is."""
+
+_JPEG = ("JPEG", "MPO")
+_STILL = ("MPO",)
+"""Formats with several pictures of one scene, of which the first is the image: phones write them as
+.jpg."""
+
+_SCAN = b"\xff\xda"
+"""The marker of a scan of a JPEG. Pixels hold no such bytes: a zero stands behind each 0xff."""
+
+_TURNED = frozenset({5, 6, 7, 8})
+_FILTERS = {
+    "nearest": Image.Resampling.NEAREST,
+    "box": Image.Resampling.BOX,
+    "bilinear": Image.Resampling.BILINEAR,
+    "bicubic": Image.Resampling.BICUBIC,
+    "lanczos": Image.Resampling.LANCZOS,
+}
+_ORIENTATION = 0x0112
+_WHITE = 255
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Why an image cannot be read. Only what is `droppable` may be left out: the rest is no broken
+    image but an attempt, or a mistake of the whole data."""
+
+    message: str
+    found: str = ""
+    expected: str = ""
+    fix: str = ""
+    droppable: bool = True
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What an image file says of itself: its format as Pillow calls it, and height and width as a
+    person sees it. `grey` says whether it has one channel."""
+
+    format: str
+    height: int
+    width: int
+    grey: bool
+
+
+def look(data: bytes, most_pixels: int) -> Header | Fault:
+    """What the header of an image file says; no pixel is unpacked."""
+    opened = _open(data, most_pixels)
+    if isinstance(opened, Fault):
+        return opened
+    try:
+        with opened:
+            return _header(opened)
+    except Exception as error:
+        return _broken(error)
+
+
+def examine_file(data: bytes, rule: Rule) -> Header | Fault:
+    """What the header of an image file says, or why `decode` would refuse it, as far as header,
+    mode and end of the file show: pixels are unpacked only where these leave it open."""
+    opened = _open(data, rule.most_pixels)
+    if isinstance(opened, Fault):
+        return opened
+    try:
+        with opened:
+            header, mode = _header(opened), opened.mode
+    except Exception as error:
+        return _broken(error)
+    if not mode.startswith(("F", "I")) and ends_whole(header.format, data):
+        return header
+    found = decode(data, rule)
+    return found if isinstance(found, Fault) else found[1]
+
+
+def decode(data: bytes, rule: Rule) -> tuple[Bytes, Header] | Fault:
+    """An image file as uint8 [C, H, W] under a rule, with what its header says.
+
+    Images of another size than that of the rule are resized; under size (0, 0) they stay.
+    """
+    opened = _open(data, rule.most_pixels)
+    if isinstance(opened, Fault):
+        return opened
+    try:
+        with opened:
+            header = _header(opened)
+            if header.format == "PNG" and (damage := damage_of(data)):
+                return _damaged(damage)
+            upright = ImageOps.exif_transpose(opened)
+            flat = _flat(upright, rule.channels)
+            if isinstance(flat, Fault):
+                return flat
+            values = np.asarray(_sized(flat, rule), np.uint8)
+    # Each plugin raises what its parser stumbles over: OSError, SyntaxError, struct.error, ...
+    except Exception as error:
+        return _broken(error)
+    planes = values[None] if values.ndim == 2 else values.transpose(2, 0, 1)
+    return np.ascontiguousarray(planes), header
+
+
+def _open(data: bytes, most_pixels: int) -> Image.Image | Fault:
+    if not data:
+        return Fault("the file is empty", found="0 bytes", fix="copy the file again, or remove it")
+    try:
+        opened = Image.open(io.BytesIO(data), formats=FORMATS)
+        if opened.format in _JPEG and (scans := data.count(_SCAN)) > MOST_JPEG_SCANS:
+            return _too_many_scans(scans)
+        return _still(opened, len(data), most_pixels)
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        return _too_large(str(error).split(",")[0], most_pixels)
+    except UnidentifiedImageError:
+        return Fault(
+            "this is no image that can be read",
+            found=f"a file that begins with {data[:8].hex(' ')}",
+            expected=f"one of: {', '.join(FORMATS)}",
+            fix="convert it to PNG or JPEG, or remove it",
+        )
+    # To count the frames of a damaged file may raise anything, too.
+    except Exception as error:
+        return _broken(error)
+
+
+def _still(opened: Image.Image, size_bytes: int, most_pixels: int) -> Image.Image | Fault:
+    """A single image that is not too large."""
+    width, height = opened.size
+    if width * height > most_pixels:
+        return _too_large(f"{width:,} x {height:,} pixels in {size_bytes:,} bytes", most_pixels)
+    if opened.format not in _STILL and getattr(opened, "is_animated", False):
+        return Fault(
+            "this is a sequence of images",
+            found=f"{opened.format} with several frames",
+            expected="one image a file",
+            fix="save the frame that is meant as PNG",
+        )
+    return opened
+
+
+def _header(image: Image.Image) -> Header:
+    width, height = image.size
+    if image.getexif().get(_ORIENTATION) in _TURNED:
+        width, height = height, width
+    return Header(str(image.format), height, width, image.mode in ("1", "L", "LA", "I;16", "I"))
+
+
+def _flat(image: Image.Image, channels: Literal["rgb", "grey"]) -> Image.Image | Fault:
+    """8 bits a channel, without a palette or transparency, with the channels wanted."""
+    if image.mode.startswith("F"):
+        return Fault(
+            "the pixels are floating-point numbers",
+            found=f"{image.format} of mode {image.mode}",
+            expected="8 or 16 bits a channel",
+            fix="scale them to whole numbers from 0 to 255 and save the image as PNG",
+        )
+    if image.mode.startswith("I"):
+        values = np.asarray(image)
+        if values.size and (values.min() < 0 or values.max() > 65_535):
+            return Fault(
+                "the pixels have more than 16 bits",
+                found=f"values from {values.min():,} to {values.max():,}",
+                expected="0 to 65,535",
+                fix="scale them to whole numbers from 0 to 255 and save the image as PNG",
+            )
+        wide = values.astype(np.uint32)
+        wide += 128
+        wide //= 257
+        image = Image.fromarray(wide.astype(np.uint8))
+    if image.has_transparency_data:
+        colours = image.convert("RGBA")
+        ground = Image.new("RGBA", colours.size, (_WHITE,) * 4)
+        image = Image.alpha_composite(ground, colours)
+    mode = "RGB" if channels == "rgb" else "L"
+    return image if image.mode == mode else image.convert(mode)
+
+
+def _sized(image: Image.Image, rule: Rule) -> Image.Image:
+    height, width = rule.size
+    if not height or image.size == (width, height):
+        return image
+    filtered = _FILTERS[rule.filter]
+    match rule.fit:
+        case "stretch":
+            return image.resize((width, height), filtered)
+        case "crop":
+            return ImageOps.fit(image, (width, height), filtered)
+        case "pad":
+            return ImageOps.pad(image, (width, height), filtered, color=0)
+        case _:
+            assert_never(rule.fit)
+
+
+def _too_large(found: str, most_pixels: int) -> Fault:
+    return Fault(
+        "the image claims more pixels than allowed",
+        found=found,
+        expected=f"at most {most_pixels:,} (data.decoding.most_pixels)",
+        fix="shrink it, or raise data.decoding.most_pixels if the file is trusted",
+    )
+
+
+def _too_many_scans(found: int) -> Fault:
+    return Fault(
+        "the JPEG has more scans than any encoder writes",
+        found=f"{found:,}, each of which passes over all pixels",
+        expected=f"at most {MOST_JPEG_SCANS}",
+        fix="save the image again, or remove it",
+    )
+
+
+def _broken(error: Exception) -> Fault:
+    if isinstance(error, (Image.DecompressionBombError, MemoryError)):
+        return Fault("the image does not fit into memory", found=str(error)[:200], fix="shrink it")
+    return _damaged((str(error).splitlines() or [type(error).__name__])[0][:200])
+
+
+def _damaged(found: str) -> Fault:
+    return Fault(
+        "the image is damaged or cut off",
+        found=found,
+        expected="a whole image file",
+        fix="copy the file again, or remove it",
+    )

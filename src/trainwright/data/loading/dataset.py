@@ -1,0 +1,149 @@
+"""Where a feed gets its rows from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, final, runtime_checkable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from trainwright.core.errors import Mistake, Problem
+from trainwright.data.base.permutation import Positions
+from trainwright.data.base.table import Integers, TokenInputs
+
+Batch = tuple[Tensor, ...]
+"""Aligned tensors of one micro-batch, first axis rows; the last one is the target by custom."""
+
+
+@runtime_checkable
+class Store(Protocol):
+    """N rows that can be fetched in any order.
+
+    `take` must be a pure function of the epoch and the rows, and what it gives for a row must not
+    depend on the rows beside it: a feed cuts what it is given into micro-batches.
+    """
+
+    @property
+    def rows(self) -> int:
+        """Rows of an epoch, N."""
+        ...
+
+    @property
+    def row_bytes(self) -> int:
+        """About what `take` makes of a row."""
+        ...
+
+    def take(self, epoch: int, rows: Positions) -> Batch:
+        """The rows of an epoch, in the given order, on the device."""
+        ...
+
+
+class TextStore(Store, Protocol):
+    """Rows of a text, each of one of its sources."""
+
+    @property
+    def sources(self) -> Integers:
+        """The source of each row, int64 [N]."""
+        ...
+
+
+def as_store(rows: Sequence[Tensor] | Store) -> Store:
+    """The store itself, or that of aligned tensors.
+
+    Raises:
+        Mistake: it is neither.
+    """
+    if isinstance(rows, Sequence):
+        return TensorStore(rows)
+    if isinstance(rows, Store):
+        return rows
+    raise Mistake(
+        Problem(
+            "a feed cannot take its rows from this",
+            found=type(rows).__name__,
+            expected="aligned tensors, or a store with `rows`, `row_bytes` and `take`",
+            fix="tw.Feed([inputs, targets], ...), or tw.LoaderFeed(loader) for a DataLoader",
+        )
+    )
+
+
+@final
+class TensorStore:
+    """Aligned tensors in memory, on whatever device they lie; the same in every epoch."""
+
+    def __init__(self, tensors: Sequence[Tensor]) -> None:
+        given: Sequence[object] = tensors
+        if odd := [type(one).__name__ for one in given if not isinstance(one, Tensor)]:
+            raise Mistake(
+                Problem(
+                    "a feed needs tensors",
+                    found=", ".join(odd),
+                    expected="torch.Tensor",
+                    fix="torch.from_numpy(array) turns a NumPy array into one without a copy",
+                )
+            )
+        rows = {len(tensor) for tensor in tensors}
+        if len(rows) != 1 or not min(rows):
+            raise Mistake(
+                Problem(
+                    "a feed needs tensors of one length, with at least one row",
+                    found=f"{[len(tensor) for tensor in tensors]} rows",
+                    fix="pass tensors whose first axis is the same rows",
+                )
+            )
+        self._tensors = tuple(tensors)
+        self.rows = rows.pop()
+        self.row_bytes = sum(one[0].numel() * one.element_size() for one in tensors)
+
+    def take(self, epoch: int, rows: Positions) -> Batch:  # noqa: ARG002
+        """The rows of each tensor."""
+        index = torch.from_numpy(rows)
+        return tuple(
+            tensor.index_select(0, index.to(tensor.device, non_blocking=True))
+            for tensor in self._tensors
+        )
+
+
+@final
+class WindowStore:
+    """Windows of the sources of a text: (tokens int64 [B, L], the token after each int64 [B, L]).
+
+    Row i of a source in epoch e is its window that starts at offset(e) + i L, with an offset below
+    L that differs from epoch to epoch, so that a token is not always seen at the same place of a
+    window. The rows of one source stand behind those of the other. All rows together show each
+    token at most once, and no row shows tokens of two sources. `sources` int64 [N] is the source of
+    each row.
+    """
+
+    def __init__(
+        self, inputs: TokenInputs, context: int, *, device: torch.device, seed: int = 0
+    ) -> None:
+        codes, begins, ends = inputs.source_spans().T
+        counts = (ends - begins) // context - 1
+        assert counts.min() >= 1, "the plan refuses a source shorter than two windows"
+        self.rows = int(counts.sum())
+        self.sources = np.repeat(codes, counts)
+        self._row_ends = np.cumsum(counts)
+        # Where the first row of all would lie, were the rows before it of this source, too.
+        self._origins = begins - 1 - (self._row_ends - counts) * context
+        self._windows = np.lib.stride_tricks.sliding_window_view(inputs.tokens, context + 1)
+        self._context = context
+        self._seed = seed
+        self._device = device
+        self.row_bytes = 2 * 8 * context
+
+    def starts(self, epoch: int, rows: Positions) -> Positions:
+        """Positions of the windows' first tokens."""
+        offset = np.random.PCG64([self._seed, epoch, 0x77696E64]).random_raw(1)[0]
+        shift = int(offset % np.uint64(self._context))
+        origins = self._origins[np.searchsorted(self._row_ends, rows, side="right")]
+        starts: Positions = origins + shift + rows * self._context
+        return starts
+
+    def take(self, epoch: int, rows: Positions) -> Batch:
+        """The windows, and the same moved on by one token."""
+        windows = torch.from_numpy(self._windows[self.starts(epoch, rows)].astype(np.int64))
+        windows = windows.to(self._device, non_blocking=True)
+        return windows[:, :-1], windows[:, 1:]

@@ -1,0 +1,69 @@
+"""From the memory that workers share to tensors of this process. Needs torch."""
+
+from __future__ import annotations
+
+from typing import Protocol, final
+
+import torch
+from torch import Tensor
+
+from trainwright.data.loading.dataset import Batch
+
+
+class Landing(Protocol):
+    """Copies what workers made; the memory it lay in may be written over when `begin` returns."""
+
+    def begin(self, views: Batch) -> Batch:
+        """Start the copy."""
+        ...
+
+    def end(self, batch: Batch) -> Batch:
+        """Make sure that what comes next on this thread finds it complete; waits for nothing."""
+        ...
+
+
+def build_landing(device: torch.device, pin_memory: bool) -> Landing:
+    """The landing for a device; `pin_memory` copies to a GPU through page-locked memory."""
+    return OnGpu(device, pin_memory) if device.type == "cuda" else OnHost()
+
+
+@final
+class OnHost:
+    """One copy, made at once."""
+
+    def begin(self, views: Batch) -> Batch:
+        """The copies."""
+        return tuple(view.clone() for view in views)
+
+    def end(self, batch: Batch) -> Batch:
+        """They are complete."""
+        return batch
+
+
+@final
+class OnGpu:
+    """A copy to page-locked memory, and one from there to the device on a stream of its own, beside
+    what the device computes."""
+
+    def __init__(self, device: torch.device, pin_memory: bool) -> None:
+        self._device = device
+        self._pins = pin_memory
+        self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+
+    def begin(self, views: Batch) -> Batch:
+        """Put the copies to the device in line."""
+        with torch.cuda.stream(self._stream):
+            return tuple(self._staged(view).to(self._device, non_blocking=True) for view in views)
+
+    def end(self, batch: Batch) -> Batch:
+        """Let the device's own stream wait for the copies."""
+        current = torch.cuda.current_stream(self._device)
+        current.wait_stream(self._stream)
+        for tensor in batch:
+            # Its memory was given out on the other stream, and must not be reused there too early.
+            tensor.record_stream(current)
+        return batch
+
+    def _staged(self, view: Tensor) -> Tensor:
+        # Page-locked memory is kept by torch's allocator, which knows when the copy has ended.
+        return torch.empty_like(view, pin_memory=self._pins).copy_(view)

@@ -1,0 +1,294 @@
+"""The feed: gives each optimizer step its micro-batches, in an order that is arithmetic.
+
+The cursor is one integer, the samples consumed. Sample s is sample `s % N` of epoch `s // N` in the
+order of that epoch, so a feed is moved to any position in constant time and resumes exactly. How
+many rows a step has is a function of the cursor too. A step never reaches over the end of an epoch:
+the last step of one may be short, and its loss is divided by the targets it really has.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple, Protocol, final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from trainwright.core.errors import Mistake, Problem
+from trainwright.data.base.permutation import Order, Positions, even_pieces
+from trainwright.data.loading.block_loader import Direct, Loader
+from trainwright.data.loading.dataset import Batch, Store, as_store
+from trainwright.data.loading.worker_pool import Workers
+from trainwright.data.sampling.samplers import Draws
+from trainwright.data.sampling.step_ramps import Stages, steps_at_epoch_ends
+
+_BLOCK_BYTES = 8 * 2**20
+
+
+class StepBatches(NamedTuple):
+    """What one optimizer step trains on.
+
+    `targets` is the number of targets over all micro-batches (and ranks): what the summed loss is
+    divided by. `samples` is the feed's cursor after this step, `epoch` the epoch it belongs to, and
+    `wait_seconds` how long the step had to wait for its rows. `places` are the numbers of the first
+    tensors where targets are counted, of a text its places with the padding, and else 0.
+    """
+
+    micro_batches: Sequence[Batch]
+    targets: int
+    rows: int
+    samples: int
+    epoch: int
+    wait_seconds: float
+    places: int = 0
+
+
+class Forming(Protocol):
+    """Makes a micro-batch of what a store gives for its rows.
+
+    Both must be pure functions. The sizes that `cut` gives add up to the rows, and the first tensor
+    that `form` gives has the same rows.
+    """
+
+    def cut(self, rows: Positions, most: int) -> Sequence[int]:
+        """How many of the rows of a step are in each of its micro-batches, at most so many."""
+        ...
+
+    def form(self, batch: Batch, rows: Positions) -> Batch:
+        """The micro-batch of these rows."""
+        ...
+
+
+@final
+class AsStored:
+    """A micro-batch is what the store gives; those of a step are as large as each other."""
+
+    def cut(self, rows: Positions, most: int) -> Sequence[int]:
+        """As few as there can be."""
+        return even_pieces(len(rows), most)
+
+    def form(self, batch: Batch, rows: Positions) -> Batch:  # noqa: ARG002
+        """The batch itself."""
+        return batch
+
+
+_AS_STORED = AsStored()
+
+
+class _Block(NamedTuple):
+    """Whole steps whose rows are fetched together: rows of each step, and which rows they are."""
+
+    start: int
+    epoch: int
+    steps: list[int]
+    rows: Positions
+
+
+def _too_small(name: str, value: int) -> Mistake:
+    return Mistake(Problem(f"a feed needs a {name} of at least 1", found=str(value)))
+
+
+def _other_rows(drawn: int, there: int) -> Mistake:
+    return Mistake(
+        Problem(
+            "the sampler draws from another number of rows than the feed has",
+            path="draws",
+            found=f"{drawn:,}",
+            expected=f"{there:,}",
+            fix="make the sampler for the rows of these tensors",
+        )
+    )
+
+
+def rows_of(batch: Batch) -> int:
+    """Rows of a micro-batch, which are its targets but for a text."""
+    return len(batch[0])
+
+
+@final
+class Feed:
+    """Micro-batches from aligned tensors in memory, on whatever device they lie, from a store that
+    makes them, or from worker processes that make them ahead.
+
+    Rows are gathered a block of several megabytes at a time, so that a step costs a few views.
+
+    Args:
+        tensors: aligned tensors, each with N rows on its first axis, a `Store`, or `Workers`.
+        batch_size: rows of a micro-batch.
+        accumulate: micro-batches of a step.
+        seed: where the order starts.
+        shuffle: whether each epoch has a new random order.
+        count_targets: targets in a micro-batch where that is not its number of rows; the objective
+            must count the same.
+        ramp: rows of a step by position, in the place of batch_size x accumulate; micro-batches
+            have `batch_size` rows, or somewhat fewer in a step that is no multiple of it.
+        draws: the order of the samples, in the place of `seed` and `shuffle`.
+        forming: what becomes of the rows of a micro-batch, where that depends on all of them.
+    """
+
+    def __init__(
+        self,
+        tensors: Sequence[Tensor] | Store | Workers,
+        batch_size: int,
+        accumulate: int = 1,
+        *,
+        seed: int = 0,
+        shuffle: bool = True,
+        count_targets: Callable[[Batch], int] = rows_of,
+        ramp: Stages | None = None,
+        draws: Draws | None = None,
+        forming: Forming = _AS_STORED,
+    ) -> None:
+        loader = tensors if isinstance(tensors, Workers) else Direct(as_store(tensors))
+        store = loader.store
+        for name, value in (("batch_size", batch_size), ("accumulate", accumulate)):
+            if value < 1:
+                raise _too_small(name, value)
+        self.order: Draws = draws or Order(store.rows, seed, shuffle)
+        if self.order.rows != store.rows:
+            raise _other_rows(self.order.rows, store.rows)
+        self._loader: Loader = loader
+        self._batch = batch_size
+        self._step_rows = ramp or Stages.flat(batch_size * accumulate)
+        self._count = count_targets
+        self.forming = forming
+        self._block_rows = _BLOCK_BYTES // max(1, store.row_bytes)
+        self.samples = 0
+        self._ready: list[StepBatches] = []
+        self._next = 0
+        self._planned = 0
+        self._ahead: deque[_Block] = deque()
+
+    @property
+    def rows(self) -> int:
+        """Training rows, N."""
+        return self.order.rows
+
+    @property
+    def batch_size(self) -> int:
+        """Rows of a micro-batch."""
+        return self._batch
+
+    @property
+    def store(self) -> Store:
+        """Where its rows come from."""
+        return self._loader.store
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Optimizer steps in one pass over the rows; the last may be short. With a ramp those of an
+        epoch behind it."""
+        return -(-self.order.rows // self._step_rows.values[-1])
+
+    @property
+    def step_rows(self) -> Stages:
+        """Rows of a step by position."""
+        return self._step_rows
+
+    def epoch_ends(self, epochs: int) -> tuple[int, ...]:
+        """Optimizer steps made at the end of each of the first epochs, if none is dropped."""
+        return steps_at_epoch_ends(self._step_rows, self.rows, epochs)
+
+    def next_step(self) -> StepBatches:
+        """The micro-batches of the next step; moves the cursor behind them."""
+        if self._next == len(self._ready):
+            self._gather()
+        else:
+            self._loader.advance()
+        step = self._ready[self._next]
+        self._next += 1
+        self.samples = step.samples
+        return step
+
+    def seek(self, samples: int) -> None:
+        """Move the cursor to `samples` consumed, in constant time."""
+        assert samples >= 0
+        self.samples = self._planned = samples
+        self._ready = []
+        self._next = 0
+        self._ahead.clear()
+        self._loader.forget()
+
+    def close(self) -> None:
+        """End what works ahead; the next step begins it again."""
+        self.seek(self.samples)
+        self._loader.close()
+
+    def rows_between(self, start: int, stop: int) -> Positions:
+        """The row numbers that samples `start` to `stop` (of one epoch) were: for messages."""
+        epoch, first = divmod(start, self.rows)
+        return self.order.at(epoch, first, first + stop - start)
+
+    def from_start(self, rows: int) -> Iterator[Batch]:
+        """Micro-batches over the first rows of the first epoch, whole ones if there are any. The
+        next call gives the same; the cursor stays where it is."""
+        whole = max(1, min(rows, self.rows) // self._batch)
+        for start in range(0, whole * self._batch, self._batch):
+            stop = min(start + self._batch, self.rows)
+            yield self.of_rows(self.order.at(0, start, stop))
+
+    def of_rows(self, rows: Positions) -> Batch:
+        """A micro-batch of any rows, as the first epoch has them; the cursor stays where it is."""
+        return self.forming.form(self._loader.now(0, rows), rows)
+
+    def _gather(self) -> None:
+        """Fetch the rows of the coming steps, up to the end of the epoch, in one go a tensor."""
+        started = time.perf_counter()
+        self._ask(max(1, self._loader.depth))
+        block = self._ahead.popleft()
+        gathered = self._loader.take(block.epoch, block.rows)
+        self._ask(self._loader.depth)
+        # Cut a step at a time: a short step must not shift the micro-batches of the next.
+        cuts = self._cuts(block)
+        sizes = [size for cut in cuts for size in cut]
+        parts = zip(*(torch.split(tensor, sizes) for tensor in gathered), strict=True)
+        micro: Iterator[Batch] = parts
+        if not isinstance(self.forming, AsStored):
+            micro = map(self.forming.form, parts, np.split(block.rows, np.cumsum(sizes[:-1])))
+        base = block.start
+        self._ready = []
+        for rows, cut in zip(block.steps, cuts, strict=True):
+            batches = list(islice(micro, len(cut)))
+            base += rows
+            targets, places = rows, 0
+            if self._count is not rows_of:
+                targets = sum(map(self._count, batches))
+                places = sum(batch[0].numel() for batch in batches)
+            self._ready.append(StepBatches(batches, targets, rows, base, block.epoch, 0.0, places))
+        waited = time.perf_counter() - started
+        self._ready[0] = self._ready[0]._replace(wait_seconds=waited)
+        self._next = 0
+
+    def _cuts(self, block: _Block) -> list[Sequence[int]]:
+        """The sizes of the micro-batches of each step."""
+        if isinstance(self.forming, AsStored):
+            return [even_pieces(rows, self._batch) for rows in block.steps]
+        parts = np.split(block.rows, np.cumsum(block.steps[:-1]))
+        return [self.forming.cut(part, self._batch) for part in parts]
+
+    def _ask(self, blocks: int) -> None:
+        """Have so many blocks under way. Where they begin follows from the cursor alone."""
+        while len(self._ahead) < blocks:
+            start = self._planned
+            epoch, first = divmod(start, self.rows)
+            steps = self._coming_steps(start, (epoch + 1) * self.rows)
+            self._planned += sum(steps)
+            rows = self.order.at(epoch, first, first + sum(steps))
+            self._ahead.append(_Block(start, epoch, steps, rows))
+            self._loader.ask(epoch, rows)
+
+    def _coming_steps(self, position: int, epoch_end: int) -> list[int]:
+        """Rows of each of the next steps, as many as make a block, within the epoch."""
+        steps: list[int] = []
+        block_end = position + self._block_rows
+        while position < epoch_end:
+            rows = min(self._step_rows.at(position), epoch_end - position)
+            position += rows
+            if steps and position > block_end:
+                break
+            steps.append(rows)
+        return steps

@@ -1,0 +1,51 @@
+"""Windows of a text that are cut into shorter ones. Needs torch."""
+
+from __future__ import annotations
+
+from typing import Protocol, final
+
+from trainwright.data.loading.dataset import Batch
+from trainwright.data.loading.feed import StepBatches
+from trainwright.data.sampling.step_ramps import Stages
+
+
+class Windows(Protocol):
+    """Gives each step its windows."""
+
+    def next_step(self) -> StepBatches:
+        """The windows of the next step; moves the cursor behind them."""
+        ...
+
+    def seek(self, samples: int) -> None:
+        """Move the cursor to `samples` consumed."""
+        ...
+
+
+@final
+class ShortWindows:
+    """A feed whose windows [B, L] are cut into [B L / l, l], with the length l of the position at
+    which the step begins.
+
+    Rows, targets and cursor are those of the whole windows: each token is predicted once, as it was
+    to be, but for what it can see.
+    """
+
+    def __init__(self, feed: Windows, lengths: Stages) -> None:
+        self._feed = feed
+        self._lengths = lengths
+
+    def next_step(self) -> StepBatches:
+        """The next step of the feed, its windows cut."""
+        work = self._feed.next_step()
+        length = self._lengths.at(work.samples - work.rows)
+        if length == self._lengths.values[-1]:
+            return work
+        return work._replace(micro_batches=[_cut(batch, length) for batch in work.micro_batches])
+
+    def seek(self, samples: int) -> None:
+        """Move the cursor to `samples` consumed."""
+        self._feed.seek(samples)
+
+
+def _cut(batch: Batch, length: int) -> Batch:
+    return tuple(tensor.reshape(-1, length) for tensor in batch)

@@ -1,0 +1,46 @@
+"""Rows of arrays that lie in files, as a store. Needs torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from trainwright.data.base.permutation import Positions
+from trainwright.data.loading.dataset import Batch
+
+
+@final
+class ArrayStore:
+    """Aligned arrays of which only the rows asked for come into memory; `finish` makes of the last
+    one, the target, what the loss takes. The same in every epoch."""
+
+    def __init__(
+        self,
+        arrays: Sequence[npt.NDArray[Any]],
+        finish: Callable[[Tensor], Tensor],
+        device: torch.device,
+    ) -> None:
+        self._arrays = tuple(arrays)
+        self._finish = finish
+        self._device = device
+        self.rows = len(self._arrays[0])
+        self.row_bytes = sum(one[:1].nbytes for one in self._arrays)
+
+    def take(self, epoch: int, rows: Positions) -> Batch:  # noqa: ARG002
+        """The rows of each array."""
+        # In the order of the files, so that a disk reads forwards.
+        order = np.argsort(rows, kind="stable")
+        tensors = [torch.from_numpy(_taken(one, rows, order)) for one in self._arrays]
+        finished = (*tensors[:-1], self._finish(tensors[-1]))
+        return tuple(tensor.to(self._device, non_blocking=True) for tensor in finished)
+
+
+def _taken(values: npt.NDArray[Any], rows: Positions, order: Positions) -> npt.NDArray[Any]:
+    found = np.empty((len(rows), *values.shape[1:]), values.dtype)
+    found[order] = values[rows[order]]
+    return found

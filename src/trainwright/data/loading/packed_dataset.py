@@ -1,0 +1,104 @@
+"""Windows of packed documents as a store. Needs torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import final
+
+import numpy as np
+import torch
+
+from trainwright.data.base.permutation import Positions, even_pieces
+from trainwright.data.base.table import Integers, TokenInputs
+from trainwright.data.loading.dataset import Batch
+from trainwright.data.text.chunks import LongDocuments
+from trainwright.data.text.packing import Packing, pack_inputs
+
+NO_TARGET = -100
+"""The target of a place that holds no token."""
+
+
+@final
+class PackedStore:
+    """Documents packed into windows: (tokens, positions, target), each [B, L]; `Counted` says which
+    places have a target.
+
+    `positions` (int64) count from 0 on in each piece of a document, so a 0 says where one begins;
+    places without a token are pieces of one place each. Which documents share a window is the same
+    in every epoch, and the order of the windows is not. A window is of one source.
+    """
+
+    def __init__(
+        self, inputs: TokenInputs, context: int, long: LongDocuments, device: torch.device
+    ) -> None:
+        self.packing = pack_inputs(inputs, context, long)
+        self.rows = len(self.packing.ends)
+        assert self.rows >= 2, "the plan refuses documents of fewer than two windows"
+        self._tokens = inputs.tokens
+        self._begins = inputs.document_starts()[self.packing.documents] + self.packing.offsets
+        self._device = device
+        self.row_bytes = 3 * 8 * context
+
+    @property
+    def sources(self) -> Integers:
+        """The source of each window, int64 [N]."""
+        return self.packing.sources
+
+    def take(self, epoch: int, rows: Positions) -> Batch:  # noqa: ARG002
+        """The windows of these rows."""
+        ends = self.packing.ends
+        firsts = np.where(rows > 0, ends[rows - 1], 0)
+        counts = ends[rows] - firsts
+        pieces = np.repeat(firsts, counts) + _running(counts)
+        lengths = self.packing.lengths[pieces]
+        within = _running(lengths)
+        source = np.repeat(self._begins[pieces], lengths) + within
+        filled = np.add.reduceat(lengths, np.cumsum(counts) - counts)
+        row, column = np.repeat(np.arange(len(rows)), filled), _running(filled)
+        shape = (len(rows), self.packing.context)
+        tokens, positions = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+        target = np.full(shape, NO_TARGET, dtype=np.int64)
+        tokens[row, column] = self._tokens[source]
+        target[row, column] = self._tokens[source + 1]
+        positions[row, column] = within
+        return tuple(
+            torch.from_numpy(one).to(self._device, non_blocking=True)
+            for one in (tokens, positions, target)
+        )
+
+
+@final
+class Counted:
+    """Micro-batches of packed windows with the places that have a target: (tokens, positions,
+    counted, target), each [B, L].
+
+    `counted` (bool) is known from the packing alone and stays on the host, whoever makes the
+    windows: nothing waits for the device to know how many targets there are.
+    """
+
+    def __init__(self, packing: Packing) -> None:
+        ends = packing.ends
+        starts = np.concatenate([[0], ends[:-1]])
+        self._filled = np.add.reduceat(packing.lengths, starts)
+        self._context = packing.context
+
+    def cut(self, rows: Positions, most: int) -> Sequence[int]:
+        """As few micro-batches as there can be."""
+        return even_pieces(len(rows), most)
+
+    def form(self, batch: Batch, rows: Positions) -> Batch:
+        """The micro-batch of these rows: windows are filled from their beginning."""
+        tokens, positions, target = batch
+        counted = np.arange(self._context) < self._filled[rows][:, None]
+        return tokens, positions, torch.from_numpy(counted), target
+
+
+def packed_targets(batch: Batch) -> int:
+    """Targets of a micro-batch, counted on the host."""
+    return int(batch[2].sum())
+
+
+def _running(counts: Positions) -> Positions:
+    """0, 1, ... up to each count, one after the other."""
+    ends = np.cumsum(counts)
+    return np.arange(int(ends[-1])) - np.repeat(ends - counts, counts)

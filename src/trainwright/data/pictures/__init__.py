@@ -1,1 +1,0 @@
-"""Image files of every kind of source, and the arrays they become."""

@@ -1,0 +1,383 @@
+"""Typed rows to three encoded parts: divided, then fitted on the training part alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal, final
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from trainwright.contract.data import (
+    GroupSplit,
+    StratifiedGroupSplit,
+    TableData,
+    TimeSplit,
+    fold_count,
+    split_columns,
+)
+from trainwright.contract.key_paths import as_key
+from trainwright.core.errors import DataMistake, Problem
+from trainwright.core.hashing import hash_bytes, hash_value
+from trainwright.data.base.applied_actions import Done
+from trainwright.data.base.cell_values import to_labels
+from trainwright.data.base.messages import quoted
+from trainwright.data.base.row_storage import (
+    Space,
+    bounds,
+    counted,
+    gathered,
+    places_of,
+    slices_of,
+    taken,
+)
+from trainwright.data.base.table import Integers, Part, PartName, TableInputs
+from trainwright.data.columns.column_kinds import ColumnType, best_typed
+from trainwright.data.columns.target import Classes, Numbers, Target, encoded, fit_target
+from trainwright.data.columns.winsorize import Limit
+from trainwright.data.encoders.lag_features import NO_HISTORY, History, fit_history
+from trainwright.data.encoders.table_encoder import Features, TrainRows, fit_features
+from trainwright.data.encoders.target_encoding import train_target
+from trainwright.data.quality.actions import act
+from trainwright.data.read_table import RawTable
+from trainwright.data.split.fold_split import Folds, cut_folds
+from trainwright.data.split.fractions import PARTS, TRAIN, VALIDATION, Shares, left_out_of
+from trainwright.data.split.groups import label_codes
+from trainwright.data.split.split_file import PART_COLUMN
+from trainwright.data.split.split_report import (
+    SplitReport,
+    check_crossing,
+    report_folds,
+    report_split,
+)
+from trainwright.data.split.splits import divide
+from trainwright.data.split.time_order import moments, time_units
+from trainwright.data.split.time_split import check_times, keep_apart_from_files
+from trainwright.data.types import Prepared
+from trainwright.data.versions.fingerprint import data_version
+
+
+def prepare_table(
+    raw: RawTable, section: TableData, task: Literal["classification", "regression"], seed: int
+) -> Prepared:
+    """Divide and encode the rows. Every `auto` of the section must be decided.
+
+    Nothing of the validation and test rows reaches what is fitted. With folds this is the data of
+    the run's own model, which trains on all rows; its test part are the rows of all folds.
+
+    Raises:
+        DataMistake: the rows cannot be divided so, or groups or time cross the given files.
+    """
+    table = _Table.of(raw, section, task, seed)
+    if fold_count(section):
+        return _prepare_whole(table, seed)
+    shares = Shares.of(section.split, raw.facts.given)
+    codes = divide(table.typed["train"], section.target, section.split, shares, seed, raw.space)
+    if isinstance(section.split, TimeSplit) and raw.facts.given:
+        codes = keep_apart_from_files(codes, table.typed, section.split, shares, raw.space)
+    rows = {part: places_of(code, codes, raw.space) for code, part in enumerate(PARTS)}
+    return table.prepared(rows, left_out_of(codes))
+
+
+def prepare_fold(
+    raw: RawTable,
+    section: TableData,
+    task: Literal["classification", "regression"],
+    seed: int,
+    number: int,
+) -> Prepared:
+    """The data of the training that tests fold `number`, counted from 0.
+
+    Raises:
+        As `prepare_table`, which has found every mistake before.
+    """
+    table = _Table.of(raw, section, task, seed)
+    folds = cut_folds(table.typed["train"], section.target, section.split, seed)
+    return table.prepared(*_rows_of_fold(folds, number))
+
+
+def _prepare_whole(table: _Table, seed: int) -> Prepared:
+    section = table.section
+    folds = cut_folds(table.typed["train"], section.target, section.split, seed)
+    codes = folds.whole()
+    rows: dict[PartName, Integers] = {
+        "train": np.flatnonzero(codes == TRAIN),
+        "validation": np.flatnonzero(codes == VALIDATION),
+        "test": folds.tested,
+    }
+    whole = table.prepared(rows, left_out_of(codes), apart=False)
+    reports = []
+    for number in range(folds.count):
+        chosen, left_out = _rows_of_fold(folds, number)
+        reports.append(
+            table.report({part: table.rows_of(part, chosen) for part in PARTS}, left_out)
+        )
+        train = table.typed["train"][section.target][chosen["train"]]
+        _check_classes(whole.target, train, number)
+    version = hash_value({"whole": whole.version, "folds": hash_bytes(folds.of_row.tobytes())})
+    return replace(whole, split=report_folds(whole.split, reports), version=version)
+
+
+def _rows_of_fold(folds: Folds, number: int) -> tuple[dict[PartName, Integers], int]:
+    codes = folds.parts(number)
+    rows = {part: np.flatnonzero(codes == code) for code, part in enumerate(PARTS)}
+    return rows, left_out_of(codes)
+
+
+def _check_classes(target: Target, train: pl.Series, number: int) -> None:
+    """Every model gives an answer for the same classes."""
+    if not isinstance(target, Classes):
+        return
+    absent = sorted(set(target.names) - set(train.unique().to_list()))
+    if absent:
+        raise DataMistake(
+            Problem(
+                f"the training rows of fold {number + 1} lack classes",
+                path="data.split.folds",
+                found=f"no row of {quoted(absent)}",
+                expected="every class in the training rows of every fold",
+                fix="use split: {kind: stratified}, lower folds, or merge classes with "
+                f"data.columns.{as_key(target.column)}.values",
+            )
+        )
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """Rows with the target typed as the task says, ready to be divided."""
+
+    raw: RawTable
+    typed: Mapping[PartName, pl.DataFrame]
+    section: TableData
+    task: Literal["classification", "regression"]
+    columns: tuple[ColumnType, ...]
+    history: History
+    seed: int
+
+    @classmethod
+    def of(
+        cls,
+        raw: RawTable,
+        section: TableData,
+        task: Literal["classification", "regression"],
+        seed: int,
+    ) -> _Table:
+        """The rows of a section with their past, which is of all rows: a part begins with what the
+        part before ended with."""
+        typed = {
+            part: _target_typed(frame, section, task, raw.space)
+            for part, frame in raw.frames.items()
+        }
+        if isinstance(section.split, TimeSplit):
+            check_times(typed, section.split.moment)
+        history = NO_HISTORY
+        if section.features.history != "off":
+            target = section.target if task == "regression" else ""
+            history = fit_history(section.features.history, typed["train"], raw.columns, target)
+            typed = history.added_to(typed)
+        return cls(raw, typed, section, task, feature_columns(raw.columns, section), history, seed)
+
+    def rows_of(self, part: PartName, chosen: Mapping[PartName, Integers]) -> pl.DataFrame:
+        """The rows of a part: of its own file, or chosen from the training file."""
+        if part in self.typed and part != "train":
+            return self.typed[part]
+        rows = self.typed["train"].drop(PART_COLUMN, strict=False)
+        return self.raw.space.frame(taken(rows, chosen[part]))
+
+    def report(self, frames: Mapping[PartName, pl.DataFrame], left_out: int) -> SplitReport:
+        """What the split did."""
+        compared = [self.section.target, *(column.name for column in self.columns)]
+        made = len(self.raw.frames) < len(PARTS)
+        target, split = self.section.target, self.section.split
+        return report_split(frames, split, target, compared, made, left_out, self.raw.space)
+
+    def prepared(
+        self, chosen: Mapping[PartName, Integers], left_out: int, *, apart: bool = True
+    ) -> Prepared:
+        """Encode the chosen rows. `apart` says that no row stands in two parts: else the test part
+        is of rows that train too, and nothing is held against it."""
+        rows = self._chosen(chosen, left_out, apart)
+        features, train_inputs = self._fitted(rows)
+        parts = {
+            part: Part(
+                name=part,
+                frame=frame,
+                inputs=train_inputs
+                if part == "train"
+                else features.transform(frame, self.raw.space),
+                target=rows.encoded[part],
+                rows=rows.places[part],
+                units=rows.units[part],
+            )
+            for part, frame in rows.frames.items()
+        }
+        return Prepared(
+            train=parts["train"],
+            validation=parts["validation"],
+            test=parts["test"],
+            features=features,
+            target=rows.target,
+            split=rows.report,
+            version=data_version(
+                self.raw, self.section, rows.places, features, rows.target, rows.done
+            ),
+            done=rows.done,
+            space=self.raw.space,
+        )
+
+    def _fitted(self, rows: _ChosenRows) -> tuple[Features, TableInputs]:
+        """Features of the training rows, and these encoded."""
+        known = partial(
+            train_target,
+            rows.target,
+            rows.encoded["train"],
+            rows.units["train"],
+            self.section.features.folds,
+            self.seed,
+        )
+        train = TrainRows(
+            rows.frames["train"], rows.columns, self.raw.cleaning, known, self.history, rows.limits
+        )
+        return fit_features(train, self.section.features, self.section.columns, self.raw.space)
+
+    def _chosen(
+        self, chosen: Mapping[PartName, Integers], left_out: int, apart: bool
+    ) -> _ChosenRows:
+        """The rows of each part after the contract's actions, with their targets."""
+        section, space = self.section, self.raw.space
+        frames = {part: self.rows_of(part, chosen) for part in PARTS}
+        places = {
+            part: self.raw.positions[part]
+            if part in self.typed and part != "train"
+            else gathered(self.raw.positions["train"], chosen[part], space)
+            for part in PARTS
+        }
+        seen = {part: frame for part, frame in frames.items() if apart or part != "test"}
+        acted = act(seen, places["train"], section, space)
+        frames["train"], places["train"] = acted.train, acted.places
+        report = self.report(frames, left_out)
+        if apart:
+            check_crossing(report, section.split)
+        labels, written = frames["train"][section.target], self.raw.facts.target.written
+        target = fit_target(labels, self.task, section.positive, written)
+        return _ChosenRows(
+            frames=frames,
+            places=places,
+            columns=tuple(column for column in self.columns if column.name not in acted.columns),
+            limits=acted.limits,
+            done=acted.done,
+            report=report,
+            target=target,
+            encoded={
+                part: encoded(target, frame[section.target], space)
+                for part, frame in frames.items()
+            },
+            units=_units(frames, section, space),
+        )
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _ChosenRows:
+    """The rows of each part, ready to be encoded: `places` are those in their files, `encoded` the
+    targets. `columns`, `limits` and `done` come from the contract's actions."""
+
+    frames: Mapping[PartName, pl.DataFrame]
+    places: Mapping[PartName, Integers]
+    columns: tuple[ColumnType, ...]
+    limits: tuple[Limit, ...]
+    done: tuple[Done, ...]
+    report: SplitReport
+    target: Target
+    encoded: Mapping[PartName, npt.NDArray[Any]]
+    units: Mapping[PartName, Integers]
+
+
+def feature_columns(columns: tuple[ColumnType, ...], section: TableData) -> tuple[ColumnType, ...]:
+    """The columns that become inputs: not the target, not excluded, not ignored, not the split's
+    group or part, and its time only as a date."""
+    never = {section.target, *section.exclude}
+    if not isinstance(section.split, TimeSplit):
+        never |= {name for _, name in split_columns(section.split)}
+    chosen = []
+    for column in columns:
+        is_time = isinstance(section.split, TimeSplit) and column.name == section.split.column
+        if column.name in never or (is_time and column.kind != "datetime"):
+            continue
+        if column.kind in ("numeric", "categorical", "datetime", "text"):
+            chosen.append(column)
+    return tuple(chosen)
+
+
+def read_part(
+    frame: pl.DataFrame, features: Features, target: Target, name: PartName = "test"
+) -> Part:
+    """New labelled rows as a part of their own, for judging a fitted model on them.
+
+    Raises:
+        DataMistake: columns or targets are missing or cannot be read.
+    """
+    if target.column not in frame.columns:
+        raise DataMistake(
+            Problem(
+                f"there is no column {target.column!r}, which holds the target",
+                path=target.column,
+                fix="add the column, or use predict for rows without a target",
+            )
+        )
+    typed = features.read(frame)
+    rows = np.arange(frame.height, dtype=np.int64)
+    known = set(typed.columns)
+    others = [
+        best_typed(features.cleaning.cells(column))
+        for column in frame.get_columns()
+        if column.name not in known
+    ]
+    encoded = target.encode(features.cleaning.cells(frame[target.column]))
+    whole = typed.with_columns(others)
+    return Part(name, whole, features.transform(typed), encoded, rows, rows)
+
+
+def _target_typed(
+    frame: pl.DataFrame,
+    section: TableData,
+    task: Literal["classification", "regression"],
+    space: Space,
+) -> pl.DataFrame:
+    """The target as labels or numbers, as the task says: the contract may call few numbers a
+    regression, or many numbers classes."""
+    series = frame[section.target]
+    wanted = pl.String() if task == "classification" else pl.Float64()
+    if series.dtype == wanted:
+        return frame
+    if task == "classification":
+        return space.frame(
+            rows.with_columns(to_labels(rows[section.target])) for rows in slices_of(frame)
+        )
+    # All rows at once, so that those without a number are told at once.
+    values = encoded(Numbers(section.target, 0.0, 1.0), series, space)
+    typed = (
+        rows.with_columns(pl.Series(section.target, values[start:stop]))
+        for (start, stop), rows in zip(bounds(frame.height), slices_of(frame), strict=True)
+    )
+    return space.frame(typed)
+
+
+def _units(
+    frames: Mapping[PartName, pl.DataFrame], section: TableData, space: Space
+) -> dict[PartName, Integers]:
+    match section.split:
+        case GroupSplit(column=name) | StratifiedGroupSplit(column=name):
+            codes = label_codes((frame[name] for frame in frames.values()), space)
+            return dict(zip(frames, codes, strict=True))
+        case TimeSplit() as split:
+            return {
+                part: time_units(moments(frame, split.moment, space), space)
+                for part, frame in frames.items()
+            }
+        case _:
+            return {part: counted(frame.height, space) for part, frame in frames.items()}

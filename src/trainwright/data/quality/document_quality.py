@@ -1,0 +1,154 @@
+"""The documents of a text as rows, and what is wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from trainwright.contract.tokens import TokenData
+from trainwright.data.base.table import Integers
+from trainwright.data.quality import duplicates, text_quality
+from trainwright.data.quality.finding import Finding, worst_first
+from trainwright.data.quality.near_duplicates import near_duplicates
+from trainwright.data.quality.views import Examined, Look
+from trainwright.data.sources.data_source import read_source
+from trainwright.data.text.documents import END, document_rows, find_documents
+from trainwright.data.text.prepare_text import RawTokens
+from trainwright.data.text.token_file import is_token_file
+
+MOST_CHARACTERS = 20_000_000
+"""Of longer texts evenly spread documents are looked at."""
+
+_DOCUMENTS, _PARAGRAPHS = "documents", "paragraphs"
+_BLANK_LINE = "\n\n"
+_UNDIVIDED = np.empty(0, dtype=np.int64)
+_FIX = "look at them, and take them out of the text or mend them"
+
+_Check = Callable[[Examined], list[Finding]]
+
+_OF_ANY_TEXT: tuple[_Check, ...] = (
+    text_quality.repeated_text,
+    text_quality.markup,
+    text_quality.mojibake,
+)
+_OF_DOCUMENTS: tuple[_Check, ...] = (
+    duplicates.exact_duplicates,
+    text_quality.short_text,
+    text_quality.long_text,
+)
+
+
+def document_faults(
+    section: TokenData,
+    folder: Path,
+    parts: Integers = _UNDIVIDED,
+    *,
+    quick: bool = False,
+    tell: Callable[[str], None] = lambda _: None,
+) -> tuple[Finding, ...]:
+    """What is wrong with the documents of a text, the worst first.
+
+    `rows` of a finding are documents by their place, or the rows of a table. A text that is one
+    document is looked at by its paragraphs, for what any text may have. A token file is not looked
+    at: nobody has its texts. `parts` int64 [D] is the part of each document (0 training), empty
+    where they are not divided. `quick` leaves out near duplicates and other languages.
+
+    Raises:
+        DataMistake: there is no text, or it is not of its encoding.
+    """
+    if is_token_file(folder / section.path):
+        return ()
+    data, left_out = _examine(section, folder, parts)
+    if not len(data):
+        return ()
+    divided = data.looks[0].name != _PARAGRAPHS
+    found = [one for check in _OF_ANY_TEXT for one in check(data)]
+    # Separators that follow each other hold empty documents, which repeat nothing.
+    written = data.looks[0].values.str.strip_chars().ne("").fill_null(value=False)
+    full = data.take(written.arg_true().cast(pl.Int64).to_numpy())
+    found += [one for check in _OF_DOCUMENTS for one in check(full)] if divided else []
+    if not quick:
+        tell("other languages")
+        found += text_quality.other_language(data)
+    if divided and not quick:
+        tell("near duplicates")
+        found += near_duplicates(full)
+    columns = (section.text,) if section.text else ()
+    found = [replace(one, columns=columns, fix=_FIX if one.count else "") for one in found]
+    return worst_first([*found, *left_out])
+
+
+def document_parts(raw: RawTokens) -> Integers:
+    """The part of each document, int64 [D]."""
+    ends = [end for source in raw.sources for end in source.ends.values()]
+    parts = len(raw.sources[0].ends)
+    return np.searchsorted(ends, raw.text.documents, side="right").astype(np.int64) % parts
+
+
+def _examine(
+    section: TokenData, folder: Path, parts: Integers
+) -> tuple[Examined, tuple[Finding, ...]]:
+    """Documents or paragraphs as rows, and that there are too many to look at each."""
+    found = find_documents(section, folder)
+    step = max(1, -(-sum(len(block) for block in found.blocks()) // MOST_CHARACTERS))
+    mark = END if found.several else section.separator
+    left_out: tuple[Finding, ...] = ()
+    if step > 1:
+        what = _DOCUMENTS if mark else "parts"
+        text = f"the text is long: one in {step:,} of its {what} is looked at"
+        left_out = (Finding("long_text", "info", text),)
+    if not mark:
+        numbered = list(paragraphs(found.blocks(), step))
+        places = np.array([place for place, _ in numbered], dtype=np.int64)
+        pieces = [piece for _, piece in numbered]
+        return _examined(_PARAGRAPHS, pieces, places, np.zeros_like(places)), left_out
+    every = list(islice(divided_by(found.blocks(), mark), 0, None, step))
+    numbers = np.arange(len(every)) * step
+    of_row = parts[numbers] if len(parts) else np.zeros_like(numbers)
+    rows = _rows_with_text(section, folder)[numbers] if section.text else numbers
+    return _examined(section.text or _DOCUMENTS, every, rows, of_row), left_out
+
+
+def paragraphs(blocks: Iterable[str], step: int = 1) -> Iterator[tuple[int, str]]:
+    """The paragraphs of one block in `step`, each with its place in the whole text; one that lies
+    in two blocks is cut there."""
+    place, held = 0, ""
+    for at, block in enumerate(blocks):
+        # A blank line may lie in two blocks.
+        whole = held + block
+        text = whole.rstrip("\n")
+        held = whole[len(text) :]
+        pieces = text.split(_BLANK_LINE)
+        if at % step == 0:
+            yield from enumerate(pieces, place)
+        place += len(pieces) - 1
+
+
+def divided_by(blocks: Iterable[str], mark: str) -> Iterator[str]:
+    """The pieces of a text between its marks, which may lie in two blocks. What is behind the last
+    mark is a piece if there is something."""
+    rest = ""
+    for block in blocks:
+        *pieces, rest = (rest + block).split(mark)
+        yield from pieces
+    if rest:
+        yield rest
+
+
+def _rows_with_text(section: TokenData, folder: Path) -> Integers:
+    """The rows of a table that are documents; the others have no text."""
+    source = read_source(section.path, folder, reading=section.reading)
+    return document_rows(section, source)[0]
+
+
+def _examined(name: str, pieces: list[str], rows: Integers, parts: Integers) -> Examined:
+    column = pl.Series(name, pieces, dtype=pl.String)
+    look = Look(name, "text", column, column, np.empty(0, dtype=np.int64), "")
+    return Examined(
+        raw=column.to_frame(), looks=(look,), target="", task="none", parts=parts, rows=rows
+    )

@@ -1,0 +1,124 @@
+"""Images as rows, and what is wrong with them. What cannot be read at all is told when the images
+are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from trainwright.contract.quality import FindingKind
+from trainwright.core.units import many
+from trainwright.data.base.messages import quoted
+from trainwright.data.base.table import ImageInputs, PartName
+from trainwright.data.images.decode import SUFFIXES
+from trainwright.data.images.prepare_images import LABEL
+from trainwright.data.images.raw_images import RawImages
+from trainwright.data.quality.finding import Finding, Severity, positions
+from trainwright.data.quality.views import Examined, examine
+from trainwright.data.split.fractions import PARTS
+from trainwright.data.types import Prepared
+
+_BLANK = 1.0
+_SMALLER = 4
+_SHAPE = 2.0
+_PIXELS = "pixels"
+
+
+def examine_images(raw: RawImages) -> Examined:
+    """The images of the training files, then those of the parts that stand apart: label and hash of
+    each."""
+    frames, parts = [], []
+    for code, part in _parts(raw):
+        images, labels = raw.images[part], raw.labels[part]
+        names = [raw.names[label] for label in labels.tolist()]
+        hashes = [one.hex() for one in images.hashes()]
+        frames.append(pl.DataFrame({LABEL: names, _PIXELS: hashes}))
+        parts.append(np.full(len(labels), code))
+    data = examine(pl.concat(frames), LABEL)
+    # A hash is no identifier here: two of one value are one image. Nor is it a category, of which
+    # chance gives two images the same.
+    looks = tuple(
+        replace(look, reason="", kind="text" if look.name == _PIXELS else "categorical")
+        for look in data.looks
+    )
+    return replace(data, looks=looks, task="classes", parts=np.concatenate(parts))
+
+
+def blank_images(raw: RawImages) -> list[Finding]:
+    """Images whose pixels deviate by less than 1 of 255, of those that were decoded."""
+    places, images = raw.decoded()
+    found = places[np.concatenate([_blank(one) for one in images])]
+    if not len(found):
+        return []
+    text = many(len(found), "blank image")
+    fix = "leave them out of the files"
+    return [Finding("blank_image", "warning", text, len(found), tuple(found.tolist()), fix=fix)]
+
+
+def file_faults(raw: RawImages) -> list[Finding]:
+    """What the files of images say: how many cannot be read, whose name says another format, and
+    which are much smaller than what is made of them, or of another shape."""
+    found: list[Finding] = []
+    if count := sum(one.count for one in raw.left_out.values()):
+        names = [name for one in raw.left_out.values() for name in one.names]
+        text = f"{many(count, 'unreadable image')} left out: {quoted(names)}"
+        fix = "copy the files again, or remove them"
+        found.append(Finding("corrupt_image", "warning", text, count, fix=fix))
+    if not raw.records:
+        return found
+    frame = pl.concat([raw.records[part] for _, part in _parts(raw)])
+    suffix = pl.col("name").str.extract(r"(\.[A-Za-z]+)$").str.to_lowercase()
+    told = suffix.replace_strict(SUFFIXES, default=None, return_dtype=pl.String)
+    written = pl.col("format").replace({"MPO": "JPEG"})
+    other = frame.select((told != written).fill_null(False).alias("x"))["x"]
+    found += _of_rows(
+        "mislabelled_extension",
+        other,
+        "whose name says another format, read by its content",
+        "rename them: other programs go by the name",
+        "info",
+    )
+    height, width = raw.rule.size
+    area = pl.col("height") * pl.col("width")
+    shape = (pl.col("height") * width) / (pl.col("width") * height)
+    stretched = (shape > _SHAPE) | (shape < 1 / _SHAPE)
+    small = area * _SMALLER < height * width
+    fix = "look at them: thumbnails and wrong cuts blur what is learned"
+    text = f"of less than a quarter of {height} x {width} pixels, or of another shape"
+    odd = frame.select((small | (stretched & (raw.rule.fit == "stretch"))).alias("x"))["x"]
+    return [*found, *_of_rows("image_size", odd, text, fix, "warning")]
+
+
+def _of_rows(
+    kind: FindingKind, chosen: pl.Series, text: str, fix: str, severity: Severity
+) -> list[Finding]:
+    count = int(chosen.sum())
+    if not count:
+        return []
+    text = f"{many(count, 'image')} {text}"
+    return [Finding(kind, severity, text, count, positions(chosen), fix=fix)]
+
+
+def divided_images(data: Examined, raw: RawImages, prepared: Prepared) -> Examined:
+    """The images with the parts that they were divided into; with folds, where each is tested once,
+    those of the run's own model."""
+    codes = data.parts.copy()
+    apart = {1: prepared.validation} | ({} if prepared.split.folds else {2: prepared.test})
+    for code, part in apart.items():
+        if part.name not in raw.images:
+            codes[part.rows] = code
+    return replace(data, parts=codes)
+
+
+def _parts(raw: RawImages) -> Iterator[tuple[int, PartName]]:
+    """Code and name of each part that there is, training first."""
+    return ((code, part) for code, part in enumerate(PARTS) if part in raw.images)
+
+
+def _blank(images: ImageInputs) -> npt.NDArray[np.bool_]:
+    flat = (block.reshape(len(block), -1) for block in images.blocks())
+    return np.concatenate([block.std(axis=1, dtype=np.float32) < _BLANK for block in flat])

@@ -1,0 +1,167 @@
+"""Values that are not there, and whether their absence says something about the target."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+import polars as pl
+
+from trainwright.core.units import many
+from trainwright.data.base.table import Floats, Integers
+from trainwright.data.base.value_counts import counted
+from trainwright.data.quality.finding import Finding
+from trainwright.data.quality.views import Examined, Look
+
+_MANY = 0.5
+_RARELY_BY_CHANCE = 0.001
+_FEWEST = 10
+_DIFFERENCE = 0.02
+_CLASSES = 100
+
+
+def missing(data: Examined) -> list[Finding]:
+    """Columns with missing values, the emptiest first."""
+    found = []
+    for look in data.looks:
+        count = look.cells.null_count()
+        if not count or look.name in data.left_out:
+            continue
+        share = count / len(data)
+        is_target = look.name == data.target
+        found.append(
+            Finding(
+                "missing",
+                "error" if is_target else "warning" if share > _MANY else "info",
+                f"{look.name!r} is missing in {count:,} of {len(data):,} rows ({share:.1%})",
+                count,
+                data.places(look.cells.is_null()),
+                (look.name,),
+                "data.missing_target: drop leaves these rows out"
+                if is_target
+                else "data.features.impute fills numbers in; a category of its own stands for a "
+                "missing word; data.quality.actions: {missing: drop} leaves training rows out",
+            )
+        )
+    return sorted(found, key=lambda finding: -finding.count)
+
+
+def missing_words(data: Examined) -> list[Finding]:
+    """Words such as None that count as missing in a column of words, and in no column of numbers:
+    they may be a category of their own."""
+    words = {
+        look.name: counted(data.raw[look.name].filter(look.cells.is_null()).drop_nulls())
+        for look in data.looks
+        if data.raw[look.name].dtype == pl.String and look.name not in data.left_out
+    }
+    usual = {
+        word
+        for look in data.looks
+        if look.kind in ("numeric", "datetime") and look.name in words
+        for word in words[look.name]["value"].to_list()
+    }
+    return [
+        finding
+        for look in data.looks
+        if look.kind not in ("numeric", "datetime", "empty") and look.name in words
+        for finding in _words_of(data, look, words[look.name], usual)
+    ]
+
+
+def _words_of(
+    data: Examined, look: Look, words: pl.DataFrame, usual: set[str]
+) -> Iterator[Finding]:
+    for word, count in words.iter_rows():
+        if not re.search(r"[^\W\d_]", word) or word in usual:
+            continue
+        yield Finding(
+            "missing",
+            "warning",
+            f"{look.name!r} is {word.strip()!r} in {many(count, 'row')}, read as missing: it may "
+            "be a category of its own",
+            count,
+            data.places((data.raw[look.name] == word).fill_null(False)),
+            (look.name,),
+            "leave the word out of data.missing_values if it is a category",
+        )
+
+
+def missing_not_at_random(data: Examined) -> list[Finding]:
+    """Columns that are missing more often in some classes, or where the target is higher or lower.
+
+    For classes a chi-squared test of missing by class, for numbers Welch's test of the target with
+    and without a value; both at 0.001 divided by the columns looked at, and a difference of at
+    least 2 points (or a tenth of the target's deviation).
+    """
+    looks = [
+        look for look in data.features if _FEWEST <= look.cells.null_count() <= len(data) - _FEWEST
+    ]
+    if not looks or data.task == "none":
+        return []
+    limit = _RARELY_BY_CHANCE / len(looks)
+    if data.task == "classes":
+        said = partial(_by_class, *_coded(data.labels))
+    else:
+        said = partial(_by_number, data.answers)
+    texts = [(look, said(look.cells.is_null().to_numpy(), limit)) for look in looks]
+    return [_not_at_random(data, look, text) for look, text in texts if text]
+
+
+def _not_at_random(data: Examined, look: Look, text: str) -> Finding:
+    return Finding(
+        "missing_not_at_random",
+        "warning",
+        f"{look.name!r} is not missing at random: {text}",
+        look.cells.null_count(),
+        data.places(look.cells.is_null()),
+        (look.name,),
+        "find out why: a value that is only there once the answer is known gives it away",
+    )
+
+
+def _coded(labels: pl.Series) -> tuple[list[str], Integers]:
+    """The classes, and for each row [N] the number of its class from 1 on, 0 where it has none."""
+    codes = labels.rank("dense").fill_null(0).cast(pl.Int64).to_numpy()
+    return labels.drop_nulls().unique().sort().to_list(), codes
+
+
+def _by_class(names: list[str], codes: Integers, absent: np.ndarray, limit: float) -> str:
+    from scipy.special import chdtrc
+
+    if not 2 <= len(names) <= _CLASSES:
+        return ""
+    sizes = np.bincount(codes, minlength=len(names) + 1)[1:].astype(np.float64)
+    gone = np.bincount(codes[absent], minlength=len(names) + 1)[1:].astype(np.float64)
+    rates = gone / np.maximum(sizes, 1)
+    overall = gone.sum() / sizes.sum()
+    if not 0 < overall < 1:
+        return ""
+    statistic = float((sizes * (rates - overall) ** 2).sum() / (overall * (1 - overall)))
+    big = sizes >= _FEWEST
+    if not big.any() or float(chdtrc(len(names) - 1, statistic)) > limit:
+        return ""
+    low, high = (int(np.flatnonzero(big)[pick(rates[big])]) for pick in (np.argmin, np.argmax))
+    if rates[high] - rates[low] < _DIFFERENCE:
+        return ""
+    return f"{rates[high]:.1%} in class {names[high]!r}, {rates[low]:.1%} in class {names[low]!r}"
+
+
+def _by_number(target: Floats, absent: np.ndarray, limit: float) -> str:
+    from scipy.special import erfc
+
+    with_value, without = target[~absent], target[absent]
+    with_value, without = (v[np.isfinite(v)] for v in (with_value, without))
+    if min(len(with_value), len(without)) < _FEWEST:
+        return ""
+    spread = float(np.nanstd(target)) or 1.0
+    difference = float(without.mean() - with_value.mean())
+    error = np.sqrt(with_value.var() / len(with_value) + without.var() / len(without))
+    z = abs(difference) / max(float(error), 1e-300)
+    if float(erfc(z / np.sqrt(2))) > limit or abs(difference) < spread / 10:
+        return ""
+    return (
+        f"the target is {without.mean():.4g} on average where it is missing and "
+        f"{with_value.mean():.4g} elsewhere"
+    )

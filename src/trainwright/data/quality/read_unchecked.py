@@ -1,0 +1,89 @@
+"""Files as the checks read them: nothing that a column holds is refused, it becomes a finding."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from trainwright.contract.data import TableData
+from trainwright.core.errors import DataMistake
+from trainwright.data.base.cell_values import Cleaning
+from trainwright.data.columns.target import Numbers
+from trainwright.data.quality.column_settings import columns_of, key_columns
+from trainwright.data.quality.views import Examined, Task, examine, together
+from trainwright.data.read_table import RawTable, read_sources
+from trainwright.data.sources.column_names import name_problems
+from trainwright.data.split.hidden_columns import without_hidden
+from trainwright.data.types import Prepared
+
+
+def examine_table(section: TableData, folder: Path, *, targeted: bool = True) -> Examined:
+    """The rows of all files of a section, one file after the other; those of validation and test
+    files are of these parts, all others of the training part. `targeted`: the section's target is
+    meant, not its default.
+
+    Raises:
+        DataMistake: a file is missing, damaged or not what its name says, or a column that is named
+            is absent.
+    """
+    sources = read_sources(section, folder)
+    if targeted and (problems := name_problems(section, sources)):
+        raise DataMistake(problems)
+    frames = {part: source.frame for part, source in sources.items()}
+    data = examine(
+        together(list(frames.values())),
+        section.target if targeted else "",
+        section.columns,
+        Cleaning.of(section),
+        section.exclude + key_columns(section),
+    )
+    codes = {"train": 0, "validation": 1, "test": 2}
+    parts = [np.full(frame.height, codes[part]) for part, frame in frames.items()]
+    return replace(data, parts=np.concatenate(parts))
+
+
+def examine_prepared(raw: RawTable, prepared: Prepared, section: TableData) -> Examined:
+    """Rows that were read and divided already, with the part of each."""
+    data = examine(
+        together([without_hidden(frame) for frame in raw.frames.values()]),
+        section.target,
+        columns_of(section, raw.frames["train"]),
+        Cleaning((), {}),
+        section.exclude + key_columns(section),
+    )
+    start, rows, parts = 0, [], []
+    for name in raw.frames:
+        # Rows at the end of a file that were left out, for want of a target, count for no place.
+        places = int(raw.positions[name].max(initial=-1)) + 1
+        if len(raw.facts.files) == len(raw.frames):
+            places = raw.facts.files[list(raw.frames).index(name)].rows
+        code = np.zeros(places, dtype=np.int8)
+        # The training rows last: with folds the test part has rows of the others too.
+        for at, part in ((2, prepared.test), (1, prepared.validation), (0, prepared.train)):
+            of_this_file = part.name == name or (name == "train" and part.name not in raw.frames)
+            if of_this_file:
+                code[part.rows] = at
+        rows.append(start + raw.positions[name])
+        parts.append(code[raw.positions[name]])
+        start += places
+    task: Task = "numbers" if isinstance(prepared.target, Numbers) else "classes"
+    data = replace(data, rows=np.concatenate(rows), parts=np.concatenate(parts))
+    return _with_task(data, task)
+
+
+def divided(data: Examined, like: Examined) -> Examined:
+    """All rows of a file, each of the part that it is of in `like`, with its task; a row that is
+    not there, since it was left out, counts as of training."""
+    parts = data.parts.copy()
+    parts[like.rows] = like.parts
+    return _with_task(replace(data, parts=parts), like.task)
+
+
+def _with_task(data: Examined, task: Task) -> Examined:
+    """The rows with the task of the training, which few different numbers alone do not say."""
+    possible = data.task != "none" and (
+        task == "classes" or data.of_name(data.target).kind == "numeric"
+    )
+    return replace(data, task=task) if possible else data

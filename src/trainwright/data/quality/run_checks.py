@@ -1,0 +1,213 @@
+"""Every check of the data, one after the other."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Literal
+
+from trainwright.contract.data import Column, Split
+from trainwright.contract.quality import FindingKind
+from trainwright.core.blas import one_blas_thread
+from trainwright.data.base.row_storage import spread_rows
+from trainwright.data.images.raw_images import RawImages
+from trainwright.data.quality import (
+    class_balance,
+    duplicates,
+    outliers,
+    ranges,
+    text_quality,
+    time_series,
+    value_formats,
+)
+from trainwright.data.quality import missing_values as absence
+from trainwright.data.quality.finding import Finding, worst_first
+from trainwright.data.quality.image_labels import image_label_errors
+from trainwright.data.quality.image_quality import blank_images, file_faults
+from trainwright.data.quality.label_errors import label_errors
+from trainwright.data.quality.leak_findings import leaks
+from trainwright.data.quality.mixed_units import mixed_units
+from trainwright.data.quality.near_duplicate_images import ImageGroups, groups_of_raw, near_images
+from trainwright.data.quality.near_duplicates import near_duplicates
+from trainwright.data.quality.placeholders import placeholders
+from trainwright.data.quality.useless_columns import (
+    constant,
+    few_rows,
+    identifier,
+    rare_category,
+    redundant_columns,
+)
+from trainwright.data.quality.views import Examined
+
+Check = Callable[[Examined], list[Finding]]
+Effort = Literal["all", "quick"]
+
+QUICK: tuple[Check, ...] = (
+    duplicates.exact_duplicates,
+    duplicates.conflicting_labels,
+    absence.missing,
+    absence.missing_words,
+    absence.missing_not_at_random,
+    constant,
+    identifier,
+    redundant_columns,
+    few_rows,
+    rare_category,
+    value_formats.wrong_type,
+    value_formats.mixed_formats,
+    value_formats.odd_flags,
+    value_formats.units_as_text,
+    value_formats.variant_spellings,
+    value_formats.surrounding_spaces,
+    ranges.unlikely_values,
+    placeholders,
+    ranges.capped,
+    time_series.stuck,
+    time_series.frozen,
+    time_series.time_gaps,
+    outliers.outliers,
+    outliers.skewed,
+    class_balance.class_imbalance,
+    class_balance.rare_class,
+    class_balance.ordered_target,
+    text_quality.short_text,
+    text_quality.long_text,
+    text_quality.repeated_text,
+    text_quality.markup,
+    text_quality.line_breaks,
+    text_quality.mojibake,
+)
+"""Checks that cost about as much as reading the data; leaks, which the audit of a split looks for
+too, are not among them."""
+
+SLOW: tuple[tuple[str, Check], ...] = (
+    ("near duplicates", near_duplicates),
+    ("numbers in two units", mixed_units),
+    ("rows unlike all others", outliers.strange_rows),
+    ("other languages", text_quality.other_language),
+    ("label errors", label_errors),
+)
+"""Checks that sort, search or fit something, each with what it looks for."""
+
+
+CHECKS_OF: Mapping[FindingKind, tuple[Check, ...]] = MappingProxyType(
+    {
+        "exact_duplicates": (duplicates.exact_duplicates,),
+        "near_duplicates": (near_duplicates,),
+        "conflicting_labels": (duplicates.conflicting_labels,),
+        "missing": (absence.missing, absence.missing_words),
+        "missing_not_at_random": (absence.missing_not_at_random,),
+        "constant": (constant,),
+        "identifier": (identifier,),
+        "redundant_columns": (redundant_columns,),
+        "few_rows": (few_rows,),
+        "wrong_type": (value_formats.wrong_type,),
+        "surrounding_spaces": (value_formats.surrounding_spaces,),
+        "mixed_units": (mixed_units, value_formats.units_as_text),
+        "mixed_formats": (value_formats.mixed_formats, value_formats.odd_flags),
+        "variant_spellings": (value_formats.variant_spellings,),
+        "unlikely_values": (ranges.unlikely_values, placeholders),
+        "capped": (ranges.capped,),
+        "stuck": (time_series.stuck, time_series.frozen),
+        "time_gaps": (time_series.time_gaps,),
+        "outliers": (outliers.outliers,),
+        "skewed": (outliers.skewed,),
+        "class_imbalance": (class_balance.class_imbalance,),
+        "rare_class": (class_balance.rare_class,),
+        "rare_category": (rare_category,),
+        "ordered_target": (class_balance.ordered_target,),
+        "label_error": (label_errors,),
+        "short_text": (text_quality.short_text,),
+        "long_text": (text_quality.long_text,),
+        "repeated_text": (text_quality.repeated_text,),
+        "markup": (text_quality.markup,),
+        "line_breaks": (text_quality.line_breaks,),
+        "mojibake": (text_quality.mojibake,),
+        "other_language": (text_quality.other_language,),
+        "leak": (leaks,),
+        "suspicious_feature": (leaks,),
+    }
+)
+"""The checks that find a kind; what the contract says of columns is not among them, nor are rows
+that are only unlike all others."""
+
+
+@one_blas_thread()
+def find_kind(data: Examined, kind: FindingKind, columns: Mapping[str, Column]) -> list[Finding]:
+    """The findings of one kind."""
+    if kind in CHECKS_OF:
+        found = [one for check in CHECKS_OF[kind] for one in check(data)]
+    else:
+        found = ranges.against_schema(data, columns)
+    return [finding for finding in found if finding.kind == kind]
+
+
+@one_blas_thread()
+def find_faults(
+    data: Examined,
+    columns: Mapping[str, Column],
+    effort: Effort = "all",
+    tell: Callable[[str], None] = lambda _: None,
+    *,
+    audited: bool = False,
+    most_judged: int = sys.maxsize,
+) -> tuple[Finding, ...]:
+    """All findings, the worst first. `tell` hears what is looked for while it takes long; `audited`
+    says that the leakage audit looks at these rows too, which finds leaks itself. Of more rows than
+    `most_judged` the labels of evenly spread ones are judged."""
+    if not len(data):
+        return ()
+    found = ranges.against_schema(data, columns)
+    found += [] if audited else leaks(data)
+    for check in QUICK:
+        found += check(data)
+    for what, slow in SLOW if effort == "all" else ():
+        tell(what)
+        is_judged = slow is label_errors and len(data) > most_judged
+        found += slow(data.take(spread_rows(len(data), most_judged)) if is_judged else data)
+    return worst_first(found)
+
+
+def unanswered(found: Sequence[Finding], split: Split) -> tuple[Finding, ...]:
+    """Findings without those whose fix the split already is."""
+    if split.kind not in ("time", "group", "stratified_group"):
+        return tuple(found)
+    return tuple(one for one in found if one.kind != "ordered_target")
+
+
+@one_blas_thread()
+def find_image_faults(
+    raw: RawImages,
+    data: Examined,
+    effort: Effort = "all",
+    groups: ImageGroups | None = None,
+    most_judged: int = sys.maxsize,
+) -> tuple[Finding, ...]:
+    """Findings of images, their files and their labels; `data` is what `examine_images` gives,
+    `groups` what `groups_of_raw` does, if that was asked for already. Of more images than
+    `most_judged` the labels of evenly spread ones are judged."""
+    checks: tuple[Check, ...] = (
+        duplicates.exact_duplicates,
+        duplicates.conflicting_labels,
+        class_balance.class_imbalance,
+        class_balance.rare_class,
+        class_balance.ordered_target,
+    )
+    of_pixels = blank_images(raw)
+    of_labels: list[Finding] = []
+    if effort == "all":
+        known = groups_of_raw(raw) if groups is None else groups
+        of_pixels += near_images(data, known, raw.decoded()[0])
+        of_labels = image_label_errors(raw, data, most_judged)
+    of_rows = (one for check in checks for one in check(data))
+    return worst_first([*_of_sample(raw, of_pixels), *file_faults(raw), *of_labels, *of_rows])
+
+
+def _of_sample(raw: RawImages, found: list[Finding]) -> list[Finding]:
+    """Findings in pixels, which say so where only some images were decoded."""
+    if not raw.is_sample:
+        return found
+    note = f" (among the {len(raw.decoded()[0]):,} images decoded)"
+    return [replace(one, message=one.message + note) for one in found]

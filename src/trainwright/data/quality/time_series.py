@@ -1,0 +1,176 @@
+"""What the order of the rows shows: values that stand still, and moments that are absent."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from trainwright.core.units import many
+from trainwright.data.quality.finding import Finding
+from trainwright.data.quality.useless_columns import correlations
+from trainwright.data.quality.views import Examined, Look
+
+_DISTINCT = 20
+_LONG = 10
+_TIMES_LONGER = 3.0
+_TOGETHER = 0.95
+_MOVES = 5
+_REGULAR = 0.8
+_FEWEST_MOMENTS = 20
+HOURS = frozenset({"hr", "hour", "hours"})
+"""Names of columns that say the hour of a date beside them."""
+
+_SECONDS_PER_HOUR = 3600
+_WORKDAYS = 5
+
+
+def stuck(data: Examined) -> list[Finding]:
+    """Numbers that stay the same for far longer than they do elsewhere: a sensor that froze, or a
+    value that was not recorded yet.
+
+    The longest run of one value has at least 10 rows and is more than 3 times as long as all but a
+    thousandth of the runs; for rows without order such a run hardly occurs, whatever the shares of
+    the values.
+    """
+    found = []
+    for look in data.looks:
+        if look.kind != "numeric" or look.name in data.left_out:
+            continue
+        if look.values.n_unique() < _DISTINCT:
+            continue
+        runs = look.values.rle()
+        lengths = runs.struct.field("len").to_numpy().astype(np.int64)
+        least = max(_LONG, _TIMES_LONGER * _usual(lengths))
+        values = runs.struct.field("value").cast(pl.Float64).fill_null(np.nan).to_numpy()
+        # A pile at the largest value is where a column is cut off.
+        long = np.flatnonzero((lengths > least) & (values != np.nanmax(values)))
+        long = long[np.isfinite(values[long])]
+        if not len(long):
+            continue
+        starts = np.cumsum(lengths) - lengths
+        rows = np.concatenate([np.arange(starts[i], starts[i] + lengths[i]) for i in long])
+        longest = int(long[np.argmax(lengths[long])])
+        found.append(
+            Finding(
+                "stuck",
+                "warning",
+                f"{look.name!r} stays at {values[longest]:g} for {lengths[longest]:,} rows from "
+                f"row {data.rows[starts[longest]]:,} on; nearly all other runs are of at most "
+                f"{_usual(lengths):.0f}",
+                len(rows),
+                data.places(rows),
+                (look.name,),
+                "find out whether it was measured then; leave these rows out, or divide by time",
+            )
+        )
+    return found
+
+
+def frozen(data: Examined) -> list[Finding]:
+    """Numbers that stay the same for 10 rows and more while the column that they otherwise go with
+    (a correlation beyond 0.95) takes at least 5 different values."""
+    looks = [
+        look
+        for look in data.telling
+        if look.kind == "numeric" and look.values.n_unique() >= _DISTINCT
+    ]
+    if len(looks) < 2 or len(data) < 5 * _LONG:
+        return []
+    related = correlations(data, looks) - np.eye(len(looks))
+    found = []
+    for at, look in enumerate(looks):
+        partner = looks[int(np.argmax(np.abs(related[at])))]
+        if np.abs(related[at]).max() < _TOGETHER:
+            continue
+        numbers, beside = look.numbers, partner.numbers
+        lengths = look.values.rle().struct.field("len").to_numpy().astype(np.int64)
+        starts = np.cumsum(lengths) - lengths
+        stretches = [
+            np.arange(starts[i], starts[i] + lengths[i]) for i in np.flatnonzero(lengths >= _LONG)
+        ]
+        moving = [
+            rows
+            for rows in stretches
+            if np.isfinite(numbers[rows[0]]) and len(np.unique(beside[rows])) >= _MOVES
+        ]
+        if not moving:
+            continue
+        longest = max(moving, key=len)
+        rows = np.concatenate(moving)
+        text = (
+            f"{look.name!r} stays at {numbers[longest[0]]:g} for {len(longest):,} rows from "
+            f"row {data.rows[longest[0]]:,} on, while {partner.name!r}, which it goes with, moves"
+        )
+        fix = "leave these rows out, or let the value count as missing there"
+        found.append(
+            Finding("stuck", "warning", text, len(rows), data.places(rows), (look.name,), fix)
+        )
+    return found
+
+
+def _usual(lengths: np.ndarray) -> float:
+    """The length that all but a thousandth of the runs (and always all but one) have at most."""
+    rank = max(1, int(np.ceil(0.001 * len(lengths))))
+    ordered = np.sort(lengths)
+    return float(ordered[-1 - rank]) if len(ordered) > rank else float(ordered[0])
+
+
+def time_gaps(data: Examined) -> list[Finding]:
+    """Moments that are absent from an otherwise regular sequence."""
+    found = []
+    for look in data.looks:
+        if look.kind != "datetime":
+            continue
+        name, moments = _moments(data, look)
+        times = np.unique(moments[np.isfinite(moments)])
+        if len(times) < _FEWEST_MOMENTS:
+            continue
+        steps = np.diff(times)
+        sizes, counts = np.unique(steps, return_counts=True)
+        step = float(sizes[np.argmax(counts)])
+        if counts.max() < _REGULAR * len(steps):
+            continue
+        absent = int(np.round((steps[steps > step] / step) - 1).sum())
+        if not absent:
+            continue
+        after = int(np.argmax(steps))
+        rows = np.flatnonzero(np.isin(moments, times[1:][steps > step]))
+        found.append(
+            Finding(
+                "time_gaps",
+                "warning" if _is_a_series(moments, times) else "info",
+                f"{name}, which goes in steps of {step:g} s, lacks {many(absent, 'moment')}; the "
+                f"longest gap has {round(steps[after] / step) - 1:,}",
+                absent,
+                data.places(rows),
+                (look.name,),
+                "lags and windows by rows are wrong there: add the rows, or use the time itself",
+            )
+        )
+    return found
+
+
+def _is_a_series(moments: np.ndarray, times: np.ndarray) -> bool:
+    """Whether there is one row at each time, in their order, and gaps are not those of weekends."""
+    present = moments[np.isfinite(moments)]
+    if len(present) != len(times) or not (np.diff(present) > 0).all():
+        return False
+    days = times / (24 * _SECONDS_PER_HOUR)
+    # The first of January 1970 was a Thursday.
+    weekdays = np.unique(np.floor(days + 3) % 7)
+    return len(weekdays) > _WORKDAYS
+
+
+def _moments(data: Examined, look: Look) -> tuple[str, np.ndarray]:
+    """Seconds [N]; of a date beside a column of hours, of both together."""
+    seconds = look.values.dt.epoch("us").cast(pl.Float64).fill_null(np.nan).to_numpy() / 1e6
+    hours = [
+        other for other in data.looks if other.name.lower() in HOURS and other.kind == "numeric"
+    ]
+    dates = bool((seconds[np.isfinite(seconds)] % (24 * _SECONDS_PER_HOUR) == 0).all())
+    if not hours or not dates:
+        return repr(look.name), seconds
+    return (
+        f"{look.name!r} with {hours[0].name!r}",
+        seconds + hours[0].numbers * _SECONDS_PER_HOUR,
+    )

@@ -1,0 +1,255 @@
+"""Columns that say nothing, name the row, or say what another column says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+import polars as pl
+
+from trainwright.core.hashing import hash_bytes
+from trainwright.core.units import many
+from trainwright.data.base.messages import some
+from trainwright.data.base.table import Floats
+from trainwright.data.base.value_counts import counted
+from trainwright.data.quality.duplicates import first_of_each
+from trainwright.data.quality.finding import Finding
+from trainwright.data.quality.views import Examined, Look
+
+_CODES = 100
+_DENSE = 0.4
+_EVEN = 0.12
+_ROWS_PER_CODE = 5
+_MOST_DISTINCT = 1000
+_LINEAR = 0.9999
+_PRODUCT = 0.99
+_MOST_FOR_PRODUCTS = 12
+_RARE_ROWS = 10
+_RARE_SHARE = 0.001
+_FEWEST_ROWS = 4
+_FEW_VALUES = 50
+_FEW_NUMBERS = 20
+_FEWEST_FEATURES = 10
+
+
+def constant(data: Examined) -> list[Finding]:
+    """Columns with one value, or none at all."""
+    found = []
+    for look in data.features:
+        if look.kind == "nested" or look.cells.drop_nulls().n_unique() > 1:
+            continue
+        empty = look.kind == "empty"
+        if not empty and look.cells.null_count():
+            continue
+        message = (
+            f"{look.name!r} has no value in any row"
+            if empty
+            else f"{look.name!r} is constant: {str(look.cells[0])[:60]!r} in every row"
+        )
+        fix = "it is left out by itself; look why it is there"
+        found.append(Finding("constant", "warning", message, 1, columns=(look.name,), fix=fix))
+    return found
+
+
+def identifier(data: Examined) -> list[Finding]:
+    """Columns that name or count the rows, and whole numbers that are codes, not amounts."""
+    found = []
+    for look in data.features:
+        text = (
+            look.reason if look.reason.startswith(("identifier", "values rarely", "free")) else ""
+        )
+        if look.kind == "text" and len(data.features) == 1:
+            continue
+        if not text and look.kind == "numeric":
+            text = _numbered(look)
+        if text:
+            found.append(
+                Finding(
+                    "identifier",
+                    "info",
+                    f"{look.name!r} tells rows apart rather than what they are: {text}",
+                    1,
+                    columns=(look.name,),
+                    fix="list it in data.exclude; if rows of one value belong together, divide by "
+                    f"it: data.split: {{kind: group, column: {look.name}}}",
+                )
+            )
+    return found
+
+
+def _numbered(look: Look) -> str:
+    """Codes that were given one after the other: whole numbers from 0 or 1 on, few of them absent,
+    each on many rows, and no size commoner than another (a distance below 0.12 from an even
+    spread, as Kolmogorov and Smirnov measure it)."""
+    values = look.values.drop_nulls()
+    distinct = values.n_unique()
+    if distinct < _CODES or len(values) < _ROWS_PER_CODE * distinct:
+        return ""
+    numbers = values.to_numpy()
+    low, high = float(numbers.min()), float(numbers.max())
+    whole = bool((numbers == np.floor(numbers)).all())
+    if not whole or low not in (0.0, 1.0) or distinct < _DENSE * (high - low + 1):
+        return ""
+    even = np.linspace(0, 1, len(numbers))
+    if float(np.abs((np.sort(numbers) - low) / (high - low) - even).max()) > _EVEN:
+        return ""
+    return f"{distinct:,} whole numbers from {low:.0f} to {high:.0f}, each as common as another"
+
+
+def redundant_columns(data: Examined) -> list[Finding]:
+    """Pairs of columns that say the same thing, and products of two others."""
+    same = _same(data)
+    pairs = {one.columns for one in same}
+    others = (one for one in (*_renamed(data), *_linear(data)) if one.columns not in pairs)
+    return [*same, *others]
+
+
+def _same(data: Examined) -> list[Finding]:
+    """Columns that are equal in every row, under two names."""
+    alike: dict[str, list[str]] = {}
+    for look in data.features:
+        if look.kind in ("nested", "empty") or look.values.drop_nulls().n_unique() < 2:
+            continue
+        key = hash_bytes(str(look.kind).encode() + look.values.hash(seed=0).to_numpy().tobytes())
+        alike.setdefault(key, []).append(look.name)
+    return [
+        replace(
+            _redundant((first, other), f"{other!r} repeats {first!r} in every row"),
+            severity="warning",
+        )
+        for first, *others in alike.values()
+        for other in others
+        if data.of_name(first).values.equals(data.of_name(other).values, check_names=False)
+    ]
+
+
+def few_rows(data: Examined) -> list[Finding]:
+    """More numeric columns and categories than training rows."""
+    columns = len([look for look in data.telling if look.kind != "text"])
+    rows = int((data.parts == 0).sum())
+    if not rows or columns < _FEWEST_FEATURES or columns <= rows:
+        return []
+    text = f"{columns:,} features and {rows:,} training rows: a model can fit any target with them"
+    fix = "gather more rows, or list in data.exclude what is known to say nothing"
+    return [Finding("few_rows", "warning", text, rows, fix=fix)]
+
+
+def _renamed(data: Examined) -> list[Finding]:
+    """Columns between whose values there is a one-to-one map."""
+    few = [
+        (look, distinct)
+        for look in data.telling
+        if look.kind in ("categorical", "numeric")
+        and 2 <= (distinct := look.values.n_unique()) <= _MOST_DISTINCT
+        and _ROWS_PER_CODE * distinct <= len(data)
+    ]
+    # Where each value of two columns stands first is the same if there is such a map.
+    alike: dict[str, list[int]] = {}
+    for at, (look, _) in enumerate(few):
+        first = hash_bytes(first_of_each(look.values.to_frame()).tobytes())
+        alike.setdefault(first, []).append(at)
+    found = []
+    for i, j in sorted(pair for members in alike.values() for pair in combinations(members, 2)):
+        (one, distinct), (other, _) = few[i], few[j]
+        if one.kind == other.kind == "numeric" and distinct > _FEW_VALUES:
+            continue
+        text = f"each of its {distinct} values goes with one value of {other.name!r}"
+        found.append(_redundant((one.name, other.name), f"{one.name!r} says the same: {text}"))
+    return found
+
+
+def _linear(data: Examined) -> list[Finding]:
+    looks = [look for look in data.telling if look.kind == "numeric"]
+    looks = [look for look in looks if look.values.n_unique() > _FEW_VALUES or len(data) < 100]
+    if len(looks) < 2 or len(data) < 50:
+        return []
+    related = correlations(data, looks)
+    found = []
+    for i, j in np.argwhere(np.abs(np.triu(related, 1)) > _LINEAR).tolist():
+        one, other = looks[i].name, looks[j].name
+        text = f"correlation {related[i, j]:.5f} with {other!r}"
+        found.append(_redundant((one, other), f"{one!r} says the same: {text}"))
+    if len(looks) <= _MOST_FOR_PRODUCTS or len(data.features) <= 2 * _MOST_FOR_PRODUCTS:
+        numeric = [look for look in data.telling if look.kind == "numeric"][:_MOST_FOR_PRODUCTS]
+        found += _products(data, numeric)
+    return found
+
+
+def correlations(data: Examined, looks: list[Look]) -> Floats:
+    """Pearson's correlations, [F, F], over rows; a missing value counts as the column's mean."""
+    values = np.stack([_standardised(look.numbers) for look in looks], axis=1)
+    related: Floats = values.T @ values / len(data)
+    return related
+
+
+def _standardised(values: Floats) -> Floats:
+    """Values [N] with mean 0 and deviation 1; 0 where one is missing, or all are equal."""
+    centred = values - np.nanmean(values)
+    standard: Floats = np.nan_to_num(centred / max(float(np.nanstd(values)), 1e-300))
+    return standard
+
+
+def _products(data: Examined, looks: list[Look]) -> list[Finding]:
+    if len(looks) < 3:
+        return []
+    found = []
+    alone = correlations(data, looks)
+    numbers = [look.numbers for look in looks]
+    standard = [_standardised(values) for values in numbers]
+    for (i, one), (j, other) in combinations(enumerate(looks), 2):
+        product = _standardised(numbers[i] * numbers[j])
+        for k, whole in enumerate(looks):
+            if k in (i, j) or max(abs(alone[i, k]), abs(alone[j, k])) > 0.95:
+                continue
+            explained = float(product @ standard[k] / len(data)) ** 2
+            if explained > _PRODUCT:
+                names = (whole.name, one.name, other.name)
+                text = f"about {one.name!r} times {other.name!r} (R2 {explained:.4f})"
+                found.append(_redundant(names, f"{whole.name!r} is {text}"))
+    return found
+
+
+def _redundant(names: tuple[str, ...], message: str) -> Finding:
+    fix = (
+        "keep one of them: importance is divided between copies, and linear weights are not unique"
+    )
+    return Finding("redundant_columns", "info", message, len(names), columns=names, fix=fix)
+
+
+def rare_category(data: Examined) -> list[Finding]:
+    """Values of a column with few values that stand on hardly any row."""
+    found = []
+    for look in data.telling:
+        values = look.values.drop_nulls()
+        distinct = values.n_unique()
+        most = _FEW_NUMBERS if look.kind == "numeric" else _FEW_VALUES
+        if look.kind not in ("categorical", "numeric") or distinct > most or len(values) < 100:
+            continue
+        counts = counted(values)
+        count = pl.col("count")
+        few = counts.filter(
+            (count < _FEWEST_ROWS) | ((count <= _RARE_ROWS) & (count <= _RARE_SHARE * len(values)))
+        )
+        if not few.height or few.height > distinct / 2:
+            continue
+        rare = few["value"].to_list()
+        pairs = zip(rare, few["count"].to_list(), strict=True)
+        shown = some([f"{_short(value)!r} in {many(count, 'row')}" for value, count in pairs])
+        rows = look.values.is_in(rare).fill_null(False)
+        found.append(
+            Finding(
+                "rare_category",
+                "info",
+                f"{look.name!r} has values that hardly occur: {shown}",
+                int(few["count"].sum()),
+                data.places(rows),
+                (look.name,),
+                "data.features.rare_below gathers them; a slice of them cannot be judged",
+            )
+        )
+    return found
+
+
+def _short(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)[:40]

@@ -1,0 +1,252 @@
+"""Rows as the checks see them: every column typed as far as its values allow, no row left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, assert_never, final
+
+import numpy as np
+import polars as pl
+
+from trainwright.contract.data import Column
+from trainwright.data.base.cell_values import LARGEST, Cleaning, to_labels, to_numbers
+from trainwright.data.base.column_reader import Cells
+from trainwright.data.base.table import Floats, Integers
+from trainwright.data.base.value_counts import counted
+from trainwright.data.columns.column_kinds import ColumnType, as_typed, best_typed, infer_column
+from trainwright.data.columns.doubtful_dates import find_dates
+from trainwright.data.quality.finding import positions
+from trainwright.data.sources.data_source import FileVersion, SourceFile
+
+Task = Literal["classes", "numbers", "none"]
+LookKind = Literal["numeric", "categorical", "text", "datetime", "nested", "empty"]
+
+DEFAULT_MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?")
+_WORDS_OF_A_TEXT = 4
+_DISTINCT_TEXTS = 0.3
+_FEWEST_TO_JUDGE = 20
+_MANY_WORDS = ("identifier", "values rarely", "free text")
+_MOST_CLASSES_OF_NUMBERS = 20
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One column. `cells` are cleaned and untyped, `values` typed: Float64, Datetime, or String;
+    `bad` are the rows whose cell is not of that type. `reason` says why a column like this would be
+    no feature by itself (an identifier, a constant); empty if it would."""
+
+    name: str
+    kind: LookKind
+    cells: pl.Series
+    values: pl.Series
+    bad: Integers
+    reason: str
+
+    @property
+    def numbers(self) -> Floats:
+        """The values of a numeric column, float64 [N], NaN for missing."""
+        return self.values.cast(pl.Float64).fill_null(np.nan).to_numpy()
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """N rows. `raw` holds the cells as they stand in the file; `looks` are all columns, the target
+    too; `target` is its name, empty where none is known; `parts` int64 [N] says which part a row is
+    of (0 training, 1 validation, 2 test; all 0 where nothing is divided yet); `rows` int64 [N] is
+    the position of each row in the data; `left_out` are columns that the contract keeps from the
+    model."""
+
+    raw: pl.DataFrame
+    looks: tuple[Look, ...]
+    target: str
+    task: Task
+    parts: Integers
+    rows: Integers
+    left_out: frozenset[str] = frozenset()
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def features(self) -> tuple[Look, ...]:
+        """The columns that are neither the target nor left out."""
+        return tuple(
+            look
+            for look in self.looks
+            if look.name != self.target and look.name not in self.left_out
+        )
+
+    @property
+    def telling(self) -> tuple[Look, ...]:
+        """The features that say something: no identifiers, constants or nested values."""
+        return tuple(
+            look
+            for look in self.features
+            if look.kind not in ("nested", "empty")
+            and not look.reason.startswith(("identifier", "constant"))
+        )
+
+    def of_kind(self, *kinds: LookKind) -> tuple[Look, ...]:
+        """The features of these kinds."""
+        return tuple(look for look in self.features if look.kind in kinds)
+
+    @property
+    def labels(self) -> pl.Series:
+        """The target as String labels."""
+        return to_labels(self.of_name(self.target).cells)
+
+    @property
+    def answers(self) -> Floats:
+        """The target as numbers, NaN for missing."""
+        return self.of_name(self.target).numbers
+
+    def of_name(self, name: str) -> Look:
+        """The column of this name."""
+        return next(look for look in self.looks if look.name == name)
+
+    def places(self, chosen: pl.Series | Integers | Iterable[int]) -> tuple[int, ...]:
+        """Rows of this frame as positions in the data."""
+        return positions(self.rows[np.asarray(positions(chosen), dtype=np.int64)])
+
+    def take(self, chosen: Integers) -> Examined:
+        """Only these rows, in this order."""
+        looks = tuple(
+            replace(
+                look,
+                cells=look.cells.gather(chosen),
+                values=look.values.gather(chosen),
+                bad=np.flatnonzero(np.isin(chosen, look.bad)),
+            )
+            for look in self.looks
+        )
+        return replace(
+            self,
+            raw=self.raw[chosen],
+            looks=looks,
+            parts=self.parts[chosen],
+            rows=self.rows[chosen],
+        )
+
+
+def examine(
+    frame: pl.DataFrame,
+    target: str = "",
+    columns: Mapping[str, Column] | None = None,
+    cleaning: Cleaning | None = None,
+    left_out: Iterable[str] = (),
+) -> Examined:
+    """Rows as a file holds them. `columns` are what a contract says of single columns."""
+    cleaning = Cleaning(DEFAULT_MISSING, {}) if cleaning is None else cleaning
+    written = {} if columns is None else columns
+    cells = cleaning.frame(frame) if frame.width else frame
+    looks = tuple(_look(series, written.get(series.name, Column())) for series in cells)
+    ignored = [name for name, column in written.items() if column.kind == "ignored"]
+    looks = tuple(_as_target(look) if look.name == target else look for look in looks)
+    return Examined(
+        raw=frame,
+        looks=looks,
+        target=target,
+        task=_task(looks, target, written.get(target, Column())),
+        parts=np.zeros(frame.height, dtype=np.int64),
+        rows=np.arange(frame.height),
+        left_out=frozenset({*left_out, *ignored} - {target}),
+    )
+
+
+def together(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """The rows of several files one after the other; a column that one lacks is missing there."""
+    return pl.concat(frames, how="diagonal_relaxed") if len(frames) > 1 else frames[0]
+
+
+def are_numbers(cells: Cells, written: Column) -> bool:
+    """Whether `examine` makes a numeric column of these cleaned cells, which need not be in memory
+    together."""
+    if written.kind == "text":
+        return False
+    return as_typed(_inferred(cells, written), cells).kind == "numeric"
+
+
+def _inferred(cells: Cells, written: Column) -> ColumnType:
+    nowhere = SourceFile(pl.DataFrame(), FileVersion("", "", 0, 0), np.empty(0, dtype=np.int64))
+    return infer_column(cells, written, "", nowhere).type
+
+
+def _look(cells: pl.Series, written: Column) -> Look:
+    if not len(cells) - cells.null_count():
+        return Look(cells.name, "empty", cells, cells, _none(), "")
+    if written.kind == "text":
+        return Look(cells.name, "text", cells, to_labels(cells), _none(), "")
+    column = _inferred(Cells(cells), written)
+    reason = column.reason if column.kind == "ignored" else ""
+    if cells.dtype.is_nested() or cells.dtype in (pl.Binary, pl.Object):
+        return Look(cells.name, "nested", cells, cells, _none(), "")
+    match column.kind:
+        case "numeric":
+            return numeric_look(cells, reason)
+        case "categorical":
+            values = to_labels(cells)
+            return Look(cells.name, _kind_of(values), cells, values, _none(), reason)
+        case "datetime" | "ignored" | "text":
+            form = column.format or _date_form(cells, reason)
+            reason = "" if form else reason
+            values = best_typed(cells, form)
+            if values.dtype.is_numeric():
+                return numeric_look(cells, reason)
+            bad = (cells.is_not_null() & values.is_null()).arg_true().cast(pl.Int64).to_numpy()
+            return Look(cells.name, _kind_of(values), cells, values, bad, reason)
+        case _:
+            assert_never(column.kind)
+
+
+def _date_form(cells: pl.Series, reason: str) -> str:
+    """The forms of dates whose different ways of writing, or impossible days, make words of them;
+    empty where they are none."""
+    if cells.dtype != pl.String or not reason.startswith(_MANY_WORDS):
+        return ""
+    counts = counted(cells.drop_nulls())
+    dates = find_dates(cells.name, counts["value"], counts["count"])
+    return dates.form if dates else ""
+
+
+def numeric_look(cells: pl.Series, reason: str = "") -> Look:
+    """A column of numbers; what is infinite or beyond 32-bit floats is none, as in a training."""
+    reading = to_numbers(cells)
+    beyond = (reading.series.abs() > LARGEST).fill_null(False)
+    bad = np.union1d(reading.bad, beyond.arg_true().to_numpy()).astype(np.int64)
+    return Look(cells.name, "numeric", cells, reading.series.set(beyond, None), bad, reason)
+
+
+def _kind_of(values: pl.Series) -> LookKind:
+    if values.dtype == pl.Datetime("us"):
+        return "datetime"
+    present = values.drop_nulls()
+    if len(present) < _FEWEST_TO_JUDGE or present.n_unique() < _DISTINCT_TEXTS * len(present):
+        return "categorical"
+    words = present.head(1000).str.count_matches(r"\S+").to_numpy()
+    return "text" if float(words.mean()) >= _WORDS_OF_A_TEXT else "categorical"
+
+
+def _as_target(look: Look) -> Look:
+    """A target is never an identifier. A text is one of classes where it comes again."""
+    present = look.values.drop_nulls()
+    if look.kind == "text" and present.n_unique() > len(present) / 2:
+        return replace(look, reason="")
+    kind: LookKind = "categorical" if look.kind == "text" else look.kind
+    return replace(look, kind=kind, reason="")
+
+
+def _task(looks: Sequence[Look], target: str, written: Column) -> Task:
+    chosen = [look for look in looks if look.name == target]
+    if not chosen or chosen[0].kind in ("empty", "nested", "datetime", "text"):
+        return "none"
+    if written.kind == "categorical" or chosen[0].kind != "numeric":
+        return "classes"
+    many = chosen[0].values.drop_nulls().n_unique() > _MOST_CLASSES_OF_NUMBERS
+    return "numbers" if written.kind == "numeric" or many else "classes"
+
+
+def _none() -> Integers:
+    return np.empty(0, dtype=np.int64)

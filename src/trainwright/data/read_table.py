@@ -1,0 +1,368 @@
+"""Files to typed frames: what is wrong with the data is said here, all of it at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import final
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from trainwright.contract.data import (
+    Column,
+    ColumnSplit,
+    FileSplit,
+    GroupSplit,
+    RandomSplit,
+    StratifiedGroupSplit,
+    TableData,
+    TimeSplit,
+    file_reading,
+)
+from trainwright.core.errors import DataMistake, MissingExtra, Mistake, Problem
+from trainwright.core.extras import need_pyarrow
+from trainwright.core.files import Json
+from trainwright.core.units import many
+from trainwright.data.base.categories import count_labels
+from trainwright.data.base.cell_values import Cleaning
+from trainwright.data.base.column_reader import Cells
+from trainwright.data.base.messages import some
+from trainwright.data.base.row_storage import (
+    IN_MEMORY,
+    IS_SMALL,
+    InFiles,
+    Placing,
+    Space,
+    place_rows,
+    positions,
+    taken,
+)
+from trainwright.data.base.table import Integers, PartName
+from trainwright.data.columns.column_kinds import ColumnType, infer_column
+from trainwright.data.columns.date_formats import check_formats
+from trainwright.data.columns.doubts import Doubt
+from trainwright.data.columns.propose_columns import decide_columns, decide_problems, with_doubts
+from trainwright.data.columns.target import label_type
+from trainwright.data.columns.target_column import (
+    TargetColumn,
+    TargetFacts,
+    class_problems,
+    target_kind,
+)
+from trainwright.data.columns.typed_rows import type_rows
+from trainwright.data.formats.file_format import is_untyped
+from trainwright.data.sources.cache import scratch_folder
+from trainwright.data.sources.column_names import name_problems
+from trainwright.data.sources.data_source import FileVersion, SourceFile, read_query, read_source
+from trainwright.data.sources.frames import NO_FRAMES, Frame
+from trainwright.data.split.hidden_columns import with_moments
+from trainwright.data.split.split_file import WrittenSplit, read_split_file, with_parts
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class DataFacts:
+    """What a plan needs to know of the data. `rows` counts all files; `given` names the parts that
+    have a file of their own; `columns` leaves the target out. `documents` are the tokens of
+    each document of the training part of each source of a text, by the name of the source,
+    `placing` is where the rows of a table lie, `doubts` are what its columns left open."""
+
+    rows: int
+    columns: tuple[ColumnType, ...]
+    target: TargetFacts
+    files: tuple[FileVersion, ...]
+    given: frozenset[str]
+    part_rows: Mapping[str, int]
+    documents: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    placing: Placing = IS_SMALL
+    doubts: tuple[Doubt, ...] = ()
+
+    def to_json(self) -> Json:
+        """Everything, as JSON."""
+        return {
+            "rows": self.rows,
+            "columns": [column.to_json() for column in self.columns],
+            "target": self.target.to_json(),
+            "files": [file.to_json() for file in self.files],
+            "given": sorted(self.given),
+            "part_rows": dict(self.part_rows),
+        }
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class RawTable:
+    """Typed rows before they are divided. `frames` holds `train` and the parts that were given;
+    `positions` int64 says which row (0-based) of its file each row was; `notes` are for people;
+    `space` is where the rows lie, and what is made of them."""
+
+    frames: Mapping[PartName, pl.DataFrame]
+    positions: Mapping[PartName, Integers]
+    columns: tuple[ColumnType, ...]
+    cleaning: Cleaning
+    facts: DataFacts
+    notes: tuple[str, ...]
+    space: Space = IN_MEMORY
+
+
+def read_table(
+    section: TableData, folder: Path, given: Mapping[str, Frame] = NO_FRAMES
+) -> RawTable:
+    """Read everything the section names, files relative to `folder`, and type its columns.
+
+    The training file alone decides the types; the other files are read with them.
+
+    Raises:
+        DataMistake: with every problem that could be found at once.
+        MissingExtra: a package that reads a source is not installed.
+    """
+    sources = read_sources(section, folder, given)
+    problems = name_problems(section, sources)
+    if problems:
+        raise DataMistake(problems)
+    placing, space = _placed(section, sources, folder)
+    proposed = decide_columns(section, sources["train"], space)
+    section, doubts = proposed.section, proposed.doubts
+    known = proposed.cells
+    if proposed.reads_anew:
+        sources, known = read_sources(section, folder, given), {}
+    typed = _typed(section, sources, space, known)
+    if later := decide_problems(section, typed.problems, typed.cells, doubts):
+        anew = {doubt.column for doubt in later}
+        doubts = (*(doubt for doubt in doubts if doubt.column not in anew), *later)
+        section = with_doubts(section, later)
+        typed = _typed(section, sources, space, {})
+    if typed.problems:
+        raise DataMistake(typed.problems)
+    written = read_split_file(section.split, folder)
+    frames = dict(typed.frames)
+    frames["train"] = with_parts(frames["train"], typed.cells, written, space)
+    frames = with_moments(frames, section.split, space)
+    raw = _raw(sources, frames, (typed.columns, typed.target, typed.cleaning), written, space)
+    return replace(raw, facts=replace(raw.facts, placing=placing, doubts=doubts))
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Typed:
+    """Files typed as a section says, with every problem; `cells` are those of the training file."""
+
+    columns: tuple[ColumnType, ...]
+    target: TargetColumn
+    cleaning: Cleaning
+    cells: Sequence[Cells]
+    frames: Mapping[PartName, pl.DataFrame]
+    problems: Sequence[Problem]
+
+
+def _typed(
+    section: TableData,
+    sources: Mapping[PartName, SourceFile],
+    space: Space,
+    known: Mapping[str, Cells],
+) -> _Typed:
+    """`known` are cells of the training file that were cleaned in the same way before."""
+    cleaning = Cleaning.of(section)
+    cells = {
+        part: [Cells(one, cleaning.cells, space) for one in source.frame.get_columns()]
+        for part, source in sources.items()
+    }
+    cells["train"] = [known.get(one.name, one) for one in cells["train"]]
+    columns, problems = _infer_columns(section, cells["train"], sources["train"])
+    of_target = next(one for one in cells["train"] if one.name == section.target)
+    untyped = is_untyped(sources["train"].version.path)
+    kind, found = target_kind(section, of_target, sources["train"])
+    target = TargetColumn(section, kind, found, label_type(of_target.dtype, untyped=untyped))
+    problems += target.problems
+    frames: dict[PartName, pl.DataFrame] = {}
+    for part, source in sources.items():
+        frames[part], found = type_rows(cells[part], columns, target, source, space)
+        problems += [problem for problem in found if problem not in problems]
+    problems += class_problems(target, frames, sources)
+    return _Typed(columns, target, cleaning, cells["train"], frames, problems)
+
+
+def _placed(
+    section: TableData, sources: Mapping[PartName, SourceFile], folder: Path
+) -> tuple[Placing, Space]:
+    rows = sum(source.frame.height for source in sources.values())
+    placing = place_rows(section.reading, rows, sources["train"].frame.width)
+    if placing.rows_in == "memory":
+        return placing, IN_MEMORY
+    need_pyarrow("data.reading.rows_in")
+    return placing, InFiles(scratch_folder(section.reading.cache, folder))
+
+
+def read_sources(
+    section: TableData, folder: Path, given: Mapping[str, Frame] = NO_FRAMES
+) -> dict[PartName, SourceFile]:
+    """The file of each part that has one, before any cleaning.
+
+    Raises:
+        DataMistake: with every problem of every file, or of a format of dates that cannot be read.
+        MissingExtra: as `read_table`.
+    """
+    check_formats(section)
+    first = "path" if section.path or not section.train_path else "train_path"
+    wanted: list[tuple[PartName, str, str]] = [
+        ("train", f"data.{first}", section.path or section.train_path),
+        ("validation", "data.val_path", section.val_path),
+        ("test", "data.test_path", section.test_path),
+    ]
+    if section.sql.query:
+        source = read_query(section.sql, folder, file_reading(section))
+        if few := _row_problems(source, "train", "data.sql.query"):
+            raise DataMistake(few)
+        return {"train": source}
+    if not wanted[0][2]:
+        raise DataMistake(
+            Problem("no data is named", path="data.path", fix="name a file: data.path: rows.csv")
+        )
+    sources: dict[PartName, SourceFile] = {}
+    problems: list[Problem] = []
+    for part, path, written in wanted:
+        if not written:
+            continue
+        try:
+            sources[part] = read_source(written, folder, path, file_reading(section), given)
+            problems += _row_problems(sources[part], part, path)
+        except MissingExtra:
+            raise
+        except Mistake as mistake:
+            problems += [_on_path(problem, path) for problem in mistake.problems]
+    if problems:
+        raise DataMistake(problems)
+    return sources
+
+
+def _on_path(problem: Problem, path: str) -> Problem:
+    """The problem with the contract path that named its file."""
+    return problem if problem.path else replace(problem, path=path)
+
+
+def _row_problems(source: SourceFile, part: PartName, path: str) -> list[Problem]:
+    rows = source.frame.height
+    if rows > 1 or (rows and part != "train"):
+        return []
+    return [
+        Problem(
+            "the file has only one row" if rows else "the file has a header and no rows",
+            path=path,
+            found=f"{rows} row{'' if rows == 1 else 's'}",
+            expected="rows to learn from" if part == "train" else "at least one row",
+            fix="export the data again, or name another file",
+            place=source.place(),
+        )
+    ]
+
+
+def _infer_columns(
+    section: TableData, cells: Sequence[Cells], source: SourceFile
+) -> tuple[tuple[ColumnType, ...], list[Problem]]:
+    columns: list[ColumnType] = []
+    problems: list[Problem] = []
+    for one in cells:
+        name = one.name
+        if name == section.target:
+            continue
+        written = section.columns.get(name, Column())
+        is_time = isinstance(section.split, TimeSplit) and name == section.split.column
+        inferred = infer_column(one, written, _left_out(section, one), source, keep=is_time)
+        columns.append(inferred.type)
+        problems += inferred.problems
+    if not problems and all(column.kind == "ignored" for column in columns):
+        problems.append(
+            Problem(
+                "no column is left to learn from",
+                path="data.columns",
+                found="; ".join(f"{c.name}: {c.reason}" for c in columns[:8]) or "only the target",
+                expected="at least one feature",
+                fix="set the kind of a column in data.columns",
+                place=source.place(),
+                kind="no_feature",
+            )
+        )
+    return tuple(columns), problems
+
+
+def _left_out(section: TableData, cells: Cells) -> str:
+    """Why the contract itself keeps a column from being a feature; empty if it does not."""
+    if cells.name in section.exclude:
+        return "listed in data.exclude"
+    match section.split:
+        case GroupSplit(column=name) | StratifiedGroupSplit(column=name) if name == cells.name:
+            return "names the group of the split"
+        case RandomSplit(key=name) | FileSplit(key=name) if name == cells.name:
+            return "names the row for the split"
+        case ColumnSplit(column=name) if name == cells.name:
+            return "says which part a row belongs to"
+        case TimeSplit(column=name) if name == cells.name:
+            return "" if _is_date(section, cells) else "orders the rows of the split"
+        case _:
+            return ""
+
+
+def _is_date(section: TableData, cells: Cells) -> bool:
+    written = section.columns.get(cells.name, Column())
+    if written.kind == "datetime" or written.format != "auto":
+        return True
+    return written.kind == "auto" and cells.not_numbers > 0
+
+
+def _raw(
+    sources: Mapping[PartName, SourceFile],
+    frames: Mapping[PartName, pl.DataFrame],
+    known: tuple[tuple[ColumnType, ...], TargetColumn, Cleaning],
+    written: WrittenSplit,
+    space: Space,
+) -> RawTable:
+    columns, target, cleaning = known
+    kept: dict[PartName, pl.DataFrame] = {}
+    places: dict[PartName, Integers] = {}
+    notes: list[str] = []
+    dropped = 0
+    for part, frame in frames.items():
+        places[part] = _with_target(frame[target.name], space)
+        kept[part] = frame
+        if left := frame.height - len(places[part]):
+            kept[part] = space.frame(taken(frame, places[part]))
+            dropped += left
+            notes.append(f"{many(left, 'row')} of {sources[part].version.path} left out: no target")
+    notes += [note for source in sources.values() for note in skipped_notes(source)]
+    notes += [f"{c.name} left out: {c.reason}" for c in columns if c.kind == "ignored"]
+    series = kept["train"][target.name]
+    counts = {} if target.kind == "numbers" else dict(sorted(count_labels(series).items()))
+    distinct = Cells(series, space=space).distinct
+    facts = DataFacts(
+        rows=sum(frame.height for frame in kept.values()),
+        columns=columns,
+        target=TargetFacts(target.kind, counts, distinct, dropped, target.written),
+        files=(
+            *(replace(file, part=part) for part, one in sources.items() for file in one.files),
+            *written.files,
+        ),
+        given=frozenset(part for part in kept if part != "train"),
+        part_rows={part: frame.height for part, frame in kept.items()},
+    )
+    return RawTable(kept, places, columns, cleaning, facts, tuple(notes), space)
+
+
+def _with_target(series: pl.Series, space: Space) -> Integers:
+    def there(start: int, stop: int) -> npt.NDArray[np.bool_]:
+        return series.slice(start, stop - start).is_not_null().to_numpy()
+
+    return positions(len(series), there, space)
+
+
+def skipped_notes(source: SourceFile) -> list[str]:
+    """What was left out because it could not be read, by file."""
+    notes = []
+    for file in source.files:
+        if count := len(file.skipped):
+            records = "record" if count == 1 else "records"
+            lines = some(list(file.skipped), 5)
+            notes.append(f"{count} {records} of {file.path} left out, not readable: line {lines}")
+    return notes

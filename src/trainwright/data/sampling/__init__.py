@@ -1,0 +1,1 @@
+"""The order in which training rows are drawn, as arithmetic."""

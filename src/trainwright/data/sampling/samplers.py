@@ -1,0 +1,232 @@
+"""Orders of the training rows other than each of them once: classes or sources in given shares,
+rows by weight, easy rows first. All are arithmetic: sample i of epoch e is a function of (seed, e,
+i), so any position is reached at once, and the order knows nothing of batches, workers or ranks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol, assert_never, final
+
+import numpy as np
+import numpy.typing as npt
+
+from trainwright.data.base.counter_rng import uniform
+from trainwright.data.base.external_sort import ranked
+from trainwright.data.base.permutation import Order, Positions
+from trainwright.data.base.row_storage import IN_MEMORY, Space
+from trainwright.data.base.table import Floats
+
+
+class Draws(Protocol):
+    """Which rows the samples of an epoch are.
+
+    `at` must be a pure function of its arguments: what it gives for a position must not depend on
+    the stretch that is asked for.
+    """
+
+    @property
+    def rows(self) -> int:
+        """Samples of an epoch, which is as many as there are training rows, N."""
+        ...
+
+    def at(self, epoch: int, start: int, stop: int) -> Positions:
+        """The rows of samples `start` to `stop` (exclusive) of an epoch: int64 [stop - start]."""
+        ...
+
+
+@final
+class GroupDraws:
+    """Rows of several groups (classes, sources), each group with a share of every epoch.
+
+    An epoch of N samples has q = share x N of a group, rounded so that they add up to N. The
+    samples of an epoch are the slots 0..N-1 in a random order; a group owns q slots that follow one
+    another. Slot j of epoch e is draw e q + j of the group in the whole run, and the group's rows
+    take turns over its draws: after any number of epochs no row was drawn twice more than another
+    of its group.
+
+    Args:
+        groups: the code of each row's group, int64 [N].
+        shares: of each code, of any sum; at least one is above 0. A group without rows gets none.
+        seed: where the order starts.
+        space: where the list of the rows of each group lies.
+    """
+
+    def __init__(
+        self,
+        groups: npt.NDArray[np.int64],
+        shares: Sequence[float] | Floats,
+        seed: int = 0,
+        space: Space = IN_MEMORY,
+    ) -> None:
+        self.rows = len(groups)
+        sizes = np.bincount(groups, minlength=len(shares))
+        wanted = np.where(sizes > 0, np.asarray(shares, np.float64), 0.0)
+        assert wanted.sum() > 0, "a group with rows has a share"
+        self._slots = Order(self.rows, derived(seed, "slots"))
+        self._members = np.split(ranked(groups, space), np.cumsum(sizes)[:-1])
+        self._quotas = _rounded(wanted / wanted.sum() * self.rows, self.rows)
+        self._ends = np.cumsum(self._quotas)
+        self._turns = [
+            Order(max(1, int(size)), derived(seed, f"group {group}"))
+            for group, size in enumerate(sizes)
+        ]
+
+    @classmethod
+    def balanced(
+        cls, classes: npt.NDArray[np.int64], seed: int = 0, space: Space = IN_MEMORY
+    ) -> GroupDraws:
+        """Every class equally often."""
+        return cls(classes, np.ones(int(classes.max()) + 1), seed, space)
+
+    @classmethod
+    def tempered(
+        cls,
+        sources: npt.NDArray[np.int64],
+        temperature: float,
+        seed: int = 0,
+        space: Space = IN_MEMORY,
+    ) -> GroupDraws:
+        """Sources of n rows in shares proportional to n ** (1 / temperature)."""
+        sizes = np.bincount(sources).astype(np.float64)
+        return cls(sources, sizes ** (1 / temperature), seed, space)
+
+    def at(self, epoch: int, start: int, stop: int) -> Positions:
+        """Rows of samples of an epoch."""
+        slots = self._slots.at(epoch, start, stop)
+        owners = np.searchsorted(self._ends, slots, side="right")
+        rows = np.empty(len(slots), dtype=np.int64)
+        for group in np.unique(owners):
+            here = np.flatnonzero(owners == group)
+            quota = int(self._quotas[group])
+            within = slots[here] - (int(self._ends[group]) - quota)
+            rows[here] = self._members[group][self._taken(int(group), epoch, quota, within)]
+        return rows
+
+    def _taken(self, group: int, epoch: int, quota: int, within: Positions) -> Positions:
+        """Places in a group of its draws `within` an epoch."""
+        turns, size = self._turns[group], len(self._members[group])
+        first_pass, first = divmod(epoch * quota, size)
+        passes, places = np.divmod(first + within, size)
+        if quota > size:
+            # Each row is drawn in every epoch: only which of them once more has to move on, and the
+            # order of the slots is random already.
+            return places
+        # At most two passes in an epoch, each in an order of its own.
+        for number in np.unique(passes):
+            here = passes == number
+            places[here] = turns.of(first_pass + int(number), places[here])
+        return places
+
+
+@final
+class WeightedDraws:
+    """Rows by weight: in every epoch N w / W times each, rounded down or up.
+
+    The samples of an epoch are N points, 1 / N apart, on a line on which each row is as long as its
+    weight, in a random order; where the first one lies differs from epoch to epoch.
+
+    Args:
+        weights: of each row, [N]; finite, not negative, at least one above 0.
+        seed: where the order starts.
+        space: where the line lies.
+    """
+
+    def __init__(self, weights: npt.ArrayLike, seed: int = 0, space: Space = IN_MEMORY) -> None:
+        line = np.asarray(weights, np.float64)
+        assert line.min() >= 0 < line.max() < math.inf
+        self.rows = len(line)
+        self._ends = space.array((self.rows,), np.float64)
+        np.cumsum(line, out=self._ends)
+        # The row behind which the line is no longer.
+        self._last = int(np.searchsorted(self._ends, self._ends[-1]))
+        self._points = Order(self.rows, derived(seed, "points"))
+        self._seed = seed
+
+    def at(self, epoch: int, start: int, stop: int) -> Positions:
+        """Rows of samples of an epoch."""
+        (offset,) = uniform(self._seed, "first point", epoch, np.zeros(1, np.int64))
+        points = (self._points.at(epoch, start, stop) + offset) / self.rows * self._ends[-1]
+        rows = np.searchsorted(self._ends, points, side="right")
+        return np.asarray(np.minimum(rows, self._last), np.int64)
+
+
+Pacing = Literal["linear", "root", "exponential"]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """The share of the rows, the easiest ones, that are in at a sample of the run: `start` at the
+    first, all from sample `samples` on."""
+
+    start: float
+    samples: int
+    pacing: Pacing = "root"
+
+    def share(self, at: Positions) -> Floats:
+        """The share at samples of the run, all of them before `samples`."""
+        time, start = at / max(1, self.samples), self.start
+        match self.pacing:
+            case "linear":
+                found = start + (1 - start) * time
+            case "root":
+                found = np.sqrt(start**2 + (1 - start**2) * time)
+            case "exponential":
+                found = start ** (1 - time)
+            case _:
+                assert_never(self.pacing)
+        return np.asarray(found, np.float64)
+
+
+@final
+class CurriculumDraws:
+    """Easy rows first: while the pace holds some back, a sample is any of those that are in, each
+    with the same chance; behind it every row comes once an epoch.
+
+    Args:
+        difficulty: of each row, [N]; rows of equal difficulty come in as they lie.
+        pace: how many rows are in.
+        seed: where the order starts.
+        space: where the list of the rows lies, the easiest first.
+    """
+
+    def __init__(
+        self, difficulty: npt.ArrayLike, pace: Pace, seed: int = 0, space: Space = IN_MEMORY
+    ) -> None:
+        self._ranked = ranked(np.asarray(difficulty, np.float64), space)
+        self.rows = len(self._ranked)
+        self._pace = pace
+        self._seed = seed
+        self._order = Order(self.rows, seed)
+
+    def at(self, epoch: int, start: int, stop: int) -> Positions:
+        """Rows of samples of an epoch."""
+        before = epoch * self.rows
+        paced = min(max(start, self._pace.samples - before), stop)
+        positions = np.arange(start, paced, dtype=np.int64)
+        pool = np.maximum(1, np.ceil(self._pace.share(before + positions) * self.rows))
+        chance = uniform(self._seed, "curriculum", epoch, positions)
+        drawn = self._ranked[np.minimum(chance * pool, self.rows - 1).astype(np.int64)]
+        return np.concatenate([drawn, self._order.at(epoch, paced, stop)])
+
+
+def derived(seed: int, purpose: str) -> int:
+    """A seed for one purpose of several that a seed serves."""
+    digest = hashlib.blake2b(f"draws/{seed}/{purpose}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little")
+
+
+def _rounded(shares: Floats, total: int) -> Positions:
+    """Whole numbers nearest to `shares` that add up to `total`: the largest remainders are rounded
+    up. A share above 0 is at least 1, if there are that many."""
+    counts = np.where(shares > 0, np.maximum(1, np.floor(shares)), 0).astype(np.int64)
+    short = total - int(counts.sum())
+    if short >= 0:
+        counts[np.argsort(-(shares - counts), kind="stable")[:short]] += 1
+    for _ in range(-short):
+        counts[np.argmax(counts)] -= 1
+    return counts

@@ -1,0 +1,305 @@
+"""Files that were read once, kept as Arrow files that many processes may look at.
+
+    <folder>/tables/<key>/      rows.arrow · lines.i64 · entry.json (sizes and hashes, written last)
+    <folder>/images/<key>/      pixels.u8 · records.arrow · entry.json
+    <folder>/downloads/<key>/   data · entry.json
+    <folder>/values/<key>/      data (JSON) · entry.json
+    <folder>/locks/<key>        held by who builds an entry
+    <folder>/.../.tmp-<key>-*   an entry that is being built, or whose builder was killed
+
+A key is made of the content and of how it is read, so an entry never has to be thrown away because
+the data changed: other data has another key. An entry is built aside and renamed, so it is whole or
+absent, and its hashes are held against its bytes each time it is opened.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol, final
+
+import numpy as np
+import polars as pl
+
+from trainwright.core.errors import StorageFailed
+from trainwright.core.files import (
+    Json,
+    read_json,
+    storage_errors,
+    to_json,
+    write_json,
+    write_text,
+)
+from trainwright.core.hashing import hash_file, is_unchanged
+from trainwright.data.base.table import Integers
+from trainwright.data.formats.arrow_mmap import open_arrow
+from trainwright.data.formats.parse_result import Parsed
+
+Shelf = Literal["tables", "images", "downloads", "values"]
+Build = Callable[[Path], Parsed]
+"""Writes the rows of a source to the Arrow file it is given, and says what it knows beside them.
+It may leave other files beside that one; they are removed."""
+
+Write = Callable[[Path], Json]
+"""Writes the files of an entry into the folder it is given, and says what is known beside them."""
+
+_ENTRY = "entry.json"
+_ROWS = "rows.arrow"
+_LINES = "lines.i64"
+_DATA = "data"
+PIXELS, RECORDS = "pixels.u8", "records.arrow"
+"""The files of an entry of images."""
+
+_PRIVATE = 0o700
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The rows of a source, with what `Parsed` knows beside them."""
+
+    frame: pl.DataFrame
+    lines: Integers
+    skipped: tuple[int, ...]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class CacheEntry:
+    """One entry as `trainwright data cache` lists it; `name` is what was read."""
+
+    key: str
+    shelf: Shelf
+    name: str
+    size_bytes: int
+    written: float
+
+
+class Tables(Protocol):
+    """Where the rows of files are kept once they were read."""
+
+    def table(self, key: str, name: str, build: Build) -> Rows:
+        """The rows that `build` makes; it may not be called if rows of this key are there."""
+        ...
+
+    def download(self, key: str, name: str, fetch: Callable[[Path], None]) -> Path:
+        """The file that `fetch` writes; it may not be called if a file of this key is there."""
+        ...
+
+    def value(self, key: str, name: str, compute: Callable[[], Json]) -> Json:
+        """What `compute` gives; it may not be called if a value of this key is there."""
+        ...
+
+    def images(self, key: str, name: str, write: Write) -> tuple[Path, Json]:
+        """A folder with the `PIXELS` and `RECORDS` that `write` makes, and what it returns; it may
+        not be called if images of this key are there."""
+        ...
+
+
+@final
+class Uncached:
+    """Keeps nothing beyond the life of this object."""
+
+    def __init__(self) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="trainwright-"))
+        weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+
+    def table(self, key: str, name: str, build: Build) -> Rows:  # noqa: ARG002
+        """The rows, in memory."""
+        with tempfile.TemporaryDirectory(dir=self._folder) as folder, storage_errors("reading"):
+            target = Path(folder) / _ROWS
+            parsed = build(target)
+            return Rows(pl.read_ipc(target), parsed.lines, parsed.skipped)
+
+    def download(self, key: str, name: str, fetch: Callable[[Path], None]) -> Path:  # noqa: ARG002
+        """The file, until this object is gone."""
+        target = Path(tempfile.mkdtemp(dir=self._folder)) / _DATA
+        fetch(target)
+        return target
+
+    def images(self, key: str, name: str, write: Write) -> tuple[Path, Json]:  # noqa: ARG002
+        """The folder, until this object is gone."""
+        target = Path(tempfile.mkdtemp(dir=self._folder))
+        return target, write(target)
+
+    def value(self, key: str, name: str, compute: Callable[[], Json]) -> Json:  # noqa: ARG002
+        """The value, computed."""
+        return compute()
+
+
+@final
+class Cache:
+    """The entries below one folder, which processes share without knowing of each other."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def table(self, key: str, name: str, build: Build) -> Rows:
+        """The rows of an entry, mapped into memory; built first if it is not there."""
+        found = self._find("tables", key, name, lambda folder: _write_table(folder, build))
+        extra = read_json(found / _ENTRY)["extra"]
+        lines = np.fromfile(found / _LINES, dtype="<i8").astype(np.int64, copy=False)
+        return Rows(open_arrow(found / _ROWS), lines, tuple(extra["skipped"]))
+
+    def download(self, key: str, name: str, fetch: Callable[[Path], None]) -> Path:
+        """A file that was fetched from elsewhere."""
+
+        def write(folder: Path) -> Json:
+            fetch(folder / _DATA)
+            return {}
+
+        return self._find("downloads", key, name, write) / _DATA
+
+    def value(self, key: str, name: str, compute: Callable[[], Json]) -> Json:
+        """A value that was computed before, or is now."""
+
+        def write(folder: Path) -> Json:
+            write_json(folder / _DATA, compute())
+            return {}
+
+        return read_json(self._find("values", key, name, write) / _DATA)
+
+    def images(self, key: str, name: str, write: Write) -> tuple[Path, Json]:
+        """Images that were decoded once."""
+        found = self._find("images", key, name, write)
+        return found, read_json(found / _ENTRY)["extra"]
+
+    def entries(self) -> list[CacheEntry]:
+        """What is there, the oldest first."""
+        found: list[CacheEntry] = []
+        for shelf in _SHELVES:
+            for entry in sorted((self.folder / shelf).glob(f"[0-9a-f]*/{_ENTRY}")):
+                with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+                    size = sum(child.stat().st_size for child in entry.parent.iterdir())
+                    name = str(read_json(entry)["name"])
+                    when = entry.stat().st_mtime
+                    found.append(CacheEntry(entry.parent.name, shelf, name, size, when))
+        return sorted(found, key=lambda one: one.written)
+
+    def clear(self, keys: frozenset[str]) -> list[CacheEntry]:
+        """Remove the entries whose keys begin with one of `keys`, and what killed builders left.
+        Who looks at one goes on: its file is gone from the folder, not from its memory."""
+        gone = [one for one in self.entries() if one.key.startswith(tuple(keys))]
+        with storage_errors(f"clearing {self.folder}"):
+            for one in gone:
+                with self._lock(one.key):
+                    _remove(self.folder / one.shelf / one.key)
+            for shelf in _SHELVES:
+                for left in (self.folder / shelf).glob(".tmp-*"):
+                    with self._lock(left.name.split("-")[1]):
+                        _remove(left)
+        return gone
+
+    def _find(self, shelf: Shelf, key: str, name: str, write: Write) -> Path:
+        place = self.folder / shelf / key
+        if _is_whole(place):
+            return place
+        with storage_errors(f"the cache {self.folder}"):
+            place.parent.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
+        with self._lock(key):
+            if _is_whole(place):
+                return place
+            with storage_errors(f"keeping {name} in {self.folder}"):
+                for left in (place, *place.parent.glob(f".tmp-{key}-*")):
+                    _remove(left)
+                self._build(place, name, write)
+        if not _is_whole(place):
+            raise StorageFailed(f"{place} is not what was just written to it")
+        return place
+
+    def _build(self, place: Path, name: str, write: Write) -> None:
+        scratch = Path(tempfile.mkdtemp(prefix=f".tmp-{place.name}-", dir=place.parent))
+        try:
+            extra = write(scratch)
+            kept = {
+                child.name: {"size_bytes": child.stat().st_size, "sha256": hash_file(child)}
+                for child in sorted(scratch.iterdir())
+                if child.name in (_ROWS, _LINES, _DATA, PIXELS, RECORDS)
+            }
+            for child in scratch.iterdir():
+                if child.name not in kept:
+                    child.unlink()
+            entry = {"name": name, "files": kept, "extra": extra}
+            write_text(scratch / _ENTRY, to_json(entry))
+            scratch.rename(place)
+        except BaseException:
+            shutil.rmtree(scratch, ignore_errors=True)
+            raise
+
+    @contextlib.contextmanager
+    def _lock(self, key: str) -> Iterator[None]:
+        """Wait until nobody else builds this entry. The lock dies with its holder."""
+        folder = self.folder / "locks"
+        with storage_errors(f"locking {folder}"):
+            folder.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
+            descriptor = os.open(folder / key, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+
+_SHELVES: tuple[Shelf, ...] = ("tables", "images", "downloads", "values")
+
+
+def open_cache(written: str, folder: Path) -> Tables:
+    """The cache that a contract in `folder` asks for: `off`, a folder, or `user`.
+
+    Where the user's is a place that cannot be written to, nothing is kept.
+    """
+    if written == "off":
+        return Uncached()
+    if written != "user":
+        return Cache(folder / written)
+    place = cache_folder()
+    there = next(parent for parent in (place, *place.parents) if parent.exists())
+    return Cache(place) if os.access(there, os.W_OK | os.X_OK) else Uncached()
+
+
+def scratch_folder(written: str, folder: Path) -> Path:
+    """Where files lie that nobody needs any more when the process ends: on the disk of the cache,
+    if the contract has one."""
+    tables = open_cache(written, folder)
+    return tables.folder / "scratch" if isinstance(tables, Cache) else Path(tempfile.gettempdir())
+
+
+def cache_folder() -> Path:
+    """$TRAINWRIGHT_CACHE, else `trainwright` below the user's cache folder (XDG)."""
+    if named := os.environ.get("TRAINWRIGHT_CACHE", ""):
+        return Path(named).absolute()
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "trainwright"
+
+
+def _write_table(folder: Path, build: Build) -> Json:
+    parsed = build(folder / _ROWS)
+    parsed.lines.astype("<i8").tofile(folder / _LINES)
+    return {"skipped": list(parsed.skipped)}
+
+
+def _is_whole(place: Path) -> bool:
+    """Whether every file of an entry is, byte for byte, what was written."""
+    try:
+        files = read_json(place / _ENTRY)["files"]
+        return bool(files) and all(
+            is_unchanged(place / name, file["size_bytes"], file["sha256"])
+            for name, file in files.items()
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return False
+
+
+def _remove(path: Path) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        if path.is_symlink() or path.is_file():
+            path.unlink()
+        else:
+            shutil.rmtree(path)

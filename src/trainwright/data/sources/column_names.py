@@ -1,0 +1,95 @@
+"""The columns that a contract names, held against those of its files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import polars as pl
+
+from trainwright.contract.data import TableData, split_columns
+from trainwright.contract.key_paths import as_key
+from trainwright.core.errors import Place, Problem
+from trainwright.data.base.messages import nearest, quoted, some
+from trainwright.data.base.table import PartName
+from trainwright.data.formats.file_format import known_format
+from trainwright.data.sources.data_source import SourceFile
+
+
+def name_problems(section: TableData, sources: Mapping[PartName, SourceFile]) -> list[Problem]:
+    """Columns that the contract names and the training file has not, and columns of the training
+    file that other files lack."""
+    source = sources["train"]
+    names = source.frame.columns
+    wanted = [("data.target", section.target)]
+    wanted += [(f"data.exclude.{i}", name) for i, name in enumerate(section.exclude)]
+    wanted += [(f"data.columns.{as_key(name)}", name) for name in section.columns]
+    wanted += [(f"data.reading.numbers.{as_key(name)}", name) for name in section.reading.numbers]
+    wanted += [(f"data.split.{field}", name) for field, name in split_columns(section.split)]
+    problems = [
+        absent_column(path, name, names, source.place())
+        for path, name in wanted
+        if name not in names
+    ]
+    problems += _useless_numbers(section, source)
+    unused = {*section.exclude}
+    unused |= {name for name, column in section.columns.items() if column.kind == "ignored"}
+    needed = [name for name in names if name not in unused]
+    for part, other in sources.items():
+        there = set(other.frame.columns)
+        lacking = [name for name in needed if name not in there]
+        if part != "train" and lacking:
+            problems.append(
+                Problem(
+                    f"the {part} file lacks columns of the training file",
+                    path=f"data.{'val' if part == 'validation' else 'test'}_path",
+                    found=f"no {quoted(lacking)}",
+                    expected=f"the columns of {source.version.path}",
+                    fix="add the columns, or list them in data.exclude",
+                    place=other.place(),
+                )
+            )
+    return problems
+
+
+def _useless_numbers(section: TableData, source: SourceFile) -> list[Problem]:
+    """The problems of numbers that are to be rewritten where nothing is: outside files, and in
+    columns that are no text."""
+    if not section.reading.numbers:
+        return []
+    if any(known_format(file.path) for file in source.files):
+        types = source.frame.schema
+        return [
+            Problem(
+                f"the column {name!r} is no text: its type in the file says what its numbers are",
+                path=f"data.reading.numbers.{as_key(name)}",
+                found=str(types[name]),
+                expected="text",
+                fix="leave it out of data.reading.numbers",
+                place=source.place(),
+            )
+            for name in section.reading.numbers
+            if name in types and types[name] != pl.String
+        ]
+    return [
+        Problem(
+            "only the numbers of files are rewritten",
+            path="data.reading.numbers",
+            found=source.version.path,
+            expected="a file",
+            fix="leave data.reading.numbers out, and give the numbers as 1234.5",
+            place=source.place(),
+        )
+    ]
+
+
+def absent_column(path: str, name: str, names: list[str], place: Place) -> Problem:
+    """What `path` of the contract names is none of the columns."""
+    near = nearest(name, names)
+    return Problem(
+        f"there is no column {name!r}",
+        path=path,
+        found=name,
+        expected=f"one of: {some(names, 12)}",
+        fix=f"did you mean {near!r}?" if near else "name one of the columns",
+        place=place,
+    )

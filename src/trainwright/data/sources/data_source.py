@@ -1,0 +1,215 @@
+"""What a contract names as its data, and the rows that come from there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+import numpy as np
+import polars as pl
+
+from trainwright.contract.sources import FRAME, USUAL, Reading, Sql
+from trainwright.core.errors import Place
+from trainwright.core.files import Json
+from trainwright.core.hashing import hash_value
+from trainwright.data.base.messages import some
+from trainwright.data.base.table import Integers, PartName
+from trainwright.data.formats.file_format import is_part
+from trainwright.data.sources.cache import open_cache
+from trainwright.data.sources.delta import DeltaTable, is_delta
+from trainwright.data.sources.fetch import is_remote
+from trainwright.data.sources.folders import (
+    files_as_parts,
+    is_pattern,
+    parts_of_folder,
+    parts_of_pattern,
+)
+from trainwright.data.sources.frames import NO_FRAMES, Frame, FrameRows
+from trainwright.data.sources.hf_dataset import SavedDataset, is_saved
+from trainwright.data.sources.hive_partitions import is_partition, with_partition
+from trainwright.data.sources.local_files import LocalFile
+from trainwright.data.sources.remote_files import RemoteFiles
+from trainwright.data.sources.source_part import Source, SourcePart
+from trainwright.data.sources.sql import SqlQuery
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class FileVersion:
+    """One input as it was read. `path` is as written in the contract; `skipped` are the lines of
+    records that could not be read and were left out. `sha256` is of the content; `file_sha256` is
+    of the bytes of the file at `path`, so that the file can be held against it later, and empty
+    where no single file is the input. `part` is what its rows are before they are split."""
+
+    path: str
+    sha256: str
+    size_bytes: int
+    rows: int
+    skipped: tuple[int, ...] = ()
+    file_sha256: str = ""
+    part: PartName = "train"
+
+    def to_json(self) -> Json:
+        """The fields by name."""
+        return {
+            "path": self.path,
+            "sha256": self.sha256,
+            "size_bytes": self.size_bytes,
+            "rows": self.rows,
+            "part": self.part,
+        } | ({"skipped_lines": list(self.skipped)} if self.skipped else {})
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """Rows before any cleaning: those of text files with every column as string, others typed.
+
+    `version` is of all of them; `lines` int64 [N] holds the line each row starts on and is empty
+    for rows without lines. Rows that came in several parts have a version for each in `parts`.
+    """
+
+    frame: pl.DataFrame
+    version: FileVersion
+    lines: Integers
+    parts: tuple[FileVersion, ...] = ()
+
+    @property
+    def files(self) -> tuple[FileVersion, ...]:
+        """Every input that the rows came from."""
+        return self.parts or (self.version,)
+
+    def place(self, row: int = -1) -> Place:
+        """Where a row (0-based) stands; without one, the file."""
+        known = 0 <= row < len(self.lines)
+        line = int(self.lines[row]) if known else 0
+        if row < 0 or not self.parts:
+            return Place(self.version.path, line)
+        ends = np.cumsum([part.rows for part in self.parts])
+        at = min(int(np.searchsorted(ends, row, side="right")), len(ends) - 1)
+        return Place(self.parts[at].path, line)
+
+    def rows_text(self, rows: Integers, most: int = 5) -> str:
+        """`lines 4, 7 and 3 more`, or `rows` counted from 1 where a file has no lines."""
+        if len(self.lines):
+            word, numbers = "line", self.lines[rows[:most]]
+        else:
+            word, numbers = "row", rows[:most] + 1
+        plural = "s" if len(rows) > 1 else ""
+        return f"{word}{plural} {some([int(n) for n in numbers], most, len(rows))}"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a contract's paths are relative to: its folder, and the frames that were given beside
+    it; and how files are read."""
+
+    folder: Path
+    reading: Reading
+    frames: Mapping[str, Frame]
+
+
+def find_source(written: str, path: str, around: Surroundings) -> Source:
+    """The source that a contract calls `written` at `path`: a frame, a URL, a pattern, a folder or
+    a file.
+
+    Raises:
+        DataMistake: a folder or pattern means no files that can be read.
+    """
+    folder, reading = around.folder, around.reading
+    if written.startswith(FRAME):
+        return FrameRows(written, path, around.frames)
+    tables = open_cache(reading.cache, folder)
+    if is_remote(written):
+        return RemoteFiles(written, path, reading, tables)
+    place = folder / written
+    is_there = _is_there(place)
+    if is_pattern(written) and not is_there:
+        names = parts_of_pattern(written, folder, path)
+        return files_as_parts(names, folder, path, reading, tables)
+    if is_there and place.is_dir():
+        if is_delta(place):
+            return DeltaTable(written, folder, path, reading, tables)
+        if is_saved(place):
+            return SavedDataset(written, folder, path, reading, tables)
+        names = parts_of_folder(written, folder, path)
+        return files_as_parts(names, folder, path, reading, tables)
+    return with_partition(LocalFile(place, written, path, reading, tables), written, path)
+
+
+def holds_table(place: Path) -> bool:
+    """Whether a folder is read as a table."""
+    return (
+        is_delta(place)
+        or is_saved(place)
+        or any(
+            is_partition(child.name) if child.is_dir() else is_part(child.name)
+            for child in place.iterdir()
+        )
+    )
+
+
+def _is_there(place: Path) -> bool:
+    try:
+        return place.exists()
+    except (OSError, ValueError):
+        return False
+
+
+def read_source(
+    written: str,
+    folder: Path,
+    path: str = "data.path",
+    reading: Reading = USUAL,
+    frames: Mapping[str, Frame] = NO_FRAMES,
+) -> SourceFile:
+    """Read what a contract calls `written`, relative to `folder`.
+
+    `path` is the contract path to blame. Nothing is unpickled, and no parser sees bytes that do
+    not begin as the file's suffix says.
+
+    Raises:
+        DataMistake: it is missing, empty or not what its name says; all problems of its structure
+            at once. MissingExtra: the package that reads from there is not installed.
+    """
+    return collected(written, find_source(written, path, Surroundings(folder, reading, frames)))
+
+
+def read_query(section: Sql, folder: Path, reading: Reading) -> SourceFile:
+    """The rows of a query.
+
+    Raises:
+        DataMistake: the database cannot be reached or refuses it. MissingExtra: as `read_source`.
+    """
+    source = SqlQuery(section, folder, reading)
+    return collected(section.url, source)
+
+
+def collected(written: str, source: Source) -> SourceFile:
+    """The parts of a source as one table."""
+    parts = source.parts()
+    versions = tuple(_version(part) for part in parts)
+    if len(parts) == 1:
+        return SourceFile(parts[0].frame, versions[0], parts[0].lines)
+    frame = pl.concat([part.frame for part in parts], rechunk=False)
+    whole = FileVersion(
+        written,
+        hash_value([version.sha256 for version in versions]),
+        sum(version.size_bytes for version in versions),
+        frame.height,
+    )
+    return SourceFile(frame, whole, np.concatenate([part.lines for part in parts]), versions)
+
+
+def _version(part: SourcePart) -> FileVersion:
+    return FileVersion(
+        part.written,
+        part.sha256,
+        part.size_bytes,
+        part.frame.height,
+        part.skipped,
+        part.file_sha256,
+    )

@@ -1,0 +1,312 @@
+"""A file on this machine: checked, hashed, and read once."""
+
+from __future__ import annotations
+
+import math
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, assert_never, final
+
+import polars as pl
+
+from trainwright.contract.sources import Reading
+from trainwright.core.deadline import Overrun, call_within
+from trainwright.core.errors import DataMistake, Place, Problem
+from trainwright.core.hashing import hash_file, hash_value
+from trainwright.core.host import resident_bytes
+from trainwright.data.base.messages import nearest, some
+from trainwright.data.formats.arrow_sizes import check_arrow
+from trainwright.data.formats.decompress import (
+    check_expansion,
+    check_size,
+    expansion_problem,
+    most_expanded,
+    unpack,
+)
+from trainwright.data.formats.delimited import read_delimited
+from trainwright.data.formats.encodings import plain_text
+from trainwright.data.formats.file_format import (
+    Compression,
+    Format,
+    broken,
+    check_content,
+    format_of,
+)
+from trainwright.data.formats.json_lines import read_json_lines
+from trainwright.data.formats.nested_json import with_text
+from trainwright.data.formats.number_formats import rewrite_commas
+from trainwright.data.formats.parquet_sizes import check_parquet
+from trainwright.data.formats.parse_result import NO_LINES, Parsed
+from trainwright.data.sources.cache import Tables
+from trainwright.data.sources.source_part import SourcePart
+
+_SCHEME = 2
+_FEWEST_BYTES = 4096
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class LocalFile:
+    """One file; `written` is what the contract calls it, at `path`. `told_by` is the name that says
+    its format, where `written` leaves out what nobody may read; empty: `written`."""
+
+    file: Path
+    written: str
+    path: str
+    reading: Reading
+    tables: Tables
+    told_by: str = ""
+
+    def parts(self) -> tuple[SourcePart, ...]:
+        """The file's rows.
+
+        Raises:
+            DataMistake: it is missing, empty, not what its name says, or not whole.
+        """
+        kind, compression = format_of(self.told_by or self.written, self.path)
+        check_file(self.file, self.written, self.path)
+        check_content(self.file, compression or kind, self.written, self.reading)
+        sha256, size_bytes = hash_file(self.file), self.file.stat().st_size
+        how = _how(kind, compression, self.reading)
+        key = hash_value({"scheme": _SCHEME, "sha256": sha256, "how": how})
+
+        def build(target: Path) -> Parsed:
+            parsed = _parse(self, kind, compression, target)
+            check_unchanged(self.file, self.written, sha256)
+            return parsed
+
+        rows = self.tables.table(key, self.written, build)
+        return (
+            SourcePart(
+                self.written,
+                sha256,
+                size_bytes,
+                rows.frame,
+                rows.lines,
+                rows.skipped,
+                file_sha256=sha256,
+            ),
+        )
+
+
+def check_unchanged(file: Path, written: str, sha256: str) -> None:
+    """Raise `DataMistake` if a file is no longer the one that was hashed before it was read."""
+    if hash_file(file) != sha256:
+        raise DataMistake(
+            Problem(
+                "the file changed while it was read",
+                fix="wait until whoever writes it is done, and start again",
+                place=Place(written),
+            )
+        )
+
+
+def check_file(file: Path, written: str, path: str) -> None:
+    """Raise `DataMistake` for what is missing, a folder, no file, empty or not readable."""
+    place = Place(written)
+    try:
+        found = file.stat()
+        if stat.S_ISREG(found.st_mode):
+            with file.open("rb") as stream:
+                blank = found.st_size <= _FEWEST_BYTES and not stream.read().strip()
+        else:
+            raise DataMistake(_no_file(file, path, place))
+    except (FileNotFoundError, NotADirectoryError):
+        raise DataMistake(_missing_file(file, written, path)) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", "") or str(error)
+        raise DataMistake(
+            Problem(
+                f"the file cannot be read: {reason}",
+                path=path,
+                fix="check the file's rights and that its folder is reachable",
+                place=place,
+            )
+        ) from error
+    if blank:
+        raise DataMistake(
+            Problem(
+                "the file is empty",
+                path=path,
+                found=f"{found.st_size} bytes",
+                expected="a file that holds something",
+                fix="export the data again, or name another file",
+                place=place,
+            )
+        )
+
+
+def _no_file(file: Path, path: str, place: Place) -> Problem:
+    if not file.is_dir():
+        return Problem(
+            "this is a device or a pipe",
+            path=path,
+            expected="a file",
+            fix="write the data into a file first",
+            place=place,
+        )
+    inside = sorted(child.name for child in file.iterdir() if child.is_file())
+    fix = f"name a file inside it: {some(inside, 3)}" if inside else "name a file"
+    return Problem("this is a folder", path=path, fix=fix, place=place)
+
+
+def _missing_file(file: Path, written: str, path: str) -> Problem:
+    parent = file.parent
+    if not parent.is_dir():
+        fix = f"the folder {parent} does not exist; paths are relative to the contract's folder"
+    else:
+        near = nearest(file.name, [child.name for child in parent.iterdir()])
+        fix = (
+            f"did you mean {str(Path(written).with_name(near))!r}?"
+            if near
+            else f"put the file into {parent}, or correct the path"
+        )
+    return Problem(
+        "there is no such file",
+        path=path,
+        found=written,
+        expected=f"a file, named from {parent}",
+        fix=fix,
+    )
+
+
+def _how(kind: Format, compression: Compression, reading: Reading) -> list[str]:
+    """Everything beside the content that decides what rows a file gives."""
+    how = [kind, compression, pl.__version__]
+    if kind not in ("csv", "tsv"):
+        how.append(reading.nested)
+    if kind not in ("parquet", "arrow"):
+        how += [reading.encoding, str(reading.bad_records)]
+        how += ["no control"] if reading.control_characters == "remove" else []
+    if kind in ("csv", "tsv"):
+        how += [str(reading.header), reading.separator, reading.quotes]
+        how += [f"skip {reading.skip_lines}"] if reading.skip_lines else []
+        how += [reading.repeated_names] if reading.repeated_names != "refuse" else []
+    return [*how, *(part for pair in sorted(reading.numbers.items()) for part in pair)]
+
+
+def _parse(source: LocalFile, kind: Format, compression: Compression, target: Path) -> Parsed:
+    written, reading = source.written, source.reading
+    check_size(source.file.stat().st_size, written, reading)
+    file = unpack(source.file, compression, written, reading, target.with_name("unpacked"))
+    if compression:
+        check_content(file, kind, written, reading)
+    parsed = _rows(file, kind, source, target)
+    if reading.numbers:
+        rewrite_commas(target, reading.numbers, parsed, written)
+    return parsed
+
+
+def _rows(file: Path, kind: Format, source: LocalFile, target: Path) -> Parsed:
+    written, reading = source.written, source.reading
+    match kind:
+        case "csv" | "tsv":
+            text = plain_text(file, written, reading, target.with_name("text"))
+            return read_delimited(text, kind, written, reading, target)
+        case "jsonl":
+            text = plain_text(file, written, reading, target.with_name("text"))
+            return read_json_lines(text, written, reading, target)
+        case "parquet" | "arrow":
+            _write_binary(file, kind, written, reading, target)
+            return Parsed(NO_LINES)
+        case _:
+            assert_never(kind)
+
+
+def _write_binary(
+    file: Path, kind: Literal["parquet", "arrow"], written: str, reading: Reading, target: Path
+) -> None:
+    name = "Parquet" if kind == "parquet" else "Arrow"
+    with file.open("rb") as stream:
+        head = stream.read(6)
+        stream.seek(-4, 2)
+        tail = stream.read()
+    if kind == "parquet" and tail != b"PAR1":
+        raise broken(written, name, "no PAR1 at its end")
+    in_prefixes = kind == "parquet" and check_parquet(file, written, reading)
+    if kind == "arrow":
+        check_arrow(file, written, reading)
+    try:
+        if kind == "parquet":
+            rows = pl.scan_parquet(file, glob=False)
+        elif head == b"ARROW1":
+            rows = pl.scan_ipc(file, glob=False)
+        else:
+            rows = pl.read_ipc_stream(file).lazy()
+        rows.collect_schema()
+        if in_prefixes:
+            _write_watched(rows, file, written, reading, target)
+        else:
+            _write_rows(rows, written, reading, target)
+        check_expansion(_text_bytes(target), file.stat().st_size, written, reading)
+    except (pl.exceptions.DuplicateError, pl.exceptions.SchemaError) as error:
+        raise DataMistake(
+            Problem(
+                "the file's columns cannot be told apart",
+                found=str(error).splitlines()[0],
+                expected="column names that occur once",
+                fix="rename the columns and export the file again",
+                place=Place(written),
+            )
+        ) from error
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+        raise broken(written, name, str(error)) from error
+
+
+def _write_watched(
+    rows: pl.LazyFrame, file: Path, written: str, reading: Reading, target: Path
+) -> None:
+    """`_write_rows` for a file that does not say what it unpacks to: memory is watched."""
+    size = file.stat().st_size
+    before = resident_bytes()
+    most = most_expanded(size, reading.most_unpacked_ratio)
+    try:
+        call_within(
+            math.inf,
+            lambda: _write_rows(rows, written, reading, target),
+            lambda: resident_bytes() - before > most,
+        )
+    except Overrun:
+        raise DataMistake(expansion_problem(most, size, written, reading)) from None
+
+
+def _text_bytes(target: Path) -> int:
+    """The bytes of all texts of an Arrow file, in which equal ones may be kept once."""
+    rows = pl.scan_ipc(target)
+    return sum(_bytes_of(rows, name, kind) for name, kind in rows.collect_schema().items())
+
+
+def _bytes_of(rows: pl.LazyFrame, name: str, kind: pl.DataType) -> int:
+    column = pl.col(name)
+    match kind:
+        case pl.String():
+            lengths = column.str.len_bytes()
+        case pl.Binary():
+            lengths = column.bin.size()
+        case pl.Categorical() | pl.Enum():
+            # Each text stands once beside the numbers of the rows.
+            rows = rows.group_by(column).len("rows")
+            lengths = column.cast(pl.String).str.len_bytes() * pl.col("rows")
+        case _:
+            return 0
+    total = rows.select(lengths.cast(pl.Int64).sum()).collect(engine="streaming").item()
+    return int(total or 0)
+
+
+def _write_rows(rows: pl.LazyFrame, written: str, reading: Reading, target: Path) -> None:
+    if reading.nested == "refuse":
+        rows.sink_ipc(target)
+        return
+    try:
+        with_text(rows, reading.nested).sink_ipc(target)
+    except ValueError as error:
+        raise DataMistake(
+            Problem(
+                "a list of turns holds something else",
+                found=str(error).splitlines()[0],
+                expected="a role and a content in each turn",
+                fix="repair the turns, or set data.reading.nested to text",
+                place=Place(written),
+            )
+        ) from error

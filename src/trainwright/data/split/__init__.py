@@ -1,0 +1,1 @@
+"""Training, validation and test rows: random, stratified, by group, by time, in folds."""

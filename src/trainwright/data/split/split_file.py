@@ -1,0 +1,194 @@
+"""A split that a file of its own says: read, and found again in the rows of the data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from trainwright.contract.data import FileSplit, Split
+from trainwright.core.errors import DataMistake, Place, Problem
+from trainwright.core.units import many
+from trainwright.data.base.cell_values import Cleaning, to_labels
+from trainwright.data.base.column_reader import Cells
+from trainwright.data.base.external_sort import filled
+from trainwright.data.base.messages import Wrong, quoted, some
+from trainwright.data.base.row_storage import Space, bounds, positions
+from trainwright.data.sources.data_source import FileVersion, read_source
+from trainwright.data.split.groups import Groups
+from trainwright.data.split.key_index import NOWHERE, KeyPlaces
+
+PART_COLUMN = "\uffffpart"
+"""The column of the training frame that holds what the file says. Unicode has no character of this
+number, so no file has a column of this name."""
+
+_PART, _ROW = "part", "row"
+_SECONDS, _DAY = r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\.0+$", r"^(\d{4}-\d\d-\d\d) 00:00:00$"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class WrittenSplit:
+    """What the file says: the part of each key, a column of `frame`. `files` is empty where the
+    split is not written in a file; `key` is empty where rows are found by their place."""
+
+    key: str
+    frame: pl.DataFrame
+    files: tuple[FileVersion, ...]
+
+    def keys(self, start: int, stop: int) -> pl.Series:
+        """The keys of these lines as text."""
+        return _written(self.frame[self.key or _ROW].slice(start, stop - start))
+
+
+NOT_WRITTEN = WrittenSplit("", pl.DataFrame(), ())
+
+
+def read_split_file(split: Split, folder: Path) -> WrittenSplit:
+    """Read the file that a split names, relative to `folder`.
+
+    Raises:
+        DataMistake: it cannot be read, or lacks a column.
+    """
+    if not isinstance(split, FileSplit):
+        return NOT_WRITTEN
+    source = read_source(split.path, folder, "data.split.path")
+    key = split.key or _ROW
+    lacking = [name for name in (key, _PART) if name not in source.frame.columns]
+    if lacking:
+        raise DataMistake(
+            Problem(
+                "the file of the split lacks columns",
+                path="data.split.path",
+                found=f"no {quoted(lacking)} among {some(source.frame.columns, 8)}",
+                expected=f"the columns {key!r} and {_PART!r}",
+                fix="write them, or name the key in data.split.key",
+                place=Place(split.path),
+            )
+        )
+    return WrittenSplit(split.key, source.frame.select(key, _PART), (source.version,))
+
+
+def with_parts(
+    frame: pl.DataFrame,
+    cells: Sequence[Cells],
+    written: WrittenSplit,
+    space: Space,
+) -> pl.DataFrame:
+    """`frame` with what the file says of each of its rows, in `PART_COLUMN`. `cells` are
+    its columns, cleaned: the keys are among them where the split has a key.
+
+    Raises:
+        DataMistake: rows that the file does not name or names twice, and keys that no row has.
+    """
+    if not written.files:
+        return frame
+    lines = written.frame.height
+    places = KeyPlaces.of(written.keys, lines, space)
+    _check_once(places, written, space)
+    groups = Groups.of([written.frame[_PART]], _written)
+    parts = groups.codes(written.frame[_PART], space)
+    names = pl.concat([pl.Series([None], dtype=pl.String), groups.names])
+    named = filled(space.array((lines,), np.bool_), False)
+    keys_of, unnamed = _keys_of(cells, written), Wrong()
+
+    def found() -> Iterator[pl.DataFrame]:
+        for start, stop in bounds(frame.height):
+            keys = keys_of(start, stop)
+            at = places.find(keys)
+            absent = at == NOWHERE
+            unnamed.add(keys.filter(pl.Series(absent)))
+            named[at[~absent]] = True
+            codes = np.zeros(len(at), dtype=np.int64)
+            codes[~absent] = parts[at[~absent]]
+            yield names.gather(codes).alias(PART_COLUMN).to_frame()
+
+    column = space.frame(found())[PART_COLUMN]
+    problems = _problems(unnamed, named, written)
+    if problems:
+        raise DataMistake(problems)
+    return frame.with_columns(column)
+
+
+def _keys_of(cells: Sequence[Cells], written: WrittenSplit) -> Callable[[int, int], pl.Series]:
+    """What gives the keys of a slice of the rows, as text."""
+    if not written.key:
+        return _places
+    keys = next(one for one in cells if one.name == written.key)
+    return lambda start, stop: _text(keys.between(start, stop))
+
+
+def _places(start: int, stop: int) -> pl.Series:
+    return pl.int_range(start, stop, eager=True).cast(pl.String)
+
+
+def _check_once(places: KeyPlaces, written: WrittenSplit, space: Space) -> None:
+    def missing(start: int, stop: int) -> npt.NDArray[np.bool_]:
+        return written.keys(start, stop).is_null().to_numpy()
+
+    empty = positions(written.frame.height, missing, space)
+    lines = np.union1d(places.alike(space), empty)
+    if not len(lines):
+        return
+    keys = _written(written.frame[written.key or _ROW].gather(lines))
+    twice = Wrong()
+    twice.add(keys.filter(keys.is_duplicated() | keys.is_null()))
+    if twice.count:
+        raise DataMistake(
+            Problem(
+                f"the file of the split does not name each row once: {many(twice.count, 'line')}",
+                path="data.split.path",
+                found=str(twice),
+                expected="each key on one line",
+                fix="remove the lines that are too many",
+                place=Place(written.files[0].path),
+            )
+        )
+
+
+def _problems(unnamed: Wrong, named: npt.NDArray[np.bool_], written: WrittenSplit) -> list[Problem]:
+    place = Place(written.files[0].path)
+    problems: list[Problem] = []
+    if unnamed.count:
+        problems.append(
+            Problem(
+                f"the file of the split does not name {many(unnamed.count, 'row')} of the data",
+                path="data.split.path",
+                found=str(unnamed),
+                expected="a line for every row",
+                fix="add the lines",
+                place=place,
+            )
+        )
+    strange = Wrong()
+    for start, stop in bounds(len(named)):
+        strange.add(written.keys(start, stop).filter(pl.Series(~named[start:stop])))
+    if strange.count:
+        problems.append(
+            Problem(
+                f"the file of the split names {many(strange.count, 'row')} that the data does not "
+                "have",
+                path="data.split.path",
+                found=str(strange),
+                expected="only rows of the data",
+                fix="remove the lines, or look whether the data is the one that was divided",
+                place=place,
+            )
+        )
+    return problems
+
+
+def _written(series: pl.Series) -> pl.Series:
+    """What stands in the file, cleaned as the data is, as text."""
+    return _text(Cleaning((), {}).cells(series))
+
+
+def _text(cells: pl.Series) -> pl.Series:
+    """Cleaned cells as text: a time without what is 0 in it, as files of each kind write another
+    part of that."""
+    return to_labels(cells).str.replace(_SECONDS, "${1}").str.replace(_DAY, "${1}")

@@ -1,0 +1,229 @@
+"""What a split did, in numbers that a person can check."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import final
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from trainwright.contract.data import (
+    GroupSplit,
+    RandomSplit,
+    Split,
+    StratifiedGroupSplit,
+    TimeSplit,
+)
+from trainwright.core.errors import DataMistake, Problem
+from trainwright.core.files import Json
+from trainwright.core.units import many
+from trainwright.data.base.categories import count_labels
+from trainwright.data.base.row_storage import IN_MEMORY, Space, bounds, slices_of
+from trainwright.data.base.table import PartName
+from trainwright.data.split.groups import label_codes
+from trainwright.data.split.time_order import times
+
+_REASONS = {
+    "random": "every row was drawn on its own",
+    "random by a key": "drawn by the key: rows with the same one fall on one side",
+    "stratified": "drawn within each class, so that all parts have the same class shares",
+    "group": "all rows of a group fall on one side: the score is for unseen groups",
+    "time": "the oldest rows train and the newest test: the score is for the future",
+    "stratified_group": "all rows of a group fall on one side, with like class shares",
+    "column": "a column says where each row belongs",
+    "file": "a file says where each row belongs",
+    "given": "the parts have files of their own",
+}
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class SplitReport:
+    """How the rows were divided. Mappings are by part; those that do not apply are empty.
+
+    `groups_on_two_sides` and `future_rows_in_training` are 0 in every split that was made here.
+    `duplicate_rows` counts validation and test rows that equal a training row in every feature and
+    the target. `left_out` counts rows that stand in no part: too near to another, or too old.
+
+    `folds` holds the rows of each part in the training of each fold, where there are folds: the
+    other fields are then of the run's own model, its test part the rows of all folds, and what
+    crosses the split is summed over the folds.
+    """
+
+    kind: str
+    reason: str
+    rows: Mapping[str, int]
+    class_shares: Mapping[str, Mapping[str, float]]
+    target_mean: Mapping[str, float]
+    groups: Mapping[str, int]
+    groups_on_two_sides: int
+    time_ranges: Mapping[str, tuple[str, str]]
+    future_rows_in_training: int
+    duplicate_rows: int
+    left_out: int = 0
+    folds: tuple[Mapping[str, int], ...] = ()
+
+    def to_json(self) -> Json:
+        """The fields by name."""
+        return {
+            "kind": self.kind,
+            "reason": self.reason,
+            "rows": dict(self.rows),
+            "class_shares": {part: dict(shares) for part, shares in self.class_shares.items()},
+            "target_mean": dict(self.target_mean),
+            "groups": dict(self.groups),
+            "groups_on_two_sides": self.groups_on_two_sides,
+            "time_ranges": {part: list(ends) for part, ends in self.time_ranges.items()},
+            "future_rows_in_training": self.future_rows_in_training,
+            "duplicate_rows": self.duplicate_rows,
+            "left_out": self.left_out,
+            "folds": [dict(rows) for rows in self.folds],
+        }
+
+
+def report_split(
+    frames: Mapping[PartName, pl.DataFrame],
+    split: Split,
+    target: str,
+    compared: Sequence[str],
+    made: bool,
+    left_out: int = 0,
+    space: Space = IN_MEMORY,
+) -> SplitReport:
+    """Measure the parts as they are. `compared` are the columns in which duplicates are sought (an
+    identifier would hide them all); `made` says whether any part was divided off here; `space` has
+    room for a number of each row."""
+    kind = split.kind if made else "given"
+    by_key = made and isinstance(split, RandomSplit) and bool(split.key)
+    labels = {part: frame[target] for part, frame in frames.items()}
+    classes = labels["train"].dtype == pl.String
+    groups, shared = _groups(frames, split, space)
+    ranges, future = _times(frames, split)
+    return SplitReport(
+        kind=kind,
+        reason=_REASONS["random by a key" if by_key else kind],
+        rows={part: frame.height for part, frame in frames.items()},
+        class_shares={p: _shares(series) for p, series in labels.items()} if classes else {},
+        target_mean={} if classes else {p: _mean(series) for p, series in labels.items()},
+        groups=groups,
+        groups_on_two_sides=shared,
+        time_ranges=ranges,
+        future_rows_in_training=future,
+        duplicate_rows=_duplicates(frames, compared, space),
+        left_out=left_out,
+    )
+
+
+def report_folds(whole: SplitReport, folds: Sequence[SplitReport]) -> SplitReport:
+    """The report of the run's own model, with what was measured of its folds."""
+    return replace(
+        whole,
+        reason=f"{len(folds)} folds, each judged by a model that did not see it: {whole.reason}",
+        groups_on_two_sides=sum(one.groups_on_two_sides for one in folds),
+        future_rows_in_training=sum(one.future_rows_in_training for one in folds),
+        duplicate_rows=sum(one.duplicate_rows for one in folds),
+        folds=tuple(one.rows for one in folds),
+    )
+
+
+def check_crossing(
+    report: SplitReport, split: Split, path: str = "data.split.column", column: str = ""
+) -> None:
+    """Hold files that were given for the parts to what the split is for; `path` is the contract
+    path that names the column of groups, which is called `column` if not as in the split.
+
+    Raises:
+        DataMistake: groups or moments cross the split.
+    """
+    problems: list[Problem] = []
+    if report.groups_on_two_sides and isinstance(split, GroupSplit | StratifiedGroupSplit):
+        problems.append(
+            Problem(
+                f"{many(report.groups_on_two_sides, 'group stands', 'groups stand')} in more than "
+                "one of the given files",
+                path=path,
+                found=f"column {(column or split.column)!r}",
+                expected="every group in one file",
+                fix="give one file in data.path and let it be divided by group",
+            )
+        )
+    if (late := report.future_rows_in_training) and isinstance(split, TimeSplit):
+        problems.append(
+            Problem(
+                f"{many(late, 'training row is', 'training rows are')} not older than the "
+                "validation and test rows",
+                path="data.split.column",
+                found=", ".join(f"{p} {a} to {b}" for p, (a, b) in report.time_ranges.items()),
+                expected="training rows that are the oldest",
+                fix="give one file in data.path and let it be divided by time",
+            )
+        )
+    if problems:
+        raise DataMistake(problems)
+
+
+def _shares(labels: pl.Series) -> dict[str, float]:
+    counts = count_labels(labels)
+    return {name: count / counts.total() for name, count in sorted(counts.items())}
+
+
+def _mean(series: pl.Series) -> float:
+    return sum(float(np.sum(part.to_numpy())) for part in slices_of(series)) / max(1, len(series))
+
+
+def _groups(
+    frames: Mapping[PartName, pl.DataFrame], split: Split, space: Space
+) -> tuple[dict[str, int], int]:
+    """The groups of each part, and how many of them stand in more than one."""
+    if not isinstance(split, GroupSplit | StratifiedGroupSplit):
+        return {}, 0
+    codes = label_codes((frame[split.column] for frame in frames.values()), space)
+    rows = [np.bincount(one) for one in codes]
+    most = max(len(one) for one in rows)
+    present = np.stack([np.pad(one > 0, (0, most - len(one))) for one in rows])
+    counts = (int(one.sum()) for one in present)
+    return dict(zip(frames, counts, strict=True)), int((present.sum(axis=0) > 1).sum())
+
+
+def _times(
+    frames: Mapping[PartName, pl.DataFrame], split: Split
+) -> tuple[dict[str, tuple[str, str]], int]:
+    """The first and last moment of each part, and the training rows that are not older than every
+    row of the other parts."""
+    if not isinstance(split, TimeSplit):
+        return {}, 0
+    columns = {part: times(frame, split.moment) for part, frame in frames.items()}
+    ranges: dict[str, tuple[str, str]] = {
+        part: (str(column.min()), str(column.max())) for part, column in columns.items()
+    }
+    first = [column.min() for part, column in columns.items() if part != "train"]
+    later = pl.Series(first, dtype=columns["train"].dtype).min()
+    return ranges, sum(int((some >= later).sum()) for some in slices_of(columns["train"]))
+
+
+def _duplicates(
+    frames: Mapping[PartName, pl.DataFrame], compared: Sequence[str], space: Space
+) -> int:
+    known = space.array((frames["train"].height,), np.uint64)
+    for (start, stop), rows in zip(bounds(len(known)), slices_of(frames["train"]), strict=True):
+        known[start:stop] = _hashes(rows, compared)
+    known.sort()
+    others = (rows for part in frames if part != "train" for rows in slices_of(frames[part]))
+    return sum(_among(_hashes(rows, compared), known) for rows in others)
+
+
+def _hashes(rows: pl.DataFrame, compared: Sequence[str]) -> npt.NDArray[np.uint64]:
+    return rows.select(compared).hash_rows(seed=0).to_numpy()
+
+
+def _among(hashes: npt.NDArray[np.uint64], known: npt.NDArray[np.uint64]) -> int:
+    """How many are among the known ones, which ascend."""
+    if not len(known):
+        return 0
+    # In their order, so that pages of a file are looked at one after the other.
+    hashes = np.sort(hashes)
+    places = np.minimum(np.searchsorted(known, hashes), len(known) - 1)
+    return int((known[places] == hashes).sum())

@@ -1,0 +1,108 @@
+"""Rows in the order of time: their moments, how far apart these are, and blocks of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from trainwright.contract.key_paths import as_key
+from trainwright.core.errors import DataMistake, Problem
+from trainwright.core.units import many
+from trainwright.data.base.external_sort import dense_ranks, ranked
+from trainwright.data.base.row_storage import IN_MEMORY, Space, bounds, slices_of
+from trainwright.data.base.table import Floats, Integers
+
+_MICROSECONDS_A_DAY = 86_400_000_000
+
+
+def moments(frame: pl.DataFrame, column: str, space: Space = IN_MEMORY) -> Integers:
+    """The rank of each row's time among the different times, from 1, int64 [N] in `space`.
+
+    Raises:
+        DataMistake: the column is not a time or a number, or misses values.
+    """
+    series = times(frame, column)
+    values = space.array((len(series),), series.head(0).to_physical().to_numpy().dtype)
+    for (start, stop), some in zip(bounds(len(series)), slices_of(series), strict=True):
+        values[start:stop] = some.to_physical().to_numpy()
+    return dense_ranks(values, space)
+
+
+def distances(frame: pl.DataFrame, column: str, space: Space = IN_MEMORY) -> Floats:
+    """Each row's time on a line, float64 [N] in `space`: days for dates, else the column's own
+    numbers.
+
+    Raises:
+        As `moments`.
+    """
+    series = times(frame, column)
+    line: Floats = space.array((len(series),), np.float64)
+    numbers = series.dtype.is_numeric()
+    first = 0 if numbers else series.to_physical().min()
+    for (start, stop), some in zip(bounds(len(series)), slices_of(series), strict=True):
+        if numbers:
+            line[start:stop] = some.cast(pl.Float64).to_numpy()
+        else:
+            line[start:stop] = (some.cast(pl.Int64) - first).to_numpy() / _MICROSECONDS_A_DAY
+    return line
+
+
+def time_units(ranks: Integers, space: Space = IN_MEMORY) -> Integers:
+    """Contiguous stretches of about N ** (1/3) rows in the order of time, int64 [N] in `space`.
+
+    The block length of the moving-block bootstrap grows with the cube root of the rows
+    (Künsch 1989, Annals of Statistics 17, section 3).
+    """
+    order = ranked(ranks, space)
+    length = max(1, round(len(ranks) ** (1 / 3)))
+    units: Integers = space.array((len(ranks),), np.int64)
+    for start, stop in bounds(len(ranks)):
+        units[order[start:stop]] = np.arange(start, stop) // length
+    return units
+
+
+def time_blocks(ranks: Integers, count: int) -> Integers:
+    """Number each row's block, 0 the oldest, int64 [N]: `count` blocks of about as many rows, cut
+    between moments. With fewer moments than blocks the newest stay empty."""
+    ends = np.cumsum(np.bincount(ranks)[1:])
+    cuts = [0]
+    for number in range(1, count):
+        low = cuts[-1] + 1
+        high = max(low, len(ends) - (count - number))
+        candidates = ends[low - 1 : high]
+        wanted = len(ranks) * number / count
+        if not len(candidates):
+            break
+        cuts.append(low + int(np.argmin(np.abs(candidates - wanted))))
+    return np.searchsorted(np.array(cuts[1:]), ranks, side="left").astype(np.int64)
+
+
+def times(frame: pl.DataFrame, column: str) -> pl.Series:
+    """The times of the rows, none of them missing.
+
+    Raises:
+        As `moments`.
+    """
+    series = frame[column]
+    if not (series.dtype.is_numeric() or series.dtype == pl.Datetime("us")):
+        raise DataMistake(
+            Problem(
+                f"{column!r} is not a time",
+                path="data.split.column",
+                found=f"values such as {series.drop_nulls().head(1).to_list()}",
+                expected="dates written alike, or numbers",
+                fix=f"set data.columns.{as_key(column)}.format",
+            )
+        )
+    if series.null_count():
+        rows = series.is_null().arg_true()
+        raise DataMistake(
+            Problem(
+                f"{many(len(rows), 'row has', 'rows have')} no time",
+                path="data.split.column",
+                found=f"{column!r} is missing, first in row {rows[0] + 1:,} of those with a target",
+                expected="a time in every row",
+                fix="repair these rows, or choose another split",
+            )
+        )
+    return series

@@ -1,0 +1,191 @@
+"""Rows divided by time: the oldest train, the newest test, with a gap between parts and a window of
+the past."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import polars as pl
+
+from trainwright.contract.data import TimeSplit
+from trainwright.contract.key_paths import as_key
+from trainwright.core.errors import DataMistake, Problem
+from trainwright.core.units import many
+from trainwright.data.base.cell_values import to_numbers
+from trainwright.data.base.external_sort import filled
+from trainwright.data.base.messages import Wrong
+from trainwright.data.base.row_storage import Space, bounds, kept
+from trainwright.data.base.table import Floats, Integers, PartName
+from trainwright.data.split.fractions import (
+    LEFT_OUT,
+    PARTS,
+    TEST,
+    TRAIN,
+    VALIDATION,
+    Shares,
+    check_filled,
+    left_out_of,
+)
+from trainwright.data.split.time_order import distances, moments, times
+
+
+def check_times(frames: Mapping[PartName, pl.DataFrame], column: str) -> None:
+    """Hold the times of all files against those of training.
+
+    Raises:
+        DataMistake: these are no times, or a row of another file has none like them.
+    """
+    wanted = times(frames["train"], column).dtype
+    problems: list[Problem] = []
+    for part, frame in frames.items():
+        series = frame[column]
+        if series.dtype != wanted or series.null_count():
+            problems.append(
+                Problem(
+                    f"the times of the {part} file are not like those of the training file",
+                    path="data.split.column",
+                    found=f"{_other_than(wanted, series)} in {column!r}",
+                    expected="numbers" if wanted.is_numeric() else "dates written alike",
+                    fix=f"mend the file, or set data.columns.{as_key(column)}.values",
+                )
+            )
+    if problems:
+        raise DataMistake(problems)
+
+
+def cut_by_time(frame: pl.DataFrame, split: TimeSplit, shares: Shares, space: Space) -> Integers:
+    """The part of each row, int64 [N] in `space`: cut between moments, as near to the wanted shares
+    as moments allow, oldest to training."""
+    ranks = moments(frame, split.moment, space)
+    rows = len(ranks)
+    validation, test = round(rows * shares.validation), round(rows * shares.test)
+    ends = _ends(ranks, space)
+    boundaries = ends[:-1]
+    parts: Integers = filled(space.array((rows,), np.int64), TRAIN)
+    needed = len(shares.needed)
+    if len(ends) < needed:
+        return parts
+    first_test = _nearest_cut(boundaries, rows - test, needed - 2, len(boundaries))
+    first_validation = first_test
+    if shares.needs_validation:
+        last = first_test if shares.needs_test else len(boundaries)
+        first_validation = _nearest_cut(boundaries, rows - test - validation, 0, last)
+    for start, stop in bounds(rows):
+        here, some = parts[start:stop], ranks[start:stop]
+        if shares.needs_validation:
+            here[some > first_validation + 1] = VALIDATION
+        if shares.needs_test:
+            here[some > first_test + 1] = TEST
+    return _with_gaps(parts, distances(frame, split.moment, space), split, space)
+
+
+def keep_apart_from_files(
+    parts: Integers,
+    frames: Mapping[PartName, pl.DataFrame],
+    split: TimeSplit,
+    shares: Shares,
+    space: Space,
+) -> Integers:
+    """The parts of the rows of `train` with gap and window kept towards parts that have files of
+    their own, whose rows all stay.
+
+    Raises:
+        DataMistake: a part would be empty, or rows of one file are too near to another's.
+    """
+    own = len(parts)
+    names: list[PartName] = ["train", *(part for part in frames if part != "train")]
+    together = pl.concat([frames[name].select(split.moment) for name in names])
+    codes: Integers = space.array((together.height,), np.int64)
+    for start, stop in bounds(own):
+        codes[start:stop] = parts[start:stop]
+    before = own
+    for name in names[1:]:
+        filled(codes[before : before + frames[name].height], PARTS.index(name))
+        before += frames[name].height
+    line = distances(together, split.moment, space)
+    stay: Integers = kept(codes, space)
+    for later in (VALIDATION, TEST):
+        behind = _lowest(line, codes, later)
+        for start, stop in bounds(len(codes)):
+            some, ahead = codes[start:stop], behind - line[start:stop]
+            in_file = np.arange(start, stop) >= own
+            # Training rows of the future are no near ones: they are refused, not left out.
+            near = (ahead >= 0) & (ahead < split.gap)
+            late = in_file & (some == VALIDATION) & (ahead <= 0)
+            stay[start:stop][(some < later) & (near | late)] = LEFT_OUT
+    _check_files(stay[own:], split)
+    _leave_out_old(stay, line, split)
+    check_filled(stay[:own], split, shares)
+    return stay[:own]
+
+
+def _with_gaps(parts: Integers, times: Floats, split: TimeSplit, space: Space) -> Integers:
+    """The parts without the rows that are too near to the part behind theirs, or too old."""
+    stay: Integers = kept(parts, space)
+    for earlier, later in ((VALIDATION, TEST), (TRAIN, VALIDATION), (TRAIN, TEST)):
+        behind = _lowest(times, parts, later)
+        for start, stop in bounds(len(parts)):
+            near = behind - times[start:stop] < split.gap
+            stay[start:stop][(parts[start:stop] == earlier) & near] = LEFT_OUT
+    _leave_out_old(stay, times, split)
+    return stay
+
+
+def _leave_out_old(parts: Integers, times: Floats, split: TimeSplit) -> None:
+    """Take training rows out that lie before the window of the newest one."""
+    if split.window == "all":
+        return
+    newest = -_lowest(times, parts, TRAIN, -1.0)
+    for start, stop in bounds(len(parts)):
+        here = parts[start:stop]
+        here[(here == TRAIN) & (newest - times[start:stop] > split.window)] = LEFT_OUT
+
+
+def _lowest(times: Floats, parts: Integers, part: int, sign: float = 1.0) -> float:
+    """The lowest time of a part, with another sign the highest one negated; infinite if the part
+    has no rows."""
+    lowest = math.inf
+    for start, stop in bounds(len(times)):
+        found = sign * times[start:stop][parts[start:stop] == part]
+        lowest = float(found.min(initial=lowest))
+    return lowest
+
+
+def _ends(ranks: Integers, space: Space) -> Integers:
+    """How many rows are not later than each of the different moments."""
+    ends: Integers = filled(space.array((int(ranks.max()),), np.int64), 0)
+    for start, stop in bounds(len(ranks)):
+        np.add.at(ends, ranks[start:stop] - 1, 1)
+    np.cumsum(ends, out=ends)
+    return ends
+
+
+def _nearest_cut(boundaries: Integers, wanted: int, low: int, high: int) -> int:
+    """Index in the ascending `boundaries[low:high]` of the cut nearest to `wanted` rows."""
+    above = min(low + int(np.searchsorted(boundaries[low:high], wanted)), high - 1)
+    below = max(low, above - 1)
+    return below if wanted - boundaries[below] <= boundaries[above] - wanted else above
+
+
+def _other_than(wanted: pl.DataType, series: pl.Series) -> str:
+    if series.dtype == wanted or not series.count():
+        return f"no value in {many(series.null_count(), 'row')}"
+    wrong = Wrong()
+    wrong.add(series.gather(to_numbers(series).bad) if wanted.is_numeric() else series.drop_nulls())
+    return str(wrong)
+
+
+def _check_files(parts: Integers, split: TimeSplit) -> None:
+    if near := left_out_of(parts):
+        raise DataMistake(
+            Problem(
+                f"{many(near, 'row')} of the validation file {'is' if near == 1 else 'are'} too "
+                "near to the test rows, or not older",
+                path="data.split.gap",
+                found=f"a distance below {split.gap:g}, or none",
+                expected="rows that are older than every test row, by the gap",
+                fix="take these rows out of the validation file, or lower gap",
+            )
+        )

@@ -1,0 +1,1 @@
+"""Statistics of columns: dependence, leaks, lags, profiles, histograms."""

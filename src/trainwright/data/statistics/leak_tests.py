@@ -1,0 +1,283 @@
+"""Columns that give the target away: alone, or together with others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import final
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from trainwright.data.base.messages import quoted
+from trainwright.data.base.table import Floats
+from trainwright.data.base.value_counts import counted
+from trainwright.data.columns.column_kinds import ColumnType
+from trainwright.data.statistics.dependence import told_share
+
+ALONE = 0.999
+TOGETHER = 0.9999
+SUSPICIOUS = 0.9
+STANDS_OUT, COMES_NEAR = 0.98, 0.9
+"""A ROC AUC beyond the first, while no other column is beyond the second, may be that of the target
+with noise. Most honest measurements that tell so much have others beside them that tell nearly as
+much: the petals of an iris, the sizes of a tumour. One good sensor among poor ones has not."""
+
+_FEWEST_ROWS = 50
+_ROWS_PER_VALUE = 5
+_ROWS_PER_COLUMN = 10
+_NEGLIGIBLE = 0.01
+_FEWEST_BESIDE = 2
+_MOST_FOR_PAIRS = 20
+_FEWEST_OTHERS = 20
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Leak:
+    """Columns that together determine the target. `message` holds the number that shows it."""
+
+    columns: tuple[str, ...]
+    message: str
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Suspicion:
+    """Columns that tell so much of the target that a person should look: they may be honest.
+    `number` is the correlation, the ROC AUC or the share that `message` says."""
+
+    columns: tuple[str, ...]
+    number: float
+    message: str
+
+
+def find_leaks(
+    frame: pl.DataFrame, columns: Sequence[ColumnType], target: pl.Series
+) -> tuple[Leak, ...]:
+    """Columns of typed rows that determine the target: String labels, or numbers.
+
+    For classes, a column with one class per value or missing in one class only, or a rank AUC above
+    0.999; for numbers, a correlation (of values or of ranks) beyond 0.999, a linear combination of
+    values or of logarithms with R2 above 0.9999, or the product or ratio of two columns. Fewer than
+    50 rows show nothing.
+    """
+    if frame.height < _FEWEST_ROWS:
+        return ()
+    if target.dtype == pl.String:
+        return tuple(leak for column in columns for leak in _class_leak(frame, column, target))
+    numeric = [column.name for column in columns if column.kind == "numeric"]
+    alone = [leak for name in numeric for leak in _number_leak(frame, name, target)]
+    known = {leak.columns[0] for leak in alone}
+    rest = [name for name in numeric if name not in known]
+    together = (
+        _combination(frame, rest, target, "a sum of")
+        or _powers(frame, rest, target)
+        or _pairs(frame, rest, target)
+    )
+    return (*alone, *together)
+
+
+def find_suspicions(
+    frame: pl.DataFrame, columns: Sequence[ColumnType], target: pl.Series
+) -> tuple[Suspicion, ...]:
+    """Columns of typed rows that are no leaks, as a caller knows, and tell very much of the target.
+
+    For numbers, numeric columns with a correlation beyond 0.9; for two classes, a column with a
+    rank AUC above 0.98 where no other comes near; for classes, two columns of few values with one
+    class per pair, which may be a rule that holds.
+    """
+    if frame.height < _FEWEST_ROWS:
+        return ()
+    if target.dtype == pl.String:
+        alone = _stands_out(frame, columns, target) if target.n_unique() == 2 else ()
+        return (*alone, *_class_pairs(frame, columns, target))
+    found = []
+    for column in columns:
+        if column.kind != "numeric":
+            continue
+        correlation = _correlation(frame[column.name], target)
+        if abs(correlation) > SUSPICIOUS:
+            message = f"{column.name!r} has a correlation of {correlation:.3f} with the target"
+            found.append(Suspicion((column.name,), correlation, message))
+    return tuple(found)
+
+
+def _class_leak(frame: pl.DataFrame, column: ColumnType, target: pl.Series) -> tuple[Leak, ...]:
+    values = frame[column.name]
+    few = values.n_unique() * _ROWS_PER_VALUE <= len(values)
+    if column.kind in ("numeric", "categorical") and few:
+        share = _explained(values, target)
+        if share > ALONE:
+            text = f"{column.name!r} alone tells the class of {share:.2%} of the rows that the "
+            return (Leak((column.name,), text + "commonest class gets wrong"),)
+    elif (share := _explained(values.is_null(), target)) > ALONE:
+        text = f"whether {column.name!r} is missing tells the class of {share:.2%} of the rows that"
+        return (Leak((column.name,), text + " the commonest class gets wrong"),)
+    if column.kind in ("numeric", "datetime") and target.n_unique() == 2:
+        auc = _either_auc(values, target)
+        if auc > ALONE:
+            return (Leak((column.name,), f"{column.name!r} alone has a ROC AUC of {auc:.4f}"),)
+    return ()
+
+
+def _stands_out(
+    frame: pl.DataFrame, columns: Sequence[ColumnType], target: pl.Series
+) -> tuple[Suspicion, ...]:
+    """The one column whose AUC no other comes near; of words the share of the classes that they
+    tell is looked at."""
+    tells = {}
+    for column in columns:
+        if column.kind == "numeric":
+            tells[column.name] = _either_auc(frame[column.name], target)
+        elif column.kind == "categorical":
+            tells[column.name] = told_share(frame[column.name], target)
+    if len(tells) <= _FEWEST_BESIDE:
+        return ()
+    (name, auc), (_, next_best), *_ = sorted(tells.items(), key=lambda pair: -pair[1])
+    if auc <= STANDS_OUT or next_best > COMES_NEAR or frame[name].dtype == pl.String:
+        return ()
+    text = f"{name!r} alone has a ROC AUC of {auc:.4f}, and no other column is beyond "
+    return (Suspicion((name,), auc, f"{text}{next_best:.2f}"),)
+
+
+def _class_pairs(
+    frame: pl.DataFrame, columns: Sequence[ColumnType], target: pl.Series
+) -> tuple[Suspicion, ...]:
+    """The first pair of columns with few values that together tell the class of every row."""
+    others = len(target) - int(counted(target)["count"][0])
+    codes = {
+        column.name: frame[column.name].rank("dense").fill_null(0).cast(pl.Int64)
+        for column in columns
+        if column.kind in ("numeric", "categorical")
+        and frame[column.name].n_unique() <= _MOST_FOR_PAIRS
+    }
+    names = list(codes)[:_MOST_FOR_PAIRS] if others >= _FEWEST_OTHERS else []
+    for one, other in combinations(names, 2):
+        pairs = codes[one] * (_MOST_FOR_PAIRS + 2) + codes[other]
+        if pairs.n_unique() * _ROWS_PER_VALUE > len(pairs):
+            continue
+        if (share := _explained(pairs, target)) > ALONE:
+            text = f"{one!r} and {other!r} together tell the class of {share:.2%} of the rows that"
+            return (Suspicion((one, other), share, f"{text} the commonest class gets wrong"),)
+    return ()
+
+
+def _explained(values: pl.Series, target: pl.Series) -> float:
+    """Share of the rows outside the commonest class that each value's commonest class gets right,
+    net of those it gets wrong: 0 for a useless column, 1 for one class per value."""
+    table = pl.DataFrame({"value": values, "label": target})
+    counts = table.group_by("value", "label").len()
+    right = int(counts.group_by("value").agg(pl.col("len").max())["len"].sum())
+    commonest = int(counted(target)["count"][0])
+    others = len(target) - commonest
+    return (right - commonest) / others if others else 0.0
+
+
+def _either_auc(values: pl.Series, target: pl.Series) -> float:
+    """The larger of AUC and 1 - AUC of a column against two classes, over rows that have a
+    value."""
+    present = values.is_not_null()
+    values, labels = values.filter(present), target.filter(present)
+    chosen = (labels == target.drop_nulls().min()).to_numpy()
+    ones, zeros = int(chosen.sum()), int((~chosen).sum())
+    if min(ones, zeros) < _ROWS_PER_VALUE or len(values) * 2 < len(target):
+        return 0.5
+    auc = rank_auc(values, chosen)
+    return max(auc, 1 - auc)
+
+
+def rank_auc(values: pl.Series, chosen: npt.NDArray[np.bool_]) -> float:
+    """ROC AUC of values [N] that tell the chosen rows from the others, both of which there must be:
+    Mann-Whitney U over the product of their numbers."""
+    ranks = values.rank("average").to_numpy()
+    ones, zeros = int(chosen.sum()), int((~chosen).sum())
+    return (float(ranks[chosen].sum()) - ones * (ones + 1) / 2) / (ones * zeros)
+
+
+def _number_leak(frame: pl.DataFrame, name: str, target: pl.Series) -> tuple[Leak, ...]:
+    values = frame[name]
+    linear = abs(_correlation(values, target))
+    if linear > ALONE:
+        return (Leak((name,), f"{name!r} has a correlation of {linear:.5f} with the target"),)
+    ranked = abs(_rank_correlation(values, target))
+    if ranked > ALONE:
+        return (Leak((name,), f"{name!r} has a rank correlation of {ranked:.5f} with the target"),)
+    return ()
+
+
+def _correlation(values: pl.Series, target: pl.Series) -> float:
+    """Pearson's correlation over the rows that have both; 0 where it does not exist."""
+    present = (values.is_not_null() & target.is_not_null()).to_numpy()
+    if int(present.sum()) < _FEWEST_ROWS:
+        return 0.0
+    x = values.to_numpy()[present].astype(np.float64)
+    y = target.to_numpy()[present].astype(np.float64)
+    x, y = x - x.mean(), y - y.mean()
+    scale = float(np.sqrt((x @ x) * (y @ y)))
+    return float(x @ y) / scale if scale > 0 else 0.0
+
+
+def _rank_correlation(values: pl.Series, target: pl.Series) -> float:
+    """Spearman's correlation over the rows that have both."""
+    both = pl.DataFrame({"values": values, "target": target}).drop_nulls()
+    return _correlation(both["values"].rank("average"), both["target"].rank("average"))
+
+
+def _powers(frame: pl.DataFrame, names: list[str], target: pl.Series) -> tuple[Leak, ...]:
+    """The same of logarithms, of the columns that are positive: a product of powers."""
+    positive = [name for name in names if (frame[name] > 0).all()]
+    if not (target > 0).all():
+        return ()
+    logs = frame.select(pl.col(positive).cast(pl.Float64).log())
+    wanted = target.cast(pl.Float64).log()
+    return _combination(logs, positive, wanted, "a sum of the logarithms of")
+
+
+def _pairs(frame: pl.DataFrame, names: list[str], target: pl.Series) -> tuple[Leak, ...]:
+    """The first pair of columns whose product or ratio the target is."""
+    for one, other in combinations(names[:_MOST_FOR_PAIRS], 2):
+        first, second = frame[one].cast(pl.Float64), frame[other].cast(pl.Float64)
+        for text, values in (
+            (f"{one!r} times {other!r}", first * second),
+            (f"{one!r} over {other!r}", first / second.replace(0.0, None)),
+            (f"{other!r} over {one!r}", second / first.replace(0.0, None)),
+        ):
+            related = abs(_correlation(values, target))
+            # One row that lies far away makes a correlation of products, and none of their ranks.
+            if related > ALONE and abs(_rank_correlation(values, target)) > ALONE:
+                text += f" has a correlation of {related:.5f} with the target"
+                return (Leak((one, other), text),)
+    return ()
+
+
+def _combination(
+    frame: pl.DataFrame, names: list[str], target: pl.Series, what: str
+) -> tuple[Leak, ...]:
+    """Columns of which a linear combination, `what` in words, is the target."""
+    if not names:
+        return ()
+    whole = frame.select(names).with_columns(target.alias("\x00target")).drop_nulls()
+    if whole.height < max(_FEWEST_ROWS, _ROWS_PER_COLUMN * len(names)):
+        return ()
+    values = _standardised(whole.select(names).to_numpy().astype(np.float64))
+    wanted = _standardised(whole["\x00target"].to_numpy().astype(np.float64)[:, None])[:, 0]
+    coefficients, *_ = np.linalg.lstsq(values, wanted, rcond=None)
+    left = wanted - values @ coefficients
+    explained = 1 - float(left @ left) / max(float(wanted @ wanted), 1e-300)
+    if explained <= TOGETHER:
+        return ()
+    largest = float(np.abs(coefficients).max())
+    share = np.abs(coefficients) / largest
+    members = tuple(name for name, part in zip(names, share, strict=True) if part > _NEGLIGIBLE)
+    return (Leak(members, f"{what} {quoted(members)} has an R2 of {explained:.6f}"),)
+
+
+def _standardised(values: Floats) -> Floats:
+    """Columns [N, F] with mean 0 and deviation 1; constant columns become 0."""
+    centered: Floats = values - values.mean(axis=0)
+    deviation = centered.std(axis=0)
+    scaled: Floats = centered / np.where(deviation > 0, deviation, 1.0)
+    return scaled

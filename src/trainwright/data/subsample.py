@@ -1,0 +1,73 @@
+"""Data with fewer rows, where there are too many to look at all, to score or to fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+
+from trainwright.data.base.row_storage import IN_MEMORY, spread_rows, taken
+from trainwright.data.base.table import Integers, Part, PartName, TableInputs
+from trainwright.data.read_table import RawTable
+from trainwright.data.types import Prepared
+
+_SAMPLE = 0x73616D70
+
+
+def thinned(raw: RawTable, prepared: Prepared, most: int) -> tuple[RawTable, Prepared]:
+    """About so many rows in memory, at equal distances in each file, and the same ones of each
+    part. Places in files, versions and fitted features stay what they are of all rows."""
+    total = sum(frame.height for frame in raw.frames.values())
+    chosen = {
+        name: spread_rows(frame.height, max(1, most * frame.height // total))
+        for name, frame in raw.frames.items()
+    }
+    places = {name: raw.positions[name][rows] for name, rows in chosen.items()}
+    frames = {
+        name: IN_MEMORY.frame(taken(frame, chosen[name])) for name, frame in raw.frames.items()
+    }
+    return (
+        replace(raw, frames=frames, positions=places, space=IN_MEMORY),
+        replace(
+            prepared,
+            train=_part(prepared.train, places),
+            validation=_part(prepared.validation, places),
+            test=_part(prepared.test, places),
+        ),
+    )
+
+
+def sampled(part: Part, rows: Literal["all"] | int, seed: int) -> Part:
+    """So many rows of a part, drawn without replacement, in their order; all of them if it has no
+    more. The same for the same seed."""
+    if rows == "all" or rows >= len(part):
+        return part
+    return _taken(part, drawn_rows(len(part), rows, seed))
+
+
+def drawn_rows(count: int, rows: int, seed: int) -> Integers:
+    """Positions of `rows` of `count` rows, ascending, int64 [rows]."""
+    generator = np.random.default_rng([seed, _SAMPLE])
+    return np.sort(generator.choice(count, size=rows, replace=False))
+
+
+def _part(part: Part, places: Mapping[PartName, Integers]) -> Part:
+    """Those of its rows that are at these places of its file."""
+    wanted = places.get(part.name, places["train"])
+    at = np.minimum(np.searchsorted(part.rows, wanted), len(part) - 1)
+    assert isinstance(part.inputs, TableInputs)
+    return _taken(part, at[part.rows[at] == wanted])
+
+
+def _taken(part: Part, rows: Integers) -> Part:
+    """The rows at these positions of the part, which ascend."""
+    return Part(
+        name=part.name,
+        frame=IN_MEMORY.frame(taken(part.frame, rows)),
+        inputs=part.inputs.take(rows),
+        target=part.target[rows],
+        rows=part.rows[rows],
+        units=part.units[rows],
+    )

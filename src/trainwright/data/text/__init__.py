@@ -1,0 +1,1 @@
+"""Texts: read, tokenised, cut into chunks and windows, prepared."""

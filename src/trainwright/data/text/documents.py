@@ -1,0 +1,240 @@
+"""Texts one after the other: a file, a folder of files, or a column of a table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple, final
+
+import numpy as np
+import polars as pl
+
+from trainwright.contract.data import TableData
+from trainwright.contract.sampling import Mixture
+from trainwright.contract.tokens import TokenData
+from trainwright.core.errors import DataMistake, Place, Problem
+from trainwright.core.hashing import hash_file
+from trainwright.core.units import many
+from trainwright.data.base.cell_values import Cleaning
+from trainwright.data.base.messages import nearest, quoted, some
+from trainwright.data.base.table import Integers
+from trainwright.data.formats.decompress import check_size
+from trainwright.data.formats.encodings import text_blocks
+from trainwright.data.formats.file_format import check_content, is_aside
+from trainwright.data.images.decode import SUFFIXES as IMAGES
+from trainwright.data.sampling.build_sampler import source_codes
+from trainwright.data.sources.data_source import FileVersion, SourceFile, read_source
+from trainwright.data.sources.folders import check_inside
+from trainwright.data.sources.local_files import check_file
+
+END = "\x1e"
+"""Stands behind each document where there are several: U+001E, the record separator of ASCII."""
+
+_SUFFIXES = (".txt", ".md", ".text")
+_BLOCK_ROWS = 4096
+
+
+class SourceSize(NamedTuple):
+    """What a source is called, and how many documents it has."""
+
+    name: str
+    documents: int
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Documents:
+    """A text that is read block by block, as often as it is asked for. `files` are what it came
+    from, `several` says that `END` stands behind each document and nowhere else, and that a block
+    ends there, `notes` are for people. The documents of each of the `sources` follow each other;
+    there are none where they are not mixed."""
+
+    files: tuple[FileVersion, ...]
+    blocks: Callable[[], Iterator[str]]
+    several: bool
+    notes: tuple[str, ...] = ()
+    sources: tuple[SourceSize, ...] = ()
+
+
+def find_documents(section: TokenData, folder: Path) -> Documents:
+    """The text that a contract names, relative to `folder`.
+
+    Raises:
+        DataMistake: there is none, it is not of the encoding, a document holds the mark that stands
+            between two, or there are no sources to mix.
+    """
+    if section.text:
+        return _of_column(section, folder)
+    if (folder / section.path).is_dir():
+        return _of_folder(section, folder)
+    if isinstance(section.sampling, Mixture):
+        raise no_sources(section, "one text")
+    return _of_file(section, folder)
+
+
+def document_rows(section: TokenData, source: SourceFile) -> tuple[Integers, list[SourceSize]]:
+    """The rows of a table that are documents, in their order: as they lie, or, where sources are
+    mixed, those of one source after those of the other. And these sources, which are named as the
+    cells of a table are read by default."""
+    # What a reader makes of an empty field is its own affair: "" or null.
+    written = source.frame[section.text].replace("", None).is_not_null()
+    rows = written.arg_true().cast(pl.Int64).to_numpy()
+    if not isinstance(section.sampling, Mixture):
+        return rows, []
+    cells = Cleaning.of(TableData()).cells(source.frame[section.sampling.column])[rows]
+    names, codes = source_codes(cells, "document")
+    sizes = np.bincount(codes, minlength=len(names)).tolist()
+    return rows[np.argsort(codes, kind="stable")], list(map(SourceSize, names, sizes))
+
+
+def no_sources(section: TokenData, found: str) -> DataMistake:
+    """That there is nothing to mix."""
+    return DataMistake(
+        Problem(
+            "there are no sources to mix",
+            path="data.sampling.kind",
+            found=found,
+            expected="a folder of texts, in which each file or folder is a source, or a table of "
+            "texts with a column of sources",
+            fix="put the texts of each source into a folder of its own, or remove sampling",
+            place=Place(section.path),
+        )
+    )
+
+
+def _of_file(section: TokenData, folder: Path) -> Documents:
+    file = folder / section.path
+    version = _checked(file, section.path, section)
+    return Documents(
+        (version,), lambda: text_blocks(file, section.path, section.reading), several=False
+    )
+
+
+def _of_folder(section: TokenData, folder: Path) -> Documents:
+    place = folder / section.path
+    there = [child.relative_to(place) for child in place.rglob("*") if child.is_file()]
+    inside = [name for name in there if not is_aside(name.as_posix())]
+    names = sorted(name.as_posix() for name in inside if name.suffix.lower() in _SUFFIXES)
+    if not names:
+        raise DataMistake(_no_texts(inside, len(there) - len(inside), section.path))
+    check_inside(place, [place / name for name in names], section.path, "data.path")
+    written = [f"{section.path.rstrip('/')}/{name}" for name in names]
+    versions = tuple(_checked(folder / name, name, section) for name in written)
+    # Names in order keep what lies in a folder together.
+    outermost = groupby(names, lambda name: name.partition("/")[0])
+    sources = tuple(SourceSize(name, len(list(files))) for name, files in outermost)
+
+    def blocks() -> Iterator[str]:
+        for name in written:
+            for block in text_blocks(folder / name, name, section.reading):
+                yield _without_end(block, name)
+            yield END
+
+    mixed = isinstance(section.sampling, Mixture)
+    return Documents(versions, blocks, several=True, sources=sources if mixed else ())
+
+
+def _no_texts(inside: Sequence[Path], aside: int, written: str) -> Problem:
+    """What is in a folder without texts, and what would make it data; `aside` files are passed
+    over."""
+    suffixes = [name.suffix.lower() for name in inside]
+    counts = Counter(suffixes).most_common()
+    shown = [f"{many(count, 'file')} {suffix or 'without an ending'}" for suffix, count in counts]
+    if aside:
+        shown.append(f"{many(aside, 'file')} passed over: _ or . begins a name or its folder's")
+    fix = "name a text, or a table of texts with its column in data.text"
+    message = "the folder holds no texts"
+    if any(suffix in IMAGES for suffix in suffixes):
+        message = "the folder holds no texts, but images, and none says which class they are of"
+        fix = (
+            "of images, put those of each class into a folder with its name (cat/1.png), or name "
+            "a table with a column of paths and a column of classes; kind: images reads both"
+        )
+    return Problem(
+        message,
+        path="data.path",
+        found=some(shown) or "no file",
+        expected=f"files that end in {', '.join(_SUFFIXES)}, or a folder of images for each class",
+        fix=fix,
+        place=Place(written),
+    )
+
+
+def _of_column(section: TokenData, folder: Path) -> Documents:
+    source = read_source(section.path, folder, reading=section.reading)
+    _check_columns(section, source)
+    rows, sources = document_rows(section, source)
+    if not len(rows):
+        raise DataMistake(
+            Problem(
+                "no row has a text",
+                path="data.text",
+                found=section.text,
+                fix="name another column",
+                place=source.place(),
+            )
+        )
+    texts = source.frame[section.text]
+    count = len(texts) - len(rows)
+    notes = (f"{many(count, 'row')} without a text left out",) if count else ()
+
+    def blocks() -> Iterator[str]:
+        for start in range(0, len(rows), _BLOCK_ROWS):
+            some_rows = rows[start : start + _BLOCK_ROWS]
+            for row, text in zip(some_rows.tolist(), texts.gather(some_rows), strict=True):
+                yield _without_end(text, source.place(row).file) + END
+
+    return Documents(source.files, blocks, several=True, notes=notes, sources=tuple(sources))
+
+
+def _check_columns(section: TokenData, source: SourceFile) -> None:
+    schema = source.frame.schema
+    texts = [name for name, kind in schema.items() if kind == pl.String]
+    wanted = [("data.text", section.text, "of texts ", texts)]
+    if isinstance(section.sampling, Mixture):
+        column = section.sampling.column
+        wanted.append(("data.sampling.column", column, "", list(schema)))
+    problems = [
+        Problem(
+            f"there is no column {kind}{name!r}",
+            path=path,
+            found=name,
+            expected=f"one of: {some(names, 12)}" if names else "a column of text",
+            fix=f"did you mean {near!r}?"
+            if (near := nearest(name, names))
+            else f"name one of {quoted(names)}"
+            if names
+            else "name a table with such a column",
+            place=source.place(),
+        )
+        for path, name, kind, names in wanted
+        if name not in names
+    ]
+    if problems:
+        raise DataMistake(problems)
+
+
+def _checked(file: Path, written: str, section: TokenData) -> FileVersion:
+    check_file(file, written, "data.path")
+    check_content(file, "text", written, section.reading)
+    size = file.stat().st_size
+    check_size(size, written, section.reading)
+    sha256 = hash_file(file)
+    return FileVersion(written, sha256, size, 0, file_sha256=sha256)
+
+
+def _without_end(text: str, written: str) -> str:
+    if END not in text:
+        return text
+    raise DataMistake(
+        Problem(
+            "a document holds the mark that stands between two documents",
+            path="data.path",
+            found="U+001E",
+            fix="remove the mark from the texts",
+            place=Place(written),
+        )
+    )

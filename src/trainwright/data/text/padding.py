@@ -1,0 +1,108 @@
+"""How much of padded batches is padding, by arithmetic."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import final
+
+import numpy as np
+
+from trainwright.contract.model import Gpt
+from trainwright.contract.tokens import TokenData
+from trainwright.data.base.permutation import even_pieces
+from trainwright.data.base.table import Integers
+from trainwright.data.sampling.length_buckets import BucketDraws
+from trainwright.data.sampling.samplers import Draws
+
+_MOST_SAMPLES = 2**16
+_LEAST_SAVED = 0.01
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class PaddedShapes:
+    """The shapes of batches: as wide as their longest row, rounded up to a multiple of `multiple`,
+    but never wider than `context`; of at most `places` places, unless one row alone has more."""
+
+    multiple: int
+    context: int
+    places: float = math.inf
+
+    def widths(self, longest: Integers) -> Integers:
+        """The widths of batches whose longest rows have so many places."""
+        rounded = -(-longest // self.multiple) * self.multiple
+        return np.minimum(rounded, self.context)
+
+    def cut(self, lengths: Integers, most: int) -> Sequence[int]:
+        """How many of the rows of a step, which have `lengths` and come in this order, are in each
+        of its batches of at most `most` rows."""
+        if math.isinf(self.places):
+            return even_pieces(len(lengths), most)
+        sizes, rest = [], lengths
+        while len(rest):
+            some = rest[:most]
+            places = self.widths(np.maximum.accumulate(some)) * np.arange(1, len(some) + 1)
+            sizes.append(max(1, int(np.searchsorted(places, self.places, side="right"))))
+            rest = rest[sizes[-1] :]
+        return sizes
+
+
+def padded_shapes(section: TokenData, model: Gpt) -> PaddedShapes:
+    """The shapes that a contract wants."""
+    padding = section.padding
+    places = math.inf if padding.max_tokens == "off" else padding.max_tokens
+    return PaddedShapes(padding.multiple, model.context, places)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Steps of `rows` rows, in batches of at most `batch` rows."""
+
+    rows: int
+    batch: int
+
+
+def measure_padding(lengths: Integers, draws: Draws, steps: Steps, shapes: PaddedShapes) -> float:
+    """The share of padding, from 0 to 1, in the first epoch of rows of `lengths`; of a long epoch
+    in the steps of its first 65,536 rows."""
+    count = min(draws.rows, max(steps.rows, _MOST_SAMPLES // steps.rows * steps.rows))
+    if not count:
+        return 0.0
+    shown = lengths[draws.at(0, 0, count)]
+    ends = np.arange(steps.rows, count, steps.rows)
+    parts = np.split(shown, ends)
+    sizes = np.array([size for part in parts for size in shapes.cut(part, steps.batch)], np.int64)
+    longest = np.maximum.reduceat(shown, np.cumsum(sizes) - sizes)
+    places = int((shapes.widths(longest) * sizes).sum())
+    return 1 - int(shown.sum()) / places
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Bucketing:
+    """How many buckets, and the share of padding with them and without."""
+
+    buckets: int
+    padding: float
+    without: float
+
+
+def choose_buckets(lengths: Integers, group: int, shapes: PaddedShapes, seed: int) -> Bucketing:
+    """Twice as many buckets as long as that saves a hundredth of the places of steps that are one
+    batch each: how a step is divided must not change the order."""
+    whole = replace(shapes, places=math.inf)
+
+    def padding(draws: BucketDraws) -> float:
+        return measure_padding(lengths, draws, Steps(group, group), whole)
+
+    best = BucketDraws(lengths, 1, group, seed)
+    share = without = padding(best)
+    while True:
+        finer = BucketDraws(lengths, 2 * best.buckets, group, seed)
+        less = padding(finer)
+        if finer.buckets == best.buckets or share - less < _LEAST_SAVED:
+            return Bucketing(best.buckets, share, without)
+        best, share = finer, less

@@ -1,0 +1,341 @@
+"""A text as one sequence of tokens: read, divided by position, and prepared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from pathlib import Path
+from typing import assert_never, final
+
+import numpy as np
+import polars as pl
+
+from trainwright.contract.sampling import Mixture
+from trainwright.contract.tokens import TokenData
+from trainwright.core.errors import DataMistake, Problem
+from trainwright.core.files import Json
+from trainwright.core.hashing import hash_bytes, hash_file, hash_value
+from trainwright.data.base.messages import some
+from trainwright.data.base.table import Integers, Part, PartName, TokenInputs
+from trainwright.data.columns.target import NextToken
+from trainwright.data.columns.target_column import TargetFacts
+from trainwright.data.encoders.bpe import ends_at_words, read_pieces
+from trainwright.data.encoders.vocabulary import TextVocabulary, Tokens, fit_characters
+from trainwright.data.read_table import DataFacts
+from trainwright.data.sources.data_source import FileVersion
+from trainwright.data.split.split_report import SplitReport
+from trainwright.data.text.documents import END, Documents, SourceSize, find_documents, no_sources
+from trainwright.data.text.stream_bpe import Streamed, document_stops, stream_subwords
+from trainwright.data.text.stream_tokens import count_tokens, keep_tokens
+from trainwright.data.text.text_sources import (
+    PARTS,
+    TextSource,
+    check_documents,
+    check_lengths,
+    divide,
+    places_of,
+)
+from trainwright.data.text.token_file import EncodedText, is_token_file, read_token_file
+from trainwright.data.types import Prepared
+
+STRETCH = 256
+"""Tokens of a stretch that is judged as one: neighbours in a text depend on each other, so the
+bootstrap draws stretches, not tokens."""
+
+SOURCE = "source"
+"""The column of the name of its source, for slices, in the frame of a text that is mixed."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class RawTokens:
+    """A text as tokens, and where its sources and their parts lie."""
+
+    text: EncodedText
+    sources: tuple[TextSource, ...]
+    facts: DataFacts
+    notes: tuple[str, ...] = ()
+
+
+def read_tokens(section: TokenData, folder: Path) -> RawTokens:
+    """Read the text or token file that the section names, divide it, and encode it.
+
+    A vocabulary is that of the training part alone.
+
+    Raises:
+        DataMistake: it is missing, not UTF-8, too short, a token file that is not whole, or has no
+            sources to mix.
+        MissingExtra: the vocabulary needs a library that is not installed.
+    """
+    file = folder / section.path
+    notes: tuple[str, ...] = ()
+    if is_token_file(file):
+        if isinstance(section.sampling, Mixture):
+            raise no_sources(section, "a token file, which says nothing of them")
+        encoded = read_token_file(file, section.path)
+        length = len(encoded.tokens)
+        sha256, size = hash_file(file), file.stat().st_size
+        version = FileVersion(section.path, sha256, size, length, file_sha256=sha256)
+        files: tuple[FileVersion, ...] = (version,)
+        stops = np.append(encoded.documents[1:], length)
+        sources = divide(stops, (), section)
+    else:
+        documents = find_documents(section, folder)
+        encoded, sources, said = _encoded_documents(documents, section, folder)
+        files, notes = documents.files, (*documents.notes, *said)
+        length = len(encoded.tokens)
+        if len(files) == 1:
+            files = (replace(files[0], rows=length),)
+    check_documents(sources, encoded.documents, section)
+    facts = DataFacts(
+        rows=length,
+        columns=(),
+        target=TargetFacts("tokens", {}, 0, missing=0),
+        files=files,
+        given=frozenset(),
+        part_rows=_sizes(sources),
+        documents={source.name: _training_lengths(encoded, source) for source in sources},
+    )
+    return RawTokens(encoded, sources, facts, notes)
+
+
+def prepare_tokens(raw: RawTokens, section: TokenData) -> Prepared:
+    """The parts as stretches, each a row."""
+    text, sources = raw.text, raw.sources
+    apart = section.windows != "across"
+    train, validation, test = (text_stretches(text, name, sources, apart=apart) for name in PARTS)
+    target = NextToken(text.vocabulary.size)
+    return Prepared(
+        train=train,
+        validation=validation,
+        test=test,
+        features=text.vocabulary,
+        target=target,
+        split=_report(sources, text),
+        version=hash_value(
+            {
+                "scheme": 1,
+                "files": [file.sha256 for file in raw.facts.files],
+                "ends": {str(part): end for part, end in sources[-1].ends.items()},
+                "vocabulary": text.vocabulary.to_json(),
+                **_documents_of_version(text, section),
+                **_sources_of_version(sources),
+            }
+        ),
+    )
+
+
+def _sources_of_version(sources: Sequence[TextSource]) -> dict[str, Json]:
+    if not sources[0].name:
+        return {}
+    return {"sources": [[one.name, one.start, *one.ends.values()] for one in sources]}
+
+
+def _documents_of_version(text: EncodedText, section: TokenData) -> dict[str, Json]:
+    if len(text.documents) < 2:
+        return {}
+    starts = hash_bytes(text.documents.astype("<i8").tobytes())
+    return {"documents": starts, "windows": section.windows, "long": section.long_documents}
+
+
+def _encoded_documents(documents: Documents, section: TokenData, folder: Path) -> Streamed:
+    """The tokens of documents and where their sources lie; mapped, if no token reaches over the end
+    of a word."""
+    if section.vocabulary in ("bpe", "tokenizer"):
+        vocabulary = None if section.vocabulary == "bpe" else _given(section, folder)
+        if not vocabulary or ends_at_words(vocabulary.symbols):
+            return stream_subwords(documents, section, folder, vocabulary)
+    divided = section.separator and not documents.several
+    if section.vocabulary not in ("characters", "bytes") or divided:
+        mark = END if documents.several else section.separator
+        text = "".join(documents.blocks())
+        stops = document_stops([text], mark)
+        sources = divide(stops, documents.sources, section)
+        return Streamed(*_encoded(text, stops, sources, section, folder), ())
+    counted = count_tokens(documents, section.vocabulary)
+    sources = divide(counted.stops, documents.sources, section)
+    vocabulary = counted.vocabulary(section.vocabulary, [one.ends["train"] for one in sources])
+    return Streamed(keep_tokens(documents, vocabulary, counted, section, folder), sources, ())
+
+
+def _encoded(
+    text: str,
+    stops: Integers,
+    sources: tuple[TextSource, ...],
+    section: TokenData,
+    folder: Path,
+) -> tuple[EncodedText, tuple[TextSource, ...]]:
+    """The tokens of a text whose documents and sources are given in characters, and where these
+    sources lie in them. No token reaches from one document, or one part, into another."""
+    train = [text[one.start : one.ends["train"]] for one in sources]
+    vocabulary = _vocabulary(train, section, folder)
+    cuts = np.unique(np.concatenate([stops, *(list(one.ends.values()) for one in sources)]))
+    starts = np.append(0, cuts[:-1])
+    pieces = [text[a:b] for a, b in zip(starts.tolist(), cuts.tolist(), strict=True)]
+    encoded = vocabulary.encode_each(pieces)
+    places = dict(zip([0, *cuts.tolist()], accumulate(map(len, encoded), initial=0), strict=True))
+    in_tokens = tuple(
+        TextSource(one.name, places[one.start], {part: places[e] for part, e in one.ends.items()})
+        for one in sources
+    )
+    check_lengths(in_tokens)
+    documents = np.array([0, *(places[stop] for stop in stops[:-1].tolist())], dtype=np.int64)
+    return EncodedText(np.concatenate(encoded), vocabulary, documents), in_tokens
+
+
+def _vocabulary(train: Sequence[str], section: TokenData, folder: Path) -> TextVocabulary:
+    """That of the training part of each source."""
+    match section.vocabulary:
+        case "characters":
+            return fit_characters("".join(train))
+        case "bytes":
+            return TextVocabulary("bytes")
+        case "tokenizer":
+            return _given(section, folder)
+        case "bpe":
+            raise AssertionError("its text is not in memory: stream_subwords")
+        case _:
+            assert_never(section.vocabulary)
+
+
+def _given(section: TokenData, folder: Path) -> TextVocabulary:
+    """That of a tokenizer's file."""
+    return TextVocabulary("subwords", read_pieces(folder / section.tokenizer, section.tokenizer))
+
+
+def _training_lengths(text: EncodedText, source: TextSource) -> tuple[int, ...]:
+    """The tokens of each document of its training part."""
+    start, end = source.bounds("train")
+    first, last = np.searchsorted(text.documents, (start, end))
+    return tuple(np.diff(np.append(text.documents[first:last], end)).tolist())
+
+
+def text_stretches(
+    text: EncodedText, name: PartName, sources: Sequence[TextSource], *, apart: bool
+) -> Part:
+    """A part of each source as stretches, `apart` in documents or not, those of one source after
+    those of the other. The first token of a source has nothing before it."""
+    parts = []
+    for source in sources:
+        start, end = source.bounds(name)
+        if apart:
+            parts.append(document_part(text, name, start, end))
+        else:
+            parts.append(token_part(text.tokens, name, max(source.start + 1, start), end))
+    if not sources[0].name:
+        return parts[0]
+    stretches = [part.inputs for part in parts if isinstance(part.inputs, TokenInputs)]
+    lengths = np.concatenate([one.lengths for one in stretches])
+    starts = np.concatenate([one.starts for one in stretches])
+    places = places_of(sources)
+    documents = text.documents if apart else places.starts
+    units = accumulate((int(part.units.max(initial=-1)) + 1 for part in parts[:-1]), initial=0)
+    frame = pl.concat(
+        part.frame.with_columns(pl.lit(source.name).alias(SOURCE))
+        for part, source in zip(parts, sources, strict=True)
+    )
+    return Part(
+        name,
+        frame,
+        TokenInputs(text.tokens, starts, lengths, documents, places),
+        np.concatenate([part.target for part in parts]),
+        starts,
+        np.concatenate([part.units + n for part, n in zip(parts, units, strict=True)]),
+    )
+
+
+def token_part(tokens: Tokens, name: PartName, start: int, end: int) -> Part:
+    """The tokens from `start` to `end` as stretches, each a row and a unit; the first token of a
+    text has nothing before it and is not predicted."""
+    starts: Integers = np.arange(start, end, STRETCH, dtype=np.int64)
+    lengths = np.minimum(STRETCH, end - starts)
+    frame = pl.DataFrame({"position": starts, "tokens": lengths})
+    target = NextToken(0).encode(frame["tokens"])
+    rows = np.arange(len(starts))
+    return Part(name, frame, TokenInputs(tokens, starts, lengths), target, starts, rows)
+
+
+def document_part(text: EncodedText, name: PartName, start: int, end: int) -> Part:
+    """The documents from `start` to `end` as stretches within one document each; a document is a
+    unit, and its first token has nothing before it."""
+    first, last = np.searchsorted(text.documents, (start, end))
+    begins = text.documents[first:last]
+    counted = np.maximum(np.diff(np.append(begins, end)) - 1, 0)
+    pieces = -(-counted // STRETCH)
+    units = np.repeat(np.arange(len(begins)), pieces)
+    place = np.arange(len(units)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    starts = begins[units] + 1 + place * STRETCH
+    lengths = np.minimum(STRETCH, np.repeat(counted, pieces) - place * STRETCH)
+    inputs = TokenInputs(text.tokens, starts, lengths, text.documents)
+    frame = pl.DataFrame({"position": starts, "tokens": lengths})
+    target = NextToken(0).encode(frame["tokens"])
+    return Part(name, frame, inputs, target, starts, units)
+
+
+def text_part(
+    text: str,
+    vocabulary: TextVocabulary,
+    section: TokenData,
+    found: Sequence[SourceSize] = (),
+) -> Part:
+    """Another text as a part, for judging a fitted model on it. Its documents end with the
+    section's separator; without one, where they were packed or padded or it has sources, with the
+    mark U+001E. The last of the sources that were `found` has all documents that the others leave.
+
+    Raises:
+        DataMistake: it is one token long.
+    """
+    apart = section.windows != "across"
+    stops = document_stops([text], section.separator or (END if apart or found else ""))
+    starts = [0, *stops[:-1].tolist()]
+    encoded = vocabulary.encode_each(
+        [text[a:b] for a, b in zip(starts, stops.tolist(), strict=True)]
+    )
+    tokens = np.concatenate(encoded)
+    if len(tokens) < 2:
+        raise DataMistake(
+            Problem("the text is too short to judge", path="DATA", found=f"{len(tokens)} tokens")
+        )
+    ends = np.cumsum([len(one) for one in encoded])
+    sources, start = [], 0
+    names = [one.name for one in found] or [""]
+    lasts = [*accumulate(one.documents for one in found[:-1]), len(ends)]
+    for name, last in zip(names, lasts, strict=True):
+        end = int(ends[last - 1])
+        sources.append(TextSource(name, start, {"train": start, "validation": start, "test": end}))
+        start = end
+    begins = np.append(0, ends[:-1])
+    return text_stretches(EncodedText(tokens, vocabulary, begins), "test", sources, apart=apart)
+
+
+def _sizes(sources: Sequence[TextSource]) -> dict[str, int]:
+    """The tokens of each part."""
+    sizes = [source.sizes() for source in sources]
+    return {str(part): sum(one[part] for one in sizes) for part in PARTS}
+
+
+def _report(sources: Sequence[TextSource], text: EncodedText) -> SplitReport:
+    what = "the text"
+    if sources[0].name:
+        names = some([repr(source.name) for source in sources])
+        what = f"each of {len(sources)} sources ({names})"
+    reason = f"the beginning of {what} trains and its end tests: no part lies inside another"
+    documents = len(text.documents)
+    ends = [end for one in sources for end in one.ends.values()]
+    if documents > 1 and np.isin(ends, np.append(text.documents, len(text.tokens))).all():
+        reason += f", and none of its {documents:,} documents in two"
+    elif documents > 1:
+        reason += "; a source of one document is divided inside it"
+    return SplitReport(
+        kind="position",
+        reason=reason,
+        rows=_sizes(sources),
+        class_shares={},
+        target_mean={},
+        groups={},
+        groups_on_two_sides=0,
+        time_ranges={},
+        future_rows_in_training=0,
+        duplicate_rows=0,
+    )

@@ -1,0 +1,208 @@
+"""A text of any length to subword tokens: gone through block by block, never in memory whole.
+
+Its merges are learned on the training part; of a long one on evenly spread blocks of it, and a note
+says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from importlib.metadata import version
+from itertools import accumulate, pairwise
+from pathlib import Path
+from typing import IO, NamedTuple
+
+import numpy as np
+
+from trainwright.contract.tokens import TokenData
+from trainwright.core.extras import need_tokenizers
+from trainwright.core.files import Json
+from trainwright.core.hashing import hash_bytes, hash_value
+from trainwright.data.base.table import Integers
+from trainwright.data.encoders.bpe import blocks_within, train_pieces
+from trainwright.data.encoders.vocabulary import TextVocabulary
+from trainwright.data.sources.cache import open_cache
+from trainwright.data.sources.local_files import check_unchanged
+from trainwright.data.text.documents import END, Documents
+from trainwright.data.text.text_sources import PARTS, TextSource, check_lengths, divide
+from trainwright.data.text.token_file import EncodedText, head_of, read_head, read_token_file
+
+MOST_LEARNED = 2**25
+"""Characters of a longer training part that merges are learned on."""
+
+_AT_ONCE = 2**20
+"""Characters that are encoded at once."""
+
+
+class Streamed(NamedTuple):
+    """The tokens of a text, where its sources lie in them, and what a person should know."""
+
+    text: EncodedText
+    sources: tuple[TextSource, ...]
+    notes: tuple[str, ...]
+
+
+def stream_subwords(
+    documents: Documents, section: TokenData, folder: Path, given: TextVocabulary | None
+) -> Streamed:
+    """The tokens of documents, from the cache if they are there, by the vocabulary that is `given`
+    or by merges that are learned. No token reaches from one document, or one part, into another.
+
+    Raises:
+        DataMistake: a source has too little text. MissingExtra: tokenizers is not installed.
+    """
+    mark = END if documents.several else section.separator
+    stops = document_stops(documents.blocks(), mark)
+    sources = divide(stops, documents.sources, section)
+    vocabulary, notes = (given, ()) if given else _learned(documents, sources, section, folder)
+    encoded, in_tokens = _kept(documents, vocabulary, stops, sources, section, folder)
+    check_lengths(in_tokens)
+    return Streamed(encoded, in_tokens, notes)
+
+
+def document_stops(blocks: Iterable[str], mark: str) -> Integers:
+    """The position after each document, int64 [D], which ends with its mark; without one, that of
+    the whole text."""
+    stops: list[int] = []
+    length, rest = 0, ""
+    for block in blocks:
+        if mark:
+            pieces = (rest + block).split(mark)
+            begin = length - len(rest)
+            ends = accumulate((len(one) + len(mark) for one in pieces[:-1]), initial=begin)
+            stops += list(ends)[1:]
+            # A mark may lie in two blocks.
+            rest = pieces[-1][max(0, len(pieces[-1]) - len(mark) + 1) :]
+        length += len(block)
+    # A text that ends with a mark has no empty document after it.
+    if not stops or stops[-1] < length:
+        stops.append(length)
+    return np.array(stops, dtype=np.int64)
+
+
+def _learned(
+    documents: Documents, sources: Sequence[TextSource], section: TokenData, folder: Path
+) -> tuple[TextVocabulary, tuple[str, ...]]:
+    """The vocabulary of the training part of each source."""
+    need_tokenizers("data.vocabulary")
+    regions = [(one.start, one.ends["train"]) for one in sources]
+    length = sum(stop - start for start, stop in regions)
+    step = -(-length // MOST_LEARNED)
+    key = hash_value(
+        {
+            **_text_identity(documents, section),
+            "scheme": 1,
+            "regions": regions,
+            "size": section.vocabulary_size,
+            "most": MOST_LEARNED,
+        }
+    )
+    read = 0
+
+    def blocks() -> Iterator[str]:
+        nonlocal read
+        for number, (_, block) in enumerate(blocks_within(documents.blocks(), regions)):
+            if number % step == 0:
+                read += len(block)
+                yield block
+
+    def learn() -> Json:
+        symbols = train_pieces(blocks(), section.vocabulary_size)
+        return {"symbols": symbols, "read": read}
+
+    cache = open_cache(section.reading.cache, folder)
+    found = cache.value(key, f"merges of {section.path}", learn)
+    notes: tuple[str, ...] = ()
+    if step > 1:
+        notes = (
+            f"the merges of bpe are learned on {found['read']:,} of {length:,} training "
+            f"characters: one block in {step}",
+        )
+    return TextVocabulary("subwords", found["symbols"]), notes
+
+
+def _text_identity(documents: Documents, section: TokenData) -> dict[str, Json]:
+    """What decides the text, and the library that cuts it, in the key of a cache."""
+    return {
+        "files": [one.sha256 for one in documents.files],
+        "column": section.text,
+        "reading": section.reading.model_dump(mode="json", exclude={"cache"}),
+        "sampling": section.sampling.model_dump(mode="json"),
+        "tokenizers": version("tokenizers"),
+    }
+
+
+def _kept(
+    documents: Documents,
+    vocabulary: TextVocabulary,
+    stops: Integers,
+    sources: Sequence[TextSource],
+    section: TokenData,
+    folder: Path,
+) -> tuple[EncodedText, tuple[TextSource, ...]]:
+    """The tokens of a text in a file, and where its sources lie in them."""
+    ends = [end for one in sources for end in one.ends.values()]
+    cuts = np.unique(np.concatenate([[0], stops, ends])).astype(np.int64)
+    key = hash_value(
+        {
+            **_text_identity(documents, section),
+            "scheme": 2,
+            "cuts": hash_bytes(cuts.astype("<i8").tobytes()),
+            "documents": hash_bytes(stops.astype("<i8").tobytes()),
+            "vocabulary": vocabulary.to_json(),
+        }
+    )
+
+    def write(target: Path) -> None:
+        aside = target.with_name("tokens")
+        with aside.open("w+b") as tokens:
+            lengths = _encode(documents, vocabulary, cuts, tokens)
+            places = np.append(0, np.cumsum(lengths))
+
+            def in_tokens(position: int) -> int:
+                return int(places[np.searchsorted(cuts, position)])
+
+            begins = np.array([in_tokens(at) for at in (0, *stops[:-1].tolist())], dtype=np.int64)
+            parts = [[in_tokens(at) for at in (one.start, *one.ends.values())] for one in sources]
+            tokens.seek(0)
+            with target.open("wb") as stream:
+                stream.write(head_of(vocabulary, begins, {"parts": parts}))
+                while block := tokens.read(2**20):
+                    stream.write(block)
+        for one in documents.files if not section.text else ():
+            check_unchanged(folder / one.path, one.path, one.sha256)
+
+    cache = open_cache(section.reading.cache, folder)
+    file = cache.download(key, section.path, write)
+    parts = read_head(file, section.path).about["parts"]
+    return read_token_file(file, section.path), tuple(
+        TextSource(one.name, start, dict(zip(PARTS, found, strict=True)))
+        for one, (start, *found) in zip(sources, parts, strict=True)
+    )
+
+
+def _encode(
+    documents: Documents, vocabulary: TextVocabulary, cuts: Integers, stream: IO[bytes]
+) -> Integers:
+    """Write the tokens of a text, of which none reaches over a cut, and count those between cuts
+    that follow each other."""
+    lengths = np.zeros(len(cuts) - 1, dtype=np.int64)
+    waiting: list[tuple[int, str]] = []
+
+    def flush() -> None:
+        for (number, _), tokens in zip(
+            waiting, vocabulary.encode_each([text for _, text in waiting]), strict=True
+        ):
+            lengths[number] += len(tokens)
+            stream.write(tokens.astype("<u2").tobytes())
+        waiting.clear()
+
+    letters = 0
+    for one in blocks_within(documents.blocks(), pairwise(cuts.tolist())):
+        waiting.append(one)
+        letters += len(one[1])
+        if letters >= _AT_ONCE:
+            flush()
+            letters = 0
+    flush()
+    return lengths

@@ -1,0 +1,111 @@
+"""A text of any length to mapped tokens: gone through twice, block by block, never in memory whole.
+
+This is for vocabularies in which every character has its own tokens, whatever its neighbours are.
+Subwords are in `subword_stream`.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, final
+
+import numpy as np
+
+from trainwright.contract.sampling import Mixture
+from trainwright.contract.tokens import TokenData
+from trainwright.core.files import Json
+from trainwright.core.hashing import hash_bytes, hash_value
+from trainwright.data.base.table import Integers
+from trainwright.data.encoders.vocabulary import TextVocabulary, fit_characters
+from trainwright.data.sources.cache import open_cache
+from trainwright.data.sources.local_files import check_unchanged
+from trainwright.data.text.documents import END, Documents
+from trainwright.data.text.token_file import EncodedText, head_of, read_token_file
+
+SingleKind = Literal["characters", "bytes"]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """How many tokens a text has, the position after each document, int64 [D], and where each
+    character was met first in each source."""
+
+    length: int
+    stops: Integers
+    first: Sequence[Mapping[str, int]]
+
+    def vocabulary(self, kind: SingleKind, ends: Sequence[int]) -> TextVocabulary:
+        """The vocabulary of the tokens of each source before its one of `ends`."""
+        if kind == "bytes":
+            return TextVocabulary("bytes")
+        met = zip(self.first, ends, strict=True)
+        return fit_characters(
+            "".join(m for first, end in met for m, at in first.items() if at < end)
+        )
+
+
+def count_tokens(documents: Documents, kind: SingleKind) -> Counted:
+    """Go through a text once."""
+    length = 0
+    firsts: list[dict[str, int]] = [{}]
+    ends = np.cumsum([source.documents for source in documents.sources]).tolist()
+    stops = array("q")
+    for block in documents.blocks():
+        if len(firsts) < len(ends) and len(stops) == ends[len(firsts) - 1]:
+            firsts.append({})
+        first = firsts[-1]
+        if kind == "characters":
+            for mark in set(block).difference(first):
+                first[mark] = length + block.index(mark)
+        length += len(block) if kind == "characters" else len(block.encode())
+        if documents.several and block.endswith(END):
+            stops.append(length)
+    if not documents.several:
+        stops.append(length)
+    return Counted(length, np.array(stops, dtype=np.int64), firsts)
+
+
+def keep_tokens(
+    documents: Documents,
+    vocabulary: TextVocabulary,
+    counted: Counted,
+    section: TokenData,
+    folder: Path,
+) -> EncodedText:
+    """The tokens of a text, from the cache if they are there."""
+    begins = np.append(0, counted.stops[:-1])
+    key = hash_value(
+        {
+            "scheme": 1,
+            "files": [version.sha256 for version in documents.files],
+            "column": section.text,
+            "encoding": section.reading.encoding,
+            "documents": hash_bytes(begins.astype("<i8").tobytes()),
+            "vocabulary": vocabulary.to_json(),
+            **_order(section),
+        }
+    )
+
+    def write(target: Path) -> None:
+        with target.open("wb") as stream:
+            stream.write(head_of(vocabulary, begins))
+            for block in documents.blocks():
+                stream.write(vocabulary.encode(block).astype("<u2").tobytes())
+        for version in documents.files if not section.text else ():
+            check_unchanged(folder / version.path, version.path, version.sha256)
+
+    cache = open_cache(section.reading.cache, folder)
+    return read_token_file(cache.download(key, section.path, write), section.path)
+
+
+def _order(section: TokenData) -> dict[str, Json]:
+    """What decides in which order the rows of a table come; nothing where they come as they lie,
+    as files always do."""
+    sampling = section.sampling
+    if not (section.text and isinstance(sampling, Mixture)):
+        return {}
+    return {"sources": sampling.column}

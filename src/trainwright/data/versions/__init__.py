@@ -1,0 +1,1 @@
+"""Versions of data: hashes, snapshots and differences."""

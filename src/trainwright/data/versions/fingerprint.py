@@ -1,0 +1,44 @@
+"""One hash for everything that the numbers of a run depend on in its data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from trainwright.contract.data import TableData
+from trainwright.core.hashing import hash_bytes, hash_value
+from trainwright.data.base.applied_actions import Done
+from trainwright.data.base.table import Integers, PartName
+from trainwright.data.columns.target import Classes, Target
+from trainwright.data.encoders.table_encoder import Features
+from trainwright.data.read_table import RawTable
+
+_SCHEME = 1
+
+
+def data_version(
+    raw: RawTable,
+    section: TableData,
+    rows: Mapping[PartName, Integers],
+    features: Features,
+    target: Target,
+    done: Sequence[Done] = (),
+) -> str:
+    """SHA-256 over the content of the files, the columns, the cleaning, the split, the fitted
+    features and what was done to the rows. Paths are left out: a renamed file is the same data."""
+    version = hash_value(
+        {
+            "scheme": _SCHEME,
+            "files": [file.sha256 for file in raw.facts.files],
+            "columns": [column.to_json() for column in raw.columns],
+            "cleaning": raw.cleaning.to_json(),
+            "missing_target": section.missing_target,
+            "split": {
+                part: hash_bytes(r.astype("<i8", copy=False).data) for part, r in rows.items()
+            },
+            "features": features.identity(),
+            "target": target.identity() if isinstance(target, Classes) else target.to_json(),
+        }
+    )
+    if not done:
+        return version
+    return hash_value({"rows": version, "done": [one.to_json() for one in done]})
