@@ -21,13 +21,13 @@ import lightgbm
 import numpy as np
 
 from page import goal
-from trainwright.core.flag import StopFlag
+from trainwright.core.stop_flag import StopFlag
 from trainwright.model.boosting import BoostingJob, Rows, boosting_parameters, matrix_of
-from trainwright.run.context import RunContext
-from trainwright.run.learners import build_learner
-from trainwright.run.ready import Ready, Request, make_ready
-from trainwright.run.stages import Stages, StreamScreen
-from trainwright.tracking.folder import RunFolder
+from trainwright.run.learner import build_learner
+from trainwright.run.prepare_run import Ready, Request, make_ready
+from trainwright.run.run_context import RunContext
+from trainwright.run.screen import Stages, StreamScreen
+from trainwright.tracking.run_folder import RunFolder
 
 CONTRACT = Path(__file__).resolve().parents[1] / "examples" / "income" / "contract.yaml"
 GOAL = 1.1

@@ -38,11 +38,11 @@ import torch
 from torch import Tensor, nn
 
 from page import goal, write_section
-from trainwright.checkpoint.background import BackgroundCheckpoints
-from trainwright.checkpoint.fence import Fence
+from trainwright.checkpoint.background_save import BackgroundCheckpoints
+from trainwright.checkpoint.copy_fence import Fence
 from trainwright.checkpoint.state import Snapshot
 from trainwright.checkpoint.store import Checkpoints, CheckpointStore, Loaded
-from trainwright.core.units import many
+from trainwright.core.formatting import many
 
 GOALS = {"save": 1.3, "stall": 0.05, "load": 500.0}
 TENSORS = 32

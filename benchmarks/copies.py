@@ -26,24 +26,24 @@ import yaml
 
 import page
 from leakage import Case, case, share, table
-from trainwright.core.flag import StopFlag
+from trainwright.core.stop_flag import StopFlag
 from trainwright.data.base.table import Floats, ImageInputs, Part
 from trainwright.data.columns.target import Classes
 from trainwright.data.images.prepare_images import image_part
-from trainwright.evaluation.answers import answers_of
 from trainwright.evaluation.baselines import fit_baselines
 from trainwright.evaluation.evaluate import Scored, evaluate
-from trainwright.evaluation.metrics import measure
+from trainwright.evaluation.metric_values import measure
+from trainwright.evaluation.predictions import answers_of
 from trainwright.evaluation.verdict import judge
-from trainwright.run.auditing import look_at_data
-from trainwright.run.context import RunContext
-from trainwright.run.experiments import try_audited
-from trainwright.run.folds import HeldOut
-from trainwright.run.learners import build_learner
-from trainwright.run.ready import Ready, Request, make_ready
-from trainwright.run.settling import settle
-from trainwright.run.stages import Stages, StreamScreen
-from trainwright.tracking.folder import RunFolder
+from trainwright.run.audit_data import look_at_data
+from trainwright.run.learner import build_learner
+from trainwright.run.measured_choices import settle
+from trainwright.run.prepare_run import Ready, Request, make_ready
+from trainwright.run.run_context import RunContext
+from trainwright.run.screen import Stages, StreamScreen
+from trainwright.run.train_folds import HeldOut
+from trainwright.run.try_findings import try_audited
+from trainwright.tracking.run_folder import RunFolder
 
 _MOST_DRAWS = 4
 _WORDS = np.array([f"{a}{b}{c} " for a in "bdfgklmnprst" for b in "aeiou" for c in "nrst"])

@@ -25,18 +25,18 @@ from page import write_section
 from qualities.sets import TARGETS, read_set
 from real import FOLDER
 from trainwright.contract.metric import METRICS
-from trainwright.core.flag import StopFlag
-from trainwright.core.units import show_number
+from trainwright.core.formatting import show_number
+from trainwright.core.stop_flag import StopFlag
 from trainwright.data.base.row_storage import spread_rows
 from trainwright.data.base.table import Floats
-from trainwright.evaluation.answers import answers_of
 from trainwright.evaluation.baselines import fit_baselines
-from trainwright.evaluation.metrics import measure
-from trainwright.run.context import RunContext
-from trainwright.run.learners import build_learner
-from trainwright.run.ready import Ready, Request, make_ready
-from trainwright.run.stages import Stages, StreamScreen
-from trainwright.tracking.folder import RunFolder
+from trainwright.evaluation.metric_values import measure
+from trainwright.evaluation.predictions import answers_of
+from trainwright.run.learner import build_learner
+from trainwright.run.prepare_run import Ready, Request, make_ready
+from trainwright.run.run_context import RunContext
+from trainwright.run.screen import Stages, StreamScreen
+from trainwright.tracking.run_folder import RunFolder
 
 SEEDS, ROWS = 6, 6000
 

@@ -30,23 +30,23 @@ from trainwright.contract.optimizer import AdamW
 from trainwright.contract.section import settled
 from trainwright.data.loading.dataset import Batch
 from trainwright.data.loading.feed import Feed
-from trainwright.engine.compiling import CompiledObjective
+from trainwright.engine.compile import CompiledObjective
 from trainwright.engine.precision import build_precision
 from trainwright.engine.step import OptimizerStep
-from trainwright.model.build import build_network, lay_out
+from trainwright.model.build_network import build_network, lay_out
 from trainwright.model.counting import count_products
-from trainwright.model.shape import ImageShape, Shape, TokenShape
-from trainwright.objective.classes import CrossEntropyLoss
+from trainwright.model.input_shape import ImageShape, Shape, TokenShape
+from trainwright.objective.classification_losses import CrossEntropyLoss
 from trainwright.objective.losses import Objective, Supervised
-from trainwright.optim.build import build_optimizer
-from trainwright.planner.choosing import Choice, Choosing
-from trainwright.planner.compute_choices import decide_compute, work_of
+from trainwright.optim.build_optimizer import build_optimizer
 from trainwright.planner.compute_trials import measure_compute
-from trainwright.planner.device import read_device
 from trainwright.planner.estimate import Estimate
 from trainwright.planner.plan import Plan
-from trainwright.run.kernels import kernels
-from trainwright.run.trial import ModelTrial
+from trainwright.planner.read_device import read_device
+from trainwright.planner.resolve.choice import Choice, Choosing
+from trainwright.planner.resolve.compute_choices import decide_compute, work_of
+from trainwright.run.compose.process_settings import kernels
+from trainwright.run.trial.compute_trial import ModelTrial
 
 RATE = 3e-4
 PLANNED_STEPS = 500

@@ -24,8 +24,8 @@ from typing import Any
 from page import goal, write_section
 from real import FOLDER
 from shakespeare import run_timed
-from trainwright.report.reaching import time_validations
-from trainwright.tracking.log import read_events
+from trainwright.report.time_to_target import time_validations
+from trainwright.tracking.event_log import read_events
 
 ROOT = Path(__file__).resolve().parents[1]
 CONTRACT = ROOT / "examples" / "fashion" / "contract.yaml"

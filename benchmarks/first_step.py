@@ -31,7 +31,7 @@ from importlib.abc import MetaPathFinder
 class Watch(MetaPathFinder):
     # The step is wrapped when the run imports it, so that nothing is imported earlier than usual.
     def find_spec(self, name, path=None, target=None):
-        if name != "trainwright.run.compose":
+        if name != "trainwright.run.compose.compose_job":
             return None
         sys.meta_path.remove(self)
         from trainwright.engine.step import OptimizerStep

@@ -29,22 +29,22 @@ import yaml
 import page
 from leaks.tables import HONEST, LEAKING, TARGET, Made, Maker
 from trainwright.contract.metric import METRICS
-from trainwright.core.flag import StopFlag
+from trainwright.core.stop_flag import StopFlag
 from trainwright.data.prepare_table import read_part
-from trainwright.evaluation.answers import answers_of
 from trainwright.evaluation.baselines import fit_baselines
 from trainwright.evaluation.evaluate import Evaluation, Scored, evaluate
-from trainwright.evaluation.metrics import measure
+from trainwright.evaluation.metric_values import measure
+from trainwright.evaluation.predictions import answers_of
 from trainwright.evaluation.verdict import Verdict, judge
 from trainwright.predictor.predictor import Predictor
-from trainwright.run.auditing import Looked, look_at_data
-from trainwright.run.context import RunContext
-from trainwright.run.experiments import try_audited
-from trainwright.run.folds import HeldOut
-from trainwright.run.learners import build_learner
-from trainwright.run.ready import Ready, Request, make_ready
-from trainwright.run.stages import Stages, StreamScreen
-from trainwright.tracking.folder import RunFolder
+from trainwright.run.audit_data import Looked, look_at_data
+from trainwright.run.learner import build_learner
+from trainwright.run.prepare_run import Ready, Request, make_ready
+from trainwright.run.run_context import RunContext
+from trainwright.run.screen import Stages, StreamScreen
+from trainwright.run.train_folds import HeldOut
+from trainwright.run.try_findings import try_audited
+from trainwright.tracking.run_folder import RunFolder
 
 _MODEL = {"kind": "boosting", "max_trees": 150, "learning_rate": 0.1, "early_stopping_rounds": 30}
 _RESAMPLES = 200

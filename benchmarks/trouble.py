@@ -26,18 +26,18 @@ from page import write_section
 from trainwright.contract.section import settled
 from trainwright.data.loading.dataset import Batch
 from trainwright.data.loading.feed import Feed
+from trainwright.engine.dead_units import DeadUnits
+from trainwright.engine.health_monitor import EarlyTrouble
 from trainwright.engine.job import Job
-from trainwright.engine.layers import LayerNorms
+from trainwright.engine.layer_norm_signals import LayerNorms
 from trainwright.engine.loop import fit
-from trainwright.engine.measuring import MeasuredStep
+from trainwright.engine.probed_step import MeasuredStep
 from trainwright.engine.step import OptimizerStep
-from trainwright.engine.stop import StepLimit
-from trainwright.engine.trouble import EarlyTrouble
-from trainwright.engine.units import DeadUnits
-from trainwright.engine.windows import Windows
+from trainwright.engine.stop_rules import StepLimit
+from trainwright.engine.telemetry import Windows
 from trainwright.objective.losses import LossSum
-from trainwright.optim.build import build_optimizer
-from trainwright.optim.knob import LearningRate
+from trainwright.optim.build_optimizer import build_optimizer
+from trainwright.optim.schedule import LearningRate
 from trainwright.tracking.events import Noted
 from troubles.faults import FAULTS
 from troubles.recipes import Recipe, a_schedule, clean

@@ -10,29 +10,29 @@ from torch import Tensor, nn
 
 from objectives import squared_error
 from stopped_runs import Cut
-from trainwright.checkpoint.averaging import EqualMeanState
-from trainwright.checkpoint.evaluated import evaluated_state
-from trainwright.checkpoint.module import ModuleState
-from trainwright.checkpoint.optimizer import OptimizerState
+from trainwright.checkpoint.average_state import EqualMeanState
+from trainwright.checkpoint.eval_weights_state import evaluated_state
+from trainwright.checkpoint.module_state import ModuleState
+from trainwright.checkpoint.optimizer_state import OptimizerState
 from trainwright.checkpoint.random_state import RandomState
 from trainwright.checkpoint.store import Checkpoints
 from trainwright.contract.averaging import ConstantRate
 from trainwright.contract.guard import Guard
 from trainwright.data.loading.dataset import Batch
 from trainwright.data.loading.feed import Feed, StepBatches
-from trainwright.engine.averaging import AveragedStep
-from trainwright.engine.caution import Caution
-from trainwright.engine.guard import PolicyGuard
+from trainwright.engine.averaged_step import AveragedStep
+from trainwright.engine.bn_recalibration import NormStatistics
 from trainwright.engine.job import Every, Job
-from trainwright.engine.statistics import NormStatistics
+from trainwright.engine.rollback_backoff import Caution
 from trainwright.engine.step import OptimizerStep
-from trainwright.engine.stop import Patience, StepLimit
+from trainwright.engine.step_guard import PolicyGuard
+from trainwright.engine.stop_rules import Patience, StepLimit
 from trainwright.objective.losses import LossSum
-from trainwright.optim.averaging_rate import AveragingRate
-from trainwright.optim.equal_mean import EqualMean
-from trainwright.optim.taking import Taking
-from trainwright.optim.weights import Evaluating
-from trainwright.testing.checkpoints import MemoryCheckpoints
+from trainwright.optim.eval_weights import Evaluating
+from trainwright.optim.swa import EqualMean
+from trainwright.optim.swa_lr import AveragingRate
+from trainwright.optim.swa_schedule import Taking
+from trainwright.testing.fake_checkpoints import MemoryCheckpoints
 from trainwright.tracking.events import Event, RolledBack, StepKept, StepOutcome
 
 STEPS, TAKING = 24, Taking(8, (10, 14, 18, 22))

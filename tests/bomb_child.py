@@ -10,7 +10,7 @@ import threading
 import time
 from pathlib import Path
 
-from trainwright.core import host, limits
+from trainwright.core import limits, machine
 
 GIBIBYTE = 2**30
 ADDRESSES = 16 * GIBIBYTE
@@ -49,7 +49,7 @@ def serve() -> None:
 
 if __name__ == "__main__":
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES, ADDRESSES))
-    host.memory_bytes = lambda: 8 * GIBIBYTE
+    machine.memory_bytes = lambda: 8 * GIBIBYTE
     limits.TOKENIZER_SECONDS = 1.0  # type: ignore[misc]
     limits.TOKENIZER_LETTERS_PER_SECOND = 40_000  # type: ignore[misc]
     serve()

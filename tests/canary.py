@@ -19,25 +19,25 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from trainwright.checkpoint.background import BackgroundCheckpoints
-from trainwright.checkpoint.fence import Fence
-from trainwright.checkpoint.module import ModuleState
-from trainwright.checkpoint.optimizer import OptimizerState
+from trainwright.checkpoint.background_save import BackgroundCheckpoints
+from trainwright.checkpoint.copy_fence import Fence
+from trainwright.checkpoint.module_state import ModuleState
+from trainwright.checkpoint.optimizer_state import OptimizerState
 from trainwright.checkpoint.random_state import RandomState
 from trainwright.checkpoint.store import CheckpointStore
-from trainwright.core.flag import StopFlag
+from trainwright.core.stop_flag import StopFlag
 from trainwright.data.loading.feed import Batch, Feed
 from trainwright.engine.job import Every, Job
 from trainwright.engine.loop import fit
 from trainwright.engine.step import OptimizerStep
-from trainwright.engine.stop import Patience, StepLimit, StopRequested, TimeLimit
+from trainwright.engine.stop_rules import Patience, StepLimit, StopRequested, TimeLimit
 from trainwright.objective.losses import LossSum
-from trainwright.optim.knob import LearningRate
-from trainwright.optim.schedule import cosine_with_warmup
-from trainwright.testing.checkpoints import MemoryCheckpoints
-from trainwright.testing.observers import RecordingObserver
+from trainwright.optim.lr_schedule import cosine_with_warmup
+from trainwright.optim.schedule import LearningRate
+from trainwright.testing.fake_checkpoints import MemoryCheckpoints
+from trainwright.testing.fake_observers import RecordingObserver
+from trainwright.tracking.event_log import EventLog
 from trainwright.tracking.events import Ended, Event, Resumed, StepKept
-from trainwright.tracking.log import EventLog
 from trainwright.tracking.signals import SignalRecorder, read_signals
 
 ROWS = 22

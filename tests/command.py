@@ -20,7 +20,7 @@ import typer
 
 from trainwright.cli.main import app, main
 from trainwright.core.files import read_json, write_json
-from trainwright.tracking.log import read_events
+from trainwright.tracking.event_log import read_events
 
 if TYPE_CHECKING:
     from trainwright.data.loading.feed import StepBatches

@@ -11,17 +11,17 @@ from pathlib import Path
 import torch
 
 from canary import Killed
-from trainwright.core.flag import StopFlag
+from trainwright.core.stop_flag import StopFlag
 from trainwright.data.loading.feed import StepBatches
 from trainwright.engine.job import Job
 from trainwright.engine.loop import fit
 from trainwright.engine.step import Step
-from trainwright.run.compose import compose
-from trainwright.run.context import RunContext
-from trainwright.run.ready import Ready, Request, make_ready
-from trainwright.run.stages import Stages, StreamScreen
+from trainwright.run.compose.compose_job import compose
+from trainwright.run.prepare_run import Ready, Request, make_ready
+from trainwright.run.run_context import RunContext
+from trainwright.run.screen import Stages, StreamScreen
 from trainwright.tracking.events import Ended, StepOutcome
-from trainwright.tracking.folder import RunFolder
+from trainwright.tracking.run_folder import RunFolder
 from trainwright.tracking.signals import read_signals
 
 

@@ -13,14 +13,14 @@ from canary import Canary, Setting, start
 from trainwright.checkpoint.state import Snapshot
 from trainwright.checkpoint.store import CheckpointStore
 from trainwright.core.files import Json
-from trainwright.engine.gauges import Memory, Throughput
-from trainwright.engine.layers import LayerNorms
-from trainwright.engine.measuring import MeasuredStep
-from trainwright.engine.windows import Trouble, Window, Windows
-from trainwright.run.measuring import told_of
-from trainwright.tracking.log import EventLog
+from trainwright.engine.layer_norm_signals import LayerNorms
+from trainwright.engine.probed_step import MeasuredStep
+from trainwright.engine.telemetry import Trouble, Window, Windows
+from trainwright.engine.throughput import Memory, Throughput
+from trainwright.run.compose.compose_telemetry import told_of
+from trainwright.tracking.event_log import EventLog
 from trainwright.tracking.observers import Observers
-from trainwright.tracking.windows import WindowFile, read_windows
+from trainwright.tracking.telemetry_file import WindowFile, read_windows
 
 FULL = Setting()
 TIMED = ("rows_per_second", "tokens_per_second", "host_memory_bytes")

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from trainwright.contract.reading import Document, read_contract
+from trainwright.contract.read_contract import Document, read_contract
 from trainwright.core.errors import ContractMistake, Problem
 from trainwright.data.columns.column_kinds import ColumnType
 from trainwright.data.columns.target_column import TargetFacts
 from trainwright.data.read_table import DataFacts
 from trainwright.data.sources.data_source import FileVersion
-from trainwright.model.shape import TableShape
-from trainwright.planner.device import DeviceFacts
+from trainwright.model.input_shape import TableShape
 from trainwright.planner.plan import Plan, plan
+from trainwright.planner.read_device import DeviceFacts
 
 CPU = DeviceFacts()
 GPU = DeviceFacts("cuda", "GPU", has_bf16=True, memory_bytes=2**34)

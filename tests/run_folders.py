@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from trainwright.contract.reading import read_contract
+from trainwright.contract.read_contract import read_contract
 from trainwright.core.files import Json, write_json
 from trainwright.core.progress import Progress
 from trainwright.data.base.table import Floats
@@ -19,12 +19,12 @@ from trainwright.data.read_table import read_table
 from trainwright.data.types import Prepared
 from trainwright.evaluation.evaluate import Scored, evaluate
 from trainwright.evaluation.verdict import judge
-from trainwright.planner.device import DeviceFacts
 from trainwright.planner.plan import Plan, plan
+from trainwright.planner.read_device import DeviceFacts
+from trainwright.tracking.event_log import EventLog
 from trainwright.tracking.events import Ended, Resumed, Saved, StepKept, StepOutcome, Validated
-from trainwright.tracking.folder import RunFolder
-from trainwright.tracking.log import EventLog
 from trainwright.tracking.record import Ending, RunFacts, RunRecord
+from trainwright.tracking.run_folder import RunFolder
 from trainwright.tracking.signals import SignalRecorder
 
 HOSTILE = '<script>alert("1")</script>\u202e$x^2$ {{ 7*7 }} javascript:alert(1)'

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from trainwright.contract.reading import read_contract
+from trainwright.contract.read_contract import read_contract
 from trainwright.data.dispatch import prepare, read_data
-from trainwright.planner.device import read_device
 from trainwright.planner.plan import plan
+from trainwright.planner.read_device import read_device
 
 if TYPE_CHECKING:
     from sklearn.compose import ColumnTransformer

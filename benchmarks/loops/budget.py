@@ -25,17 +25,17 @@ from loops.ours import our_job, ours_clipping
 from loops.workloads import DEVICE, Setting, make
 from trainwright.core.progress import Progress
 from trainwright.data.loading.feed import StepBatches
-from trainwright.engine.guard import Judgement, Keep
+from trainwright.engine.custom_signals import OwnSignals
 from trainwright.engine.job import Job
 from trainwright.engine.loop import fit
-from trainwright.engine.nothing import Never
-from trainwright.engine.own_signals import OwnSignals
-from trainwright.engine.stop import StepLimit
-from trainwright.engine.windows import Windows
-from trainwright.objective.build import build_loss
+from trainwright.engine.null_objects import Never
+from trainwright.engine.step_guard import Judgement, Keep
+from trainwright.engine.stop_rules import StepLimit
+from trainwright.engine.telemetry import Windows
+from trainwright.objective.build_objective import build_loss
 from trainwright.objective.losses import Supervised
-from trainwright.optim.fused import stepping_of
-from trainwright.run.feeding import class_rows
+from trainwright.optim.fused_adam import stepping_of
+from trainwright.run.compose.compose_feed import class_rows
 from trainwright.tracking.events import StepKept, StepOutcome
 from trainwright.tracking.observers import Observer, Observers
 from trainwright.tracking.signals import SignalRecorder

@@ -9,19 +9,19 @@ from typing import final
 
 from loops.gate import Gate
 from loops.workloads import Setting, make
-from trainwright.core.flag import StopFlag
 from trainwright.core.progress import Progress
+from trainwright.core.stop_flag import StopFlag
 from trainwright.data.loading.feed import StepBatches
-from trainwright.engine.interval import Due
 from trainwright.engine.job import Every, Job, Source
 from trainwright.engine.loop import fit
-from trainwright.engine.nothing import NoCheckpoints
-from trainwright.run.compose import compose
-from trainwright.run.context import RunContext
-from trainwright.run.stages import StreamScreen
-from trainwright.tracking.folder import RunFolder
-from trainwright.tracking.log import EventLog
+from trainwright.engine.null_objects import NoCheckpoints
+from trainwright.engine.save_interval import Due
+from trainwright.run.compose.compose_job import compose
+from trainwright.run.run_context import RunContext
+from trainwright.run.screen import StreamScreen
+from trainwright.tracking.event_log import EventLog
 from trainwright.tracking.observers import Observers
+from trainwright.tracking.run_folder import RunFolder
 
 NEVER = Every(10**12)
 NOWHERE = Path(os.devnull).open("w")  # noqa: SIM115  as a stream of the process, never closed

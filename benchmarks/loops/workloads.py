@@ -20,12 +20,12 @@ from torch.nn import functional
 
 from loops.gate import Gate
 from trainwright.contract.section import settled
-from trainwright.model.build import build_network
-from trainwright.optim.build import build_optimizer
-from trainwright.run.feeding import build_feed
-from trainwright.run.ready import Ready, Request, make_ready
-from trainwright.run.shapes import shape_of
-from trainwright.run.stages import Stages, StreamScreen
+from trainwright.model.build_network import build_network
+from trainwright.optim.build_optimizer import build_optimizer
+from trainwright.run.compose.compose_feed import build_feed
+from trainwright.run.input_shapes import shape_of
+from trainwright.run.prepare_run import Ready, Request, make_ready
+from trainwright.run.screen import Stages, StreamScreen
 
 CLIPPING = 1.0
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"

@@ -55,7 +55,7 @@ def text(file: Path, steps: int, stage: Stage) -> None:
 
     from trainwright.contract.model import Gpt
     from trainwright.model.gpt import GptNetwork
-    from trainwright.model.shape import TokenShape
+    from trainwright.model.input_shape import TokenShape
 
     with stage("prepare"):
         lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
@@ -103,8 +103,8 @@ def images(folder: Path, steps: int, stage: Stage) -> None:
     from PIL import Image
 
     from trainwright.contract.model import ResNet
+    from trainwright.model.input_shape import ImageShape
     from trainwright.model.resnet import build_resnet
-    from trainwright.model.shape import ImageShape
 
     with stage("prepare"):
         files = sorted(folder.glob("*/*.jpg"))

@@ -46,7 +46,7 @@ class Measured:
 
 def run_command(words: list[str], measured: Measured) -> None:
     from trainwright.cli.main import main
-    from trainwright.run.stages import Stages
+    from trainwright.run.screen import Stages
 
     @contextmanager
     def stage(_: Stages, name: str) -> Iterator[None]:

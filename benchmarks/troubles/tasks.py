@@ -16,9 +16,9 @@ from torch.nn import functional
 
 from trainwright.contract.model import Gpt, ResNet, TabularResNet
 from trainwright.model.gpt import GptNetwork
-from trainwright.model.network import build_table_network
+from trainwright.model.input_shape import ImageShape, TableShape, TokenShape
 from trainwright.model.resnet import build_resnet
-from trainwright.model.shape import ImageShape, TableShape, TokenShape
+from trainwright.model.tabular_network import build_table_network
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 """The loss of each target."""

@@ -9,19 +9,19 @@ if TYPE_CHECKING:
     from trainwright.api import judge as judge
     from trainwright.api import load as load
     from trainwright.api import train as train
-    from trainwright.checkpoint.averaging import EqualMeanState as EqualMeanState
-    from trainwright.checkpoint.averaging import ExponentialMeanState as ExponentialMeanState
-    from trainwright.checkpoint.evaluated import EvaluatedState as EvaluatedState
-    from trainwright.checkpoint.module import ModuleState as ModuleState
-    from trainwright.checkpoint.objects import open_objects as open_objects
-    from trainwright.checkpoint.optimizer import OptimizerState as OptimizerState
+    from trainwright.checkpoint.average_state import EqualMeanState as EqualMeanState
+    from trainwright.checkpoint.average_state import ExponentialMeanState as ExponentialMeanState
+    from trainwright.checkpoint.eval_weights_state import EvaluatedState as EvaluatedState
+    from trainwright.checkpoint.module_state import ModuleState as ModuleState
+    from trainwright.checkpoint.object_storage import open_objects as open_objects
+    from trainwright.checkpoint.optimizer_state import OptimizerState as OptimizerState
     from trainwright.checkpoint.random_state import RandomState as RandomState
     from trainwright.checkpoint.state import Snapshot as Snapshot
     from trainwright.checkpoint.store import Checkpoints as Checkpoints
     from trainwright.checkpoint.store import Loaded as Loaded
     from trainwright.contract.guard import Guard as Guard
     from trainwright.contract.memory import ByOp as ByOp
-    from trainwright.contract.reading import read_contract as read_contract
+    from trainwright.contract.read_contract import read_contract as read_contract
     from trainwright.contract.tokens import TokenData as TokenData
     from trainwright.core.errors import ContractMistake as ContractMistake
     from trainwright.core.errors import DataChanged as DataChanged
@@ -60,68 +60,70 @@ if TYPE_CHECKING:
     from trainwright.data.text.padding import PaddedShapes as PaddedShapes
     from trainwright.data.text.prepare_text import read_tokens as read_tokens
     from trainwright.data.text.token_file import write_token_file as write_token_file
-    from trainwright.engine.allocation import BackwardOutOfMemory as BackwardOutOfMemory
-    from trainwright.engine.averaging import AveragedStep as AveragedStep
-    from trainwright.engine.caution import Caution as Caution
-    from trainwright.engine.gauges import Throughput as Throughput
-    from trainwright.engine.guard import Drop as Drop
-    from trainwright.engine.guard import Halt as Halt
-    from trainwright.engine.guard import HaltOnNonFinite as HaltOnNonFinite
-    from trainwright.engine.guard import Keep as Keep
-    from trainwright.engine.guard import PolicyGuard as PolicyGuard
-    from trainwright.engine.guard import RollBack as RollBack
-    from trainwright.engine.inspection import SilentUnits as SilentUnits
+    from trainwright.engine.activation_checkpointing import recompute as recompute
+    from trainwright.engine.activation_offload import Offloading as Offloading
+    from trainwright.engine.adaptive_eval_batch import Portions as Portions
+    from trainwright.engine.averaged_step import AveragedStep as AveragedStep
+    from trainwright.engine.bn_recalibration import NormStatistics as NormStatistics
+    from trainwright.engine.custom_signals import OwnMeans as OwnMeans
+    from trainwright.engine.custom_signals import OwnSignals as OwnSignals
+    from trainwright.engine.custom_signals import SignalledStep as SignalledStep
+    from trainwright.engine.dead_units import DeadUnits as DeadUnits
+    from trainwright.engine.health_monitor import EarlyTrouble as EarlyTrouble
     from trainwright.engine.job import At as At
     from trainwright.engine.job import Every as Every
     from trainwright.engine.job import Job as Job
-    from trainwright.engine.kernels import matrix_products as matrix_products
-    from trainwright.engine.layers import LayerNorms as LayerNorms
+    from trainwright.engine.kernel_settings import matrix_products as matrix_products
+    from trainwright.engine.layer_norm_signals import LayerNorms as LayerNorms
     from trainwright.engine.loader_feed import LoaderFeed as LoaderFeed
-    from trainwright.engine.measuring import MeasuredStep as MeasuredStep
+    from trainwright.engine.network_inspection import SilentUnits as SilentUnits
     from trainwright.engine.noise_scale import NoiseScale as NoiseScale
-    from trainwright.engine.offloading import Offloading as Offloading
-    from trainwright.engine.out_of_memory import AlsoAfterSplit as AlsoAfterSplit
-    from trainwright.engine.out_of_memory import MemoryGuard as MemoryGuard
-    from trainwright.engine.out_of_memory import SplittingStep as SplittingStep
-    from trainwright.engine.own_signals import OwnMeans as OwnMeans
-    from trainwright.engine.own_signals import OwnSignals as OwnSignals
-    from trainwright.engine.own_signals import SignalledStep as SignalledStep
-    from trainwright.engine.portions import Portions as Portions
+    from trainwright.engine.oom import BackwardOutOfMemory as BackwardOutOfMemory
+    from trainwright.engine.oom_split_step import AlsoAfterSplit as AlsoAfterSplit
+    from trainwright.engine.oom_split_step import MemoryGuard as MemoryGuard
+    from trainwright.engine.oom_split_step import SplittingStep as SplittingStep
     from trainwright.engine.precision import Autocast as Autocast
     from trainwright.engine.precision import Full as Full
-    from trainwright.engine.recomputing import recompute as recompute
-    from trainwright.engine.statistics import NormStatistics as NormStatistics
+    from trainwright.engine.probed_step import MeasuredStep as MeasuredStep
+    from trainwright.engine.rollback_backoff import Caution as Caution
     from trainwright.engine.step import OptimizerStep as OptimizerStep
-    from trainwright.engine.stop import Patience as Patience
-    from trainwright.engine.stop import StepLimit as StepLimit
-    from trainwright.engine.stop import StopReason as StopReason
-    from trainwright.engine.stop import TimeLimit as TimeLimit
-    from trainwright.engine.trial import Trials as Trials
-    from trainwright.engine.trial import Way as Way
-    from trainwright.engine.trial import product_error as product_error
-    from trainwright.engine.trouble import EarlyTrouble as EarlyTrouble
-    from trainwright.engine.units import DeadUnits as DeadUnits
-    from trainwright.engine.windows import Windows as Windows
-    from trainwright.model.blocks import InBlocks as InBlocks
-    from trainwright.objective.classes import BinaryCrossEntropyLoss as BinaryCrossEntropyLoss
-    from trainwright.objective.classes import CrossEntropyLoss as CrossEntropyLoss
-    from trainwright.objective.classes import FocalLoss as FocalLoss
+    from trainwright.engine.step_benchmark import Trials as Trials
+    from trainwright.engine.step_benchmark import Way as Way
+    from trainwright.engine.step_benchmark import product_error as product_error
+    from trainwright.engine.step_guard import Drop as Drop
+    from trainwright.engine.step_guard import Halt as Halt
+    from trainwright.engine.step_guard import HaltOnNonFinite as HaltOnNonFinite
+    from trainwright.engine.step_guard import Keep as Keep
+    from trainwright.engine.step_guard import PolicyGuard as PolicyGuard
+    from trainwright.engine.step_guard import RollBack as RollBack
+    from trainwright.engine.stop_rules import Patience as Patience
+    from trainwright.engine.stop_rules import StepLimit as StepLimit
+    from trainwright.engine.stop_rules import StopReason as StopReason
+    from trainwright.engine.stop_rules import TimeLimit as TimeLimit
+    from trainwright.engine.telemetry import Windows as Windows
+    from trainwright.engine.throughput import Throughput as Throughput
+    from trainwright.model.block_protocol import InBlocks as InBlocks
+    from trainwright.objective.classification_losses import (
+        BinaryCrossEntropyLoss as BinaryCrossEntropyLoss,
+    )
+    from trainwright.objective.classification_losses import CrossEntropyLoss as CrossEntropyLoss
+    from trainwright.objective.classification_losses import FocalLoss as FocalLoss
     from trainwright.objective.contrastive import info_nce as info_nce
     from trainwright.objective.contrastive import nt_xent as nt_xent
     from trainwright.objective.contrastive import symmetric_info_nce as symmetric_info_nce
     from trainwright.objective.contrastive import triplet as triplet
+    from trainwright.objective.gradient_penalty import GradientPenalty as GradientPenalty
     from trainwright.objective.losses import LossSum as LossSum
     from trainwright.objective.losses import Padded as Padded
     from trainwright.objective.losses import Supervised as Supervised
-    from trainwright.objective.numbers import HuberLoss as HuberLoss
-    from trainwright.objective.penalty import GradientPenalty as GradientPenalty
-    from trainwright.optim.averaging import ExponentialMean as ExponentialMean
-    from trainwright.optim.equal_mean import EqualMean as EqualMean
-    from trainwright.optim.knob import LearningRate as LearningRate
-    from trainwright.optim.offloading import OffloadedOptimizer as OffloadedOptimizer
-    from trainwright.optim.schedule import cosine_with_warmup as cosine_with_warmup
-    from trainwright.optim.taking import Taking as Taking
-    from trainwright.optim.weights import Evaluating as Evaluating
+    from trainwright.objective.regression_losses import HuberLoss as HuberLoss
+    from trainwright.optim.ema import ExponentialMean as ExponentialMean
+    from trainwright.optim.eval_weights import Evaluating as Evaluating
+    from trainwright.optim.lr_schedule import cosine_with_warmup as cosine_with_warmup
+    from trainwright.optim.schedule import LearningRate as LearningRate
+    from trainwright.optim.state_offload import OffloadedOptimizer as OffloadedOptimizer
+    from trainwright.optim.swa import EqualMean as EqualMean
+    from trainwright.optim.swa_schedule import Taking as Taking
     from trainwright.run.script.fit_job import fit as fit
     from trainwright.run.script.judge_model import prepare as prepare
     from trainwright.tracking.events import Ended as Ended
@@ -131,8 +133,8 @@ if TYPE_CHECKING:
     from trainwright.tracking.signals import SignalRecorder as SignalRecorder
     from trainwright.tracking.signals import read_own_signals as read_own_signals
     from trainwright.tracking.signals import read_signals as read_signals
-    from trainwright.tracking.windows import WindowFile as WindowFile
-    from trainwright.tracking.windows import read_windows as read_windows
+    from trainwright.tracking.telemetry_file import WindowFile as WindowFile
+    from trainwright.tracking.telemetry_file import read_windows as read_windows
 
 __version__ = "0.1.0"
 
@@ -142,7 +144,7 @@ if not TYPE_CHECKING:
         "api": "judge load train",
         "contract.guard": "Guard",
         "contract.memory": "ByOp",
-        "contract.reading": "read_contract",
+        "contract.read_contract": "read_contract",
         "contract.tokens": "TokenData",
         "core.errors": "ContractMistake DataChanged DataMistake Interrupted MissingExtra Mistake "
         "NoValidCheckpoint NonFinite NotAvailable PeerLost Problem RunLocked StorageFailed "
@@ -159,14 +161,14 @@ if not TYPE_CHECKING:
         "run.script.judge_model": "prepare",
         "tracking.events": "Ended StepKept StepOutcome Validated",
         "tracking.signals": "SignalRecorder read_own_signals read_signals",
-        "tracking.windows": "WindowFile read_windows",
+        "tracking.telemetry_file": "WindowFile read_windows",
     }
     _TORCH = {
-        "checkpoint.averaging": "EqualMeanState ExponentialMeanState",
-        "checkpoint.evaluated": "EvaluatedState",
-        "checkpoint.module": "ModuleState",
-        "checkpoint.objects": "open_objects",
-        "checkpoint.optimizer": "OptimizerState",
+        "checkpoint.average_state": "EqualMeanState ExponentialMeanState",
+        "checkpoint.eval_weights_state": "EvaluatedState",
+        "checkpoint.module_state": "ModuleState",
+        "checkpoint.object_storage": "open_objects",
+        "checkpoint.optimizer_state": "OptimizerState",
         "checkpoint.random_state": "RandomState",
         "checkpoint.state": "Snapshot",
         "checkpoint.store": "Checkpoints Loaded",
@@ -176,44 +178,44 @@ if not TYPE_CHECKING:
         "data.loading.length_ramp": "ShortWindows",
         "data.loading.dataset": "Batch",
         "data.loading.worker_pool": "Workers",
-        "engine.allocation": "BackwardOutOfMemory",
-        "engine.averaging": "AveragedStep",
-        "engine.caution": "Caution",
-        "engine.gauges": "Throughput",
-        "engine.guard": "Drop Halt HaltOnNonFinite Keep PolicyGuard RollBack",
-        "engine.inspection": "SilentUnits",
+        "engine.oom": "BackwardOutOfMemory",
+        "engine.averaged_step": "AveragedStep",
+        "engine.rollback_backoff": "Caution",
+        "engine.throughput": "Throughput",
+        "engine.step_guard": "Drop Halt HaltOnNonFinite Keep PolicyGuard RollBack",
+        "engine.network_inspection": "SilentUnits",
         "engine.job": "At Every Job",
-        "engine.kernels": "matrix_products",
-        "engine.layers": "LayerNorms",
+        "engine.kernel_settings": "matrix_products",
+        "engine.layer_norm_signals": "LayerNorms",
         "engine.loader_feed": "LoaderFeed",
-        "engine.measuring": "MeasuredStep",
+        "engine.probed_step": "MeasuredStep",
         "engine.noise_scale": "NoiseScale",
-        "engine.offloading": "Offloading",
-        "engine.out_of_memory": "AlsoAfterSplit MemoryGuard SplittingStep",
-        "engine.own_signals": "OwnMeans OwnSignals SignalledStep",
-        "engine.portions": "Portions",
+        "engine.activation_offload": "Offloading",
+        "engine.oom_split_step": "AlsoAfterSplit MemoryGuard SplittingStep",
+        "engine.custom_signals": "OwnMeans OwnSignals SignalledStep",
+        "engine.adaptive_eval_batch": "Portions",
         "engine.precision": "Autocast Full",
-        "engine.recomputing": "recompute",
-        "engine.statistics": "NormStatistics",
+        "engine.activation_checkpointing": "recompute",
+        "engine.bn_recalibration": "NormStatistics",
         "engine.step": "OptimizerStep",
-        "engine.stop": "Patience StepLimit StopReason TimeLimit",
-        "engine.trial": "Trials Way product_error",
-        "engine.trouble": "EarlyTrouble",
-        "engine.units": "DeadUnits",
-        "engine.windows": "Windows",
-        "model.blocks": "InBlocks",
-        "objective.classes": "BinaryCrossEntropyLoss CrossEntropyLoss FocalLoss",
+        "engine.stop_rules": "Patience StepLimit StopReason TimeLimit",
+        "engine.step_benchmark": "Trials Way product_error",
+        "engine.health_monitor": "EarlyTrouble",
+        "engine.dead_units": "DeadUnits",
+        "engine.telemetry": "Windows",
+        "model.block_protocol": "InBlocks",
+        "objective.classification_losses": "BinaryCrossEntropyLoss CrossEntropyLoss FocalLoss",
         "objective.contrastive": "info_nce nt_xent symmetric_info_nce triplet",
         "objective.losses": "LossSum Padded Supervised",
-        "objective.numbers": "HuberLoss",
-        "objective.penalty": "GradientPenalty",
-        "optim.averaging": "ExponentialMean",
-        "optim.equal_mean": "EqualMean",
-        "optim.knob": "LearningRate",
-        "optim.offloading": "OffloadedOptimizer",
-        "optim.schedule": "cosine_with_warmup",
-        "optim.taking": "Taking",
-        "optim.weights": "Evaluating",
+        "objective.regression_losses": "HuberLoss",
+        "objective.gradient_penalty": "GradientPenalty",
+        "optim.ema": "ExponentialMean",
+        "optim.swa": "EqualMean",
+        "optim.schedule": "LearningRate",
+        "optim.state_offload": "OffloadedOptimizer",
+        "optim.lr_schedule": "cosine_with_warmup",
+        "optim.swa_schedule": "Taking",
+        "optim.eval_weights": "Evaluating",
         "run.script.fit_job": "fit",
     }
     _HOMES = {
@@ -228,7 +230,7 @@ if not TYPE_CHECKING:
         if home is None:
             raise AttributeError(f"module 'trainwright' has no attribute {name!r}")
         if home in _TORCH:
-            from trainwright.core.extras import need_torch
+            from trainwright.core.optional_dependencies import need_torch
 
             need_torch("", f"trainwright.{name}")
         value = globals()[name] = getattr(import_module(f"trainwright.{home}"), name)

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import final
 
-from trainwright.contract.reading import Sections, file_or_text
+from trainwright.contract.read_contract import Sections, file_or_text
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.faultpoints import reached
 from trainwright.core.files import Json
@@ -19,13 +19,13 @@ from trainwright.evaluation.evaluate import Evaluation
 from trainwright.evaluation.verdict import Verdict
 from trainwright.predictor.bundle import MANIFEST, read_bundle
 from trainwright.predictor.predictor import Predictor
-from trainwright.run.own_files import read_own_bundle
-from trainwright.run.ready import Request
-from trainwright.run.result import Result
+from trainwright.run.check_own_files import read_own_bundle
+from trainwright.run.prepare_run import Request
+from trainwright.run.run_result import Result
+from trainwright.run.screen import Screen, StreamScreen
 from trainwright.run.script.judge_model import Predict, PreparedData, judge_model
-from trainwright.run.stages import Screen, StreamScreen
 from trainwright.run.train import train as train_contract
-from trainwright.tracking.folder import RunFolder, is_run_folder
+from trainwright.tracking.run_folder import RunFolder, is_run_folder
 
 
 @final

@@ -13,11 +13,11 @@ from advised.following import Values, followed, removed
 from made_pictures import write_folder
 from mixed_texts import made
 from trainwright.contract.overrides import read_settings, set_values
-from trainwright.contract.reading import ContractText
-from trainwright.contract.yaml_text import Written
+from trainwright.contract.read_contract import ContractText
+from trainwright.contract.yaml_reader import Written
 from trainwright.core.errors import Mistake, Problem
-from trainwright.run.ready import Ready, Request, make_ready
-from trainwright.run.stages import Stages, StreamScreen
+from trainwright.run.prepare_run import Ready, Request, make_ready
+from trainwright.run.screen import Stages, StreamScreen
 
 Base = Literal["table", "network", "text", "images"]
 ROWS = 120

@@ -13,7 +13,7 @@ from typing import final
 from command import NETWORK, command, inside, stopped_at, unended, write_project
 from made_data import make_images
 from made_pictures import write_table
-from trainwright.tracking.folder import RunFolder
+from trainwright.tracking.run_folder import RunFolder
 
 
 def cut(project: Path) -> None:

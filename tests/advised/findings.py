@@ -22,7 +22,7 @@ from trainwright.core.errors import Problem
 from trainwright.core.files import write_json
 from trainwright.data.quality.finding import Finding
 from trainwright.data.quality.run_checks import Effort
-from trainwright.run.quality import check_contract_data
+from trainwright.run.after.data_quality import check_contract_data
 
 
 @final

@@ -10,7 +10,7 @@ from made_pictures import samples
 from trainwright.core.errors import Problem
 from trainwright.data.quality.finding import Finding
 from trainwright.doctor.preflight import preflight
-from trainwright.run.auditing import look_at_data
+from trainwright.run.audit_data import look_at_data
 
 EPOCHS = "training.num_epochs=4"
 PATIENT = "training.early_stopping={patience: 1}"

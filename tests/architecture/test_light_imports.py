@@ -50,30 +50,30 @@ NEEDS_TORCH = frozenset(
         "trainwright.data.loading.host_to_device",
         "trainwright.data.loading.length_ramp",
         "trainwright.data.loading.dataset",
-        "trainwright.model.attention",
-        "trainwright.model.blocks",
-        "trainwright.model.build",
+        "trainwright.model.causal_attention",
+        "trainwright.model.block_protocol",
+        "trainwright.model.build_network",
         "trainwright.model.gpt",
-        "trainwright.model.network",
-        "trainwright.model.piecewise",
+        "trainwright.model.tabular_network",
+        "trainwright.model.attention_cpu",
         "trainwright.model.residual",
         "trainwright.model.resnet",
-        "trainwright.model.whole",
-        "trainwright.predictor.network",
-        "trainwright.run.checkpointing",
-        "trainwright.run.averaging",
-        "trainwright.run.compose",
-        "trainwright.run.feeding",
-        "trainwright.run.length",
-        "trainwright.run.measuring",
-        "trainwright.run.memory",
-        "trainwright.run.kernels",
-        "trainwright.run.network",
-        "trainwright.run.recover",
-        "trainwright.run.recover_parts",
-        "trainwright.run.rehearsal",
-        "trainwright.run.rehearsed",
-        "trainwright.run.same_bits",
+        "trainwright.model.full_attention",
+        "trainwright.predictor.network_scorer",
+        "trainwright.run.compose.compose_checkpoints",
+        "trainwright.run.compose.compose_average",
+        "trainwright.run.compose.compose_job",
+        "trainwright.run.compose.compose_feed",
+        "trainwright.run.compose.schedule_length",
+        "trainwright.run.compose.compose_telemetry",
+        "trainwright.run.compose.compose_memory",
+        "trainwright.run.compose.process_settings",
+        "trainwright.run.network_learner",
+        "trainwright.run.recover.recover_run",
+        "trainwright.run.recover.recover_parts",
+        "trainwright.run.trial.rehearse",
+        "trainwright.run.trial.trial_model",
+        "trainwright.run.exact_resume",
         "trainwright.run.script.check_job",
         "trainwright.run.script.fit_job",
         "trainwright.run.script.job_settings",
@@ -81,14 +81,14 @@ NEEDS_TORCH = frozenset(
         "trainwright.run.script.reachable",
         "trainwright.run.script.same_settings",
         "trainwright.run.script.script_run",
-        "trainwright.run.trial",
-        "trainwright.run.worker_trial",
-        "trainwright.run.updates",
-        "trainwright.run.ending",
-        "trainwright.run.extension",
-        "trainwright.run.stepping",
-        "trainwright.run.validating",
-        "trainwright.run.weights",
+        "trainwright.run.trial.compute_trial",
+        "trainwright.run.trial.worker_trial",
+        "trainwright.run.compose.compose_optimizer",
+        "trainwright.run.compose.compose_stop_rules",
+        "trainwright.run.extend.continue_network",
+        "trainwright.run.compose.compose_step",
+        "trainwright.run.compose.compose_validation",
+        "trainwright.run.after.export_weights",
     }
 )
 """The modules of those stages that cannot be imported without torch: all of them, and no other."""
@@ -171,11 +171,11 @@ def test_a_training_waits_for_no_library_that_only_some_data_need() -> None:
 
 def test_a_training_waits_for_nothing_that_comes_behind_it() -> None:
     """What shows results is loaded when there are some."""
-    program = LOADED.replace("{statement}", "import trainwright.cli.training")
+    program = LOADED.replace("{statement}", "import trainwright.cli.train_resume")
     loaded = last_line(program.replace('if "." not in name', ""), [""])
     assert isinstance(loaded, list)
     assert "trainwright.run.train" in loaded
-    behind = {"trainwright.report", "trainwright.cli.showing"}
+    behind = {"trainwright.report", "trainwright.cli.render"}
     assert not {"torch", "rich", "scipy", "sklearn", "lightgbm", *behind} & set(loaded)
 
 

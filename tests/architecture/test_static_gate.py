@@ -23,7 +23,7 @@ ATTRIBUTES = {("torch", "load")}
 SAFE_VALUES = {"allow_pickle": ("False",), "typ": ("'safe'", "'rt'")}
 """What an argument of this name may be, in any call."""
 
-LOCKED_IN = ROOT / "src" / "trainwright" / "checkpoint" / "foreign_reader.py"
+LOCKED_IN = ROOT / "src" / "trainwright" / "checkpoint" / "torch_import_child.py"
 """The one file that may unpickle, in a process of its own that can do nothing else."""
 
 MOST_LINES_OF_A_FILE = 400
@@ -119,7 +119,8 @@ def test_the_one_file_that_unpickles_is_locked_in_and_imported_by_none() -> None
         path
         for path in SOURCES
         for node in ast.walk(tree_of(path))
-        if isinstance(node, ast.Import | ast.ImportFrom) and "foreign_reader" in ast.unparse(node)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        and "torch_import_child" in ast.unparse(node)
     ]
     assert importers == []
 

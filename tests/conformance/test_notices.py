@@ -20,9 +20,9 @@ from metadata import (
     serve_metadata,
 )
 from trainwright.contract.resume import Resume
-from trainwright.run.clouds import Azure, Ec2, GoogleCloud
-from trainwright.run.notices import NoticeFile, build_notices
-from trainwright.testing.notices import FakeNotices, check_notices
+from trainwright.run.supervise.cloud_notices import Azure, Ec2, GoogleCloud
+from trainwright.run.supervise.preemption_notice import NoticeFile, build_notices
+from trainwright.testing.notice_conformance import FakeNotices, check_notices
 
 
 @pytest.fixture

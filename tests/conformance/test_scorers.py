@@ -9,11 +9,11 @@ from trainwright.contract.model import Boosting, Gpt, Linear, ResNet, TabularRes
 from trainwright.data.base.table import ImageInputs, TableInputs, TokenInputs
 from trainwright.data.columns.target import Classes, NextToken, Numbers
 from trainwright.model.boosting import BoostingJob, Rows, fit_boosting, read_boosted
-from trainwright.model.constant import fit_constant, read_constant
-from trainwright.model.frequencies import fit_frequencies, read_frequencies
+from trainwright.model.dummy import fit_constant, read_constant
+from trainwright.model.input_shape import ImageShape, TableShape, TokenShape
 from trainwright.model.linear import fit_linear, read_linear
-from trainwright.model.shape import ImageShape, TableShape, TokenShape
-from trainwright.testing.scorers import (
+from trainwright.model.ngram_baseline import fit_frequencies, read_frequencies
+from trainwright.testing.scorer_conformance import (
     FakeScorer,
     ScorerCase,
     check_purity,
@@ -66,8 +66,8 @@ def _case(family: str, outputs: int) -> ScorerCase:
 
 def _network(rows: Rows, outputs: int) -> ScorerCase:
     pytest.importorskip("torch", reason="needs the torch extra")
-    from trainwright.model.build import build_network
-    from trainwright.predictor.network import NetworkScorer, read_network
+    from trainwright.model.build_network import build_network
+    from trainwright.predictor.network_scorer import NetworkScorer, read_network
 
     target = (
         Numbers("label", 3.0, 2.0)
@@ -87,8 +87,8 @@ def _of_text(family: str) -> ScorerCase:
     if family == "frequencies":
         return ScorerCase(fit_frequencies(text, 9, pairs=True), text, 1, read_frequencies)
     pytest.importorskip("torch", reason="needs the torch extra")
-    from trainwright.model.build import build_network
-    from trainwright.predictor.network import NetworkScorer, read_network
+    from trainwright.model.build_network import build_network
+    from trainwright.predictor.network_scorer import NetworkScorer, read_network
 
     section, shape = Gpt(kind="gpt", layers=1, width=16, heads=2, context=16), TokenShape(9)
     scorer = NetworkScorer(section, shape, NextToken(9), build_network(section, shape).eval())
@@ -97,8 +97,8 @@ def _of_text(family: str) -> ScorerCase:
 
 def _resnet(outputs: int) -> ScorerCase:
     pytest.importorskip("torch", reason="needs the torch extra")
-    from trainwright.model.build import build_network
-    from trainwright.predictor.network import NetworkScorer, read_network
+    from trainwright.model.build_network import build_network
+    from trainwright.predictor.network_scorer import NetworkScorer, read_network
 
     pixels = np.random.default_rng(0).integers(0, 256, (30, 1, 8, 8), dtype=np.uint8)
     section = ResNet(kind="resnet", width=8, blocks=(1,), norm="batch")

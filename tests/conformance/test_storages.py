@@ -14,25 +14,25 @@ pytest.importorskip("torch")
 fsspec = pytest.importorskip("fsspec")
 
 from object_store import object_store  # noqa: E402
-from trainwright.checkpoint.local import LocalStorage  # noqa: E402
-from trainwright.checkpoint.names import name_of  # noqa: E402
-from trainwright.checkpoint.objects import ObjectStorage, open_objects  # noqa: E402
+from trainwright.checkpoint.file_names import name_of  # noqa: E402
+from trainwright.checkpoint.local_storage import LocalStorage  # noqa: E402
+from trainwright.checkpoint.object_storage import ObjectStorage, open_objects  # noqa: E402
 from trainwright.checkpoint.storage import CheckpointStorage  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints, Loaded  # noqa: E402
 from trainwright.core.errors import Mistake, StorageFailed  # noqa: E402
-from trainwright.testing import storages  # noqa: E402
+from trainwright.testing import storage_conformance  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
 KINDS = ["folder", "mounted", "memory", "s3"]
 CHECKS = [
-    storages.check_nothing_is_there_at_first,
-    storages.check_what_was_committed_is_there,
-    storages.check_a_commit_that_is_cut_short_counts_as_nothing,
-    storages.check_the_same_name_is_replaced,
-    storages.check_what_is_lost_or_too_large_is_damaged,
-    storages.check_what_leaves_is_gone,
-    storages.check_what_a_run_left_never_ranks,
+    storage_conformance.check_nothing_is_there_at_first,
+    storage_conformance.check_what_was_committed_is_there,
+    storage_conformance.check_a_commit_that_is_cut_short_counts_as_nothing,
+    storage_conformance.check_the_same_name_is_replaced,
+    storage_conformance.check_what_is_lost_or_too_large_is_damaged,
+    storage_conformance.check_what_leaves_is_gone,
+    storage_conformance.check_what_a_run_left_never_ranks,
 ]
 
 
@@ -99,7 +99,7 @@ def test_a_storage(check: Any, kind: str, place_of: Callable[[str], Place]) -> N
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_damaged_one_is_set_aside(kind: str, place_of: Callable[[str], Place]) -> None:
     place = place_of(kind)
-    storages.check_one_that_does_not_verify_is_set_aside(place.open, place.spoil)
+    storage_conformance.check_one_that_does_not_verify_is_set_aside(place.open, place.spoil)
 
 
 @pytest.mark.parametrize(
@@ -107,8 +107,10 @@ def test_a_damaged_one_is_set_aside(kind: str, place_of: Callable[[str], Place])
     [("folder", "memory"), ("memory", "folder"), ("folder", "s3"), ("s3", "folder")],
 )
 def test_copies(kind: str, to: str, place_of: Callable[[str], Place]) -> None:
-    storages.check_copies_are_byte_for_byte(place_of(kind).open, place_of(to).open)
-    storages.check_a_late_copy_leaves_no_newer_one_behind(place_of(kind).open, place_of(to).open)
+    storage_conformance.check_copies_are_byte_for_byte(place_of(kind).open, place_of(to).open)
+    storage_conformance.check_a_late_copy_leaves_no_newer_one_behind(
+        place_of(kind).open, place_of(to).open
+    )
 
 
 @pytest.mark.parametrize("kind", ["memory", "s3"])
@@ -118,7 +120,7 @@ def test_a_partial_upload_of_a_dead_process_never_counts(
     place = place_of(kind)
     checkpoints = Checkpoints(place.open(), 3)
     for step in (1, 2):
-        checkpoints.save(step, storages._parts(step), {})
+        checkpoints.save(step, storage_conformance._parts(step), {})
     storage = place.open()
     assert isinstance(storage, ObjectStorage)
     (manifest,) = [p for p in _objects(storage) if name_of(2) in p and p.endswith("manifest.json")]
@@ -156,13 +158,13 @@ def test_an_upload_that_fails_leaves_nothing_and_says_no_secret(
     kind: str, breaks: str, place_of: Callable[[str], Place]
 ) -> None:
     place = place_of(kind)
-    Checkpoints(place.open(), 3).save(1, storages._parts(1), {})
+    Checkpoints(place.open(), 3).save(1, storage_conformance._parts(1), {})
     storage = place.open()
     assert isinstance(storage, ObjectStorage)
     before = _objects(storage)
     broken = Checkpoints(ObjectStorage(Truncating(storage._files, breaks), storage._root), 3)
     with pytest.raises(StorageFailed) as caught:
-        broken.save(2, storages._parts(2), {})
+        broken.save(2, storage_conformance._parts(2), {})
     assert "AKIA" not in str(caught.value)
     assert "user:pw" not in str(caught.value)
     assert [p for p in _objects(storage) if "pointers" not in p] == [

@@ -19,8 +19,8 @@ from contract_runs import bits, train
 from guide import GUIDE, blocks
 from real_data import real_data
 from trainwright.core.errors import DataMistake
-from trainwright.run.evaluate import evaluate_rows, predict_file
-from trainwright.tracking.folder import RunFolder
+from trainwright.run.after.evaluate_rows import evaluate_rows, predict_file
+from trainwright.tracking.run_folder import RunFolder
 
 pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("whole_pages")]
 

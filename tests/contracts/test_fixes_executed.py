@@ -42,12 +42,12 @@ NOT_EXECUTED: Mapping[str, tuple[str, ...]] = {
     "installs what a test has": ("pip install",),
     "is for Python": (
         "api.py: ",
-        "engine/in_backward.py",
+        "engine/optimizer_in_backward.py",
         "engine/loader_feed.py",
-        "optim/factors.py",
+        "optim/layerwise_lr.py",
         "run/script/",
-        "run/evaluate.py: predict in the script",
-        "checkpoint/optimizer.py: name those outside",
+        "run/after/evaluate_rows.py: predict in the script",
+        "checkpoint/optimizer_state.py: name those outside",
     ),
     "needs a GPU": ("planner/device_rules.py: write exact",),
     "needs a program that is not installed everywhere": (
@@ -55,7 +55,7 @@ NOT_EXECUTED: Mapping[str, tuple[str, ...]] = {
     ),
     "needs a tokenizer that takes seconds": ("data/encoders/bpe.py: look at the patterns",),
     "needs an answer of half the memory": ("data/sources/sql.py: select fewer columns",),
-    "names a number that is measured on the machine": ("planner/fitting.py: write budget.",),
+    "names a number that is measured on the machine": ("planner/fit_to_budget.py: write budget.",),
     "needs 64 MB": ("data/formats/decompress.py: raise data.reading.most_unpacked_ratio",),
     "needs a vocabulary of 65,536 tokens": ("data/encoders/bpe.py: use a smaller one",),
     "a rule of the contract says it first": (

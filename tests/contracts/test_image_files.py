@@ -31,8 +31,8 @@ from made_pictures import (
     write_table,
     write_tfrecord,
 )
-from trainwright.run.evaluate import evaluate_rows
-from trainwright.tracking.folder import RunFolder
+from trainwright.run.after.evaluate_rows import evaluate_rows
+from trainwright.tracking.run_folder import RunFolder
 
 TINY = """
 model: {kind: linear}

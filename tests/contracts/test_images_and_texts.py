@@ -14,13 +14,13 @@ from real_data import real_data
 pytest.importorskip("torch")
 
 import trainwright as tw
-from trainwright.cli.showing import commands_with_a_run
+from trainwright.cli.render import commands_with_a_run
 from trainwright.core.errors import Interrupted, Mistake
 from trainwright.core.progress import Progress
 from trainwright.data.images.idx import read_idx
-from trainwright.engine.stop import StopReason, StopRequested
-from trainwright.run.evaluate import evaluate_rows, predict_file
-from trainwright.tracking.folder import RunFolder
+from trainwright.engine.stop_rules import StopReason, StopRequested
+from trainwright.run.after.evaluate_rows import evaluate_rows, predict_file
+from trainwright.tracking.run_folder import RunFolder
 
 pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("whole_pages")]
 

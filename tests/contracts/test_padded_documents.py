@@ -15,10 +15,10 @@ pytest.importorskip("torch")
 from canary import Killed
 from contract_runs import Run, bits, train
 from trainwright.contract.section import settled
-from trainwright.run import trial as run_trial
-from trainwright.run.feeding import build_feed
-from trainwright.run.ready import Ready, Request, make_ready
-from trainwright.run.stages import Stages, StreamScreen
+from trainwright.run.compose.compose_feed import build_feed
+from trainwright.run.prepare_run import Ready, Request, make_ready
+from trainwright.run.screen import Stages, StreamScreen
+from trainwright.run.trial.compute_trial import compute_trial as run_trial
 
 pytestmark = pytest.mark.torch
 

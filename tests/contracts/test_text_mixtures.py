@@ -24,12 +24,12 @@ from trainwright.core.errors import Mistake
 from trainwright.data.base.permutation import Positions
 from trainwright.data.sampling.samplers import GroupDraws
 from trainwright.doctor.preflight import preflight
-from trainwright.run.evaluate import evaluate_rows
-from trainwright.run.feeding import build_feed
-from trainwright.run.length import length_of
-from trainwright.run.ready import Ready, Request, make_ready
-from trainwright.run.stages import Stages, StreamScreen
-from trainwright.tracking.folder import RunFolder
+from trainwright.run.after.evaluate_rows import evaluate_rows
+from trainwright.run.compose.compose_feed import build_feed
+from trainwright.run.compose.schedule_length import length_of
+from trainwright.run.prepare_run import Ready, Request, make_ready
+from trainwright.run.screen import Stages, StreamScreen
+from trainwright.tracking.run_folder import RunFolder
 
 pytestmark = pytest.mark.torch
 

@@ -9,7 +9,7 @@ import pytest
 
 from faults.tiers import each
 from faults.trials import Reference, Trial
-from trainwright.tracking.log import read_events
+from trainwright.tracking.event_log import read_events
 
 pytestmark = [pytest.mark.torch, pytest.mark.row("F-35")]
 

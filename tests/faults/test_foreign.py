@@ -28,9 +28,9 @@ from safetensors.torch import load_file  # noqa: E402
 
 from command import command, inside, with_layers, write_project  # noqa: E402
 from faults.tiers import TIER  # noqa: E402
-from trainwright.checkpoint import foreign, foreign_reader  # noqa: E402
-from trainwright.checkpoint.foreign import convert_foreign  # noqa: E402
-from trainwright.checkpoint.lockdown import Limits, lock_down  # noqa: E402
+from trainwright.checkpoint import torch_import, torch_import_child  # noqa: E402
+from trainwright.checkpoint.sandbox import Limits, lock_down  # noqa: E402
+from trainwright.checkpoint.torch_import import convert_foreign  # noqa: E402
 from trainwright.core.errors import Mistake  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -151,7 +151,7 @@ class Forked:
                 os.closerange(3, 65536)
                 os.chdir(cwd)
                 sys.argv = ["reader", *words[-2:]]
-                foreign_reader.main()
+                torch_import_child.main()
             finally:
                 os._exit(9)
         os.close(writing)
@@ -171,7 +171,7 @@ WHOLE = ("zip 1", "a view without end")
 @pytest.fixture
 def quick_reader(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     """A fork reads in the place of a new process; it reads what is good."""
-    monkeypatch.setattr(foreign.subprocess, "Popen", Forked)
+    monkeypatch.setattr(torch_import.subprocess, "Popen", Forked)
     good = tmp_path_factory.mktemp("good") / "x.pt"
     torch.save(TENSORS, good)
     assert convert_foreign(good, good.with_suffix(".safetensors")) == sorted(TENSORS)

@@ -12,9 +12,9 @@ pytest.importorskip("torch")
 
 from trainwright.contract.model import Mlp
 from trainwright.data.columns.target import Numbers
-from trainwright.model.build import build_network
-from trainwright.model.shape import TableShape
-from trainwright.predictor.network import NetworkScorer, read_network
+from trainwright.model.build_network import build_network
+from trainwright.model.input_shape import TableShape
+from trainwright.predictor.network_scorer import NetworkScorer, read_network
 
 
 @pytest.mark.row("F-63")

@@ -53,9 +53,9 @@ def test_death_at_any_point_of_a_save(
     child = os.fork()
     if child == 0:
         # Both modules hold the function by its name.
-        from trainwright.checkpoint import commit, local, store
+        from trainwright.checkpoint import commit, local_storage, store
 
-        commit.reached = local.reached = store.reached = die  # type: ignore[assignment]
+        commit.reached = local_storage.reached = store.reached = die  # type: ignore[assignment]
         Checkpoints(three, 3).save(step, parts_of(step), {"seed": 1})
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9

@@ -11,7 +11,7 @@ import pytest
 from command import command, inside, with_layers, write_project
 from stopped_runs import cut_run_of
 from trainwright.core.files import read_json, write_json
-from trainwright.tracking.folder import RunFolder
+from trainwright.tracking.run_folder import RunFolder
 
 torch = pytest.importorskip("torch")
 

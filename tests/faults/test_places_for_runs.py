@@ -13,7 +13,7 @@ import pytest
 from command import PROCESS, command, project_in, tree
 from faults.disks import small_disk
 from faults.mistakes import mistaken, process
-from trainwright.tracking.folder import RunFolder
+from trainwright.tracking.run_folder import RunFolder
 
 
 @pytest.fixture

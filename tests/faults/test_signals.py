@@ -12,7 +12,7 @@ from faults.tiers import each, only, times
 from faults.trials import Reference, Trial, lost_steps
 from faults.zygote import kill
 from trainwright.core.files import read_json
-from trainwright.tracking.log import read_events
+from trainwright.tracking.event_log import read_events
 
 pytestmark = pytest.mark.torch
 

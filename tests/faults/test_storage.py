@@ -31,12 +31,12 @@ from canary import (  # noqa: E402
 from command import command, events_of_one, inside, train_one, tree, with_layers, write_project  # noqa: E402
 from comparing import differences  # noqa: E402
 from faults.disks import small_disk  # noqa: E402
-from trainwright.checkpoint.background import BackgroundCheckpoints  # noqa: E402
+from trainwright.checkpoint.background_save import BackgroundCheckpoints  # noqa: E402
+from trainwright.checkpoint.best_effort import tolerate_failures  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints, Loaded  # noqa: E402
-from trainwright.checkpoint.tolerant import tolerate_failures  # noqa: E402
 from trainwright.core.errors import StorageFailed  # noqa: E402
 from trainwright.core.faultpoints import arm  # noqa: E402
-from trainwright.engine import saving  # noqa: E402
+from trainwright.engine import save_policy  # noqa: E402
 from trainwright.predictor.bundle import write_bundle  # noqa: E402
 from trainwright.tracking.events import Ended, Event, Saved, SaveMissed, Saving  # noqa: E402
 from trainwright.tracking.observers import Observers  # noqa: E402
@@ -317,7 +317,7 @@ def test_a_disk_that_can_no_longer_be_written_to(
         subprocess.run(["mount", "-o", "remount,bind,ro", str(folder)], check=True)
 
     with monkeypatch.context() as patch:
-        patch.setattr(saving, "reached", make_read_only)
+        patch.setattr(save_policy, "reached", make_read_only)
         try:
             ran = command("train", "small.yaml", "--run", "one")
         finally:

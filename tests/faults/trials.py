@@ -25,9 +25,9 @@ from trainwright.checkpoint.manifest import read_manifest, read_parts
 from trainwright.checkpoint.regular_file import read_file
 from trainwright.core.faultpoints import FAULT_POINTS
 from trainwright.core.files import read_json
-from trainwright.doctor.verify import verify_run
-from trainwright.tracking.folder import RunFolder
-from trainwright.tracking.log import read_events
+from trainwright.doctor.verify_run import verify_run
+from trainwright.tracking.event_log import read_events
+from trainwright.tracking.run_folder import RunFolder
 from trainwright.tracking.signals import read_signals
 
 INTERVAL = 5

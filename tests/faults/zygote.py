@@ -167,7 +167,7 @@ def _import_everything() -> None:
     import torch
 
     import trainwright
-    from trainwright.tracking.hardware import list_packages
+    from trainwright.tracking.installation import list_packages
 
     # Imported by torch and scikit-learn at the first step and the first fit.
     for name in ("torch._dynamo", "torch.onnx", "sklearn.linear_model", "matplotlib.pyplot"):
@@ -264,10 +264,10 @@ def _arrange(asked: dict[str, object]) -> None:
     """What a test wants to be otherwise in this child."""
     from dataclasses import replace
 
-    from trainwright.checkpoint import draft
+    from trainwright.checkpoint import checkpoint_files
     from trainwright.core import faultpoints
     from trainwright.report import page
-    from trainwright.run import network
+    from trainwright.run import network_learner
 
     os.environ.update(asked["environment"])  # type: ignore[call-overload]
     faultpoints.arm(str(asked["fault"]))
@@ -277,7 +277,7 @@ def _arrange(asked: dict[str, object]) -> None:
     if not asked["reports"]:
         page.write_report = lambda folder: folder.report  # type: ignore[assignment]
     if asked["write_bytes"]:
-        draft._CHUNK_BYTES = asked["write_bytes"]  # type: ignore[assignment]
+        checkpoint_files._CHUNK_BYTES = asked["write_bytes"]  # type: ignore[assignment]
     if asked["dies_at"]:
         _die_at(asked["dies_at"], str(asked["dies_by"]))
     if asked["poison"]:
@@ -290,8 +290,8 @@ def _arrange(asked: dict[str, object]) -> None:
         from journal import Journal
 
         journal = Journal(Path(str(asked["journal"])))
-        fit = network.fit
-        network.fit = lambda job: fit(replace(job, observers=(*job.observers, journal)))
+        fit = network_learner.fit
+        network_learner.fit = lambda job: fit(replace(job, observers=(*job.observers, journal)))
         journal.watch_the_feed()
 
 

@@ -15,12 +15,12 @@ from objectives import squared_error  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
 from trainwright.data.loading.feed import Feed  # noqa: E402
 from trainwright.data.sampling.step_ramps import Stages  # noqa: E402
-from trainwright.engine.averaging import AveragedStep  # noqa: E402
+from trainwright.engine.averaged_step import AveragedStep  # noqa: E402
+from trainwright.engine.bn_recalibration import NormStatistics  # noqa: E402
 from trainwright.engine.noise_scale import NoiseScale  # noqa: E402
-from trainwright.engine.statistics import NormStatistics  # noqa: E402
 from trainwright.engine.step import OptimizerStep  # noqa: E402
-from trainwright.optim.equal_mean import EqualMean  # noqa: E402
-from trainwright.optim.taking import Taking  # noqa: E402
+from trainwright.optim.swa import EqualMean  # noqa: E402
+from trainwright.optim.swa_schedule import Taking  # noqa: E402
 
 pytestmark = pytest.mark.gpu
 

@@ -16,11 +16,11 @@ from made_data import write_token_project  # noqa: E402
 from made_pictures import write_folder  # noqa: E402
 from stopped_runs import cut_run_of, run_of  # noqa: E402
 from trainwright.core.files import Json, read_json  # noqa: E402
-from trainwright.doctor.verify import verify_run  # noqa: E402
-from trainwright.planner.budgeting import Speeds  # noqa: E402
-from trainwright.run import budgeting  # noqa: E402
-from trainwright.tracking.folder import RunFolder  # noqa: E402
-from trainwright.tracking.log import read_events  # noqa: E402
+from trainwright.doctor.verify_run import verify_run  # noqa: E402
+from trainwright.planner.budget_fit import Speeds  # noqa: E402
+from trainwright.run import plan_budget  # noqa: E402
+from trainwright.tracking.event_log import read_events  # noqa: E402
+from trainwright.tracking.run_folder import RunFolder  # noqa: E402
 from trainwright.tracking.signals import read_signals  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -46,13 +46,13 @@ MINUTE = "budget.hours=0.0166666666666"
 @pytest.fixture
 def slow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything is measured to be slow, whatever it is."""
-    monkeypatch.setattr(budgeting, "_speeds", lambda *_: SLOW)
-    measured = budgeting.fit_into_budget
+    monkeypatch.setattr(plan_budget, "_speeds", lambda *_: SLOW)
+    measured = plan_budget.fit_into_budget
 
     def at_one(document: object, plan: object, speeds: Speeds, *rest: object) -> object:
         return measured(document, plan, replace(speeds, spent=1.0, judging=0.0), *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(budgeting, "fit_into_budget", at_one)
+    monkeypatch.setattr(plan_budget, "fit_into_budget", at_one)
 
 
 def text_project(folder: Path, more: str = "") -> Path:
@@ -89,7 +89,7 @@ def test_a_resumed_run_keeps_its_allotment_and_its_bits(
     cut = cut_run_of(contract, 9, MINUTE)
     before = read_json(cut / "plan.json")
     # Another speed now: a plan that was made again would be another one.
-    monkeypatch.setattr(budgeting, "_speeds", lambda *_: replace(SLOW, step=3.0))
+    monkeypatch.setattr(plan_budget, "_speeds", lambda *_: replace(SLOW, step=3.0))
     run_of(contract, "cut", MINUTE, resume=True)
     after = read_json(cut / "plan.json")
     assert after["budget"] == before["budget"]
@@ -132,7 +132,7 @@ def test_a_shortened_run_makes_its_planned_validations(tmp_path: Path) -> None:
 def test_a_cut_before_the_schedule_ends_stands_in_the_verdict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fit = budgeting.fit_into_budget
+    fit = plan_budget.fit_into_budget
     monkeypatch.setattr(
         budgeting, "fit_into_budget", lambda *given: replace(fit(*given), training_seconds=1e-6)
     )
@@ -146,9 +146,9 @@ def test_slow_rows_are_judged_and_validated_as_samples(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = replace(SLOW, step=0.2, validation_row=0.05, judged_row=0.15)
-    monkeypatch.setattr(budgeting, "_speeds", lambda *_: rows)
-    monkeypatch.setattr("trainwright.planner.budgeting.LEAST_JUDGED", 5)
-    monkeypatch.setattr("trainwright.planner.budgeting.LEAST_VALIDATED", 5)
+    monkeypatch.setattr(plan_budget, "_speeds", lambda *_: rows)
+    monkeypatch.setattr("trainwright.planner.budget_fit.LEAST_JUDGED", 5)
+    monkeypatch.setattr("trainwright.planner.budget_fit.LEAST_VALIDATED", 5)
     contract = write_token_project(tmp_path, TEXT, 20_000)
     folder = run_of(contract, "one", "budget.hours=0.01")
     planned = record_of(folder)["planned"]
@@ -180,7 +180,7 @@ def test_a_budget_that_is_too_small_is_refused_before_anything_is_written(table:
 
 def test_trees_that_do_not_fit_are_not_begun(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trees = Speeds(spent=1.0, step=1.0)
-    monkeypatch.setattr(budgeting, "_speeds", lambda *_: trees)
+    monkeypatch.setattr(plan_budget, "_speeds", lambda *_: trees)
     contract = CONTRACT.replace("  max_trees: 5\n", "")
     (table / "small.yaml").write_text(contract)
     ran = command("train", "small.yaml", "--run", "one", "--set", MINUTE)

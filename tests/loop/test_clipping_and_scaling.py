@@ -21,13 +21,13 @@ from trainwright.checkpoint.store import Checkpoints  # noqa: E402
 from trainwright.contract.clipping import AutoClip, ByValue, GradientClipping, ZClip  # noqa: E402
 from trainwright.contract.guard import Guard  # noqa: E402
 from trainwright.data.loading.feed import StepBatches  # noqa: E402
-from trainwright.engine.caution import Caution  # noqa: E402
-from trainwright.engine.clipping import build_clipping  # noqa: E402
-from trainwright.engine.guard import PolicyGuard  # noqa: E402
+from trainwright.engine.gradient_clipping import build_clipping  # noqa: E402
 from trainwright.engine.precision import Autocast, Full, LossScale  # noqa: E402
+from trainwright.engine.rollback_backoff import Caution  # noqa: E402
 from trainwright.engine.step import OptimizerStep  # noqa: E402
+from trainwright.engine.step_guard import PolicyGuard  # noqa: E402
 from trainwright.objective.losses import LossSum  # noqa: E402
-from trainwright.testing.checkpoints import MemoryCheckpoints  # noqa: E402
+from trainwright.testing.fake_checkpoints import MemoryCheckpoints  # noqa: E402
 from trainwright.tracking.events import Event, RolledBack, StepDropped, StepKept  # noqa: E402
 from trainwright.tracking.signals import read_signals  # noqa: E402
 

@@ -25,19 +25,19 @@ from made_data import make_images, make_text  # noqa: E402
 from trainwright.core.errors import Interrupted  # noqa: E402
 from trainwright.core.files import read_json  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
-from trainwright.engine.stop import StopReason, StopRequested  # noqa: E402
-from trainwright.planner import compute_choices  # noqa: E402
+from trainwright.engine.stop_rules import StopReason, StopRequested  # noqa: E402
 from trainwright.planner.compute_trials import (  # noqa: E402
     CompiledTiming,
     Failed,
     Setting,
     Timing,
 )
-from trainwright.planner.device import DeviceFacts, read_device  # noqa: E402
-from trainwright.run import ready as run_ready  # noqa: E402
-from trainwright.run import trial as run_trial  # noqa: E402
-from trainwright.run.ready import Request  # noqa: E402
-from trainwright.run.stages import Stages, StreamScreen  # noqa: E402
+from trainwright.planner.read_device import DeviceFacts, read_device  # noqa: E402
+from trainwright.planner.resolve import compute_choices  # noqa: E402
+from trainwright.run import prepare_run as run_ready  # noqa: E402
+from trainwright.run.prepare_run import Request  # noqa: E402
+from trainwright.run.screen import Stages, StreamScreen  # noqa: E402
+from trainwright.run.trial.compute_trial import compute_trial as run_trial  # noqa: E402
 
 pytestmark = [
     pytest.mark.torch,
@@ -181,10 +181,10 @@ def test_fp8_resumes_to_the_same_bits(
 
 
 STOPPING = f"""
-from trainwright.engine import stop
+from trainwright.engine import stop_rules
 if {{cut}}:
-    stop.StopRequested.reason = lambda self, progress: (
-        stop.StopReason("interrupted", "a test") if progress.step == {CUT} else None
+    stop_rules.StopRequested.reason = lambda self, progress: (
+        stop_rules.StopReason("interrupted", "a test") if progress.step == {CUT} else None
     )
 from trainwright.cli.main import main
 main()

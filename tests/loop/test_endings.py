@@ -26,8 +26,8 @@ from trainwright.checkpoint import commit  # noqa: E402
 from trainwright.checkpoint.state import Snapshot  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints, Loaded  # noqa: E402
 from trainwright.core.errors import StorageFailed  # noqa: E402
-from trainwright.engine.guard import Halt, Judgement, Keep  # noqa: E402
-from trainwright.engine.stop import TimeLimit  # noqa: E402
+from trainwright.engine.step_guard import Halt, Judgement, Keep  # noqa: E402
+from trainwright.engine.stop_rules import TimeLimit  # noqa: E402
 from trainwright.tracking.events import (  # noqa: E402
     Event,
     StepKept,

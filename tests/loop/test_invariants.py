@@ -20,12 +20,12 @@ from trainwright.data.loading.feed import Batch, Feed  # noqa: E402
 from trainwright.engine.job import Job  # noqa: E402
 from trainwright.engine.loop import fit  # noqa: E402
 from trainwright.engine.step import OptimizerStep  # noqa: E402
-from trainwright.engine.stop import Patience, StepLimit, StopReason  # noqa: E402
+from trainwright.engine.stop_rules import Patience, StepLimit, StopReason  # noqa: E402
 from trainwright.objective.losses import LossSum  # noqa: E402
-from trainwright.optim.knob import LearningRate  # noqa: E402
-from trainwright.optim.schedule import cosine_with_warmup  # noqa: E402
-from trainwright.testing.checkpoints import MemoryCheckpoints  # noqa: E402
-from trainwright.testing.observers import RecordingObserver  # noqa: E402
+from trainwright.optim.lr_schedule import cosine_with_warmup  # noqa: E402
+from trainwright.optim.schedule import LearningRate  # noqa: E402
+from trainwright.testing.fake_checkpoints import MemoryCheckpoints  # noqa: E402
+from trainwright.testing.fake_observers import RecordingObserver  # noqa: E402
 from trainwright.tracking.events import StepKept  # noqa: E402
 
 pytestmark = pytest.mark.torch

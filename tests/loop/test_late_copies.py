@@ -31,36 +31,36 @@ from comparing import differences  # noqa: E402
 from faults.tiers import each  # noqa: E402
 from objectives import squared_error  # noqa: E402
 from saves import leave_copies_to_training  # noqa: E402
-from trainwright.checkpoint.averaging import EqualMeanState, ExponentialMeanState  # noqa: E402
-from trainwright.checkpoint.background import BackgroundCheckpoints  # noqa: E402
-from trainwright.checkpoint.evaluated import evaluated_state  # noqa: E402
-from trainwright.checkpoint.fence import Fence, TornSnapshot  # noqa: E402
-from trainwright.checkpoint.module import ModuleState  # noqa: E402
-from trainwright.checkpoint.optimizer import OptimizerState  # noqa: E402
+from trainwright.checkpoint.average_state import EqualMeanState, ExponentialMeanState  # noqa: E402
+from trainwright.checkpoint.background_save import BackgroundCheckpoints  # noqa: E402
+from trainwright.checkpoint.copy_fence import Fence, TornSnapshot  # noqa: E402
+from trainwright.checkpoint.eval_weights_state import evaluated_state  # noqa: E402
+from trainwright.checkpoint.module_state import ModuleState  # noqa: E402
+from trainwright.checkpoint.optimizer_state import OptimizerState  # noqa: E402
 from trainwright.checkpoint.state import Snapshot, Stateful  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints, CheckpointStore  # noqa: E402
-from trainwright.core.flag import StopFlag  # noqa: E402
+from trainwright.core.stop_flag import StopFlag  # noqa: E402
 from trainwright.data.loading.dataset import Batch  # noqa: E402
 from trainwright.data.loading.feed import Feed, StepBatches  # noqa: E402
-from trainwright.engine.averaging import AveragedStep  # noqa: E402
-from trainwright.engine.in_backward import InBackwardStep  # noqa: E402
+from trainwright.engine.averaged_step import AveragedStep  # noqa: E402
+from trainwright.engine.bn_recalibration import NormStatistics  # noqa: E402
 from trainwright.engine.job import Every  # noqa: E402
 from trainwright.engine.loop import fit  # noqa: E402
-from trainwright.engine.statistics import NormStatistics  # noqa: E402
+from trainwright.engine.optimizer_in_backward import InBackwardStep  # noqa: E402
 from trainwright.engine.step import OptimizerStep, Step  # noqa: E402
 from trainwright.objective.losses import LossSum  # noqa: E402
-from trainwright.optim.averaging import ExponentialMean  # noqa: E402
-from trainwright.optim.equal_mean import EqualMean  # noqa: E402
-from trainwright.optim.offloading import OffloadedOptimizer  # noqa: E402
-from trainwright.optim.taking import Taking  # noqa: E402
-from trainwright.optim.weights import Evaluating  # noqa: E402
-from trainwright.run.compose import compose  # noqa: E402
-from trainwright.run.context import RunContext  # noqa: E402
-from trainwright.run.ready import Request, make_ready  # noqa: E402
-from trainwright.run.stages import Stages, StreamScreen  # noqa: E402
-from trainwright.testing.checkpoints import MemoryCheckpoints  # noqa: E402
+from trainwright.optim.ema import ExponentialMean  # noqa: E402
+from trainwright.optim.eval_weights import Evaluating  # noqa: E402
+from trainwright.optim.state_offload import OffloadedOptimizer  # noqa: E402
+from trainwright.optim.swa import EqualMean  # noqa: E402
+from trainwright.optim.swa_schedule import Taking  # noqa: E402
+from trainwright.run.compose.compose_job import compose  # noqa: E402
+from trainwright.run.prepare_run import Request, make_ready  # noqa: E402
+from trainwright.run.run_context import RunContext  # noqa: E402
+from trainwright.run.screen import Stages, StreamScreen  # noqa: E402
+from trainwright.testing.fake_checkpoints import MemoryCheckpoints  # noqa: E402
 from trainwright.tracking.events import Event, Saved, Saving, StepOutcome  # noqa: E402
-from trainwright.tracking.folder import RunFolder  # noqa: E402
+from trainwright.tracking.run_folder import RunFolder  # noqa: E402
 
 pytestmark = pytest.mark.torch
 

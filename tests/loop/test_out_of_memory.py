@@ -20,17 +20,17 @@ from faults.tiers import each  # noqa: E402
 from trainwright.checkpoint.state import Snapshot  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints, CheckpointStore, Loaded  # noqa: E402
 from trainwright.data.loading.feed import Batch, Feed  # noqa: E402
-from trainwright.engine.allocation import BackwardOutOfMemory, is_out_of_memory  # noqa: E402
-from trainwright.engine.guard import HaltOnNonFinite  # noqa: E402
-from trainwright.engine.out_of_memory import (  # noqa: E402
+from trainwright.engine.oom import BackwardOutOfMemory, is_out_of_memory  # noqa: E402
+from trainwright.engine.oom_split_step import (  # noqa: E402
     AlsoAfterSplit,
     MemoryGuard,
     SplittingStep,
     rows_are_mixed,
 )
 from trainwright.engine.step import OptimizerStep  # noqa: E402
+from trainwright.engine.step_guard import HaltOnNonFinite  # noqa: E402
 from trainwright.objective.losses import LossSum, Objective  # noqa: E402
-from trainwright.testing.checkpoints import MemoryCheckpoints  # noqa: E402
+from trainwright.testing.fake_checkpoints import MemoryCheckpoints  # noqa: E402
 from trainwright.tracking.events import Event, Noted, Saved, StepKept  # noqa: E402
 
 pytestmark = pytest.mark.torch

@@ -22,16 +22,16 @@ from canary import Killed  # noqa: E402
 from command import with_layers, write_project  # noqa: E402
 from comparing import differences  # noqa: E402
 from faults.tiers import each  # noqa: E402
-from trainwright.core.flag import StopFlag  # noqa: E402
+from trainwright.core.stop_flag import StopFlag  # noqa: E402
 from trainwright.data.loading.feed import StepBatches  # noqa: E402
 from trainwright.engine.job import Job  # noqa: E402
 from trainwright.engine.loop import fit  # noqa: E402
-from trainwright.run.compose import compose  # noqa: E402
-from trainwright.run.context import RunContext  # noqa: E402
-from trainwright.run.ready import Ready, Request, make_ready  # noqa: E402
-from trainwright.run.stages import Stages, StreamScreen  # noqa: E402
+from trainwright.run.compose.compose_job import compose  # noqa: E402
+from trainwright.run.prepare_run import Ready, Request, make_ready  # noqa: E402
+from trainwright.run.run_context import RunContext  # noqa: E402
+from trainwright.run.screen import Stages, StreamScreen  # noqa: E402
 from trainwright.tracking.events import Ended, StepOutcome  # noqa: E402
-from trainwright.tracking.folder import RunFolder  # noqa: E402
+from trainwright.tracking.run_folder import RunFolder  # noqa: E402
 from trainwright.tracking.signals import read_signals  # noqa: E402
 
 pytestmark = pytest.mark.torch

@@ -19,14 +19,14 @@ from trainwright.contract.memory import ActivationCheckpointing, ByOp, EveryNth 
 from trainwright.contract.model import Gpt, Mlp, Network, ResNet, TabularResNet  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
 from trainwright.data.loading.feed import Batch, StepBatches  # noqa: E402
-from trainwright.engine.attention import AttentionEntropy  # noqa: E402
-from trainwright.engine.inspection import Activations, SilentUnits  # noqa: E402
-from trainwright.engine.offloading import Offloading  # noqa: E402
-from trainwright.engine.recomputing import recompute  # noqa: E402
-from trainwright.engine.windows import Window  # noqa: E402
-from trainwright.model.build import BuiltNetwork, build_network  # noqa: E402
+from trainwright.engine.activation_checkpointing import recompute  # noqa: E402
+from trainwright.engine.activation_offload import Offloading  # noqa: E402
+from trainwright.engine.attention_entropy import AttentionEntropy  # noqa: E402
+from trainwright.engine.network_inspection import Activations, SilentUnits  # noqa: E402
+from trainwright.engine.telemetry import Window  # noqa: E402
+from trainwright.model.build_network import BuiltNetwork, build_network  # noqa: E402
 from trainwright.model.gpt import GptNetwork  # noqa: E402
-from trainwright.model.shape import ImageShape, Shape, TableShape, TokenShape  # noqa: E402
+from trainwright.model.input_shape import ImageShape, Shape, TableShape, TokenShape  # noqa: E402
 from trainwright.objective.losses import LossSum  # noqa: E402
 
 pytestmark = pytest.mark.torch

@@ -32,11 +32,15 @@ from cuts import (  # noqa: E402
     unbroken,
 )
 from stepwise import steps_that_differ  # noqa: E402
-from trainwright.checkpoint import commit, local, store  # noqa: E402
+from trainwright.checkpoint import (  # noqa: E402
+    commit,
+    local_storage,
+    store,
+)
 from trainwright.checkpoint.state import Snapshot, Stateful  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints  # noqa: E402
 from trainwright.core.faultpoints import FAULT_POINTS  # noqa: E402
-from trainwright.engine import saving  # noqa: E402
+from trainwright.engine import save_policy  # noqa: E402
 from trainwright.tracking.events import Saved, Saving, StepKept, Validated  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -152,8 +156,8 @@ def test_killed_inside_a_save(
     with monkeypatch.context() as patch:
         patch.setattr(commit, "reached", reached)
         patch.setattr(store, "reached", reached)
-        patch.setattr(local, "reached", reached)
-        patch.setattr(saving, "reached", reached)
+        patch.setattr(local_storage, "reached", reached)
+        patch.setattr(save_policy, "reached", reached)
         with pytest.raises(Killed):
             first.fit()
     # Before the first checkpoint there is nothing but the seed to start from.

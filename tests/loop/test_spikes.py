@@ -14,22 +14,22 @@ from torch import nn  # noqa: E402
 
 from canary import Killed  # noqa: E402
 from faults.tiers import each  # noqa: E402
-from trainwright.checkpoint.module import ModuleState  # noqa: E402
-from trainwright.checkpoint.optimizer import OptimizerState  # noqa: E402
+from trainwright.checkpoint.module_state import ModuleState  # noqa: E402
+from trainwright.checkpoint.optimizer_state import OptimizerState  # noqa: E402
 from trainwright.checkpoint.random_state import RandomState  # noqa: E402
 from trainwright.contract.guard import Guard  # noqa: E402
 from trainwright.data.loading.feed import Batch, Feed  # noqa: E402
-from trainwright.engine.caution import Caution  # noqa: E402
-from trainwright.engine.guard import PolicyGuard  # noqa: E402
 from trainwright.engine.job import Every, Job  # noqa: E402
 from trainwright.engine.loop import fit  # noqa: E402
+from trainwright.engine.rollback_backoff import Caution  # noqa: E402
 from trainwright.engine.step import OptimizerStep  # noqa: E402
-from trainwright.engine.stop import StepLimit  # noqa: E402
+from trainwright.engine.step_guard import PolicyGuard  # noqa: E402
+from trainwright.engine.stop_rules import StepLimit  # noqa: E402
 from trainwright.objective.losses import LossSum  # noqa: E402
-from trainwright.optim.knob import LearningRate  # noqa: E402
-from trainwright.optim.schedule import Schedule, constant, cosine_with_warmup  # noqa: E402
-from trainwright.testing.checkpoints import MemoryCheckpoints  # noqa: E402
-from trainwright.testing.observers import RecordingObserver  # noqa: E402
+from trainwright.optim.lr_schedule import Schedule, constant, cosine_with_warmup  # noqa: E402
+from trainwright.optim.schedule import LearningRate  # noqa: E402
+from trainwright.testing.fake_checkpoints import MemoryCheckpoints  # noqa: E402
+from trainwright.testing.fake_observers import RecordingObserver  # noqa: E402
 from trainwright.tracking.events import (  # noqa: E402
     Ended,
     Event,

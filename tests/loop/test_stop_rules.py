@@ -17,14 +17,14 @@ from comparing import differences  # noqa: E402
 from contract_runs import train  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
-from trainwright.engine.stop import Patience, Reserve, TargetReached, TimeLimit  # noqa: E402
-from trainwright.engine.watching import (  # noqa: E402
+from trainwright.engine.metric_stop_rules import (  # noqa: E402
     GradientNormBelow,
     LossPlateau,
     StepRule,
     WatchedStep,
 )
-from trainwright.testing.checkpoints import MemoryCheckpoints  # noqa: E402
+from trainwright.engine.stop_rules import Patience, Reserve, TargetReached, TimeLimit  # noqa: E402
+from trainwright.testing.fake_checkpoints import MemoryCheckpoints  # noqa: E402
 from trainwright.tracking.events import Event, StepKept  # noqa: E402
 
 pytestmark = pytest.mark.torch

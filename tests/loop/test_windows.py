@@ -22,12 +22,12 @@ from trainwright.checkpoint.state import Snapshot  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints  # noqa: E402
 from trainwright.core.files import Json  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
-from trainwright.engine import windows as windows_module  # noqa: E402
-from trainwright.engine.gauges import Padding  # noqa: E402
-from trainwright.engine.guard import Judgement, Keep, RollBack  # noqa: E402
-from trainwright.engine.layers import LayerNorms, group_of  # noqa: E402
-from trainwright.engine.windows import Window, Windows  # noqa: E402
-from trainwright.testing.checkpoints import MemoryCheckpoints  # noqa: E402
+from trainwright.engine import telemetry as windows_module  # noqa: E402
+from trainwright.engine.layer_norm_signals import LayerNorms, group_of  # noqa: E402
+from trainwright.engine.step_guard import Judgement, Keep, RollBack  # noqa: E402
+from trainwright.engine.telemetry import Window, Windows  # noqa: E402
+from trainwright.engine.throughput import Padding  # noqa: E402
+from trainwright.testing.fake_checkpoints import MemoryCheckpoints  # noqa: E402
 from trainwright.tracking.events import (  # noqa: E402
     Event,
     Resumed,
@@ -39,7 +39,7 @@ from trainwright.tracking.events import (  # noqa: E402
     StepOutcome,
     Validated,
 )
-from trainwright.tracking.windows import WindowLine  # noqa: E402
+from trainwright.tracking.telemetry_file import WindowLine  # noqa: E402
 
 pytestmark = pytest.mark.torch
 

@@ -16,8 +16,8 @@ from trainwright.contract.model import Boosting
 from trainwright.data.base.sparse import sparse_of
 from trainwright.data.base.table import TableInputs
 from trainwright.model.boosting import Boosted, BoostingJob, Rows, fit_boosting
-from trainwright.model.growing import OtherTrees, Watching
-from trainwright.model.grown import Grown, read_grown
+from trainwright.model.boosting_callbacks import OtherTrees, Watching
+from trainwright.model.grown_trees import Grown, read_grown
 
 
 def _rows(outputs: int, count: int, seed: int, *, terms: int = 0) -> Rows:

@@ -12,8 +12,8 @@ import pytest
 from trainwright.contract.model import Boosting
 from trainwright.data.base.table import TableInputs
 from trainwright.model.boosting import BoostingJob, Rows, fit_boosting
-from trainwright.model.growing import OtherTrees, Watching
-from trainwright.model.grown import CurvePoint, Grown, read_grown
+from trainwright.model.boosting_callbacks import OtherTrees, Watching
+from trainwright.model.grown_trees import CurvePoint, Grown, read_grown
 from trainwright.model.replay import curve_trees
 
 

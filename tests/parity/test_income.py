@@ -14,9 +14,9 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from trainwright.data.base.table import Floats, Part
-from trainwright.run.ready import Ready, Request, make_ready
-from trainwright.run.result import Result
-from trainwright.run.stages import Stages, StreamScreen
+from trainwright.run.prepare_run import Ready, Request, make_ready
+from trainwright.run.run_result import Result
+from trainwright.run.screen import Stages, StreamScreen
 from trainwright.run.train import train
 
 CONTRACT = Path(__file__).resolve().parents[2] / "examples" / "income" / "contract.yaml"
@@ -82,8 +82,8 @@ def test_the_network_reaches_what_torch_reaches_by_hand(tmp_path: Path) -> None:
     from torch import nn
     from torch.nn import functional
 
-    from trainwright.model.build import build_network
-    from trainwright.model.shape import TableShape
+    from trainwright.model.build_network import build_network
+    from trainwright.model.input_shape import TableShape
 
     # Fewer epochs than `auto` takes: both sides train as long.
     ours = judged(tmp_path, "model.kind=tabular_resnet", "training.num_epochs=6")

@@ -8,12 +8,12 @@ torch = pytest.importorskip("torch")
 
 from torch import Tensor, nn  # noqa: E402
 
-from trainwright.checkpoint.optimizer import OptimizerState  # noqa: E402
+from trainwright.checkpoint.optimizer_state import OptimizerState  # noqa: E402
 from trainwright.contract.optimizer import Muon  # noqa: E402
-from trainwright.optim.build import build_optimizer  # noqa: E402
-from trainwright.optim.hidden import hidden_kernels  # noqa: E402
-from trainwright.optim.joint import JointOptimizer  # noqa: E402
-from trainwright.optim.kernels import KernelMuon  # noqa: E402
+from trainwright.optim.build_optimizer import build_optimizer  # noqa: E402
+from trainwright.optim.conv_muon import KernelMuon  # noqa: E402
+from trainwright.optim.multi_optimizer import JointOptimizer  # noqa: E402
+from trainwright.optim.muon_parameters import hidden_kernels  # noqa: E402
 
 pytestmark = pytest.mark.torch
 

@@ -15,10 +15,10 @@ from torch import nn  # noqa: E402
 
 from objectives import squared_error  # noqa: E402
 from stopped_runs import Cut  # noqa: E402
-from trainwright.checkpoint.evaluated import evaluated_part, evaluated_state  # noqa: E402
-from trainwright.checkpoint.module import ModuleState  # noqa: E402
-from trainwright.checkpoint.optimizer import OptimizerState  # noqa: E402
-from trainwright.checkpoint.plateau import PlateauState  # noqa: E402
+from trainwright.checkpoint.eval_weights_state import evaluated_part, evaluated_state  # noqa: E402
+from trainwright.checkpoint.module_state import ModuleState  # noqa: E402
+from trainwright.checkpoint.optimizer_state import OptimizerState  # noqa: E402
+from trainwright.checkpoint.plateau_state import PlateauState  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints, Loaded  # noqa: E402
 from trainwright.contract import optimizer as contract  # noqa: E402
 from trainwright.contract import scheduler as schedules  # noqa: E402
@@ -26,13 +26,13 @@ from trainwright.data.loading.feed import Feed  # noqa: E402
 from trainwright.engine.job import Every, Job  # noqa: E402
 from trainwright.engine.loop import fit  # noqa: E402
 from trainwright.engine.step import OptimizerStep  # noqa: E402
-from trainwright.engine.stop import Patience, StepLimit  # noqa: E402
-from trainwright.optim.build import build_optimizer, build_weights  # noqa: E402
+from trainwright.engine.stop_rules import Patience, StepLimit  # noqa: E402
+from trainwright.optim.build_optimizer import build_optimizer, build_weights  # noqa: E402
+from trainwright.optim.eval_weights import Evaluating  # noqa: E402
 from trainwright.optim.freezing import Unfreezing  # noqa: E402
-from trainwright.optim.knob import LearningRate  # noqa: E402
+from trainwright.optim.lr_schedule import build_schedule  # noqa: E402
 from trainwright.optim.plateau import Plateau, Telling  # noqa: E402
-from trainwright.optim.schedule import build_schedule  # noqa: E402
-from trainwright.optim.weights import Evaluating  # noqa: E402
+from trainwright.optim.schedule import LearningRate  # noqa: E402
 from trainwright.tracking.events import Event, StepKept  # noqa: E402
 
 STEPS, CUT = 20, 9

@@ -16,8 +16,8 @@ from made_data import make_text  # noqa: E402
 from trainwright.data.base.permutation import Order  # noqa: E402
 from trainwright.data.base.table import TokenInputs  # noqa: E402
 from trainwright.data.loading.dataset import WindowStore  # noqa: E402
-from trainwright.model.build import build_network  # noqa: E402
-from trainwright.run.shapes import shape_of  # noqa: E402
+from trainwright.model.build_network import build_network  # noqa: E402
+from trainwright.run.input_shapes import shape_of  # noqa: E402
 
 pytestmark = pytest.mark.torch
 

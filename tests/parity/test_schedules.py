@@ -13,8 +13,8 @@ from torch import nn  # noqa: E402
 from torch.optim import lr_scheduler  # noqa: E402
 
 from trainwright.contract import scheduler as contract  # noqa: E402
+from trainwright.optim.lr_schedule import build_schedule  # noqa: E402
 from trainwright.optim.plateau import Plateau  # noqa: E402
-from trainwright.optim.schedule import build_schedule  # noqa: E402
 
 T = 100
 Make = Callable[[torch.optim.Optimizer], object]

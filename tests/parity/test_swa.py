@@ -18,15 +18,15 @@ from stepwise import steps_that_differ  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
 from trainwright.data.loading.dataset import Batch  # noqa: E402
 from trainwright.data.loading.feed import Feed  # noqa: E402
+from trainwright.engine.bn_recalibration import NormStatistics  # noqa: E402
 from trainwright.engine.job import Every  # noqa: E402
 from trainwright.engine.loop import fit  # noqa: E402
-from trainwright.engine.statistics import NormStatistics  # noqa: E402
 from trainwright.engine.step import OptimizerStep  # noqa: E402
 from trainwright.objective.losses import LossSum  # noqa: E402
-from trainwright.optim.equal_mean import EqualMean  # noqa: E402
-from trainwright.optim.taking import Taking  # noqa: E402
-from trainwright.optim.weights import Evaluating  # noqa: E402
-from trainwright.testing.checkpoints import MemoryCheckpoints  # noqa: E402
+from trainwright.optim.eval_weights import Evaluating  # noqa: E402
+from trainwright.optim.swa import EqualMean  # noqa: E402
+from trainwright.optim.swa_schedule import Taking  # noqa: E402
+from trainwright.testing.fake_checkpoints import MemoryCheckpoints  # noqa: E402
 from trainwright.tracking.events import Event, StepKept  # noqa: E402
 
 pytestmark = pytest.mark.torch

@@ -13,8 +13,8 @@ from torch import nn  # noqa: E402
 
 from trainwright.contract.averaging import ConstantRate, CyclicRate, Swa  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
-from trainwright.optim.averaging_rate import AveragingRate  # noqa: E402
-from trainwright.optim.taking import Taking, taking_of  # noqa: E402
+from trainwright.optim.swa_lr import AveragingRate  # noqa: E402
+from trainwright.optim.swa_schedule import Taking, taking_of  # noqa: E402
 
 pytestmark = pytest.mark.torch
 

@@ -7,8 +7,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
+from trainwright.checkpoint.file_names import step_of
 from trainwright.checkpoint.ledger import Line
-from trainwright.checkpoint.names import step_of
 from trainwright.checkpoint.retention import Entry, with_abandoned
 
 

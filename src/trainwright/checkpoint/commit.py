@@ -9,16 +9,16 @@ import stat
 from collections.abc import Iterable
 from pathlib import Path
 
+from trainwright.checkpoint.folder_reuse import TEMPORARY, Spare, discard
 from trainwright.checkpoint.ledger import Ledger, Line
 from trainwright.checkpoint.manifest import MANIFEST
-from trainwright.checkpoint.spare import TEMPORARY, Spare, discard
 from trainwright.checkpoint.storage import Block, FileSet
 from trainwright.core.errors import StorageFailed
 from trainwright.core.faultpoints import reached
 from trainwright.core.files import FILE_MODE, read_umask, storage_errors, sync_folder
+from trainwright.core.formatting import show_bytes
 from trainwright.core.hashing import hash_bytes
 from trainwright.core.paths import check_name
-from trainwright.core.units import show_bytes
 
 REPLACED = "replaced-"
 _ROOM = 1.2

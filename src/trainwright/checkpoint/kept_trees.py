@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import final
 
-from trainwright.checkpoint.names import QUARANTINE, TREES
+from trainwright.checkpoint.file_names import QUARANTINE, TREES
 from trainwright.checkpoint.strict_json import write_sealed
 from trainwright.core.errors import NoValidCheckpoint, StorageFailed
 from trainwright.core.files import (
@@ -23,7 +23,7 @@ from trainwright.core.files import (
     write_atomic,
 )
 from trainwright.core.hashing import hash_value
-from trainwright.model.grown import NOTHING_GROWN, Grown, read_grown
+from trainwright.model.grown_trees import NOTHING_GROWN, Grown, read_grown
 from trainwright.tracking.identity import Identity
 
 _FORMAT = 1

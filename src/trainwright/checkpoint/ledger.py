@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, Self, final, get_args
 
-from trainwright.checkpoint.names import is_checkpoint
+from trainwright.checkpoint.file_names import is_checkpoint
 from trainwright.checkpoint.score import NotScored, score_from_json, score_to_json
 from trainwright.checkpoint.strict_json import Damaged, read_strict
 from trainwright.core.files import FILE_MODE, Json, sync_folder, write_atomic

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self, final
 
-from trainwright.checkpoint.names import step_of
+from trainwright.checkpoint.file_names import step_of
 from trainwright.checkpoint.run_copies import Moment, RunCopies
 from trainwright.checkpoint.score import NOT_SCORED, NotScored
 from trainwright.checkpoint.state import Snapshot

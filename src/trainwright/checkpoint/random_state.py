@@ -12,7 +12,7 @@ from torch import Tensor
 from trainwright.checkpoint.state import Snapshot
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json
-from trainwright.core.units import many
+from trainwright.core.formatting import many
 
 _CPU = "torch_cpu"
 _CUDA = "torch_cuda_"

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import final
 
 from trainwright.checkpoint.catalog import entry_of
-from trainwright.checkpoint.draft import stored_files
+from trainwright.checkpoint.checkpoint_files import stored_files
+from trainwright.checkpoint.file_names import LEDGER, step_of
 from trainwright.checkpoint.ledger import Ledger, Line
-from trainwright.checkpoint.local import LocalStorage
-from trainwright.checkpoint.names import LEDGER, step_of
-from trainwright.checkpoint.objects import ObjectStorage
+from trainwright.checkpoint.local_storage import LocalStorage
+from trainwright.checkpoint.object_storage import ObjectStorage
 from trainwright.checkpoint.pins import read_pins, unpin
 from trainwright.checkpoint.retention import ranked
 from trainwright.checkpoint.strict_json import Damaged

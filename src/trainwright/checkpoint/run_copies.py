@@ -10,21 +10,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, final
 
-from trainwright.checkpoint.file_sets import (
+from trainwright.checkpoint.copied_file_sets import (
     PIECE_BYTES,
     CopiedFile,
     CopiedSet,
     FileSets,
     NoSet,
 )
-from trainwright.checkpoint.names import LEDGER
+from trainwright.checkpoint.file_names import LEDGER
 from trainwright.checkpoint.pins import read_pins
 from trainwright.core.errors import Mistake, StorageFailed
 from trainwright.core.files import storage_errors
 from trainwright.core.paths import check_name
 from trainwright.core.regular_files import opened_regular
 from trainwright.tracking.clock import SystemClock, show_time
-from trainwright.tracking.folder import RunFolder
+from trainwright.tracking.run_folder import RunFolder
 
 OWN = "."
 """The part of a run that is no fold's and no other seed's."""

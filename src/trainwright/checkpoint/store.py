@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import Literal, Protocol, final
 
 from trainwright.checkpoint.catalog import Candidate, Catalog, entry_of
-from trainwright.checkpoint.draft import Draft, files_of, stored_files
+from trainwright.checkpoint.checkpoint_files import Draft, files_of, stored_files
+from trainwright.checkpoint.file_names import name_of, step_of
 from trainwright.checkpoint.kept_by_rule import KeptByRule
 from trainwright.checkpoint.ledger import Line
-from trainwright.checkpoint.local import LocalStorage
+from trainwright.checkpoint.local_storage import LocalStorage
 from trainwright.checkpoint.manifest import read_manifest, read_parts
-from trainwright.checkpoint.memory import ReusedMemory
-from trainwright.checkpoint.names import name_of, step_of
 from trainwright.checkpoint.outcomes import Begun, Kept, Loaded, Missed, NoCheckpoint, Saved
 from trainwright.checkpoint.retention import Entry, Retention, at_any_step, kept, ranked
 from trainwright.checkpoint.score import NOT_SCORED, NotScored
+from trainwright.checkpoint.snapshot_buffers import ReusedMemory
 from trainwright.checkpoint.state import Snapshot
 from trainwright.checkpoint.storage import CheckpointStorage, FileSet
 from trainwright.checkpoint.strict_json import Damaged

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import typer
 
 from trainwright.core.errors import StorageFailed, TrainwrightError
-from trainwright.tracking.folder import RunFolder
+from trainwright.tracking.run_folder import RunFolder
 
 _MOST_SHOWN = 10
 
@@ -39,7 +39,7 @@ def naming_damage(*folders: RunFolder) -> Iterator[None]:
 
 def _damage_of(folder: RunFolder) -> list[str]:
     # Imported here: no verb needs it but one that failed.
-    from trainwright.doctor.verify import verify_run
+    from trainwright.doctor.verify_run import verify_run
 
     found = verify_run(folder)
     return [f"{one.what}: {one.message}" for one in found if one.status == "broken"]

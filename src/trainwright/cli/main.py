@@ -24,7 +24,7 @@ from trainwright.core.errors import (
     StorageFailed,
     TrainwrightError,
 )
-from trainwright.core.loading import lasting, loading
+from trainwright.core.import_gc import lasting, loading
 from trainwright.core.terminal import show_safely
 
 app = typer.Typer(
@@ -77,7 +77,7 @@ def init(
     as_json: AsJson = False,
 ) -> None:
     """Look at data and write a commented contract for it."""
-    from trainwright.cli.writing import Wanted, write_contract
+    from trainwright.cli.init_predict import Wanted, write_contract
 
     write_contract(Wanted(data, target, text, overrides), output, force=force, as_json=as_json)
 
@@ -91,7 +91,7 @@ def check(
     as_json: AsJson = False,
 ) -> None:
     """Validate a contract and its data without training."""
-    from trainwright.cli.checking import check_contract
+    from trainwright.cli.check import check_contract
 
     raise typer.Exit(check_contract(contract, overrides, runs, every=every, as_json=as_json))
 
@@ -111,15 +111,15 @@ def train(
 ) -> None:
     """Train what a contract describes, and judge it."""
     if dry_run:
-        from trainwright.cli.checking import check_contract
+        from trainwright.cli.check import check_contract
 
         raise typer.Exit(check_contract(contract, overrides, runs, as_json=as_json))
-    from trainwright.core.flag import StopFlag
-    from trainwright.run.interrupt import stop_on_signals
+    from trainwright.core.stop_flag import StopFlag
+    from trainwright.run.supervise.signal_handlers import stop_on_signals
 
     watchers = []
     if restart:
-        from trainwright.run.supervisor import supervise
+        from trainwright.run.supervise.supervisor import supervise
 
         attempt = supervise(restart, run, resume, lambda text: typer.echo(text, err=True))
         run, resume, watchers = attempt.run, attempt.resume, [attempt.position]
@@ -127,8 +127,8 @@ def train(
     # From here on, also while the libraries are loaded, a signal ends the command in order.
     with stop_on_signals(StopFlag()):
         with loading():
-            from trainwright.cli.training import train_and_show
-            from trainwright.run.ready import Request
+            from trainwright.cli.train_resume import train_and_show
+            from trainwright.run.prepare_run import Request
 
         request = Request(
             contract, overrides, runs, run, resume, sys.argv, watchers, asked_at=asked_at
@@ -151,12 +151,12 @@ def resume(
     Where the machine is lost, give the URL of the copies that training.checkpointing.remote has
     made: the run comes back into a folder of its name in --runs, is verified as a whole and goes
     on. The data must be where it was, or below the working folder as the contract names it."""
-    from trainwright.core.flag import StopFlag
+    from trainwright.core.stop_flag import StopFlag
     from trainwright.run.extension_request import ExtensionRequest
-    from trainwright.run.interrupt import stop_on_signals
+    from trainwright.run.supervise.signal_handlers import stop_on_signals
 
     with stop_on_signals(StopFlag()):
-        from trainwright.cli.training import resume_and_show
+        from trainwright.cli.train_resume import resume_and_show
 
         extend = ExtensionRequest.read(longer, schedule)
         code = resume_and_show(run, runs, extend, as_json=as_json)
@@ -185,8 +185,8 @@ def predict(
     as_json: AsJson = False,
 ) -> None:
     """Predict the rows of a file with the model of a run."""
-    from trainwright.cli.writing import Written, write_predictions
-    from trainwright.run.evaluate import find_run
+    from trainwright.cli.init_predict import Written, write_predictions
+    from trainwright.run.after.evaluate_rows import find_run
 
     written = Written(output, keep, guard_formulas)
     write_predictions(find_run(run, runs), rows, written, overrides, as_json=as_json)
@@ -204,9 +204,9 @@ def evaluate(
 ) -> None:
     """Show the verdict of a run, or judge its model on other rows."""
     from trainwright.cli.damage import naming_damage
-    from trainwright.cli.showing import commands_with_a_run, show_result
-    from trainwright.run.evaluate import evaluate_rows, find_run
-    from trainwright.run.judged import read_judged
+    from trainwright.cli.render import commands_with_a_run, show_result
+    from trainwright.run.after.evaluate_rows import evaluate_rows, find_run
+    from trainwright.run.evaluation_file import read_judged
 
     folder = find_run(run, runs)
     own = not data and not overrides
@@ -221,7 +221,7 @@ def report(run: RunName, runs: Runs = RUNS) -> None:
     """Write the HTML report of a run again, from what lies in its folder."""
     from trainwright.cli.damage import naming_damage
     from trainwright.report.page import write_report
-    from trainwright.run.evaluate import find_run
+    from trainwright.run.after.evaluate_rows import find_run
 
     folder = find_run(run, runs)
     with naming_damage(folder):
@@ -252,7 +252,7 @@ def check_data(
     as_json: AsJson = False,
 ) -> None:
     """Look for duplicates, leaks, wrong values, label errors and other faults in data."""
-    from trainwright.cli.quality import check_quality
+    from trainwright.cli.data_check import check_quality
 
     raise typer.Exit(check_quality(source, target, quick=quick, every=every, as_json=as_json))
 
@@ -268,7 +268,7 @@ def show_data(
     epochs: Annotated[int, typer.Option(metavar="N", min=1, help="Epochs of each.")] = 6,
 ) -> None:
     """Write training images beside what the contract's augmentation makes of them."""
-    from trainwright.cli.picturing import show_images
+    from trainwright.cli.data_show import show_images
 
     show_images(contract, overrides, output, images, epochs)
 
@@ -276,7 +276,7 @@ def show_data(
 @cache_app.command("list")
 def list_cache(as_json: AsJson = False) -> None:
     """List what is kept, with its size."""
-    from trainwright.cli.caching import show_cache
+    from trainwright.cli.data_cache import show_cache
 
     show_cache(as_json=as_json)
 
@@ -289,7 +289,7 @@ def clear_cache(
     as_json: AsJson = False,
 ) -> None:
     """Remove what is kept. Runs lose nothing: data is read again when it is needed."""
-    from trainwright.cli.caching import clear_kept
+    from trainwright.cli.data_cache import clear_kept
 
     clear_kept(keys, as_json=as_json)
 
@@ -305,7 +305,7 @@ def diff_data(
     as_json: AsJson = False,
 ) -> None:
     """Say what is different between the data of two runs, of two files, or of a run and a file."""
-    from trainwright.cli.differing import show_difference
+    from trainwright.cli.data_diff import show_difference
 
     show_difference(before, after, runs, key, as_json=as_json)
 

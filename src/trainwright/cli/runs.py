@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from trainwright.cli.damage import naming_damage
-from trainwright.cli.showing import (
+from trainwright.cli.render import (
     results_console,
     say,
     say_whole,
@@ -16,10 +16,10 @@ from trainwright.cli.showing import (
 )
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json, to_json
-from trainwright.core.units import show_number, show_price, show_seconds
+from trainwright.core.formatting import show_number, show_price, show_seconds
 from trainwright.evaluation.intervals import Interval
-from trainwright.run.comparison import Comparison, compare_runs
-from trainwright.run.evaluate import find_run
+from trainwright.run.after.compare_runs import Comparison, compare_runs
+from trainwright.run.after.evaluate_rows import find_run
 from trainwright.run.run_table import RunFilter, RunRow, SortKey, list_run_rows
 
 _LONGEST_VALUE = 40

@@ -62,7 +62,7 @@ def compare_runs(
 @runs_app.command("show")
 def show_run(run: RunName, runs: Runs = RUNS, as_json: AsJson = False) -> None:
     """Show the state, the record and the verdict of a run."""
-    from trainwright.cli.showing import show_one_run
+    from trainwright.cli.render import show_one_run
 
     show_one_run(run, runs, as_json=as_json)
 
@@ -70,7 +70,7 @@ def show_run(run: RunName, runs: Runs = RUNS, as_json: AsJson = False) -> None:
 @runs_app.command("verify")
 def verify(run: RunName, runs: Runs = RUNS, as_json: AsJson = False) -> None:
     """Check every file of a run against what was written, changing nothing."""
-    from trainwright.cli.verifying import show_verified
+    from trainwright.cli.runs_verify import show_verified
 
     raise typer.Exit(show_verified(run, runs, as_json=as_json))
 
@@ -78,7 +78,7 @@ def verify(run: RunName, runs: Runs = RUNS, as_json: AsJson = False) -> None:
 @runs_app.command("checkpoints")
 def list_checkpoints(run: RunName, runs: Runs = RUNS, as_json: AsJson = False) -> None:
     """List the checkpoints of a run."""
-    from trainwright.cli.keeping import show_checkpoints
+    from trainwright.cli.runs_checkpoints import show_checkpoints
 
     show_checkpoints(run, runs, as_json=as_json)
 
@@ -86,7 +86,7 @@ def list_checkpoints(run: RunName, runs: Runs = RUNS, as_json: AsJson = False) -
 @runs_app.command("pin")
 def pin(run: RunName, step: Step, runs: Runs = RUNS) -> None:
     """Keep a checkpoint of a run for ever, also of one that is at work."""
-    from trainwright.cli.keeping import keep
+    from trainwright.cli.runs_checkpoints import keep
 
     keep(run, runs, step)
 
@@ -94,6 +94,6 @@ def pin(run: RunName, step: Step, runs: Runs = RUNS) -> None:
 @runs_app.command("unpin")
 def unpin(run: RunName, step: Step, runs: Runs = RUNS) -> None:
     """Let a pinned checkpoint go when the others of its age go."""
-    from trainwright.cli.keeping import let_go
+    from trainwright.cli.runs_checkpoints import let_go
 
     let_go(run, runs, step)

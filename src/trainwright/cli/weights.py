@@ -6,15 +6,15 @@ import sys
 from pathlib import Path
 
 from trainwright.cli.damage import naming_damage
-from trainwright.cli.writing import check_folder
-from trainwright.core.extras import need_torch
-from trainwright.run.evaluate import find_run
+from trainwright.cli.init_predict import check_folder
+from trainwright.core.optional_dependencies import need_torch
+from trainwright.run.after.evaluate_rows import find_run
 
 
 def export(run: str, runs: Path, step: int | None, output: Path) -> None:
     """Write the weights of a run: of its model, or of the checkpoint of a step."""
     need_torch("", "the weights of a network")
-    from trainwright.run.weights import export_checkpoint, export_model
+    from trainwright.run.after.export_weights import export_checkpoint, export_model
 
     check_folder(output)
     folder = find_run(run, runs)
@@ -29,7 +29,7 @@ def export(run: str, runs: Path, step: int | None, output: Path) -> None:
 def convert(source: Path, output: Path) -> None:
     """Write the tensors of a foreign file."""
     need_torch("", "a file of torch")
-    from trainwright.checkpoint.foreign import convert_foreign
+    from trainwright.checkpoint.torch_import import convert_foreign
 
     check_folder(output)
     names = convert_foreign(source, output)

@@ -6,9 +6,9 @@ from typing import Annotated, Literal, assert_never
 
 from pydantic import Field, Tag
 
+from trainwright.contract.data_base import Feeding
 from trainwright.contract.features import ColumnFeatures, Features
-from trainwright.contract.feeding import Feeding
-from trainwright.contract.folded import Folded
+from trainwright.contract.folds import Folded
 from trainwright.contract.images import ImageData
 from trainwright.contract.quality import Quality
 from trainwright.contract.section import (

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from trainwright.contract.feeding import Feeding
-from trainwright.contract.folded import Folded
+from trainwright.contract.data_base import Feeding
+from trainwright.contract.folds import Folded
 from trainwright.contract.section import Count, Fraction, NonNegative, Section
 from trainwright.core.limits import MOST_IMAGE_PIXELS, USUAL_IMAGE_PIXELS
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from trainwright.contract.document import Contract
 from trainwright.contract.metric import METRICS
-from trainwright.contract.mistakes import nearest
 from trainwright.contract.training import EarlyStopping
+from trainwright.contract.validation_errors import nearest
 from trainwright.core.errors import Problem
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from trainwright.contract.key_paths import PIECE, join, names_of
-from trainwright.contract.yaml_text import Plain, Written, read_yaml, show_value
+from trainwright.contract.yaml_reader import Plain, Written, read_yaml, show_value
 from trainwright.core.errors import ContractMistake, Place, Problem
 from trainwright.core.redaction import redact
 from trainwright.core.secret_urls import HIDDEN

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 
 from trainwright.contract.document import Contract
-from trainwright.contract.field_texts import field_texts
+from trainwright.contract.field_docs import field_texts
 from trainwright.contract.metric import METRICS
 from trainwright.contract.section import Section
 from trainwright.core.files import Json

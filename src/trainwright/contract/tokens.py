@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from trainwright.contract.feeding import Feeding
+from trainwright.contract.data_base import Feeding
 from trainwright.contract.section import Auto, Fraction, Section
 from trainwright.contract.sources import Reading
 

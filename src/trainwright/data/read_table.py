@@ -23,9 +23,9 @@ from trainwright.contract.data import (
     file_reading,
 )
 from trainwright.core.errors import DataMistake, MissingExtra, Mistake, Problem
-from trainwright.core.extras import need_pyarrow
 from trainwright.core.files import Json
-from trainwright.core.units import many
+from trainwright.core.formatting import many
+from trainwright.core.optional_dependencies import need_pyarrow
 from trainwright.data.base.categories import count_labels
 from trainwright.data.base.cell_values import Cleaning
 from trainwright.data.base.column_reader import Cells

@@ -11,7 +11,7 @@ from trainwright.contract.model import Gpt
 from trainwright.contract.sampling import Mixture, Uniform
 from trainwright.contract.section import settled
 from trainwright.contract.tokens import TokenData
-from trainwright.core.units import many, show_bytes
+from trainwright.core.formatting import many, show_bytes
 from trainwright.data.audit.audit_result import Audited, findings_beside
 from trainwright.data.base.table import TokenInputs
 from trainwright.data.quality.finding import Finding, Severity, worst_first
@@ -22,8 +22,8 @@ from trainwright.data.text.chunks import Pieces, cut_documents
 from trainwright.data.text.packing import pack_inputs
 from trainwright.data.text.padding import Steps, measure_padding, padded_shapes
 from trainwright.data.types import Prepared
+from trainwright.planner.count_validations import idle_rules
 from trainwright.planner.plan import Plan
-from trainwright.planner.validations import idle_rules
 
 _SPARE_BYTES = 256 * 2**20
 _FEW_TEST_ROWS = 100

@@ -11,7 +11,7 @@ import numpy as np
 
 from trainwright.core.files import Json, read_json
 from trainwright.core.hashing import hash_bytes, hash_value, is_unchanged
-from trainwright.doctor.checked import WRONG_SHAPE, Checked, broken, note, whole
+from trainwright.doctor.check_result import WRONG_SHAPE, Checked, broken, note, whole
 from trainwright.doctor.verify_trees import TREES
 
 _STEP = re.compile(r"step-([0-9]{10,18})")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from trainwright.core.files import Json, read_json
 from trainwright.core.hashing import hash_value
-from trainwright.doctor.checked import WRONG_SHAPE, Checked, broken, whole
+from trainwright.doctor.check_result import WRONG_SHAPE, Checked, broken, whole
 
 TREES = re.compile(r"trees-([0-9]{10})\.json")
 

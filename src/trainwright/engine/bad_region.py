@@ -6,7 +6,7 @@ import math
 from typing import final
 
 from trainwright.checkpoint.state import Snapshot
-from trainwright.engine.spike import SpikeWatch
+from trainwright.engine.spike_detection import SpikeWatch
 
 _UNKNOWN_STEPS = 32
 _CALM_IN_A_ROW = 32

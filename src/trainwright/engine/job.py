@@ -14,12 +14,12 @@ from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.progress import Progress
 from trainwright.data.loading.feed import StepBatches
-from trainwright.engine.guard import Guard, HaltOnNonFinite
-from trainwright.engine.interval import Due
-from trainwright.engine.nothing import Never, NoCheckpoints, NoValidation
+from trainwright.engine.null_objects import Never, NoCheckpoints, NoValidation
+from trainwright.engine.save_interval import Due
 from trainwright.engine.step import Step
-from trainwright.engine.stop import Patience, StopRule
-from trainwright.optim.knob import Knob
+from trainwright.engine.step_guard import Guard, HaltOnNonFinite
+from trainwright.engine.stop_rules import Patience, StopRule
+from trainwright.optim.schedule import Knob
 from trainwright.tracking.observers import Observer
 
 

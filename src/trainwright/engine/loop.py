@@ -17,12 +17,12 @@ from trainwright.checkpoint.store import Loaded, NoCheckpoint
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.faultpoints import reached
 from trainwright.core.progress import Progress
-from trainwright.engine.guard import Drop, Halt, Keep, RollBack
-from trainwright.engine.inventory import why_not_exact
 from trainwright.engine.job import Job
-from trainwright.engine.nothing import Never
-from trainwright.engine.saving import Saves
-from trainwright.engine.stop import StopReason
+from trainwright.engine.null_objects import Never
+from trainwright.engine.numeric_env import why_not_exact
+from trainwright.engine.save_policy import Saves
+from trainwright.engine.step_guard import Drop, Halt, Keep, RollBack
+from trainwright.engine.stop_rules import StopReason
 from trainwright.engine.validated_values import read_values
 from trainwright.tracking.events import (
     Ended,

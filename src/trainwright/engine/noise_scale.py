@@ -14,7 +14,7 @@ from trainwright.data.loading.feed import StepBatches
 from trainwright.distributed.strategy import SingleProcess, Strategy
 from trainwright.engine.precision import LossScale, Unscaled
 from trainwright.engine.step import Step
-from trainwright.engine.windows import Window
+from trainwright.engine.telemetry import Window
 from trainwright.objective.losses import LossSum, Objective
 from trainwright.tracking.events import Number, StepOutcome
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 from statistics import fmean, median
 from typing import NamedTuple
 
-from trainwright.core.units import show_number
+from trainwright.core.formatting import show_number
 
 _FEWEST = 6
 _LEAST_RISE = 0.02

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from trainwright.checkpoint.state import Snapshot
 from trainwright.engine.float8 import Float8Products
-from trainwright.optim.hidden import hidden_matrices
+from trainwright.optim.muon_parameters import hidden_matrices
 
 PrecisionChoice = Literal["fp32", "tf32", "bf16", "fp16", "fp8"]
 

@@ -13,14 +13,14 @@ from torch import Tensor, nn
 from trainwright.core.errors import Mistake, Problem
 from trainwright.data.loading.feed import StepBatches
 from trainwright.distributed.strategy import SingleProcess, Strategy
-from trainwright.engine.allocation import BackwardOutOfMemory, is_out_of_memory
 from trainwright.engine.backward import backward_from
 from trainwright.engine.buffers import MovingBuffers
-from trainwright.engine.clipping import Clipping, NormLimit
+from trainwright.engine.gradient_clipping import Clipping, NormLimit
+from trainwright.engine.oom import BackwardOutOfMemory, is_out_of_memory
 from trainwright.engine.precision import Full, LossScale, Precision, Unscaled
 from trainwright.objective.losses import SHORT, LossSum, Objective
-from trainwright.optim.fused import stepping_of
-from trainwright.optim.optimizer import Optimizer, drops_on_device
+from trainwright.optim.fused_adam import stepping_of
+from trainwright.optim.optimizer_protocol import Optimizer, drops_on_device
 from trainwright.tracking.events import StepOutcome
 
 

@@ -21,9 +21,9 @@ from trainwright.data.encoders.target_encoding import train_target
 from trainwright.data.encoders.vocabulary import TextVocabulary
 from trainwright.data.types import Prepared
 from trainwright.evaluation.clause import DUMMY, LINEAR
-from trainwright.model.constant import fit_constant
-from trainwright.model.frequencies import fit_frequencies
+from trainwright.model.dummy import fit_constant
 from trainwright.model.linear import fit_linear
+from trainwright.model.ngram_baseline import fit_frequencies
 from trainwright.predictor.predictor import Predictor
 
 _LINEAR = Linear(kind="linear", penalty=1.0, max_iterations=300)

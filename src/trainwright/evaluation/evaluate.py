@@ -10,13 +10,11 @@ import numpy as np
 from trainwright.contract.metric import METRICS, Metric
 from trainwright.contract.slices import Slice
 from trainwright.core.files import Json
-from trainwright.core.units import show_number
+from trainwright.core.formatting import show_number
 from trainwright.data.base.table import Floats, Part
 from trainwright.data.columns.target import Classes, Target
-from trainwright.evaluation.answers import Answers, answers_of
 from trainwright.evaluation.clause import DUMMY, LINEAR
-from trainwright.evaluation.curves import Curves, curves_from_json, curves_to_json, draw_curves
-from trainwright.evaluation.findings import (
+from trainwright.evaluation.evaluation_warnings import (
     LinearBaseline,
     Size,
     better_forecasts,
@@ -24,11 +22,13 @@ from trainwright.evaluation.findings import (
     low_target,
 )
 from trainwright.evaluation.intervals import Draws, Interval, method_of
-from trainwright.evaluation.measuring import Line, Measured, gain_of, measure_lines
-from trainwright.evaluation.metrics import metrics_of
-from trainwright.evaluation.naive import PERSISTENCE, SEASONAL
-from trainwright.evaluation.slices import SliceRows, find_slices
-from trainwright.evaluation.units import count_units
+from trainwright.evaluation.metric_values import metrics_of
+from trainwright.evaluation.naive_forecasts import PERSISTENCE, SEASONAL
+from trainwright.evaluation.plot_data import Curves, curves_from_json, curves_to_json, draw_curves
+from trainwright.evaluation.predictions import Answers, answers_of
+from trainwright.evaluation.resampled_metrics import Line, Measured, gain_of, measure_lines
+from trainwright.evaluation.resampling_units import count_units
+from trainwright.evaluation.slice_rows import SliceRows, find_slices
 
 Intervals = Mapping[str, Interval]
 

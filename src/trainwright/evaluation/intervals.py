@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from trainwright.core.files import Json
-from trainwright.core.units import show_number
+from trainwright.core.formatting import show_number
 from trainwright.data.base.table import Floats, Integers
 from trainwright.evaluation.random_groups import (
     GROUPS,
@@ -25,8 +25,8 @@ from trainwright.evaluation.random_groups import (
     weigh_groups,
 )
 from trainwright.evaluation.ranking import FEW_POSITIVES, OneAgainstRest, PrecisionAtRecall
-from trainwright.evaluation.units import number_units
-from trainwright.evaluation.weighted import BinSums, Sums, Weighted
+from trainwright.evaluation.resampling_units import number_units
+from trainwright.evaluation.weighted_metrics import BinSums, Sums, Weighted
 
 MOST_UNDEFINED = 0.1
 """Share of resamples on which a metric may be undefined before its interval is not given."""

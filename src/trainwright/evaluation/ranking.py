@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from trainwright.contract.metric import Metric
 from trainwright.data.base.table import Floats, Integers
-from trainwright.evaluation.answers import Answers
-from trainwright.evaluation.metrics import present_classes
+from trainwright.evaluation.metric_values import present_classes
+from trainwright.evaluation.predictions import Answers
 from trainwright.evaluation.random_groups import Groups, GroupSums
 from trainwright.evaluation.ratios import ratio, ratio_or_zero
 

@@ -10,13 +10,13 @@ from typing import final
 
 from trainwright.contract.metric import METRICS, Metric
 from trainwright.core.files import Json
-from trainwright.core.units import show_number
+from trainwright.core.formatting import show_number
 from trainwright.data.base.table import Floats
 from trainwright.data.columns.target import Classes
-from trainwright.evaluation.answers import Answers, answers_of
 from trainwright.evaluation.clause import DUMMY
 from trainwright.evaluation.evaluate import Scored
-from trainwright.evaluation.metrics import measure, metrics_of
+from trainwright.evaluation.metric_values import measure, metrics_of
+from trainwright.evaluation.predictions import Answers, answers_of
 
 
 @final

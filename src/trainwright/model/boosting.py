@@ -17,8 +17,8 @@ from trainwright.contract.model import Boosting
 from trainwright.core.files import Json, read_json, write_json, write_text
 from trainwright.data.base.row_storage import SLICE_ROWS, bounds
 from trainwright.data.base.table import Floats, Inputs, TableInputs, columns_of
-from trainwright.model.growing import Left, OtherTrees, RedrawnNumbers, Watcher, Watching
-from trainwright.model.grown import NOTHING_GROWN, CurvePoint, Grown
+from trainwright.model.boosting_callbacks import Left, OtherTrees, RedrawnNumbers, Watcher, Watching
+from trainwright.model.grown_trees import NOTHING_GROWN, CurvePoint, Grown
 from trainwright.model.lightgbm_text import check_model_text
 from trainwright.model.replay import Replay, SomeRows, contradiction
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import assert_never
 
 from trainwright.contract.model import Gpt, Mlp, Network, ResNet, TableModel, TabularResNet
-from trainwright.model.shape import (
+from trainwright.model.input_shape import (
     PERIODIC_FREQUENCIES,
     PERIODIC_WIDTH,
     ImageShape,

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from trainwright.contract.model import Gpt
-from trainwright.model.attention import attend, within_documents
-from trainwright.model.shape import TokenShape
+from trainwright.model.causal_attention import attend, within_documents
+from trainwright.model.input_shape import TokenShape
 
 _DEVIATION = 0.02
 _BASE = 10_000.0

@@ -9,8 +9,8 @@ from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 
 from trainwright.contract.model import ResNet
+from trainwright.model.input_shape import ImageShape
 from trainwright.model.residual import Residual, skip_chances
-from trainwright.model.shape import ImageShape
 
 _CHANNELS_OF_A_GROUP = 8
 _FEWEST_CHANNELS = 16

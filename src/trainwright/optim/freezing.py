@@ -9,7 +9,7 @@ from typing import Literal, final
 from torch import nn
 
 from trainwright.core.progress import Progress
-from trainwright.optim.factors import by_module
+from trainwright.optim.layerwise_lr import by_module
 
 Epochs = Literal["always"] | int
 """How long a module is not trained."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from trainwright.contract.document import Contract
 from trainwright.contract.model import Boosting
 from trainwright.core.errors import Problem
-from trainwright.core.units import show_number
+from trainwright.core.formatting import show_number
 from trainwright.data.types import Prepared
 
 

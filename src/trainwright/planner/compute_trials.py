@@ -11,9 +11,10 @@ from typing import Literal, NamedTuple, Protocol, final
 from trainwright.contract.section import settled
 from trainwright.contract.training import Training
 from trainwright.core.files import Json
-from trainwright.core.units import show_seconds
-from trainwright.planner.choosing import Choice
-from trainwright.planner.compute_choices import (
+from trainwright.core.formatting import show_seconds
+from trainwright.planner.plan import Plan
+from trainwright.planner.resolve.choice import Choice
+from trainwright.planner.resolve.compute_choices import (
     COMPILE,
     FORMAT,
     LAYOUT,
@@ -21,7 +22,6 @@ from trainwright.planner.compute_choices import (
     PRODUCTS,
     open_paths,
 )
-from trainwright.planner.plan import Plan
 
 MARGINS: Mapping[str, float] = {"bf16": 1.15, "onednn": 1.1, "contiguous": 1.05}
 """How many times as fast as what it would replace a choice must be, so that no noise decides."""

@@ -15,7 +15,6 @@ from trainwright.contract.metric_rules import (
     check_target,
     check_watched,
 )
-from trainwright.contract.mistakes import nearest
 from trainwright.contract.model import Boosting, Gpt, Linear, Pretrained
 from trainwright.contract.ramp_rules import check_batch_ramp, check_noise_scale
 from trainwright.contract.rules import positive_needs_classes
@@ -24,11 +23,12 @@ from trainwright.contract.sampling_rules import check_balanced
 from trainwright.contract.section import settled
 from trainwright.contract.tokens import TokenData
 from trainwright.contract.training import EarlyStopping
+from trainwright.contract.validation_errors import nearest
 from trainwright.core.errors import Problem
-from trainwright.core.units import many
+from trainwright.core.formatting import many
 from trainwright.data.quality.patterns import problem_with_pattern
 from trainwright.data.read_table import DataFacts
-from trainwright.optim.taking import taking_of
+from trainwright.optim.swa_schedule import taking_of
 from trainwright.planner.boosting_rules import problems_with_objective
 from trainwright.planner.estimate import epoch_ends, scheduled_steps, text_rows, train_rows_of
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from trainwright.contract.document import Contract
 from trainwright.contract.model import Boosting, Linear, Pretrained
 from trainwright.core.errors import Problem
-from trainwright.planner.compute_choices import COMPILE, FORMAT, PRODUCTS
-from trainwright.planner.device import DeviceFacts
+from trainwright.planner.read_device import DeviceFacts
+from trainwright.planner.resolve.compute_choices import COMPILE, FORMAT, PRODUCTS
 
 
 def problems_with_device(contract: Contract, device: DeviceFacts) -> Iterator[Problem]:

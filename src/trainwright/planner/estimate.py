@@ -28,7 +28,7 @@ from trainwright.data.split.splits import rows_of_class
 from trainwright.data.text.chunks import cut_documents
 from trainwright.data.text.packing import count_windows
 from trainwright.model.counting import count_parameters
-from trainwright.model.shape import (
+from trainwright.model.input_shape import (
     Shape,
 )
 

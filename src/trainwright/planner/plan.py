@@ -8,29 +8,34 @@ from typing import Literal, final
 
 from trainwright.contract.document import Contract
 from trainwright.contract.model import Boosting, Linear, Pretrained
-from trainwright.contract.reading import Document, placed
+from trainwright.contract.read_contract import Document, placed
 from trainwright.contract.training import Training
 from trainwright.core.errors import ContractMistake
 from trainwright.core.files import Json
 from trainwright.core.hashing import hash_value
 from trainwright.data.read_table import DataFacts
 from trainwright.model.counting import count_parameters, count_products
-from trainwright.model.shape import Shape
-from trainwright.planner.allotment import Allotment
-from trainwright.planner.choices import decide
-from trainwright.planner.choosing import Choice, Choosing
-from trainwright.planner.compute_choices import (
+from trainwright.model.input_shape import Shape
+from trainwright.planner.budget_shares import Allotment
+from trainwright.planner.data_rules import problems_with_data
+from trainwright.planner.device_rules import problems_with_device
+from trainwright.planner.estimate import Estimate, estimate_run, most_steps
+from trainwright.planner.memory_plan_rules import problems_with_memory
+from trainwright.planner.micro_batch_memory import (
+    MemoryEstimate,
+    check_fits,
+    estimate_memory,
+    fit_micro_batch,
+)
+from trainwright.planner.read_device import DeviceFacts
+from trainwright.planner.resolve.choice import Choice, Choosing
+from trainwright.planner.resolve.compute_choices import (
     decide_compute,
     open_paths,
     why_not_measured,
     work_of,
 )
-from trainwright.planner.data_rules import problems_with_data
-from trainwright.planner.device import DeviceFacts
-from trainwright.planner.device_rules import problems_with_device
-from trainwright.planner.estimate import Estimate, estimate_run, most_steps
-from trainwright.planner.memory import MemoryEstimate, check_fits, estimate_memory, fit_micro_batch
-from trainwright.planner.memory_rules import problems_with_memory
+from trainwright.planner.resolve.resolve_auto import decide
 from trainwright.planner.row_rules import problems_with_rows
 
 

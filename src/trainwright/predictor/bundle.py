@@ -14,10 +14,10 @@ from pathlib import Path
 from types import MappingProxyType
 
 from trainwright.core.errors import Mistake, Problem
-from trainwright.core.extras import need_torch
 from trainwright.core.faultpoints import reached
 from trainwright.core.files import Json, read_json, storage_errors, sync_folder, write_json
 from trainwright.core.hashing import hash_file
+from trainwright.core.optional_dependencies import need_torch
 from trainwright.data.columns.target import target_from_json
 from trainwright.data.types import encoding_from_json
 from trainwright.predictor.predictor import Predictor
@@ -101,11 +101,11 @@ def _read_scorer(kind: str, folder: Path) -> Scorer:
     # Imported here: each kind needs its library, and a bundle needs one kind.
     match kind:
         case "constant":
-            from trainwright.model.constant import read_constant
+            from trainwright.model.dummy import read_constant
 
             return read_constant(folder)
         case "frequencies":
-            from trainwright.model.frequencies import read_frequencies
+            from trainwright.model.ngram_baseline import read_frequencies
 
             return read_frequencies(folder)
         case "linear":
@@ -117,7 +117,7 @@ def _read_scorer(kind: str, folder: Path) -> Scorer:
 
             return read_boosted(folder)
         case "network":
-            from trainwright.predictor.network import read_network
+            from trainwright.predictor.network_scorer import read_network
 
             return read_network(folder)
         case _:

@@ -17,7 +17,7 @@ from trainwright.data.encoders.table_encoder import Features
 from trainwright.data.encoders.vocabulary import TextVocabulary
 from trainwright.data.sources.frames import ArrowTable
 from trainwright.data.types import Encoding
-from trainwright.predictor.rows import (
+from trainwright.predictor.input_rows import (
     Columns,
     Images,
     Rows,

@@ -13,7 +13,7 @@ class Scorer(Protocol):
 
     Implementations give finite scores for any inputs of the shape they were fitted on, for 0 rows
     as well, and the same scores for the same rows whatever stands beside them and how often they
-    are asked. `testing/scorers.py` checks it.
+    are asked. `testing/scorer_conformance.py` checks it.
     """
 
     @property

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import final
 
 from trainwright.evaluation.intervals import Interval
-from trainwright.report.wording import show_range, show_value
+from trainwright.report.format import show_range, show_value
 
 _MARGIN = 0.08
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
-from trainwright.core.units import show_number
+from trainwright.core.formatting import show_number
 from trainwright.evaluation.clause import Clause
-from trainwright.run.result import Result
+from trainwright.run.run_result import Result
 
 _MOST_CLAUSES = 6
 _MOST_WARNINGS = 3

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trainwright.core.files import Json, write_text
-from trainwright.core.units import show_price, show_seconds
+from trainwright.core.formatting import show_price, show_seconds
 from trainwright.evaluation.intervals import Interval
-from trainwright.report.contents import Contents, read_contents
 from trainwright.report.figures import SERIES, Figure, Key, Panel, draw_svg
+from trainwright.report.format import clean, show_change, show_range, show_value
+from trainwright.report.load_run import Contents, read_contents
 from trainwright.report.page import page_environment
 from trainwright.report.training_figures import Point, read_validated, smoothed_points
-from trainwright.report.wording import clean, show_change, show_range, show_value
-from trainwright.run.comparison import Comparison
-from trainwright.tracking.folder import RunFolder
+from trainwright.run.after.compare_runs import Comparison
+from trainwright.tracking.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,10 +8,10 @@ from typing import final
 
 import numpy as np
 
-from trainwright.evaluation.curves import ClassificationCurves, Curves
+from trainwright.evaluation.plot_data import ClassificationCurves, Curves
 from trainwright.report.evaluation_figures import draw_heat
 from trainwright.report.figures import Figure
-from trainwright.report.wording import show_share, show_value
+from trainwright.report.format import show_share, show_value
 
 _MOST_CLASSES = 12
 _MOST_MIXED_UP = 20

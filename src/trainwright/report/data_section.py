@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import final
 
 from trainwright.core.files import Json
-from trainwright.core.units import show_bytes
-from trainwright.report.contents import Contents, FindingRow
-from trainwright.report.distributions import DistributionView, view_distributions
-from trainwright.report.wording import NOTHING, counted, show_share, show_value
+from trainwright.core.formatting import show_bytes
+from trainwright.report.format import NOTHING, counted, show_share, show_value
+from trainwright.report.histogram_figures import DistributionView, view_distributions
+from trainwright.report.load_run import Contents, FindingRow
 
 _MOST_CLASSES = 10
 _ORDER = ("train", "validation", "test")

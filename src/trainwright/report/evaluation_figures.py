@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, assert_never
 
 import numpy as np
 
-from trainwright.evaluation.curves import (
+from trainwright.evaluation.plot_data import (
     CalibrationBin,
     ClassCurve,
     ClassificationCurves,
@@ -16,7 +16,6 @@ from trainwright.evaluation.curves import (
     RegressionCurves,
     SurpriseCurves,
 )
-from trainwright.report.contents import Forecast
 from trainwright.report.figures import (
     DASHES,
     INK,
@@ -28,7 +27,8 @@ from trainwright.report.figures import (
     Panel,
     draw_svg,
 )
-from trainwright.report.wording import show_share, show_value
+from trainwright.report.format import show_share, show_value
+from trainwright.report.load_run import Forecast
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

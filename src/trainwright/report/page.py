@@ -12,10 +12,10 @@ from markupsafe import Markup, escape
 from trainwright.core.files import Json, write_text
 from trainwright.core.redaction import redact
 from trainwright.report.confusion import view_confusion
-from trainwright.report.contents import Contents, Judged, read_contents
 from trainwright.report.data_section import view_data
 from trainwright.report.evaluation_figures import draw_evaluation, draw_forecast
-from trainwright.report.judged import view_judged
+from trainwright.report.format import clean, clean_lines, show_when
+from trainwright.report.load_run import Contents, Judged, read_contents
 from trainwright.report.record_section import (
     Fact,
     view_choices,
@@ -24,8 +24,8 @@ from trainwright.report.record_section import (
     view_times,
 )
 from trainwright.report.training_figures import view_training
-from trainwright.report.wording import clean, clean_lines, show_when
-from trainwright.tracking.folder import RunFolder
+from trainwright.report.verdict_section import view_judged
+from trainwright.tracking.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import TypeGuard, final
 
 from trainwright.core.files import Json
-from trainwright.core.units import show_bytes, show_count, show_price, show_seconds
-from trainwright.report.contents import Contents
+from trainwright.core.formatting import show_bytes, show_count, show_price, show_seconds
 from trainwright.report.data_section import shorten_hash
-from trainwright.report.wording import clean, show_when
-from trainwright.run.earlier_endings import describe_extensions
+from trainwright.report.format import clean, show_when
+from trainwright.report.load_run import Contents
+from trainwright.run.extend.earlier_endings import describe_extensions
 
 _MAIN = (
     "trainwright",

@@ -10,8 +10,8 @@ from markupsafe import Markup
 
 from trainwright.data.base.table import Floats
 from trainwright.report.figures import DASHES, SERIES, Figure, Key, Panel, draw_svg
-from trainwright.report.wording import clean, show_value
-from trainwright.tracking.windows import WindowLine
+from trainwright.report.format import clean, show_value
+from trainwright.tracking.telemetry_file import WindowLine
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

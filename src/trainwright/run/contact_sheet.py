@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 
 from trainwright.contract.images import ImageData
-from trainwright.contract.reading import read_contract
+from trainwright.contract.read_contract import read_contract
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import write_atomic
 from trainwright.data.base.table import Bytes, ImageInputs, Integers

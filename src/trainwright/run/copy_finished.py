@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from trainwright.checkpoint.file_sets import open_sets
+from trainwright.checkpoint.copied_file_sets import open_sets
 from trainwright.checkpoint.run_copies import RunCopies
 from trainwright.contract.document import Contract
 from trainwright.core.errors import StorageFailed
-from trainwright.run.stages import Screen
+from trainwright.run.screen import Screen
 from trainwright.run.summary import labelled
-from trainwright.tracking.folder import RunFolder
 from trainwright.tracking.identity import read_identity
+from trainwright.tracking.run_folder import RunFolder
 
 
 def copy_finished(folder: RunFolder, contract: Contract, screen: Screen) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, Self, final, get_args
 
 from trainwright.core.errors import Mistake, Problem
-from trainwright.core.units import many
+from trainwright.core.formatting import many
 
 Unit = Literal["epoch", "step", "token"]
 ScheduleRule = Literal["hold", "redraw"]

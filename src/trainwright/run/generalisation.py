@@ -9,10 +9,10 @@ from statistics import fmean
 
 from trainwright.core.files import Json
 from trainwright.engine.overfitting import Scored, name_fit
-from trainwright.run.context import RunContext
+from trainwright.run.run_context import RunContext
 from trainwright.run.summary import labelled
+from trainwright.tracking.event_log import read_events
 from trainwright.tracking.events import Ended, Noted, number_from_json
-from trainwright.tracking.log import read_events
 from trainwright.tracking.observers import Observers
 from trainwright.tracking.signals import read_signals
 

@@ -11,7 +11,7 @@ from typing import Literal, final
 from trainwright.contract.metric import METRICS
 from trainwright.core.files import Json, read_json
 from trainwright.evaluation.intervals import Interval
-from trainwright.tracking.folder import RunFolder
+from trainwright.tracking.run_folder import RunFolder
 from trainwright.tracking.run_list import RunSummary, list_runs, summarise_run
 
 SortKey = Literal["started", "name", "model", "score", "time", "price"]

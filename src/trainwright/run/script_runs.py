@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trainwright.core.errors import Mistake, Problem
-from trainwright.tracking.folder import RunFolder
+from trainwright.tracking.run_folder import RunFolder
 
 
 def refuse_script_run(folder: RunFolder, fix: str) -> None:

@@ -9,7 +9,7 @@ from trainwright.contract.data import Data, TableData
 from trainwright.contract.key_paths import as_key
 from trainwright.contract.model import Boosting, Gpt, Linear, Mlp, Pretrained, ResNet, TabularResNet
 from trainwright.contract.section import settled
-from trainwright.core.units import many, show_bytes, show_count
+from trainwright.core.formatting import many, show_bytes, show_count
 from trainwright.data.base.messages import some
 from trainwright.data.columns.propose_columns import said
 from trainwright.data.columns.target import NextToken, Numbers
@@ -21,10 +21,10 @@ from trainwright.data.images.raw_images import RawImages
 from trainwright.data.read_table import DataFacts, RawTable
 from trainwright.data.text.prepare_text import RawTokens
 from trainwright.data.types import Prepared
-from trainwright.planner.choosing import Choice
 from trainwright.planner.estimate import Estimate
+from trainwright.planner.init.yaml_lines import flow
 from trainwright.planner.plan import Plan
-from trainwright.planner.yaml_lines import flow
+from trainwright.planner.resolve.choice import Choice
 from trainwright.tracking.console import LABEL_WIDTH
 
 _MOST_NAMES = 4

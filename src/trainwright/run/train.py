@@ -11,8 +11,8 @@ from trainwright.contract.data import Data
 from trainwright.contract.resume import Resume
 from trainwright.core.errors import DataChanged
 from trainwright.core.faultpoints import reached
-from trainwright.core.flag import StopFlag
-from trainwright.core.units import show_price
+from trainwright.core.formatting import show_price
+from trainwright.core.stop_flag import StopFlag
 from trainwright.data.sources.file_guard import FilesRead
 from trainwright.data.subsample import sampled
 from trainwright.data.types import Prepared
@@ -22,29 +22,29 @@ from trainwright.evaluation.evaluate import Scored
 from trainwright.evaluation.seed_scores import score_seeds
 from trainwright.predictor.bundle import write_bundle
 from trainwright.predictor.predictor import Predictor
-from trainwright.run.auditing import Looked, record_found
-from trainwright.run.baselines import score_beside, write_baselines
-from trainwright.run.budgeting import Beforehand, allot
-from trainwright.run.context import RunContext
+from trainwright.run.audit_data import Looked, record_found
+from trainwright.run.baseline_bundles import score_beside, write_baselines
+from trainwright.run.check_own_files import describe_owner
 from trainwright.run.copy_finished import copy_finished
-from trainwright.run.earlier_endings import doubt_of_extensions
-from trainwright.run.fitted import Fitted, check_ending
-from trainwright.run.folders import FinishedRun, StartedRun, check_name, open_run
-from trainwright.run.folds import HeldOut, describe_folds, share_of_budget, train_folds
-from trainwright.run.grace import watch_grace
-from trainwright.run.interrupt import before_the_run, stop_on_signals
-from trainwright.run.judged import read_judged, write_judged
-from trainwright.run.judging import judge_scored
-from trainwright.run.learners import build_learner
-from trainwright.run.notices import stop_on_notice
-from trainwright.run.own_files import describe_owner
-from trainwright.run.predictions import write_predictions
-from trainwright.run.ready import Ready, Request, make_ready, without_undivided
-from trainwright.run.result import Result
-from trainwright.run.seeds import train_seeds
-from trainwright.run.settling import settle
-from trainwright.run.stages import Screen, Stages
+from trainwright.run.evaluation_file import read_judged, write_judged
+from trainwright.run.extend.earlier_endings import doubt_of_extensions
+from trainwright.run.fit_result import Fitted, check_ending
+from trainwright.run.judge import judge_scored
+from trainwright.run.learner import build_learner
+from trainwright.run.measured_choices import settle
+from trainwright.run.open_folder import FinishedRun, StartedRun, check_name, open_run
+from trainwright.run.plan_budget import Beforehand, allot
+from trainwright.run.prepare_run import Ready, Request, make_ready, without_undivided
+from trainwright.run.run_context import RunContext
+from trainwright.run.run_result import Result
+from trainwright.run.screen import Screen, Stages
 from trainwright.run.summary import doubt_warnings, labelled
+from trainwright.run.supervise.preemption_deadline import watch_grace
+from trainwright.run.supervise.preemption_notice import stop_on_notice
+from trainwright.run.supervise.signal_handlers import before_the_run, stop_on_signals
+from trainwright.run.train_folds import HeldOut, describe_folds, share_of_budget, train_folds
+from trainwright.run.train_seeds import train_seeds
+from trainwright.run.write_predictions import write_predictions
 from trainwright.tracking.events import Noted
 from trainwright.tracking.observers import Observers
 

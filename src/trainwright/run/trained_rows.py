@@ -17,7 +17,7 @@ from trainwright.data.formats.parquet_sizes import read_parquet
 from trainwright.data.types import Prepared
 from trainwright.data.versions.row_hash import hash_rows
 from trainwright.data.versions.snapshot import MOST_ROWS
-from trainwright.tracking.folder import RunFolder
+from trainwright.tracking.run_folder import RunFolder
 
 _ROWS, _ABOUT = "trained_rows.parquet", "trained_rows.json"
 _TARGET = "\x00target"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from trainwright.core.files import Json, read_json, write_json
 from trainwright.core.hashing import hash_file, hash_value, is_unchanged
-from trainwright.tracking.folder import RunFolder
 from trainwright.tracking.identity import Identity, read_identity
+from trainwright.tracking.run_folder import RunFolder
 
 _FORMAT = 1
 _FOLDERS = ("data", "baselines", "bundle", "endings")

@@ -8,7 +8,7 @@ from typing import Self, final
 
 from trainwright.core.files import Json, read_json
 from trainwright.core.hashing import hash_value
-from trainwright.tracking.folder import RunFolder
+from trainwright.tracking.run_folder import RunFolder
 
 _KEY = "identity"
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Literal
 
 from trainwright.core.files import Json, read_json
-from trainwright.tracking.folder import RunFolder, is_run_folder
 from trainwright.tracking.lock import read_holder
+from trainwright.tracking.run_folder import RunFolder, is_run_folder
 
 RunState = Literal["finished", "interrupted", "failed", "running"]
 

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import final
 
 from trainwright.core.errors import Mistake, Place, Problem, StorageFailed
-from trainwright.core.host import resident_bytes
+from trainwright.core.machine import resident_bytes
+from trainwright.tracking.append_only_file import LineFile, size_up_to, whole_lines
+from trainwright.tracking.custom_metrics import OWN, own_texts, own_totals
 from trainwright.tracking.events import (
     Ended,
     Event,
@@ -25,8 +27,6 @@ from trainwright.tracking.events import (
     number_from_json,
     read_number,
 )
-from trainwright.tracking.lines import LineFile, size_up_to, whole_lines
-from trainwright.tracking.own import OWN, own_texts, own_totals
 
 SIGNALS = (
     "step",

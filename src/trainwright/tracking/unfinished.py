@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 from trainwright.core.files import storage_errors
-from trainwright.tracking.folder import RunFolder
+from trainwright.tracking.run_folder import RunFolder
 
 _UNFINISHED = re.compile(r"\.tmp-([0-9]+)-")
 

@@ -11,8 +11,8 @@ torch = pytest.importorskip("torch")
 import defaults  # noqa: E402
 import first_step  # noqa: E402
 from trainwright.contract.model import Gpt, ResNet  # noqa: E402
-from trainwright.model.build import build_network  # noqa: E402
-from trainwright.model.shape import ImageShape, TokenShape  # noqa: E402
+from trainwright.model.build_network import build_network  # noqa: E402
+from trainwright.model.input_shape import ImageShape, TokenShape  # noqa: E402
 
 pytestmark = pytest.mark.torch
 

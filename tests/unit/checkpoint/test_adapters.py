@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import nn
 
-from trainwright.checkpoint.module import ModuleState
-from trainwright.checkpoint.optimizer import OptimizerState
+from trainwright.checkpoint.module_state import ModuleState
+from trainwright.checkpoint.optimizer_state import OptimizerState
 from trainwright.checkpoint.random_state import RandomState
 from trainwright.checkpoint.state import Snapshot, merge_state
 from trainwright.core.errors import Mistake

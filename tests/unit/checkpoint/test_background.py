@@ -14,15 +14,15 @@ import torch
 
 from deadlines import within
 from saves import NEXT_CALLS
-from trainwright.checkpoint.background import BackgroundCheckpoints
-from trainwright.checkpoint.fence import Fence
+from trainwright.checkpoint.background_save import BackgroundCheckpoints
+from trainwright.checkpoint.copy_fence import Fence
 from trainwright.checkpoint.score import NOT_SCORED, NotScored
 from trainwright.checkpoint.state import Snapshot
 from trainwright.checkpoint.store import Begun, Checkpoints, Loaded, Saved
 from trainwright.core.errors import StorageFailed
 from trainwright.core.faultpoints import arm
 from trainwright.core.files import Json
-from trainwright.testing.checkpoints import CounterState, MemoryCheckpoints
+from trainwright.testing.fake_checkpoints import CounterState, MemoryCheckpoints
 
 pytestmark = pytest.mark.torch
 

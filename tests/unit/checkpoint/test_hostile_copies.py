@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from trainwright.checkpoint.file_sets import CopiedFile, CopiedSet, open_sets
+from trainwright.checkpoint.copied_file_sets import CopiedFile, CopiedSet, open_sets
 from trainwright.checkpoint.object_files import ObjectFiles, open_system
 from trainwright.checkpoint.strict_json import Damaged
 from trainwright.core.errors import StorageFailed
 from trainwright.core.hashing import hash_bytes
-from trainwright.run.recover_parts import bring_files
-from trainwright.tracking.folder import RunFolder
+from trainwright.run.recover.recover_parts import bring_files
+from trainwright.tracking.run_folder import RunFolder
 
 
 @pytest.mark.timeout(20)

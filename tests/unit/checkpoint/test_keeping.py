@@ -15,9 +15,9 @@ pytest.importorskip("torch")
 
 import torch
 
+from trainwright.checkpoint.file_names import name_of
 from trainwright.checkpoint.ledger import Ledger
-from trainwright.checkpoint.listing import list_checkpoints
-from trainwright.checkpoint.names import name_of
+from trainwright.checkpoint.list_checkpoints import list_checkpoints
 from trainwright.checkpoint.pins import pin, unpin
 from trainwright.checkpoint.score import NOT_SCORED, NotScored
 from trainwright.checkpoint.state import Snapshot

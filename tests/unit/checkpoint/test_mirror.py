@@ -11,17 +11,17 @@ pytest.importorskip("torch")
 pytest.importorskip("fsspec")
 
 from deadlines import within
-from trainwright.checkpoint.file_sets import FileSets
+from trainwright.checkpoint.copied_file_sets import FileSets
+from trainwright.checkpoint.file_names import name_of, step_of
 from trainwright.checkpoint.mirror import MirroredCheckpoints, Places
-from trainwright.checkpoint.names import name_of, step_of
 from trainwright.checkpoint.object_files import ObjectFiles, open_system
-from trainwright.checkpoint.objects import open_objects
+from trainwright.checkpoint.object_storage import open_objects
 from trainwright.checkpoint.run_copies import Moment, RunCopies
 from trainwright.checkpoint.storage import CheckpointStorage
 from trainwright.checkpoint.store import Checkpoints, Saved
 from trainwright.core.errors import StorageFailed
-from trainwright.testing.storages import _parts
-from trainwright.tracking.folder import RunFolder
+from trainwright.testing.storage_conformance import _parts
+from trainwright.tracking.run_folder import RunFolder
 
 pytestmark = pytest.mark.torch
 

@@ -9,9 +9,9 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("fsspec")
 
+from trainwright.checkpoint.file_names import LEDGER, name_of, step_of
 from trainwright.checkpoint.ledger import Ledger
-from trainwright.checkpoint.names import LEDGER, name_of, step_of
-from trainwright.checkpoint.objects import ObjectStorage, open_objects
+from trainwright.checkpoint.object_storage import ObjectStorage, open_objects
 from trainwright.checkpoint.recovery import (
     NothingCopied,
     Recovered,
@@ -20,7 +20,7 @@ from trainwright.checkpoint.recovery import (
 )
 from trainwright.checkpoint.store import Checkpoints, Loaded
 from trainwright.core.errors import NoValidCheckpoint
-from trainwright.testing.storages import _parts
+from trainwright.testing.storage_conformance import _parts
 
 pytestmark = pytest.mark.torch
 

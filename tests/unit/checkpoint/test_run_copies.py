@@ -9,14 +9,14 @@ import pytest
 pytest.importorskip("fsspec")
 
 from trainwright.checkpoint import run_copies
-from trainwright.checkpoint.file_sets import CopiedSet, FileSets, NoSet
+from trainwright.checkpoint.copied_file_sets import CopiedSet, FileSets, NoSet
 from trainwright.checkpoint.object_files import ObjectFiles, open_system
 from trainwright.checkpoint.run_copies import RunCopies
 from trainwright.checkpoint.strict_json import Damaged
 from trainwright.core.errors import StorageFailed
 from trainwright.core.faultpoints import FaultInjected, arm
 from trainwright.tracking import checksums
-from trainwright.tracking.folder import RunFolder
+from trainwright.tracking.run_folder import RunFolder
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from trainwright.contract import optimizer as optimizers
-from trainwright.contract.reading import read_contract
+from trainwright.contract.read_contract import read_contract
 from trainwright.core.errors import ContractMistake, Problem
-from trainwright.planner.optimizer_choices import learning_rates
+from trainwright.planner.resolve.optimizer_choices import learning_rates
 
 
 def problems(folder: Path, training: str) -> Sequence[Problem]:

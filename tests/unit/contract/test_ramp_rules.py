@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from trainwright.contract.reading import read_contract
+from trainwright.contract.read_contract import read_contract
 from trainwright.core.errors import ContractMistake, Problem
 from trainwright.data.columns.target_column import TargetFacts
 from trainwright.data.read_table import DataFacts
 from trainwright.data.sources.data_source import FileVersion
-from trainwright.planner.device import DeviceFacts
 from trainwright.planner.plan import Plan, plan
+from trainwright.planner.read_device import DeviceFacts
 
 TABLE = "data: {path: rows.csv}\nmodel: {kind: mlp}\n"
 TEXT = "data: {kind: tokens, path: a.txt}\nmodel: {kind: gpt, context: 96}\n"

@@ -7,7 +7,7 @@ import pytest
 
 from trainwright.contract.availability import unavailable
 from trainwright.contract.model import Boosting, Mlp, Pretrained
-from trainwright.contract.reading import Document, read_contract
+from trainwright.contract.read_contract import Document, read_contract
 from trainwright.core.errors import ContractMistake, Place, Problem
 
 SMALL = "data: {path: rows.csv}\nmodel: {kind: mlp}\n"

@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 from trainwright.contract.document import Contract
-from trainwright.contract.field_texts import field_texts
+from trainwright.contract.field_docs import field_texts
 from trainwright.contract.metric import METRICS
 from trainwright.contract.schema import contract_schema, schema_text
 from trainwright.contract.section import Section

@@ -12,13 +12,13 @@ from pydantic import BaseModel
 
 from command import CONTRACT, with_layers, write_rows
 from trainwright.contract.document import Contract
-from trainwright.contract.free import differences
-from trainwright.contract.reading import Document, read_contract
-from trainwright.contract.stored import with_defaults
+from trainwright.contract.read_contract import Document, read_contract
+from trainwright.contract.resumable_fields import differences
+from trainwright.contract.stored_contracts import with_defaults
 from trainwright.core.files import Json
 from trainwright.data.read_table import read_table
-from trainwright.planner.device import DeviceFacts
 from trainwright.planner.plan import plan
+from trainwright.planner.read_device import DeviceFacts
 
 CONTRACTS = {
     "boosting": CONTRACT,

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from faults.tiers import times
-from trainwright.contract.yaml_text import MAX_BYTES, Plain, read_yaml, show_value
+from trainwright.contract.yaml_reader import MAX_BYTES, Plain, read_yaml, show_value
 from trainwright.core.errors import ContractMistake, Problem
 
 

@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 
-from trainwright.core.loading import lasting, loading
+from trainwright.core.import_gc import lasting, loading
 
 
 class Knot:

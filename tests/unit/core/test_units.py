@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trainwright.core.units import many
+from trainwright.core.formatting import many
 
 
 @pytest.mark.parametrize(

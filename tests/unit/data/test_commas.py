@@ -18,7 +18,7 @@ from trainwright.core.errors import DataMistake
 from trainwright.data.formats.number_formats import how_written
 from trainwright.data.read_table import read_table
 from trainwright.data.sources.data_source import read_source
-from trainwright.planner.first import propose_contract
+from trainwright.planner.init.first_contract import propose_contract
 
 DECIMAL = Reading(numbers={"x": "decimal_comma"}, cache="off")
 THOUSANDS = Reading(numbers={"x": "thousands_comma"}, cache="off")

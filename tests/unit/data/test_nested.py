@@ -11,7 +11,7 @@ import pytest
 
 from command import command, inside
 from trainwright.contract.data import TableData
-from trainwright.contract.reading import read_contract
+from trainwright.contract.read_contract import read_contract
 from trainwright.contract.sources import Reading
 from trainwright.contract.tokens import TokenData
 from trainwright.core.errors import DataMistake

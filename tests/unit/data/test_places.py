@@ -23,7 +23,7 @@ from command import CONTRACT, command, inside, tree, write_project
 from deadlines import within
 from made_data import saved_dataset
 from trainwright.contract.data import TableData
-from trainwright.contract.reading import read_contract
+from trainwright.contract.read_contract import read_contract
 from trainwright.contract.sources import USUAL, Reading, Sql
 from trainwright.core.errors import DataMistake, MissingExtra, Mistake, Problem
 from trainwright.data.read_table import read_table

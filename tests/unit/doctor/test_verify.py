@@ -14,8 +14,8 @@ import pytest
 from command import command, inside, with_layers, write_project
 from trainwright.checkpoint.state import Snapshot
 from trainwright.checkpoint.store import Checkpoints
-from trainwright.doctor.verify import verify_run
-from trainwright.tracking.folder import RunFolder
+from trainwright.doctor.verify_run import verify_run
+from trainwright.tracking.run_folder import RunFolder
 
 torch = pytest.importorskip("torch")
 

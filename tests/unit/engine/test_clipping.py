@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 from torch import Tensor  # noqa: E402
 
 from trainwright.contract.clipping import AutoClip, ByNorm, ByValue, ZClip  # noqa: E402
-from trainwright.engine.clipping import Clipping, build_clipping  # noqa: E402
+from trainwright.engine.gradient_clipping import Clipping, build_clipping  # noqa: E402
 
 pytestmark = pytest.mark.torch
 

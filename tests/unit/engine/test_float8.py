@@ -13,8 +13,8 @@ from torch.nn import functional  # noqa: E402
 from trainwright.contract.model import Gpt  # noqa: E402
 from trainwright.engine.float8 import Float8Products, fits_float8, float8_linear  # noqa: E402
 from trainwright.engine.precision import Float8, build_precision  # noqa: E402
-from trainwright.model.build import build_network  # noqa: E402
-from trainwright.model.shape import TokenShape  # noqa: E402
+from trainwright.model.build_network import build_network  # noqa: E402
+from trainwright.model.input_shape import TokenShape  # noqa: E402
 
 pytestmark = pytest.mark.torch
 

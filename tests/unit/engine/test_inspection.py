@@ -19,16 +19,16 @@ from comparing import differences  # noqa: E402
 from trainwright.contract.model import Gpt, ResNet  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
 from trainwright.data.loading.feed import Feed, StepBatches  # noqa: E402
-from trainwright.engine.attention import AttentionEntropy  # noqa: E402
-from trainwright.engine.inspection import Activations, GradientSizes, SilentUnits  # noqa: E402
-from trainwright.engine.measuring import MeasuredStep  # noqa: E402
+from trainwright.engine.attention_entropy import AttentionEntropy  # noqa: E402
+from trainwright.engine.network_inspection import Activations, GradientSizes, SilentUnits  # noqa: E402
+from trainwright.engine.probed_step import MeasuredStep  # noqa: E402
 from trainwright.engine.step import OptimizerStep  # noqa: E402
-from trainwright.engine.windows import Window, Windows  # noqa: E402
+from trainwright.engine.telemetry import Window, Windows  # noqa: E402
 from trainwright.model.gpt import GptNetwork  # noqa: E402
+from trainwright.model.input_shape import ImageShape, TokenShape  # noqa: E402
 from trainwright.model.resnet import build_resnet  # noqa: E402
-from trainwright.model.shape import ImageShape, TokenShape  # noqa: E402
 from trainwright.objective.losses import LossSum  # noqa: E402
-from trainwright.testing.checkpoints import MemoryCheckpoints  # noqa: E402
+from trainwright.testing.fake_checkpoints import MemoryCheckpoints  # noqa: E402
 
 pytestmark = pytest.mark.torch
 

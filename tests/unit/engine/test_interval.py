@@ -25,17 +25,17 @@ from comparing import differences  # noqa: E402
 from trainwright.checkpoint.state import Snapshot  # noqa: E402
 from trainwright.checkpoint.store import Checkpoints  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
-from trainwright.engine.interval import (  # noqa: E402
+from trainwright.engine.job import Every  # noqa: E402
+from trainwright.engine.save_interval import (  # noqa: E402
     BestSpacing,
     ByClock,
     FirstOf,
     FixedSpacing,
     best_interval_seconds,
 )
-from trainwright.engine.job import Every  # noqa: E402
-from trainwright.run.checkpointing import Pacing  # noqa: E402
-from trainwright.testing.checkpoints import MemoryCheckpoints  # noqa: E402
-from trainwright.testing.clock import FakeClock  # noqa: E402
+from trainwright.run.compose.compose_checkpoints import Pacing  # noqa: E402
+from trainwright.testing.fake_checkpoints import MemoryCheckpoints  # noqa: E402
+from trainwright.testing.fake_clock import FakeClock  # noqa: E402
 from trainwright.tracking.events import Event, Saved, StepKept  # noqa: E402
 
 pytestmark = pytest.mark.torch

@@ -23,8 +23,8 @@ from trainwright.engine.noise_scale import NoiseScale, noise_parts  # noqa: E402
 from trainwright.engine.precision import Full, LossScale  # noqa: E402
 from trainwright.engine.step import OptimizerStep  # noqa: E402
 from trainwright.objective.losses import LossSum  # noqa: E402
-from trainwright.testing.checkpoints import MemoryCheckpoints  # noqa: E402
-from trainwright.tracking.windows import read_windows  # noqa: E402
+from trainwright.testing.fake_checkpoints import MemoryCheckpoints  # noqa: E402
+from trainwright.tracking.telemetry_file import read_windows  # noqa: E402
 
 pytestmark = pytest.mark.torch
 

@@ -14,7 +14,7 @@ from trainwright.data.loading.dataset import Batch  # noqa: E402
 from trainwright.data.loading.feed import Feed, StepBatches  # noqa: E402
 from trainwright.engine.backward import backward_from  # noqa: E402
 from trainwright.engine.step import OptimizerStep  # noqa: E402
-from trainwright.objective.classes import CrossEntropyLoss  # noqa: E402
+from trainwright.objective.classification_losses import CrossEntropyLoss  # noqa: E402
 from trainwright.objective.losses import LossSum, Supervised  # noqa: E402
 
 

@@ -12,8 +12,8 @@ pytest.importorskip("torch")
 
 from trainwright.checkpoint.state import Snapshot
 from trainwright.core.progress import Progress
-from trainwright.engine.trouble import OF_THE_LAYERS, OF_THE_LOSS, EarlyTrouble
-from trainwright.engine.windows import StepNumbers, Trouble, Window
+from trainwright.engine.health_monitor import OF_THE_LAYERS, OF_THE_LOSS, EarlyTrouble
+from trainwright.engine.telemetry import StepNumbers, Trouble, Window
 
 pytestmark = pytest.mark.torch
 

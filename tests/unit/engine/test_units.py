@@ -12,10 +12,10 @@ from canary import everything, start  # noqa: E402
 from comparing import differences  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
 from trainwright.data.loading.feed import StepBatches  # noqa: E402
-from trainwright.engine.measuring import MeasuredStep  # noqa: E402
-from trainwright.engine.units import DeadUnits  # noqa: E402
-from trainwright.engine.windows import Window, Windows  # noqa: E402
-from trainwright.testing.checkpoints import MemoryCheckpoints  # noqa: E402
+from trainwright.engine.dead_units import DeadUnits  # noqa: E402
+from trainwright.engine.probed_step import MeasuredStep  # noqa: E402
+from trainwright.engine.telemetry import Window, Windows  # noqa: E402
+from trainwright.testing.fake_checkpoints import MemoryCheckpoints  # noqa: E402
 
 pytestmark = pytest.mark.torch
 

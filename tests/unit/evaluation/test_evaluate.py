@@ -14,17 +14,17 @@ from trainwright.core.errors import Mistake
 from trainwright.core.files import to_json
 from trainwright.data.base.table import Part, TableInputs
 from trainwright.data.columns.target import Classes, Numbers, Target
-from trainwright.evaluation.answers import answers_of
-from trainwright.evaluation.curves import (
+from trainwright.evaluation.evaluate import Evaluation, Scored, evaluate
+from trainwright.evaluation.evaluation_warnings import LinearBaseline, Size, find_warnings
+from trainwright.evaluation.intervals import Interval
+from trainwright.evaluation.metric_values import metric_names
+from trainwright.evaluation.plot_data import (
     ClassificationCurves,
     RegressionCurves,
     _thin,
     draw_curves,
 )
-from trainwright.evaluation.evaluate import Evaluation, Scored, evaluate
-from trainwright.evaluation.findings import LinearBaseline, Size, find_warnings
-from trainwright.evaluation.intervals import Interval
-from trainwright.evaluation.metrics import metric_names
+from trainwright.evaluation.predictions import answers_of
 
 METRIC = Metric(name="roc_auc", resamples=200)
 TWO = Classes("label", ("no", "yes"), positive=1)

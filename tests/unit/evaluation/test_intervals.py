@@ -8,7 +8,6 @@ import pytest
 
 from trainwright.contract.metric import Metric
 from trainwright.core.files import to_json
-from trainwright.evaluation.answers import answers_of
 from trainwright.evaluation.intervals import (
     Draws,
     Interval,
@@ -18,8 +17,9 @@ from trainwright.evaluation.intervals import (
     row_weights,
     share_interval,
 )
-from trainwright.evaluation.metrics import measure
-from trainwright.evaluation.weighted import weigh
+from trainwright.evaluation.metric_values import measure
+from trainwright.evaluation.predictions import answers_of
+from trainwright.evaluation.weighted_metrics import weigh
 
 SECTION = Metric(name="accuracy")
 

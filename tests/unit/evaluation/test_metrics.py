@@ -7,8 +7,8 @@ import pytest
 
 from trainwright.contract.metric import METRICS, Metric
 from trainwright.data.columns.target import NextToken
-from trainwright.evaluation.answers import answers_of
-from trainwright.evaluation.metrics import measure, metric_names, metrics_of
+from trainwright.evaluation.metric_values import measure, metric_names, metrics_of
+from trainwright.evaluation.predictions import answers_of
 
 SECTION = Metric(name="f1")
 NEED_A_POSITIVE = ("f1", "precision", "recall", "precision_at_recall", "average_precision")

@@ -16,7 +16,7 @@ from trainwright.data.prepare_table import prepare_table
 from trainwright.data.read_table import read_table
 from trainwright.data.types import Prepared
 from trainwright.evaluation.evaluate import Scored, evaluate
-from trainwright.evaluation.naive import PERSISTENCE, SEASONAL, forecast_naively
+from trainwright.evaluation.naive_forecasts import PERSISTENCE, SEASONAL, forecast_naively
 
 BY_TIME = TimeSplit(kind="time", column="t")
 START = datetime(2024, 1, 1)

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from trainwright.contract.metric import METRICS, Metric
-from trainwright.evaluation import intervals, measuring, metrics, random_groups
-from trainwright.evaluation.answers import Answers, answers_of
+from trainwright.evaluation import intervals, metric_values, random_groups, resampled_metrics
 from trainwright.evaluation.intervals import (
     Draws,
     Question,
@@ -17,11 +16,12 @@ from trainwright.evaluation.intervals import (
     row_weights,
     share_interval,
 )
-from trainwright.evaluation.measuring import Line, measure_lines
-from trainwright.evaluation.metrics import measure
+from trainwright.evaluation.metric_values import measure
+from trainwright.evaluation.predictions import Answers, answers_of
 from trainwright.evaluation.random_groups import Groups, GroupSums, weigh_groups
 from trainwright.evaluation.ranking import OneAgainstRest, PrecisionAtRecall, Ranked
-from trainwright.evaluation.weighted import BinSums, Sums, weigh
+from trainwright.evaluation.resampled_metrics import Line, measure_lines
+from trainwright.evaluation.weighted_metrics import BinSums, Sums, weigh
 
 SECTION = Metric()
 
@@ -109,7 +109,7 @@ def test_values_of_many_units_are_those_of_scikit_learn(
 ) -> None:
     answers = _answers(METRICS[name].task, 3000, classes=classes)
     monkeypatch.setattr(intervals, "MOST_UNITS", 1000)
-    monkeypatch.setattr(measuring, "MOST_UNITS", 1000)
+    monkeypatch.setattr(resampled_metrics, "MOST_UNITS", 1000)
     monkeypatch.setattr(intervals, "FEW_ROWS", 1000)
     rows = np.arange(3000)
     (measured,) = measure_lines([Line(name, answers, rows)], SECTION, Draws(rows, 100, 0))
@@ -130,11 +130,11 @@ def test_of_many_units_no_metric_sorts_or_checks_the_rows_for_itself(
 
     answers = _answers("classification", 3000)
     monkeypatch.setattr("trainwright.evaluation.ranking.Ranked", ranked)
-    monkeypatch.setattr(metrics, "POINTS", dict.fromkeys(metrics.POINTS, refuse))
-    monkeypatch.setattr(measuring, "MOST_UNITS", 1000)
+    monkeypatch.setattr(metric_values, "POINTS", dict.fromkeys(metric_values.POINTS, refuse))
+    monkeypatch.setattr(resampled_metrics, "MOST_UNITS", 1000)
     monkeypatch.setattr(intervals, "MOST_UNITS", 1000)
     rows = np.arange(3000)
-    names = metrics.metric_names(2)
+    names = metric_values.metric_names(2)
     lines = [Line(name, answers, rows) for name in names]
     found = measure_lines(lines, SECTION, Draws(rows, 100, 0))
     assert all(one.interval.given for one in found)

@@ -5,7 +5,7 @@ import pytest
 
 from trainwright.contract.slices import Slice
 from trainwright.core.errors import Mistake
-from trainwright.evaluation.slices import find_slices
+from trainwright.evaluation.slice_rows import find_slices
 
 FRAME = pl.DataFrame(
     {

@@ -9,9 +9,9 @@ import pytest
 from trainwright.contract.metric import Metric
 from trainwright.contract.slices import Slice
 from trainwright.core.files import to_json
-from trainwright.evaluation.curves import RegressionCurves
 from trainwright.evaluation.evaluate import Evaluation, SliceScore
 from trainwright.evaluation.intervals import Interval
+from trainwright.evaluation.plot_data import RegressionCurves
 from trainwright.evaluation.verdict import Status, Verdict, gain_status, judge, status_of
 
 UNKNOWN = Interval(0.9, -math.inf, math.inf)

@@ -8,10 +8,10 @@ from torch import Tensor  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
 from trainwright.contract.model import Gpt  # noqa: E402
-from trainwright.model import attention, piecewise  # noqa: E402
-from trainwright.model.attention import attend, attend_whole  # noqa: E402
-from trainwright.model.build import build_network  # noqa: E402
-from trainwright.model.shape import TokenShape  # noqa: E402
+from trainwright.model import attention_cpu, causal_attention  # noqa: E402
+from trainwright.model.build_network import build_network  # noqa: E402
+from trainwright.model.causal_attention import attend, attend_whole  # noqa: E402
+from trainwright.model.input_shape import TokenShape  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -64,7 +64,7 @@ def test_each_window_takes_the_form_that_is_fastest(
             taken.append(form)
             return queries
 
-        monkeypatch.setattr(attention, f"attend_{form}", spying)
+        monkeypatch.setattr(causal_attention, f"attend_{form}", spying)
     # 6 heads of 296 x 296 weights are more than a piece.
     attend(*drawn(dtype, length), dropout)
     assert taken[-1] == used
@@ -82,8 +82,8 @@ def test_a_gpt_in_bf16_never_looks_ahead_and_is_near_fp32(
     monkeypatch: pytest.MonkeyPatch, piece: int
 ) -> None:
     """Whether the weights are computed at once, or in pieces of four positions."""
-    monkeypatch.setattr(piecewise, "_PIECE", piece)
-    monkeypatch.setattr(piecewise, "_ROWS", 4)
+    monkeypatch.setattr(attention_cpu, "_PIECE", piece)
+    monkeypatch.setattr(attention_cpu, "_ROWS", 4)
     torch.manual_seed(0)
     section = Gpt(kind="gpt", layers=2, heads=2, width=32, context=16)
     model = build_network(section, TokenShape(11)).eval()

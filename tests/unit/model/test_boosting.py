@@ -17,7 +17,7 @@ from trainwright.model.boosting import (
     matrix_of,
     watched_metric,
 )
-from trainwright.model.growing import Watching
+from trainwright.model.boosting_callbacks import Watching
 
 
 def _rows(count: int = 300, seed: int = 0) -> Rows:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from trainwright.data.base.table import Sources, TokenInputs
-from trainwright.model import frequencies
-from trainwright.model.frequencies import fit_frequencies
+from trainwright.model import ngram_baseline
+from trainwright.model.ngram_baseline import fit_frequencies
 
 
 def inputs_of(tokens: np.ndarray, begins: tuple[int, ...]) -> TokenInputs:
@@ -24,7 +24,7 @@ def inputs_of(tokens: np.ndarray, begins: tuple[int, ...]) -> TokenInputs:
 def test_blocks_lose_no_token_and_no_pair(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     tokens = np.random.default_rng(0).integers(0, 5, 300).astype(np.uint16)
     begins = (0, 99, 200)
-    monkeypatch.setattr(frequencies, "_BLOCK_TOKENS", block)
+    monkeypatch.setattr(ngram_baseline, "_BLOCK_TOKENS", block)
     counts, together = np.ones(5), np.zeros((5, 5))
     for start, end in zip(begins, (*begins[1:], 300), strict=True):
         for at in range(start, end):
@@ -39,7 +39,7 @@ def test_blocks_lose_no_token_and_no_pair(block: int, monkeypatch: pytest.Monkey
 
 
 def test_a_longer_text_takes_no_more_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frequencies, "_BLOCK_TOKENS", 2**16)
+    monkeypatch.setattr(ngram_baseline, "_BLOCK_TOKENS", 2**16)
     peaks = []
     for length in (2**18, 2**22):
         inputs = inputs_of(np.zeros(length, np.uint16), (0,))

@@ -5,8 +5,8 @@ torch = pytest.importorskip("torch")
 from torch import Tensor, nn  # noqa: E402
 
 from trainwright.contract.model import Mlp, Network, TabularResNet  # noqa: E402
-from trainwright.model.build import build_network  # noqa: E402
-from trainwright.model.shape import TableShape, embedding_width  # noqa: E402
+from trainwright.model.build_network import build_network  # noqa: E402
+from trainwright.model.input_shape import TableShape, embedding_width  # noqa: E402
 
 SECTIONS: list[Network] = [
     Mlp(kind="mlp"),

@@ -22,11 +22,11 @@ from trainwright.data.sampling.length_buckets import BucketDraws  # noqa: E402
 from trainwright.data.text.padding import PaddedShapes  # noqa: E402
 from trainwright.data.text.prepare_text import document_part  # noqa: E402
 from trainwright.data.text.token_file import EncodedText  # noqa: E402
-from trainwright.engine.out_of_memory import SplittingStep  # noqa: E402
+from trainwright.engine.oom_split_step import SplittingStep  # noqa: E402
 from trainwright.engine.step import OptimizerStep  # noqa: E402
 from trainwright.model.gpt import GptNetwork  # noqa: E402
-from trainwright.model.shape import TokenShape  # noqa: E402
-from trainwright.objective.classes import CrossEntropyLoss  # noqa: E402
+from trainwright.model.input_shape import TokenShape  # noqa: E402
+from trainwright.objective.classification_losses import CrossEntropyLoss  # noqa: E402
 from trainwright.objective.losses import Packed, Padded, Supervised  # noqa: E402
 
 pytestmark = pytest.mark.torch

@@ -13,13 +13,13 @@ from torch.nn import functional  # noqa: E402
 
 from trainwright.contract.memory import ActivationCheckpointing, ByOp  # noqa: E402
 from trainwright.contract.model import Gpt  # noqa: E402
-from trainwright.engine.recomputing import recompute  # noqa: E402
-from trainwright.model import piecewise  # noqa: E402
-from trainwright.model.attention import attend_whole, within_documents  # noqa: E402
-from trainwright.model.build import build_network  # noqa: E402
+from trainwright.engine.activation_checkpointing import recompute  # noqa: E402
+from trainwright.model import attention_cpu  # noqa: E402
+from trainwright.model.attention_cpu import attend_pieces, takes_pieces  # noqa: E402
+from trainwright.model.build_network import build_network  # noqa: E402
+from trainwright.model.causal_attention import attend_whole, within_documents  # noqa: E402
 from trainwright.model.gpt import GptNetwork  # noqa: E402
-from trainwright.model.piecewise import attend_pieces, takes_pieces  # noqa: E402
-from trainwright.model.shape import TokenShape  # noqa: E402
+from trainwright.model.input_shape import TokenShape  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -27,8 +27,8 @@ pytestmark = pytest.mark.torch
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two heads and four positions, where a window has 13."""
-    monkeypatch.setattr(piecewise, "_PIECE", 110)
-    monkeypatch.setattr(piecewise, "_ROWS", 4)
+    monkeypatch.setattr(attention_cpu, "_PIECE", 110)
+    monkeypatch.setattr(attention_cpu, "_ROWS", 4)
 
 
 def drawn(dtype: torch.dtype) -> list[Tensor]:

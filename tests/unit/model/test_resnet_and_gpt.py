@@ -10,11 +10,11 @@ torch = pytest.importorskip("torch")
 from trainwright.contract.model import Gpt, ResNet  # noqa: E402
 from trainwright.data.base.table import ImageInputs, TokenInputs  # noqa: E402
 from trainwright.data.columns.target import Classes, NextToken  # noqa: E402
-from trainwright.model.build import build_network  # noqa: E402
+from trainwright.model.build_network import build_network  # noqa: E402
 from trainwright.model.counting import count_gpt, count_resnet  # noqa: E402
+from trainwright.model.input_shape import ImageShape, TokenShape, shape_from_json  # noqa: E402
 from trainwright.model.residual import Residual, skip_chances  # noqa: E402
-from trainwright.model.shape import ImageShape, TokenShape, shape_from_json  # noqa: E402
-from trainwright.predictor.network import NetworkScorer, read_network  # noqa: E402
+from trainwright.predictor.network_scorer import NetworkScorer, read_network  # noqa: E402
 
 IMAGES = ImageShape((1, 12, 10), (30.0,), (50.0,), 3)
 RESNETS = [

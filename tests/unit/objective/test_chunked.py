@@ -9,16 +9,16 @@ torch = pytest.importorskip("torch")
 from torch import Tensor  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
-from trainwright.objective import chunked  # noqa: E402
-from trainwright.objective.chunked import chunked_cross_entropy, takes_chunks  # noqa: E402
-from trainwright.objective.classes import CrossEntropyLoss  # noqa: E402
+from trainwright.objective import chunked_loss  # noqa: E402
+from trainwright.objective.chunked_loss import chunked_cross_entropy, takes_chunks  # noqa: E402
+from trainwright.objective.classification_losses import CrossEntropyLoss  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunked, "_PIECE", 100)
+    monkeypatch.setattr(chunked_loss, "_PIECE", 100)
 
 
 def made(dtype: torch.dtype, rows: int = 23, classes: int = 40) -> tuple[Tensor, Tensor]:
@@ -54,7 +54,9 @@ def test_the_loss_of_classes_uses_it_where_that_is_the_same(
         calls.append(1)
         return chunks(logits, target)
 
-    monkeypatch.setattr("trainwright.objective.classes.chunked_cross_entropy", counted)
+    monkeypatch.setattr(
+        "trainwright.objective.classification_losses.chunked_cross_entropy", counted
+    )
     cases = [
         (CrossEntropyLoss(), logits, 1),
         (CrossEntropyLoss(z_loss=0.1), logits, 1),
@@ -96,7 +98,7 @@ def test_what_is_not_finite_stays_so() -> None:
 
 
 def test_small_logits_are_left_to_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunked, "_PIECE", 2**19)
+    monkeypatch.setattr(chunked_loss, "_PIECE", 2**19)
     assert not takes_chunks(torch.zeros(256, 10, dtype=torch.bfloat16))
     assert takes_chunks(torch.zeros(2048, 8192, dtype=torch.bfloat16))
     assert not takes_chunks(torch.zeros(2048, 8192))

@@ -12,8 +12,8 @@ from torch.nn import functional  # noqa: E402
 
 from trainwright.contract.objective import CrossEntropy, Focal, Huber, Quantile  # noqa: E402
 from trainwright.core.errors import Mistake  # noqa: E402
-from trainwright.objective.build import balanced_weights, build_loss  # noqa: E402
-from trainwright.objective.classes import (  # noqa: E402
+from trainwright.objective.build_objective import balanced_weights, build_loss  # noqa: E402
+from trainwright.objective.classification_losses import (  # noqa: E402
     BinaryCrossEntropyLoss,
     CrossEntropyLoss,
     FocalLoss,
@@ -25,6 +25,7 @@ from trainwright.objective.contrastive import (  # noqa: E402
     symmetric_info_nce,
     triplet,
 )
+from trainwright.objective.gradient_penalty import GradientPenalty  # noqa: E402
 from trainwright.objective.losses import (  # noqa: E402
     LossSum,
     Mixed,
@@ -33,13 +34,12 @@ from trainwright.objective.losses import (  # noqa: E402
     Supervised,
     TargetLoss,
 )
-from trainwright.objective.numbers import (  # noqa: E402
+from trainwright.objective.regression_losses import (  # noqa: E402
     AbsoluteErrorLoss,
     HuberLoss,
     QuantileLoss,
     SquaredErrorLoss,
 )
-from trainwright.objective.penalty import GradientPenalty  # noqa: E402
 
 CLASSES = 5
 EXACT = {"rtol": 0, "atol": 1e-12}

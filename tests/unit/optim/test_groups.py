@@ -6,19 +6,19 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 
-from trainwright.checkpoint.optimizer import OptimizerState  # noqa: E402
+from trainwright.checkpoint.optimizer_state import OptimizerState  # noqa: E402
 from trainwright.contract.optimizer import AdamW, Muon, Sgd  # noqa: E402
 from trainwright.core.errors import ContractMistake, MissingExtra, Mistake  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
-from trainwright.optim import needed  # noqa: E402
-from trainwright.optim.build import batch_scale, build_optimizer  # noqa: E402
-from trainwright.optim.factors import block_depths, rate_factors  # noqa: E402
+from trainwright.optim import dependencies  # noqa: E402
+from trainwright.optim.build_optimizer import batch_scale, build_optimizer  # noqa: E402
 from trainwright.optim.freezing import Unfreezing, freeze  # noqa: E402
-from trainwright.optim.groups import group_parameters  # noqa: E402
-from trainwright.optim.hidden import hidden_matrices  # noqa: E402
-from trainwright.optim.joint import JointOptimizer  # noqa: E402
-from trainwright.optim.knob import LearningRate  # noqa: E402
-from trainwright.optim.optimizer import drops_on_device  # noqa: E402
+from trainwright.optim.layerwise_lr import block_depths, rate_factors  # noqa: E402
+from trainwright.optim.multi_optimizer import JointOptimizer  # noqa: E402
+from trainwright.optim.muon_parameters import hidden_matrices  # noqa: E402
+from trainwright.optim.optimizer_protocol import drops_on_device  # noqa: E402
+from trainwright.optim.parameter_groups import group_parameters  # noqa: E402
+from trainwright.optim.schedule import LearningRate  # noqa: E402
 
 
 class Tied(nn.Module):
@@ -235,12 +235,12 @@ def test_what_is_frozen_thaws_by_the_epoch_and_the_longest_path_counts() -> None
 
 
 def test_a_missing_library_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(needed, "find_spec", lambda _module: None)
+    monkeypatch.setattr(dependencies, "find_spec", lambda _module: None)
     from trainwright.contract.optimizer import AdamW8bit, Lion
 
-    needed.need_optimizer(AdamW())
+    dependencies.need_optimizer(AdamW())
     with pytest.raises(MissingExtra, match="bitsandbytes") as caught:
-        needed.need_optimizer(AdamW8bit(name="adamw_8bit"))
+        dependencies.need_optimizer(AdamW8bit(name="adamw_8bit"))
     assert caught.value.problems[0].fix == "pip install 'trainwright[eightbit]'"
     with pytest.raises(MissingExtra, match="pytorch_optimizer"):
-        needed.need_optimizer(Lion(name="lion"))
+        dependencies.need_optimizer(Lion(name="lion"))

@@ -16,8 +16,8 @@ import sys
 from torch import nn
 from trainwright.contract.training import Training
 from trainwright.engine.step import OptimizerStep
-from trainwright.optim.build import build_optimizer
-from trainwright.optim.fused import stepping_of
+from trainwright.optim.build_optimizer import build_optimizer
+from trainwright.optim.fused_adam import stepping_of
 
 model = nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4), nn.Linear(4, 2))
 for section in ({"name": "adamw"}, {"name": "sgd"}, {"name": "muon", "adamw_learning_rate": 0.01}):

@@ -5,7 +5,7 @@ import pytest
 pytest.importorskip("torch")
 
 from trainwright.contract.scheduler import Constant, CosineWithWarmup
-from trainwright.optim.schedule import build_schedule
+from trainwright.optim.lr_schedule import build_schedule
 
 
 def test_the_warmup_of_the_usual_schedule_may_be_in_steps() -> None:

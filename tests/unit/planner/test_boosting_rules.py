@@ -10,8 +10,8 @@ import pytest
 
 from trainwright.core.errors import ContractMistake
 from trainwright.planner.plan import Plan
-from trainwright.run.ready import Request, make_ready
-from trainwright.run.stages import Stages, StreamScreen
+from trainwright.run.prepare_run import Request, make_ready
+from trainwright.run.screen import Stages, StreamScreen
 
 CONTRACT = """\
 data: {path: a.csv, target: y, split: {kind: random}}

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from trainwright.contract.budget import Budget
-from trainwright.planner.budgeting import (
+from trainwright.planner.budget_fit import (
     LEAST_JUDGED,
     LEAST_VALIDATED,
     MARGIN,
@@ -22,7 +22,7 @@ from trainwright.planner.budgeting import (
     round_up,
     share_out,
 )
-from trainwright.planner.fitting import budget_problem
+from trainwright.planner.fit_to_budget import budget_problem
 
 ASKED = Asked(
     budget=100.0,

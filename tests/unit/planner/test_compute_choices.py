@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from trainwright.contract.document import Contract
-from trainwright.contract.reading import read_contract
-from trainwright.planner.choosing import Choice, Choosing
-from trainwright.planner.compute_choices import (
+from trainwright.contract.read_contract import read_contract
+from trainwright.planner.device_rules import problems_with_device
+from trainwright.planner.read_device import DeviceFacts
+from trainwright.planner.resolve.choice import Choice, Choosing
+from trainwright.planner.resolve.compute_choices import (
     COMPILE,
     FORMAT,
     LAYOUT,
@@ -19,8 +21,6 @@ from trainwright.planner.compute_choices import (
     decide_compute,
     open_paths,
 )
-from trainwright.planner.device import DeviceFacts
-from trainwright.planner.device_rules import problems_with_device
 
 CPU = DeviceFacts(has_bf16=True, can_compile=True)
 GPU = DeviceFacts("cuda", "GPU", has_bf16=True, has_fp8=True, can_compile=True)

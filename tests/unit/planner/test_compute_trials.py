@@ -9,9 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from trainwright.contract.reading import read_contract
-from trainwright.planner.choosing import Choice
-from trainwright.planner.compute_choices import COMPILE, FORMAT, LAYOUT, PRODUCTS
+from trainwright.contract.read_contract import read_contract
 from trainwright.planner.compute_trials import (
     CompiledTiming,
     Failed,
@@ -22,6 +20,8 @@ from trainwright.planner.compute_trials import (
 )
 from trainwright.planner.estimate import Estimate
 from trainwright.planner.plan import Plan
+from trainwright.planner.resolve.choice import Choice
+from trainwright.planner.resolve.compute_choices import COMPILE, FORMAT, LAYOUT, PRODUCTS
 
 TEXT = "data: {kind: tokens, path: d}\nmodel: {kind: gpt}\n"
 IMAGES = "data: {kind: images, path: d}\nmodel: {kind: resnet}\n"

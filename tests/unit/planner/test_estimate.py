@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from trainwright.contract.model import Mlp, TabularResNet
-from trainwright.contract.reading import read_contract
+from trainwright.contract.read_contract import read_contract
 from trainwright.model.counting import count_parameters
-from trainwright.model.shape import TableShape
-from trainwright.planner.device import DeviceFacts, read_device
+from trainwright.model.input_shape import TableShape
 from trainwright.planner.estimate import Estimate, most_steps, scheduled_steps
+from trainwright.planner.read_device import DeviceFacts, read_device
 
 SHAPES = (
     TableShape(numeric=5, cardinalities=(4, 12), outputs=2),
@@ -42,7 +42,7 @@ def test_parameters_are_those_of_the_network(
     section: Mlp | TabularResNet, shape: TableShape
 ) -> None:
     pytest.importorskip("torch")
-    from trainwright.model.build import build_network
+    from trainwright.model.build_network import build_network
 
     network = build_network(section, shape)
     counted = sum(weight.numel() for weight in network.parameters())

@@ -12,15 +12,15 @@ import pytest
 from doubtful_columns import doubtful_columns
 from trainwright.contract.data import TableData
 from trainwright.contract.document import Contract
-from trainwright.contract.reading import read_contract
+from trainwright.contract.read_contract import read_contract
 from trainwright.core.errors import ContractMistake, DataMistake
 from trainwright.data.prepare_table import prepare_table
 from trainwright.data.read_table import read_table
 from trainwright.data.types import Prepared
-from trainwright.planner.choices import decide
-from trainwright.planner.device import read_device
-from trainwright.planner.first import propose_contract
-from trainwright.planner.yaml_lines import with_settings
+from trainwright.planner.init.first_contract import propose_contract
+from trainwright.planner.init.yaml_lines import with_settings
+from trainwright.planner.read_device import read_device
+from trainwright.planner.resolve.resolve_auto import decide
 
 ROWS = 400
 GENERATOR = np.random.default_rng(0)

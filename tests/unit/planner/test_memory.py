@@ -10,10 +10,10 @@ from trainwright.contract.document import Contract
 from trainwright.contract.memory import OFFLOADED_PART_BYTES
 from trainwright.contract.model import Gpt, Mlp, Network, ResNet, TabularResNet
 from trainwright.model.counting import count_largest
-from trainwright.model.shape import ImageShape, Shape, TableShape, TokenShape
-from trainwright.planner.activations import activation_bytes
-from trainwright.planner.choosing import Choice
-from trainwright.planner.memory import MemoryEstimate, estimate_memory, fit_micro_batch
+from trainwright.model.input_shape import ImageShape, Shape, TableShape, TokenShape
+from trainwright.planner.activation_memory import activation_bytes
+from trainwright.planner.micro_batch_memory import MemoryEstimate, estimate_memory, fit_micro_batch
+from trainwright.planner.resolve.choice import Choice
 
 TOLERANCE = 0.15
 
@@ -49,7 +49,7 @@ def kept_bytes(section: Network, shape: Shape, rows: int) -> int:
     from torch.autograd.graph import saved_tensors_hooks
     from torch.nn import functional
 
-    from trainwright.model.build import build_network
+    from trainwright.model.build_network import build_network
 
     torch.manual_seed(0)
     model = build_network(section, shape)
@@ -83,7 +83,7 @@ def kept_bytes(section: Network, shape: Shape, rows: int) -> int:
 def fitted(tmp_path: Path, device: int, *settings: str, rows: int = 512) -> tuple[int, int, str]:
     """Micro-batch, accumulation and reason for a step of `rows` whose rows take 1,000 bytes each,
     beside 10,000 that are there anyway."""
-    from trainwright.contract.reading import read_contract
+    from trainwright.contract.read_contract import read_contract
 
     path = tmp_path / "c.yaml"
     path.write_text(
@@ -112,7 +112,7 @@ def test_the_largest_micro_batch_that_fits_is_taken(tmp_path: Path) -> None:
 
 
 def test_a_limit_of_places_is_what_batches_need(tmp_path: Path) -> None:
-    from trainwright.contract.reading import read_contract
+    from trainwright.contract.read_contract import read_contract
 
     path = tmp_path / "c.yaml"
     path.write_text(
@@ -151,14 +151,14 @@ def test_nothing_is_chosen_where_the_memory_is_not_known(tmp_path: Path) -> None
 @pytest.mark.parametrize(("section", "shape"), CASES)
 def test_the_largest_tensor_is_the_network_s(section: Network, shape: Shape) -> None:
     pytest.importorskip("torch")
-    from trainwright.model.build import build_network
+    from trainwright.model.build_network import build_network
 
     sizes = [one.numel() for one in build_network(section, shape).parameters()]
     assert count_largest(section, shape) == max(sizes)
 
 
 def test_one_part_of_an_offloaded_state_is_counted(tmp_path: Path) -> None:
-    from trainwright.contract.reading import read_contract
+    from trainwright.contract.read_contract import read_contract
 
     path = tmp_path / "contract.yaml"
     path.write_text("data: {kind: tokens, path: t.txt}\nmodel: {kind: gpt, width: 64}\n")

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image, ImageDraw
 from sklearn.datasets import load_digits
 
-from trainwright.planner.first import propose_contract
+from trainwright.planner.init.first_contract import propose_contract
 
 
 def _write(folder: Path, images: np.ndarray, labels: np.ndarray) -> str:

@@ -13,13 +13,13 @@ import pytest
 from real_data import real_data
 from trainwright.contract.data import GroupSplit, StratifiedSplit, TableData, TimeSplit
 from trainwright.contract.document import Contract
-from trainwright.contract.reading import read_contract
+from trainwright.contract.read_contract import read_contract
 from trainwright.data.columns.column_kinds import ColumnType
 from trainwright.data.read_table import read_table
 from trainwright.data.statistics.leak_tests import find_leaks
-from trainwright.planner import propose as proposing
-from trainwright.planner.first import propose_contract
-from trainwright.planner.propose import Settings, propose
+from trainwright.planner.init import propose_table as proposing
+from trainwright.planner.init.first_contract import propose_contract
+from trainwright.planner.init.propose_table import Settings, propose
 
 GENERATOR = np.random.default_rng(0)
 

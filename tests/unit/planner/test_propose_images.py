@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from trainwright.contract.reading import read_contract
+from trainwright.contract.read_contract import read_contract
 from trainwright.core.errors import DataMistake
-from trainwright.planner.first import propose_contract
+from trainwright.planner.init.first_contract import propose_contract
 
 
 def write_animals(folder: Path, **counts: int) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from planned_tables import CPU
-from trainwright.contract.reading import read_contract
+from trainwright.contract.read_contract import read_contract
 from trainwright.contract.tokens import TokenData
 from trainwright.core.errors import ContractMistake
 from trainwright.data.text.prepare_text import read_tokens

@@ -17,9 +17,9 @@ from trainwright.data.read_table import read_table
 from trainwright.data.types import Prepared
 from trainwright.evaluation.baselines import fit_baselines
 from trainwright.predictor.bundle import FILES, MANIFEST, read_bundle, write_bundle
+from trainwright.predictor.input_rows import frame_of
 from trainwright.predictor.predictor import Predictor
-from trainwright.predictor.rows import frame_of
-from trainwright.testing.scorers import FakeScorer
+from trainwright.testing.scorer_conformance import FakeScorer
 
 
 def _prepared(folder: Path, task: str = "classification") -> Prepared:

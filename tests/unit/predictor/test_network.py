@@ -12,9 +12,9 @@ from torch import nn  # noqa: E402
 from trainwright.contract.model import Mlp  # noqa: E402
 from trainwright.data.base.table import TableInputs  # noqa: E402
 from trainwright.data.columns.target import Classes  # noqa: E402
-from trainwright.model.build import build_network  # noqa: E402
-from trainwright.model.shape import TableShape  # noqa: E402
-from trainwright.predictor.network import NetworkScorer, read_network  # noqa: E402
+from trainwright.model.build_network import build_network  # noqa: E402
+from trainwright.model.input_shape import TableShape  # noqa: E402
+from trainwright.predictor.network_scorer import NetworkScorer, read_network  # noqa: E402
 
 pytestmark = pytest.mark.torch
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from trainwright.predictor.rows import frame_of
+from trainwright.predictor.input_rows import frame_of
 
 
 @pytest.mark.parametrize("zone", ["", "+02:00"])

@@ -10,13 +10,13 @@ import polars as pl
 import pytest
 
 import trainwright as tw
-from trainwright.core.units import show_number
-from trainwright.evaluation.curves import ClassificationCurves
+from trainwright.core.formatting import show_number
+from trainwright.evaluation.plot_data import ClassificationCurves
 from trainwright.report.confusion import view_confusion
-from trainwright.report.contents import Contents, Forecast, Trees, read_contents
 from trainwright.report.evaluation_figures import draw_forecast
-from trainwright.report.judged import _meaning
+from trainwright.report.load_run import Contents, Forecast, Trees, read_contents
 from trainwright.report.training_figures import kept_step, view_training
+from trainwright.report.verdict_section import _meaning
 
 KEPT = {"ending": {"state": "finished", "kept_step": 20}}
 EVENTS = [

@@ -9,7 +9,7 @@ import pytest
 
 from run_folders import HOSTILE, Wanted, add_training, build_run
 from trainwright.report.page import write_report
-from trainwright.tracking.folder import RunFolder
+from trainwright.tracking.run_folder import RunFolder
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}
 LOADS = {"src", "href", "srcset", "action", "data", "poster", "background", "formaction"}

@@ -8,17 +8,14 @@ import pytest
 from markupsafe import Markup
 from matplotlib.axes import Axes
 
-from trainwright.evaluation.curves import RegressionCurves
 from trainwright.evaluation.evaluate import Evaluation, SliceScore
 from trainwright.evaluation.intervals import Interval
+from trainwright.evaluation.plot_data import RegressionCurves
 from trainwright.evaluation.verdict import Clause, Status, Verdict
 from trainwright.report.bars import Scale, draw_bar
 from trainwright.report.confusion import view_confusion
-from trainwright.report.contents import Judged
 from trainwright.report.figures import SERIES, Panel, draw_svg
-from trainwright.report.judged import view_judged
-from trainwright.report.training_figures import smooth
-from trainwright.report.wording import (
+from trainwright.report.format import (
     clean,
     clean_lines,
     show_change,
@@ -27,6 +24,9 @@ from trainwright.report.wording import (
     show_value,
     show_when,
 )
+from trainwright.report.load_run import Judged
+from trainwright.report.training_figures import smooth
+from trainwright.report.verdict_section import view_judged
 
 ABSENT = Interval(math.nan, -math.inf, math.inf)
 

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from trainwright.core.files import Json
-from trainwright.report.contents import Contents
-from trainwright.report.reaching import time_validations, view_reaching
+from trainwright.report.load_run import Contents
+from trainwright.report.time_to_target import time_validations, view_reaching
 from trainwright.report.training_figures import view_training
 from trainwright.tracking.clock import show_time
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trainwright.core.files import Json
-from trainwright.report.contents import Contents
+from trainwright.report.load_run import Contents
 from trainwright.report.training_figures import view_training
 
 SIGNALS = {

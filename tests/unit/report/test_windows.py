@@ -11,7 +11,7 @@ import pytest
 from run_folders import Wanted, add_training, build_run
 from trainwright.report.page import write_report
 from trainwright.report.window_figures import draw_windows
-from trainwright.tracking.windows import WindowFile, WindowLine
+from trainwright.tracking.telemetry_file import WindowFile, WindowLine
 
 
 def lines(groups: int = 3) -> list[WindowLine]:

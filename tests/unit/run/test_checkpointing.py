@@ -13,15 +13,15 @@ import pytest
 pytest.importorskip("torch")
 
 from command import command, events_of_one, project_in, train_one, with_layers
-from trainwright.checkpoint.listing import list_checkpoints
-from trainwright.checkpoint.names import step_of
-from trainwright.core.flag import StopFlag
-from trainwright.run.context import RunContext
-from trainwright.run.network import NetworkLearner
-from trainwright.run.ready import Request, make_ready
-from trainwright.run.stages import Stages, StreamScreen
+from trainwright.checkpoint.file_names import step_of
+from trainwright.checkpoint.list_checkpoints import list_checkpoints
+from trainwright.core.stop_flag import StopFlag
+from trainwright.run.network_learner import NetworkLearner
+from trainwright.run.prepare_run import Request, make_ready
+from trainwright.run.run_context import RunContext
+from trainwright.run.screen import Stages, StreamScreen
 from trainwright.tracking.events import Ended, Event
-from trainwright.tracking.folder import RunFolder
+from trainwright.tracking.run_folder import RunFolder
 
 pytestmark = pytest.mark.torch
 

@@ -13,10 +13,10 @@ import trainwright as tw
 from trainwright.core.errors import Mistake
 from trainwright.core.files import read_json
 from trainwright.report.comparison_page import write_comparison
-from trainwright.run.comparison import compare_runs
-from trainwright.run.predictions import read_predictions
+from trainwright.run.after.compare_runs import compare_runs
 from trainwright.run.run_table import RunFilter, list_run_rows
-from trainwright.tracking.folder import RunFolder
+from trainwright.run.write_predictions import read_predictions
+from trainwright.tracking.run_folder import RunFolder
 
 SECTIONS = {
     "data": {"path": "rows.csv", "target": "bought"},

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from trainwright.core.progress import Progress
-from trainwright.run.diagnosis import describe_death, describe_loop
-from trainwright.run.position import Position
+from trainwright.run.supervise.crash_diagnosis import describe_death, describe_loop
+from trainwright.run.supervise.shared_progress import Position
 
 DONE = Position(Progress(step=30, attempted=30), 0)
 BEGUN = Position(Progress(), 0)

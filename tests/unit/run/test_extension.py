@@ -14,7 +14,7 @@ from faults.tiers import each
 from trainwright.core.faultpoints import FaultInjected, arm
 from trainwright.core.files import read_json
 from trainwright.core.hashing import hash_file
-from trainwright.tracking.log import read_events
+from trainwright.tracking.event_log import read_events
 from trainwright.tracking.signals import read_signals
 
 pytest.importorskip("torch")

@@ -17,8 +17,8 @@ from trainwright.core.errors import Interrupted
 from trainwright.core.files import read_json
 from trainwright.planner.plan import Plan
 from trainwright.predictor.bundle import read_bundle
-from trainwright.run import folds
-from trainwright.run.learners import Learner
+from trainwright.run import train_folds
+from trainwright.run.learner import Learner
 
 FOLDED = CONTRACT.replace(
     "  target: bought\n", "  target: bought\n  split: {kind: stratified, folds: 3}\n"
@@ -116,7 +116,7 @@ def test_a_stopped_run_with_folds_goes_on_to_the_same_bits(project: Path, step: 
 @pytest.mark.row("F-33")
 def test_a_fold_that_was_trained_on_other_data_is_trained_again(project: Path) -> None:
     """Appended rows move others to other folds: its model has seen those that the fold tests."""
-    build, built = folds.build_learner, 0
+    build, built = train_folds.build_learner, 0
 
     def stopped(plan: Plan) -> Learner:
         nonlocal built

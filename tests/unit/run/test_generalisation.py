@@ -11,14 +11,14 @@ import pytest
 pytest.importorskip("torch")
 
 from command import command, inside
-from trainwright.core.flag import StopFlag
 from trainwright.core.progress import Progress
-from trainwright.run.context import RunContext
+from trainwright.core.stop_flag import StopFlag
 from trainwright.run.generalisation import note_fit, pair_losses
-from trainwright.run.stages import StreamScreen
+from trainwright.run.run_context import RunContext
+from trainwright.run.screen import StreamScreen
+from trainwright.tracking.event_log import EventLog, read_events
 from trainwright.tracking.events import Ended
-from trainwright.tracking.folder import RunFolder
-from trainwright.tracking.log import EventLog, read_events
+from trainwright.tracking.run_folder import RunFolder
 
 pytestmark = pytest.mark.torch
 

@@ -11,7 +11,7 @@ import pytest
 
 from command import command, inside, unended, write_project
 from trainwright.core.files import Json, read_json
-from trainwright.run import auditing
+from trainwright.run import audit_data
 
 
 @pytest.fixture
@@ -19,13 +19,13 @@ def looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]
     """A name for each time that data is looked at, in a project with a cache of its own."""
     monkeypatch.setenv("TRAINWRIGHT_CACHE", str(tmp_path / "kept"))
     found: list[str] = []
-    look = auditing.prepared_faults
+    look = audit_data.prepared_faults
 
     def counted(*given: object) -> object:
         found.append("looked")
         return look(*given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(auditing, "prepared_faults", counted)
+    monkeypatch.setattr(audit_data, "prepared_faults", counted)
     write_project(tmp_path)
     with inside(tmp_path):
         yield found
@@ -70,7 +70,7 @@ def test_what_other_code_found_is_not_believed(
     looks: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told("a")
-    monkeypatch.setattr(auditing, "_code", lambda: "other")
+    monkeypatch.setattr(audit_data, "_code", lambda: "other")
     told("b")
     assert len(looks) == 2
 
@@ -80,9 +80,9 @@ PLUMBING = {"folders", "ready", "stages", "summary"}
 
 
 def test_all_code_that_decides_findings_is_in_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    files = set(auditing._code_files())
-    assert Path(auditing.__file__) in files
-    package = Path(auditing.__file__).parents[1]
+    files = set(audit_data._code_files())
+    assert Path(audit_data.__file__) in files
+    package = Path(audit_data.__file__).parents[1]
     missing = {
         f"{file.relative_to(package)} -> {name}"
         for file in files
@@ -91,9 +91,9 @@ def test_all_code_that_decides_findings_is_in_the_key(monkeypatch: pytest.Monkey
         and name not in {f"run/{one}" for one in PLUMBING}
     }
     assert not missing
-    code = auditing._code.__wrapped__
-    before, hashed = code(), auditing.hash_file
-    for changed in (Path(auditing.__file__), package / "contract" / "quality.py"):
+    code = audit_data._code.__wrapped__
+    before, hashed = code(), audit_data.hash_file
+    for changed in (Path(audit_data.__file__), package / "contract" / "quality.py"):
         monkeypatch.setattr(
             auditing, "hash_file", lambda one, it=changed: "" if one == it else hashed(one)
         )
@@ -109,10 +109,10 @@ def imported(file: Path) -> set[str]:
 
 
 def test_what_other_packages_found_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
-    code = auditing._code.__wrapped__
+    code = audit_data._code.__wrapped__
     before = code()
     assert code() == before
-    monkeypatch.setattr(auditing, "version", lambda name: f"{name} of another day")
+    monkeypatch.setattr(audit_data, "version", lambda name: f"{name} of another day")
     assert code() != before
 
 

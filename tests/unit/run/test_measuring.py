@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("torch")
 
 from command import NETWORK, events_of_one, project_in, train_one
-from trainwright.tracking.windows import WindowLine, read_windows
+from trainwright.tracking.telemetry_file import WindowLine, read_windows
 
 pytestmark = pytest.mark.torch
 

@@ -13,15 +13,15 @@ pytest.importorskip("torch")
 pytest.importorskip("fsspec")
 
 from command import NETWORK, Ran, command, inside, tree, write_project
-from trainwright.checkpoint.file_sets import open_sets
+from trainwright.checkpoint.copied_file_sets import open_sets
 from trainwright.checkpoint.ledger import Ledger
 from trainwright.checkpoint.run_copies import RunCopies
 from trainwright.core.faultpoints import arm
 from trainwright.core.files import read_json, write_json
-from trainwright.run import recover
-from trainwright.tracking.folder import RunFolder
+from trainwright.run.recover.recover_run import recover_run
 from trainwright.tracking.identity import read_identity
 from trainwright.tracking.lock import RunLock
+from trainwright.tracking.run_folder import RunFolder
 
 pytestmark = [pytest.mark.torch, pytest.mark.row("F-60")]
 
@@ -151,7 +151,7 @@ def test_a_run_that_is_at_work_here_is_not_replaced(
         shutil.copytree(folder.path, machine.run)
         held.append(RunFolder.open(machine.run).lock())
 
-    monkeypatch.setattr(recover, "check_whole", meanwhile)
+    monkeypatch.setattr(recover_run, "check_whole", meanwhile)
     for _ in range(2):
         ran = machine.resume()
         assert ran.code == 15, ran.err

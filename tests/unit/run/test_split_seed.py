@@ -10,8 +10,8 @@ import pytest
 
 from command import CONTRACT, write_project
 from trainwright.data.types import Prepared
-from trainwright.run.ready import Request, make_ready
-from trainwright.run.stages import Stages, StreamScreen
+from trainwright.run.prepare_run import Request, make_ready
+from trainwright.run.screen import Stages, StreamScreen
 
 SPLITS = [
     "data.split.validation=0.2",

@@ -6,8 +6,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from trainwright.engine.windows import Windows  # noqa: E402
-from trainwright.run.stepping import reader  # noqa: E402
+from trainwright.engine.telemetry import Windows  # noqa: E402
+from trainwright.run.compose.compose_step import reader  # noqa: E402
 
 pytestmark = pytest.mark.torch
 

@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 import trainwright as tw
-from trainwright.run.evaluate import evaluate_rows
-from trainwright.tracking.folder import RunFolder
+from trainwright.run.after.evaluate_rows import evaluate_rows
+from trainwright.tracking.run_folder import RunFolder
 
 
 def people(rows: int, seed: int, *, coarse: bool = False) -> pl.DataFrame:

@@ -14,10 +14,10 @@ pytest.importorskip("torch")
 
 from command import command, inside
 from made_data import make_images
-from trainwright.planner import worker_choices
-from trainwright.run import worker_trial
-from trainwright.run.ready import Request, make_ready
-from trainwright.run.stages import Stages, StreamScreen
+from trainwright.planner.resolve import worker_choices
+from trainwright.run.prepare_run import Request, make_ready
+from trainwright.run.screen import Stages, StreamScreen
+from trainwright.run.trial.compute_trial import worker_trial
 
 pytestmark = pytest.mark.torch
 
@@ -33,7 +33,7 @@ metric: {target: 0.1, resamples: 100}
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     make_images(tmp_path / "pictures")
     (tmp_path / "work.yaml").write_text(CONTRACT)
-    monkeypatch.setattr("trainwright.planner.device.os.sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.setattr("trainwright.planner.read_device.os.sched_getaffinity", lambda _: {0, 1})
     monkeypatch.setattr(worker_trial, "_TURN_SECONDS", 0.05)
     with inside(tmp_path):
         yield tmp_path

@@ -17,8 +17,9 @@ import pytest
 
 from trainwright.core.errors import Mistake, StorageFailed
 from trainwright.core.progress import Progress
-from trainwright.testing.clock import FakeClock
-from trainwright.testing.observers import FullDiskObserver, RecordingObserver
+from trainwright.testing.fake_clock import FakeClock
+from trainwright.testing.fake_observers import FullDiskObserver, RecordingObserver
+from trainwright.tracking.event_log import EventLog, read_events
 from trainwright.tracking.events import (
     Ended,
     Event,
@@ -34,7 +35,6 @@ from trainwright.tracking.events import (
     Validated,
     number_from_json,
 )
-from trainwright.tracking.log import EventLog, read_events
 from trainwright.tracking.observers import Observers
 from trainwright.tracking.signals import SIGNALS, SignalRecorder, read_signals
 

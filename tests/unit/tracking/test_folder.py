@@ -10,10 +10,10 @@ import pytest
 
 from run_folders import facts
 from trainwright.core.errors import Mistake, RunLocked, StorageFailed
-from trainwright.testing.clock import FakeClock
-from trainwright.tracking.folder import RunFolder
+from trainwright.testing.fake_clock import FakeClock
 from trainwright.tracking.lock import RunLock
 from trainwright.tracking.record import Ending, RunRecord
+from trainwright.tracking.run_folder import RunFolder
 from trainwright.tracking.run_list import list_runs
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from trainwright.core.errors import Mistake
 from trainwright.core.files import read_json
-from trainwright.tracking.folder import RunFolder
+from trainwright.tracking.run_folder import RunFolder
 
 pytestmark = pytest.mark.row("F-64")
 

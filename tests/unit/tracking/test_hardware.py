@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from importlib.metadata import distributions
 
-from trainwright.tracking.hardware import list_packages
+from trainwright.tracking.installation import list_packages
 
 
 def test_the_packages_are_those_of_the_standard_library() -> None:

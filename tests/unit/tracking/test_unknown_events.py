@@ -13,8 +13,8 @@ import pytest
 from trainwright.core.files import Json
 from trainwright.core.progress import Progress
 from trainwright.tracking.console import ConsoleProgress, PlainScreen
+from trainwright.tracking.event_log import EventLog, read_events
 from trainwright.tracking.events import Event
-from trainwright.tracking.log import EventLog, read_events
 from trainwright.tracking.observers import Observer
 from trainwright.tracking.signals import SignalRecorder
 
@@ -31,7 +31,7 @@ class Rewarmed:
 
 def _windows(_folder: Path) -> Observer:
     pytest.importorskip("torch")
-    from trainwright.engine.windows import Windows
+    from trainwright.engine.telemetry import Windows
 
     return Windows(2, [])
 

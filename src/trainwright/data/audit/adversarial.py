@@ -15,7 +15,7 @@ from trainwright.contract.data import (
     TimeSplit,
     split_columns,
 )
-from trainwright.core.loading import loading
+from trainwright.core.import_gc import loading
 from trainwright.data.audit.audit_result import Audited, Sides
 from trainwright.data.base.row_storage import spread_rows
 from trainwright.data.base.table import Floats, Integers

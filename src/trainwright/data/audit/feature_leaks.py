@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from trainwright.core.units import many
+from trainwright.core.formatting import many
 from trainwright.data.audit.audit_result import Audited, Sides, Test
 from trainwright.data.base.row_storage import spread_rows
 from trainwright.data.columns.column_kinds import ColumnType

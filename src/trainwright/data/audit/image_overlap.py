@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from trainwright.contract.data import fold_count
 from trainwright.contract.images import ImageData
-from trainwright.core.units import many
+from trainwright.core.formatting import many
 from trainwright.data.audit.audit_result import Audited
 from trainwright.data.audit.row_overlap import verdict_of_share
 from trainwright.data.base.table import Integers, Part

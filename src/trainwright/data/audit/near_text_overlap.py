@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from trainwright.core.units import many
+from trainwright.core.formatting import many
 from trainwright.data.audit.audit_result import Audited, Sides
 from trainwright.data.audit.row_overlap import compared_numbers, row_hashes, verdict_of_share
 from trainwright.data.base.table import Integers

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from trainwright.core.units import many
+from trainwright.core.formatting import many
 from trainwright.data.audit.audit_result import Audited
 from trainwright.data.audit.row_overlap import verdict_of_share
 from trainwright.data.audit.shared_ngrams import COPIED, Overlap, copied_segments

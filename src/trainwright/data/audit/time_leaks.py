@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from trainwright.contract.data import GroupSplit, StratifiedGroupSplit, TimeSplit, split_columns
-from trainwright.core.units import many
+from trainwright.core.formatting import many
 from trainwright.data.audit.audit_result import Audited, Sides, Verdict
 from trainwright.data.base.table import Floats, Integers
 from trainwright.data.statistics.dependence import as_numbers

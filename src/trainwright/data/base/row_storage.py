@@ -21,8 +21,8 @@ import polars as pl
 
 from trainwright.contract.sources import Reading
 from trainwright.core.files import storage_errors
-from trainwright.core.host import memory_bytes
-from trainwright.core.units import show_bytes
+from trainwright.core.formatting import show_bytes
+from trainwright.core.machine import memory_bytes
 from trainwright.data.base.table import Integers
 
 SLICE_ROWS = 65_536

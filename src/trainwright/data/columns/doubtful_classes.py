@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import polars as pl
 
 from trainwright.contract.data import Column
-from trainwright.core.units import many
+from trainwright.core.formatting import many
 from trainwright.data.base.cell_values import to_labels
 from trainwright.data.base.column_reader import Cells
 from trainwright.data.base.messages import some

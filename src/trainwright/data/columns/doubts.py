@@ -10,7 +10,7 @@ from typing import Literal, final
 import polars as pl
 
 from trainwright.contract.data import Column
-from trainwright.core.units import many
+from trainwright.core.formatting import many
 from trainwright.data.base.cell_values import to_numbers
 from trainwright.data.base.column_reader import Cells
 from trainwright.data.base.messages import quoted

@@ -15,7 +15,7 @@ import polars as pl
 from trainwright.contract.key_paths import as_key
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.files import Json
-from trainwright.core.units import many
+from trainwright.core.formatting import many
 from trainwright.data.base.categories import count_labels
 from trainwright.data.base.cell_values import LARGEST, to_labels, to_numbers
 from trainwright.data.base.messages import Wrong, nearest, quoted

@@ -12,7 +12,7 @@ from trainwright.contract.data import Column, TableData
 from trainwright.contract.key_paths import as_key
 from trainwright.core.errors import Problem
 from trainwright.core.files import Json
-from trainwright.core.units import many
+from trainwright.core.formatting import many
 from trainwright.data.base.cell_values import to_labels, to_numbers
 from trainwright.data.base.column_reader import Cells
 from trainwright.data.base.messages import nearest, quoted

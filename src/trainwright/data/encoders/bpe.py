@@ -16,8 +16,8 @@ import numpy.typing as npt
 from trainwright.core import limits
 from trainwright.core.deadline import Overrun, call_within
 from trainwright.core.errors import DataMistake, Place, Problem
-from trainwright.core.extras import need_tokenizers
-from trainwright.core.units import show_bytes
+from trainwright.core.formatting import show_bytes
+from trainwright.core.optional_dependencies import need_tokenizers
 
 MOST_TOKENS = 65_536
 """Tokens are kept as 16-bit numbers."""

@@ -13,8 +13,8 @@ from trainwright.contract.sources import Reading
 from trainwright.core import limits
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.files import storage_errors
-from trainwright.core.host import memory_bytes
-from trainwright.core.units import show_bytes
+from trainwright.core.formatting import show_bytes
+from trainwright.core.machine import memory_bytes
 from trainwright.data.formats.file_format import Compression, broken
 
 _BLOCK = 2**20

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from typing import BinaryIO, cast, final
 
 from trainwright.core.errors import DataMistake, Place, Problem
+from trainwright.core.formatting import show_bytes
 from trainwright.core.limits import MOST_EXPANSION
-from trainwright.core.units import show_bytes
 from trainwright.data.formats.decompress import free_expansion, most_expanded
 from trainwright.data.images.image_record import Asked
 

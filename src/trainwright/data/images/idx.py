@@ -17,9 +17,9 @@ from typing import final
 import numpy as np
 
 from trainwright.core.errors import DataMistake, Place, Problem
+from trainwright.core.formatting import show_bytes
 from trainwright.core.hashing import hash_bytes
-from trainwright.core.host import memory_bytes
-from trainwright.core.units import show_bytes
+from trainwright.core.machine import memory_bytes
 from trainwright.data.base.table import Bytes
 from trainwright.data.formats.decompress import most_expanded
 from trainwright.data.sources.data_source import FileVersion

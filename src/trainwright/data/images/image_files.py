@@ -12,7 +12,7 @@ import polars as pl
 
 from trainwright.contract.images import ImageData
 from trainwright.core.errors import DataMistake, Problem
-from trainwright.core.units import many
+from trainwright.core.formatting import many
 from trainwright.data.base.messages import quoted
 from trainwright.data.base.table import Integers, PartName
 from trainwright.data.encoders.decoding_rule import Rule

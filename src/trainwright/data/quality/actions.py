@@ -14,7 +14,7 @@ import polars as pl
 from trainwright.contract.data import TableData
 from trainwright.contract.quality import Action, FindingKind
 from trainwright.core.errors import DataMistake, Problem
-from trainwright.core.units import many
+from trainwright.core.formatting import many
 from trainwright.data.base.applied_actions import MOST_LISTED, Done
 from trainwright.data.base.cell_values import Cleaning
 from trainwright.data.base.messages import quoted, some

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from trainwright.contract.key_paths import as_key
-from trainwright.core.units import many
+from trainwright.core.formatting import many
 from trainwright.data.base.messages import some
 from trainwright.data.base.value_counts import counted
 from trainwright.data.quality.finding import Finding

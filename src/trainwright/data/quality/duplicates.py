@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from trainwright.core.units import many
+from trainwright.core.formatting import many
 from trainwright.data.base.table import Integers
 from trainwright.data.quality.chance_agreement import Agreement
 from trainwright.data.quality.finding import Finding

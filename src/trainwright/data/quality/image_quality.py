@@ -11,7 +11,7 @@ import numpy.typing as npt
 import polars as pl
 
 from trainwright.contract.quality import FindingKind
-from trainwright.core.units import many
+from trainwright.core.formatting import many
 from trainwright.data.base.messages import quoted
 from trainwright.data.base.table import ImageInputs, PartName
 from trainwright.data.images.decode import SUFFIXES

@@ -9,7 +9,7 @@ from typing import final
 import numpy as np
 import polars as pl
 
-from trainwright.core.units import many
+from trainwright.core.formatting import many
 from trainwright.data.base.table import Floats, Integers
 from trainwright.data.base.value_counts import counted
 from trainwright.data.quality.confident_learning import wrong_labels

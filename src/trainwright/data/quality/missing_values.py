@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 import polars as pl
 
-from trainwright.core.units import many
+from trainwright.core.formatting import many
 from trainwright.data.base.table import Floats, Integers
 from trainwright.data.base.value_counts import counted
 from trainwright.data.quality.finding import Finding

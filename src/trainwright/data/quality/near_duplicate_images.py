@@ -9,7 +9,7 @@ from typing import NamedTuple, final
 import numpy as np
 import numpy.typing as npt
 
-from trainwright.core.units import many
+from trainwright.core.formatting import many
 from trainwright.data.base.table import Floats, ImageInputs, Integers
 from trainwright.data.images.raw_images import RawImages
 from trainwright.data.quality.duplicates import across_parts, first_of_group

@@ -8,8 +8,8 @@ from functools import lru_cache
 import numpy as np
 import polars as pl
 
+from trainwright.core.formatting import many
 from trainwright.core.hashing import hash_bytes
-from trainwright.core.units import many
 from trainwright.data.base.table import Floats, Integers
 from trainwright.data.quality.chance_agreement import Agreement
 from trainwright.data.quality.duplicates import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from trainwright.core.units import many
+from trainwright.core.formatting import many
 from trainwright.data.base.table import Floats, Integers
 from trainwright.data.quality.finding import Finding
 from trainwright.data.quality.tail_fit import beyond_tail

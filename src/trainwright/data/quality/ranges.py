@@ -13,7 +13,7 @@ import polars as pl
 from trainwright.contract.data import Column
 from trainwright.contract.key_paths import as_key
 from trainwright.contract.quality import FindingKind
-from trainwright.core.units import many
+from trainwright.core.formatting import many
 from trainwright.data.base.cell_values import to_labels
 from trainwright.data.base.messages import quoted
 from trainwright.data.quality.finding import Finding

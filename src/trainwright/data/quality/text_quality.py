@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from trainwright.contract.quality import FindingKind
-from trainwright.core.units import many
+from trainwright.core.formatting import many
 from trainwright.data.base.messages import some
 from trainwright.data.base.spelling import INVISIBLE
 from trainwright.data.quality.finding import Finding, Severity

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from trainwright.core.units import many
+from trainwright.core.formatting import many
 from trainwright.data.quality.finding import Finding
 from trainwright.data.quality.useless_columns import correlations
 from trainwright.data.quality.views import Examined, Look

@@ -8,8 +8,8 @@ from itertools import combinations
 import numpy as np
 import polars as pl
 
+from trainwright.core.formatting import many
 from trainwright.core.hashing import hash_bytes
-from trainwright.core.units import many
 from trainwright.data.base.messages import some
 from trainwright.data.base.table import Floats
 from trainwright.data.base.value_counts import counted

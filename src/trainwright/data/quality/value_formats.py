@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from trainwright.contract.key_paths import as_key
-from trainwright.core.units import many
+from trainwright.core.formatting import many
 from trainwright.data.base.cell_values import FORMS, parse_moments, to_labels, to_numbers
 from trainwright.data.base.messages import quoted, some
 from trainwright.data.base.spelling import folded

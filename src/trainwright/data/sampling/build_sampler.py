@@ -12,7 +12,7 @@ import polars as pl
 from trainwright.contract.data import Data
 from trainwright.contract.sampling import Balanced, Blocks, Curriculum, Mixture, Uniform, Weighted
 from trainwright.core.errors import DataMistake, Problem
-from trainwright.core.units import many
+from trainwright.core.formatting import many
 from trainwright.data.base.cell_values import to_labels, to_numbers
 from trainwright.data.base.messages import quoted
 from trainwright.data.base.permutation import Order

@@ -14,7 +14,7 @@ from trainwright.contract.sources import Reading
 from trainwright.core.deadline import Overrun, call_within
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.hashing import hash_file, hash_value
-from trainwright.core.host import resident_bytes
+from trainwright.core.machine import resident_bytes
 from trainwright.data.base.messages import nearest, some
 from trainwright.data.formats.arrow_sizes import check_arrow
 from trainwright.data.formats.decompress import (

@@ -15,9 +15,9 @@ from trainwright.contract.sources import Reading, Sql
 from trainwright.core import limits
 from trainwright.core.deadline import Overrun, call_within
 from trainwright.core.errors import DataMistake, MissingExtra, Place, Problem, TrainwrightError
-from trainwright.core.host import memory_bytes, resident_bytes
+from trainwright.core.formatting import show_bytes
+from trainwright.core.machine import memory_bytes, resident_bytes
 from trainwright.core.redaction import redact
-from trainwright.core.units import show_bytes
 from trainwright.data.formats.decompress import (
     check_columns,
     check_size,

@@ -9,7 +9,7 @@ import numpy as np
 
 from trainwright.contract.data import ColumnSplit, FileSplit, Split, TimeSplit
 from trainwright.core.errors import DataMistake, Problem
-from trainwright.core.units import many
+from trainwright.core.formatting import many
 from trainwright.data.base.table import Integers, PartName
 
 TRAIN, VALIDATION, TEST, LEFT_OUT = range(4)

@@ -13,7 +13,7 @@ import polars as pl
 
 from trainwright.contract.data import FileSplit, Split
 from trainwright.core.errors import DataMistake, Place, Problem
-from trainwright.core.units import many
+from trainwright.core.formatting import many
 from trainwright.data.base.cell_values import Cleaning, to_labels
 from trainwright.data.base.column_reader import Cells
 from trainwright.data.base.external_sort import filled

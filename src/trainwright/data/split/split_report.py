@@ -19,7 +19,7 @@ from trainwright.contract.data import (
 )
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.files import Json
-from trainwright.core.units import many
+from trainwright.core.formatting import many
 from trainwright.data.base.categories import count_labels
 from trainwright.data.base.row_storage import IN_MEMORY, Space, bounds, slices_of
 from trainwright.data.base.table import PartName

@@ -22,7 +22,7 @@ from trainwright.contract.data import (
 )
 from trainwright.contract.key_paths import as_key
 from trainwright.core.errors import DataMistake, Problem
-from trainwright.core.units import many
+from trainwright.core.formatting import many
 from trainwright.data.base.categories import count_labels
 from trainwright.data.base.cell_values import to_labels
 from trainwright.data.base.external_sort import filled

@@ -7,7 +7,7 @@ import polars as pl
 
 from trainwright.contract.key_paths import as_key
 from trainwright.core.errors import DataMistake, Problem
-from trainwright.core.units import many
+from trainwright.core.formatting import many
 from trainwright.data.base.external_sort import dense_ranks, ranked
 from trainwright.data.base.row_storage import IN_MEMORY, Space, bounds, slices_of
 from trainwright.data.base.table import Floats, Integers

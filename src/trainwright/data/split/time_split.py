@@ -12,7 +12,7 @@ import polars as pl
 from trainwright.contract.data import TimeSplit
 from trainwright.contract.key_paths import as_key
 from trainwright.core.errors import DataMistake, Problem
-from trainwright.core.units import many
+from trainwright.core.formatting import many
 from trainwright.data.base.cell_values import to_numbers
 from trainwright.data.base.external_sort import filled
 from trainwright.data.base.messages import Wrong

@@ -16,8 +16,8 @@ from trainwright.contract.data import TableData
 from trainwright.contract.sampling import Mixture
 from trainwright.contract.tokens import TokenData
 from trainwright.core.errors import DataMistake, Place, Problem
+from trainwright.core.formatting import many
 from trainwright.core.hashing import hash_file
-from trainwright.core.units import many
 from trainwright.data.base.cell_values import Cleaning
 from trainwright.data.base.messages import nearest, quoted, some
 from trainwright.data.base.table import Integers

@@ -15,9 +15,9 @@ from typing import IO, NamedTuple
 import numpy as np
 
 from trainwright.contract.tokens import TokenData
-from trainwright.core.extras import need_tokenizers
 from trainwright.core.files import Json
 from trainwright.core.hashing import hash_bytes, hash_value
+from trainwright.core.optional_dependencies import need_tokenizers
 from trainwright.data.base.table import Integers
 from trainwright.data.encoders.bpe import blocks_within, train_pieces
 from trainwright.data.encoders.vocabulary import TextVocabulary

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, final
 
-from trainwright.contract.accepted import BindingFinding
+from trainwright.contract.accepted_findings import BindingFinding
 from trainwright.core.files import Json
-from trainwright.core.units import show_number
+from trainwright.core.formatting import show_number
 from trainwright.evaluation.clause import Clause
 from trainwright.evaluation.intervals import Interval
 

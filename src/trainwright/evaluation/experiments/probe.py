@@ -11,7 +11,7 @@ import numpy.typing as npt
 import polars as pl
 
 from trainwright.contract.model import Linear
-from trainwright.core.loading import loading
+from trainwright.core.import_gc import loading
 from trainwright.data.base.table import Floats, Integers, TableInputs
 from trainwright.data.base.value_counts import counted
 from trainwright.data.columns.column_kinds import ColumnType

@@ -10,18 +10,18 @@ from torch import nn
 from torch.nn.modules.dropout import _DropoutNd
 from torch.optim import Optimizer
 
-from trainwright.checkpoint.evaluated import EvaluatedState
-from trainwright.checkpoint.module import ModuleState
-from trainwright.checkpoint.optimizer import OptimizerState
+from trainwright.checkpoint.eval_weights_state import EvaluatedState
+from trainwright.checkpoint.module_state import ModuleState
+from trainwright.checkpoint.optimizer_state import OptimizerState
 from trainwright.checkpoint.random_state import Generator, RandomState
 from trainwright.checkpoint.state import Snapshot, Stateful
 from trainwright.core.errors import Mistake, Problem
 from trainwright.data.loading.feed import StepBatches
 from trainwright.engine.job import Job
-from trainwright.engine.nothing import Never, NoCheckpoints, NoValidation
+from trainwright.engine.null_objects import Never, NoCheckpoints, NoValidation
 from trainwright.engine.step import Step
-from trainwright.optim.averaging import ExponentialMean
-from trainwright.optim.equal_mean import EqualMean
+from trainwright.optim.ema import ExponentialMean
+from trainwright.optim.swa import EqualMean
 from trainwright.run.script.reachable import find_within
 from trainwright.tracking.events import StepOutcome
 

@@ -13,33 +13,33 @@ from typing import final
 
 import torch
 
-from trainwright.checkpoint.evaluated import EVALUATED, EvaluatedState, evaluated_part
-from trainwright.checkpoint.guarded import guard_loads
-from trainwright.checkpoint.local import LocalStorage
-from trainwright.checkpoint.module import ModuleState
-from trainwright.checkpoint.optimizer import OptimizerState
+from trainwright.checkpoint.eval_weights_state import EVALUATED, EvaluatedState, evaluated_part
+from trainwright.checkpoint.guard_loads import guard_loads
+from trainwright.checkpoint.local_storage import LocalStorage
+from trainwright.checkpoint.module_state import ModuleState
+from trainwright.checkpoint.optimizer_state import OptimizerState
 from trainwright.checkpoint.state import Stateful
 from trainwright.checkpoint.store import Checkpoints, Loaded
 from trainwright.core.errors import Interrupted, Mistake, NonFinite, Problem
 from trainwright.core.files import storage_errors
-from trainwright.core.flag import StopFlag
-from trainwright.core.units import show_number
-from trainwright.engine.asked import OrAsked
-from trainwright.engine.inventory import numerics_of
+from trainwright.core.formatting import show_number
+from trainwright.core.stop_flag import StopFlag
 from trainwright.engine.job import Job
 from trainwright.engine.loop import fit as run_loop
-from trainwright.engine.nothing import NoCheckpoints
-from trainwright.engine.stop import StepLimit, StopRequested
-from trainwright.optim.weights import Evaluating
-from trainwright.run.interrupt import stop_on_signals
+from trainwright.engine.null_objects import NoCheckpoints
+from trainwright.engine.numeric_env import numerics_of
+from trainwright.engine.save_request import OrAsked
+from trainwright.engine.stop_rules import StepLimit, StopRequested
+from trainwright.optim.eval_weights import Evaluating
+from trainwright.run.screen import StreamScreen
 from trainwright.run.script.check_job import check_job, keep_random_numbers
 from trainwright.run.script.job_settings import Settings, describe_job, optimizers_of
 from trainwright.run.script.job_shape import check_shape
 from trainwright.run.script.reachable import find_within
 from trainwright.run.script.same_settings import SETTINGS, ChangedOptions, OnChange, SameSettings
 from trainwright.run.script.script_run import keep_in_run, open_script_run
-from trainwright.run.stages import StreamScreen
 from trainwright.run.summary import labelled
+from trainwright.run.supervise.signal_handlers import stop_on_signals
 from trainwright.tracking.events import Ended, Event, Number, StepKept, read_number
 from trainwright.tracking.lock import RunLock
 from trainwright.tracking.observers import Observer, Observers

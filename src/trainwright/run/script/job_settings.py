@@ -15,7 +15,7 @@ from trainwright.core.files import Json
 from trainwright.data.loading.feed import Feed
 from trainwright.engine.job import Job
 from trainwright.engine.step import OptimizerStep
-from trainwright.optim.knob import LearningRate
+from trainwright.optim.schedule import LearningRate
 from trainwright.run.script.reachable import find_within
 
 DATA = "feed.data"

@@ -16,18 +16,18 @@ from trainwright.core.errors import Interrupted, TrainwrightError
 from trainwright.core.files import write_json
 from trainwright.core.hashing import hash_value
 from trainwright.engine.job import Job
-from trainwright.engine.nothing import NoCheckpoints
-from trainwright.run.refused import NewFolders, locked_new, restored_if_refused
+from trainwright.engine.null_objects import NoCheckpoints
+from trainwright.run.compose.compose_step import WINDOW, reader
 from trainwright.run.script.job_settings import DATA, Settings
 from trainwright.run.script.reachable import find_within
-from trainwright.run.stepping import WINDOW, reader
+from trainwright.run.undo_refused import NewFolders, locked_new, restored_if_refused
+from trainwright.tracking.event_log import EventLog
 from trainwright.tracking.events import Ended
-from trainwright.tracking.folder import RunFolder
 from trainwright.tracking.heartbeat import beating
 from trainwright.tracking.identity import NoIdentity, RunIdentity, read_identity
-from trainwright.tracking.log import EventLog
 from trainwright.tracking.observers import Observer
 from trainwright.tracking.record import Ending, RunFacts, RunRecord
+from trainwright.tracking.run_folder import RunFolder
 from trainwright.tracking.signals import SignalRecorder
 from trainwright.tracking.unfinished import tidy
 

@@ -167,8 +167,8 @@ def test_check_says_how_many_it_decoded(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(decoded_cache, "decode", counted)
     said = []
     for most in (60, 20):
-        monkeypatch.setattr("trainwright.cli.checking.MOST_JUDGED", most)
-        monkeypatch.setattr("trainwright.run.auditing.MOST_JUDGED", most)
+        monkeypatch.setattr("trainwright.cli.check.MOST_JUDGED", most)
+        monkeypatch.setattr("trainwright.run.audit_data.MOST_JUDGED", most)
         decoded.clear()
         with inside(tmp_path):
             done = command("check", "c.yaml", "--json")

@@ -10,7 +10,7 @@ from PIL import Image
 from made_data import make_images
 from made_pictures import encoded, picture, write_folder
 from trainwright.contract.images import ImageData
-from trainwright.contract.reading import read_contract
+from trainwright.contract.read_contract import read_contract
 from trainwright.data.base.table import ImageInputs
 from trainwright.data.columns.target_column import TargetFacts
 from trainwright.data.images.prepare_images import prepare_images, read_images
@@ -20,8 +20,8 @@ from trainwright.data.quality.image_quality import divided_images, examine_image
 from trainwright.data.quality.near_duplicate_images import groups_of_raw, near_images
 from trainwright.data.quality.run_checks import find_image_faults
 from trainwright.data.read_table import DataFacts
-from trainwright.doctor.faults import prepared_faults
-from trainwright.run.quality import check_contract_data, check_file
+from trainwright.doctor.prepared_data_faults import prepared_faults
+from trainwright.run.after.data_quality import check_contract_data, check_file
 
 IMAGES = ImageData(kind="images", path="x", validation=0.3)
 

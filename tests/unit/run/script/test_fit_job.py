@@ -29,16 +29,16 @@ from trainwright.core.errors import (  # noqa: E402
 )
 from trainwright.core.files import read_json  # noqa: E402
 from trainwright.data.loading.feed import StepBatches  # noqa: E402
-from trainwright.doctor.verify import verify_run  # noqa: E402
-from trainwright.engine.nothing import NoCheckpoints  # noqa: E402
-from trainwright.run.again import request_again  # noqa: E402
-from trainwright.run.evaluate import evaluate_rows, predict_file  # noqa: E402
+from trainwright.doctor.verify_run import verify_run  # noqa: E402
+from trainwright.engine.null_objects import NoCheckpoints  # noqa: E402
+from trainwright.run.after.evaluate_rows import evaluate_rows, predict_file  # noqa: E402
+from trainwright.run.after.export_weights import export_checkpoint, export_model  # noqa: E402
+from trainwright.run.evaluation_file import read_judged  # noqa: E402
 from trainwright.run.extension_request import ExtensionRequest  # noqa: E402
-from trainwright.run.judged import read_judged  # noqa: E402
-from trainwright.run.weights import export_checkpoint, export_model  # noqa: E402
+from trainwright.run.resume_request import request_again  # noqa: E402
 from trainwright.tracking.events import Event, StepKept, StepOutcome  # noqa: E402
-from trainwright.tracking.folder import RunFolder  # noqa: E402
 from trainwright.tracking.lock import RunLock  # noqa: E402
+from trainwright.tracking.run_folder import RunFolder  # noqa: E402
 from trainwright.tracking.run_list import list_runs  # noqa: E402
 from trainwright.tracking.signals import read_signals  # noqa: E402
 

@@ -1,0 +1,105 @@
+"""Checkpoints in a folder, with a ledger of what became of each."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import uuid
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import final
+
+from trainwright.checkpoint.catalog import Candidate, Catalog
+from trainwright.checkpoint.checkpoint_folder import read_catalog
+from trainwright.checkpoint.commit import commit, tidy
+from trainwright.checkpoint.file_names import LEDGER, POINTERS, QUARANTINE
+from trainwright.checkpoint.folder_reuse import Spare
+from trainwright.checkpoint.ledger import Ledger, Line
+from trainwright.checkpoint.manifest import Bytes
+from trainwright.checkpoint.pins import nothing_is_removed, read_pins
+from trainwright.checkpoint.regular_file import read_file
+from trainwright.checkpoint.storage import FileSet, Leaving
+from trainwright.core.faultpoints import reached
+from trainwright.core.files import storage_errors, write_json
+
+RESERVE_BYTES = 1024 * 1024
+
+
+@final
+class LocalStorage:
+    """A `CheckpointStorage` in a folder of this machine.
+
+    A checkpoint is written under a temporary name, each file forced to the disk, the manifest last;
+    a rename commits it. The ledger says which ones there should be.
+
+    Args:
+        folder: made if it is missing.
+        reserve_bytes: space of the disk that a save must leave free.
+    """
+
+    def __init__(self, folder: Path, reserve_bytes: int = RESERVE_BYTES) -> None:
+        self._folder = folder
+        self._reserve_bytes = reserve_bytes
+        self._ledger = Ledger(folder / LEDGER)
+        self._spare = Spare(folder)
+
+    @property
+    def folder(self) -> Path:
+        """Where they lie."""
+        return self._folder
+
+    def __str__(self) -> str:
+        return str(self._folder)
+
+    def open(self) -> Catalog:
+        """What ledger and disk say together, after what was interrupted is finished or undone."""
+        with storage_errors(f"opening {self._folder}"):
+            self._folder.mkdir(parents=True, exist_ok=True)
+            _check_writable(self._folder)
+            tidy(self._folder)
+            return read_catalog(self._folder, self._ledger)
+
+    def commit(self, files: FileSet) -> Line:
+        """Write a checkpoint; on the disk when this returns."""
+        return commit(self._folder, self._ledger, files, self._reserve_bytes, self._spare)
+
+    def read(self, name: str, file: str, limit_bytes: int) -> Bytes:
+        """A regular file; links are not followed."""
+        return read_file(self._folder / name, file, limit_bytes)
+
+    def retain(self, pointers: Mapping[str, str], leaving: Leaving) -> Iterator[Line]:
+        """Move the pointers, then remove what leaves: a line in the ledger, then the folder.
+
+        The ledger first: a removal that is cut short is no loss to be reported.
+        """
+        with storage_errors(f"tidying {self._folder}"):
+            write_json(self._folder / POINTERS, dict(pointers))
+            reached("ckpt.pointer")
+            with nothing_is_removed(self._folder):
+                for line in leaving(read_pins(self._folder)):
+                    self._ledger.append([line.now("removed")])
+                    yield line
+                    if (self._folder / line.name).exists():
+                        self._spare.keep(line.name)
+            reached("ckpt.retain")
+
+    def set_aside(self, candidate: Candidate) -> str:
+        """Give it a name that no checkpoint has."""
+        aside = f"{QUARANTINE}{uuid.uuid4().hex[:8]}-{candidate.name}"
+        path = self._folder / candidate.name
+        where = ""
+        with contextlib.suppress(OSError):
+            if path.exists() or path.is_symlink():
+                path.rename(self._folder / aside)
+                where = aside
+                reached("ckpt.aside")
+            if isinstance(candidate.line, Line):
+                self._ledger.append([candidate.line.now("quarantined")])
+        return where
+
+
+def _check_writable(folder: Path) -> None:
+    """Say before the first step what the first save would say after many."""
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, "this folder cannot be written to")

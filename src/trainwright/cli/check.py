@@ -1,0 +1,79 @@
+"""`check`: everything that can be known without training."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from trainwright.cli.data_check import exit_code
+from trainwright.cli.render import say, say_whole, screen_on_stderr, show_json
+from trainwright.contract.data_base import DELIVERY
+from trainwright.contract.model import Boosting, Linear, Pretrained
+from trainwright.data.audit.audit_result import Audited
+from trainwright.data.quality.finding import one_a_kind
+from trainwright.doctor.preflight import preflight
+from trainwright.planner.resolve.choice import Choice
+from trainwright.run.audit_data import MOST_JUDGED, look_at_data
+from trainwright.run.prepare_run import Ready, Request, make_ready
+from trainwright.run.screen import Stages
+
+
+def check_contract(
+    contract: Path,
+    overrides: Sequence[str],
+    runs: Path,
+    *,
+    every: bool = False,
+    as_json: bool = False,
+) -> int:
+    """Print what was decided and what the checks found, one line a kind unless `every` finding is
+    asked for; mistakes are raised, all at once. The exit code is that of `data check`."""
+    request = Request(contract, overrides, runs)
+    ready = make_ready(request, Stages(), screen_on_stderr(), MOST_JUDGED)
+    found = look_at_data(ready)
+    findings = preflight(ready.plan, ready.prepared, found.faults, found.audited, runs)
+    if as_json:
+        show_json(
+            {
+                "plan": ready.plan.to_json(),
+                "split": ready.prepared.split.to_json(),
+                "sample": dict(found.sample),
+                "audit": [one.to_json() for one in found.audited],
+                "findings": [finding.to_json() for finding in findings],
+            }
+        )
+        return exit_code(findings)
+    for number, choice in enumerate(_of_interest(ready)):
+        say("" if number else "decided", f"{choice.path} = {choice.value} ({choice.reason})")
+    for path in ready.plan.open_paths:
+        say("", f"{path} = auto (measured when a run starts)")
+    for number, line in enumerate(_audit_lines(found.audited, every=every)):
+        say("" if number else "audit", line)
+    for finding in findings if every else one_a_kind(findings):
+        say(finding.severity, f"{finding.kind.replace('_', ' ')} · {finding.message}")
+    say_whole("next", shlex.join(["trainwright", "train", str(contract), *_again(request)]))
+    return exit_code(findings)
+
+
+def _audit_lines(audited: Sequence[Audited], *, every: bool) -> list[str]:
+    """What each test found; of the clean ones only their names, unless `every` one is asked for."""
+    clean = [one.test for one in audited if one.verdict == "clean" and not every]
+    lines = [
+        f"{one.verdict} · {one.test} · {one.message}"
+        for one in audited
+        if every or one.verdict != "clean"
+    ]
+    return [*lines, f"clean · {', '.join(clean)}"] if clean else lines
+
+
+def _of_interest(ready: Ready) -> list[Choice]:
+    """What was decided, without how batches are delivered where there are none."""
+    whole = isinstance(ready.plan.contract.model, Boosting | Linear | Pretrained)
+    unused = {f"data.{name}" for name in DELIVERY} if whole else set()
+    return [choice for choice in ready.plan.choices if choice.path not in unused]
+
+
+def _again(request: Request) -> list[str]:
+    words = [word for override in request.overrides for word in ("--set", override)]
+    return words if request.runs == Path("runs") else [*words, "--runs", str(request.runs)]

@@ -1,0 +1,177 @@
+"""`init` and `predict`: verbs that write a file."""
+
+from __future__ import annotations
+
+import io
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+import polars as pl
+
+from trainwright.cli.damage import naming_damage
+from trainwright.cli.render import screen_on_stderr, show_json
+from trainwright.core.errors import Mistake, Problem
+from trainwright.core.files import write_atomic, write_text
+from trainwright.core.terminal import show_safely
+from trainwright.planner.init.first_contract import propose_contract
+from trainwright.run.after.evaluate_rows import predict_file
+from trainwright.run.summary import labelled
+from trainwright.tracking.run_folder import RunFolder
+
+_STDOUT = Path("-")
+_FORMULA = r"^[=+\-@\t\r]"
+_NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The data that a contract is for, and which of its columns is predicted or learned,
+    and values of the contract that are set."""
+
+    data: str
+    target: str
+    text: str
+    overrides: Sequence[str] = ()
+
+
+def write_contract(wanted: Wanted, output: Path, *, force: bool, as_json: bool) -> None:
+    """Write a proposed contract, never over one that is there unless `force`."""
+    if output != _STDOUT and output.exists() and not force:
+        raise Mistake(
+            Problem(
+                "a file is there already",
+                found=str(output),
+                expected="a name that is free",
+                fix="choose another name with -o FILE, or write over it with --force",
+            )
+        )
+    check_folder(output)
+    folder = Path() if output == _STDOUT else output.parent
+    text = propose_contract(
+        wanted.data, wanted.target, folder, text=wanted.text, overrides=wanted.overrides
+    )
+    if output == _STDOUT:
+        sys.stdout.write(text)
+        return
+    write_text(output, text)
+    if as_json:
+        show_json({"contract": str(output)})
+        return
+    name = show_safely(str(output))
+    sys.stdout.write(f"wrote {name}\nnext: trainwright check {name}\n")
+    sys.stdout.write(f"      trainwright train {name}\n")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Where predictions go, which columns of the input go with them, and whether cells that a
+    spreadsheet would run as formulas are guarded."""
+
+    output: Path
+    keep: Sequence[str] = ()
+    guard_formulas: bool = False
+
+
+def write_predictions(
+    folder: RunFolder, rows: str, wanted: Written, overrides: Sequence[str], *, as_json: bool
+) -> None:
+    """Predict and write, as the suffix of the output says."""
+    output = wanted.output
+    kind = output.suffix if output != _STDOUT else ".csv"
+    if kind not in (".csv", ".parquet", ".jsonl"):
+        raise Mistake(
+            Problem(
+                "predictions cannot be written so",
+                found=str(output),
+                expected="a name that ends in .csv, .parquet or .jsonl",
+                fix=f"-o {output.stem}.csv",
+            )
+        )
+    if wanted.guard_formulas and kind != ".csv":
+        raise Mistake(
+            Problem(
+                "formulas are guarded in CSV only",
+                path="--guard-formulas",
+                found=str(output),
+                expected="a name that ends in .csv: cells of other formats are never formulas",
+                fix=f"-o {output.stem}.csv, or leave out --guard-formulas",
+            )
+        )
+    check_folder(output)
+    with naming_damage(folder):
+        predicted = predict_file(folder, rows, overrides, wanted.keep)
+    predictions = guard_formulas(predicted.frame) if wanted.guard_formulas else predicted.frame
+    for name, count in predicted.unseen.items():
+        share = f"{count:,} of {predictions.height:,} rows"
+        text = f"{name!r} has categories in {share} that no training row has"
+        screen_on_stderr().say(labelled("note", text))
+    if output == _STDOUT:
+        text = predictions.write_csv()
+        sys.stdout.write(show_safely(text) if sys.stdout.isatty() else text)
+        return
+    write_atomic(output, _encoded(predictions, kind))
+    if as_json:
+        unseen = dict(predicted.unseen)
+        show_json({"rows": predictions.height, "output": str(output), "unseen": unseen})
+    else:
+        sys.stdout.write(show_safely(f"{predictions.height:,} predictions in {output}\n"))
+
+
+def check_folder(output: Path) -> None:
+    """Say before the work that its result has no place to go."""
+    folder = output.parent
+    if output.is_dir():
+        found, fix = f"{output}: a folder", "name a file in it"
+    elif not folder.is_dir():
+        found, fix = f"{folder}: no such folder", f"mkdir -p {shlex.quote(str(folder))}"
+    elif not os.access(folder, os.W_OK | os.X_OK):
+        found, fix = f"{folder}: permission denied", "choose another folder or change its rights"
+    else:
+        return
+    raise Mistake(
+        Problem(
+            "the output cannot be written",
+            path="-o",
+            found=found,
+            expected="a file in a folder in which this user may write",
+            fix=fix,
+        )
+    )
+
+
+def guard_formulas(frame: pl.DataFrame) -> pl.DataFrame:
+    """`frame` with an apostrophe before every text that a spreadsheet would run as a formula, in
+    names of columns too. Numbers stay as they are, written as text or not."""
+    texts = frame.select(pl.col(pl.String, pl.Categorical, pl.Enum)).columns
+    cells = frame.with_columns(_guarded(pl.col(name).cast(pl.String)) for name in texts)
+    names = pl.DataFrame({"name": frame.columns}).select(_guarded(pl.col("name")))["name"]
+    # Two names that become one would be no table.
+    return (
+        cells.rename(dict(zip(frame.columns, names, strict=True)))
+        if names.is_unique().all()
+        else cells
+    )
+
+
+def _guarded(texts: pl.Expr) -> pl.Expr:
+    runs = texts.str.contains(_FORMULA) & ~texts.str.contains(_NUMBER)
+    return pl.when(runs).then(pl.concat_str(pl.lit("'"), texts)).otherwise(texts).name.keep()
+
+
+def _encoded(frame: pl.DataFrame, kind: str) -> bytes:
+    stream = io.BytesIO()
+    match kind:
+        case ".csv":
+            frame.write_csv(stream)
+        case ".parquet":
+            frame.write_parquet(stream)
+        case _:
+            frame.write_ndjson(stream)
+    return stream.getvalue()

@@ -1,0 +1,259 @@
+"""Results on stdout: as tables for people, as JSON for programs."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Literal, assert_never, final
+
+from rich.box import ROUNDED
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.markup import escape
+from rich.segment import Segment
+from rich.table import Table
+from rich.text import Text
+
+from trainwright.cli.damage import naming_damage
+from trainwright.contract.data import TableData
+from trainwright.contract.images import ImageData
+from trainwright.contract.tokens import TokenData
+from trainwright.core.files import Json, read_json, to_json
+from trainwright.core.formatting import show_number, show_seconds
+from trainwright.core.terminal import escape_in_json, show_safely
+from trainwright.data.images.resolve_source import holds_idx
+from trainwright.data.sources.fetch import is_remote
+from trainwright.evaluation.experiments.suspects import acceptance
+from trainwright.evaluation.verdict import Verdict
+from trainwright.run.after.evaluate_rows import find_run, read_planned
+from trainwright.run.evaluation_file import read_judged
+from trainwright.run.extend.earlier_endings import describe_extensions
+from trainwright.run.run_result import Result
+from trainwright.run.screen import StreamScreen
+from trainwright.run.summary import labelled
+from trainwright.tracking.console import LABEL_WIDTH
+from trainwright.tracking.run_folder import RunFolder
+
+_STYLE = {
+    "met": "bold green",
+    "missed": "bold red",
+    "undecided": "bold yellow",
+    "invalid": "bold red",
+}
+_WIDTH_WITHOUT_TERMINAL = 160
+
+
+def screen_on_stderr() -> StreamScreen:
+    """Where a run speaks."""
+    return StreamScreen(sys.stderr)
+
+
+def show_json(value: Json) -> None:
+    """One JSON value on stdout."""
+    sys.stdout.write(escape_in_json(to_json(value)))
+
+
+def show_result(
+    result: Result, following: Sequence[str], *, as_json: bool, of_run: bool = True
+) -> None:
+    """What the model adds to the baselines, the verdict, and the commands to try next. The report
+    of a run tells only what is `of_run`: of its own test rows."""
+    if as_json:
+        show_json(result.to_json())
+        return
+    console = results_console()
+    if console.is_terminal:
+        console.print()
+    show_decisive(result.verdict)
+    say("scores", _against_baselines(result))
+    for warning in result.evaluation.warnings:
+        say("warning", warning, "yellow")
+    console.print(_verdict_table(result, console))
+    status = result.verdict.status
+    say("verdict", status.upper(), _STYLE[status])
+    if of_run and result.folder.report.is_file():
+        say_whole("report", str(result.folder.report))
+    for label, line in zip(("next", ""), following, strict=False):
+        say_whole(label, line)
+
+
+def show_decisive(verdict: Verdict) -> None:
+    """Why a verdict is invalid, both numbers, and the lines of the contract that settle it."""
+    for one in verdict.decisive:
+        say("INVALID", f"{one.name}: {one.message}", _STYLE["invalid"])
+        say("tried", f"{one.numbers}; {one.method}")
+        for before, after in zip(verdict.clauses, one.corrected, strict=True):
+            if before.status == "met" and after.status != "met":
+                again = f"{show_number(after.interval.value)}, {after.interval.bounds}"
+                say("", f"{before.name} would be {after.status}: {again}")
+        if one.write:
+            say_whole("write", one.write)
+        say_whole("or accept", acceptance(one.finding, one.columns))
+
+
+def commands_after_training(folder: Path, result: Result, runs: Path) -> list[str]:
+    """The two commands that a person may want after a training, ready to be run. `folder` is where
+    the contract's relative paths start."""
+    data = read_planned(result.folder).data
+    listing = shlex.join(_command("runs", runs, "list"))
+    match data:
+        case TableData():
+            written = data.test_path or data.path or data.train_path
+            rows = "ROWS.csv" if is_remote(written) else str(folder / written)
+        case ImageData():
+            written = data.test_path or data.path
+            at = folder / written
+            here = str(at / "t10k-images-idx3-ubyte.gz" if holds_idx(at) else at)
+            rows = "IMAGES" if is_remote(written) else here
+        case TokenData():
+            # A text has no rows to predict.
+            return [listing]
+        case _:
+            assert_never(data)
+    predict = _command("predict", runs, result.name, rows, "-o", "predictions.csv")
+    return [shlex.join(predict), listing]
+
+
+def commands_with_a_run(run: str, runs: Path) -> list[str]:
+    """What can be done with the model of a run; nothing where only a script has it."""
+    folder = find_run(run, runs)
+    if folder.has_own_model:
+        return []
+    data = read_planned(folder).data
+    match data:
+        case TableData():
+            rows, labelled_rows = "ROWS.csv", "LABELLED_ROWS.csv"
+        case ImageData():
+            rows, labelled_rows = "IMAGES", "LABELLED_IMAGES"
+        case TokenData():
+            # A text has no rows to predict.
+            return [shlex.join(_command("evaluate", runs, run, "TEXT"))]
+        case _:
+            assert_never(data)
+    return [
+        shlex.join(_command("predict", runs, run, rows, "-o", "predictions.csv")),
+        shlex.join(_command("evaluate", runs, run, labelled_rows)),
+    ]
+
+
+def _command(verb: str, runs: Path, *words: str) -> list[str]:
+    where = [] if runs == Path("runs") else ["--runs", str(runs)]
+    return ["trainwright", verb, *words, *where]
+
+
+def say(label: str, text: str, style: str = "") -> None:
+    """A labelled text on stdout; on a terminal its further lines stand below its first."""
+    console = results_console()
+    if not console.is_terminal:
+        say_whole(label, text)
+        return
+    grid = Table.grid()
+    grid.add_column(width=LABEL_WIDTH)
+    grid.add_column(overflow="fold")
+    grid.add_row(label, Text(text, style=style))
+    console.print(grid)
+
+
+def say_whole(label: str, text: str) -> None:
+    """A labelled text that is copied from the screen: it is never broken."""
+    results_console().print(labelled(label, text), markup=False, highlight=False, soft_wrap=True)
+
+
+def _verdict_table(result: Result, console: Console) -> Table:
+    table = Table(box=ROUNDED if console.is_terminal else None, pad_edge=console.is_terminal)
+    table.add_column("clause", overflow="fold")
+    for name in ("value", f"{result.evaluation.confidence:.0%} interval"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("status", no_wrap=True)
+    for clause in result.verdict.clauses:
+        table.add_row(
+            Text(clause.name),
+            show_number(clause.interval.value),
+            clause.interval.bounds,
+            Text(clause.status, style=_STYLE[clause.status]),
+        )
+    return table
+
+
+def show_table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    named: Literal["first", "last"] = "last",
+) -> None:
+    """Rows of texts below their headings; all columns but the `named` one hold numbers."""
+    console = results_console()
+    table = Table(box=ROUNDED if console.is_terminal else None, pad_edge=console.is_terminal)
+    for position, name in enumerate(columns):
+        if position == (0 if named == "first" else len(columns) - 1):
+            table.add_column(name, overflow="fold")
+        else:
+            table.add_column(name, justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(*(escape(text) for text in row))
+    console.print(table)
+
+
+def show_one_run(run: str, runs: Path, *, as_json: bool) -> None:
+    """The state, the record and the verdict of one run."""
+    folder = find_run(run, runs)
+    with naming_damage(folder):
+        _show_folder(folder, runs, as_json=as_json)
+
+
+def _show_folder(folder: RunFolder, runs: Path, *, as_json: bool) -> None:
+    record = read_json(folder.record) if folder.record.is_file() else {}
+    judged = folder.evaluation.is_file()
+    plan = read_json(folder.plan) if folder.plan.is_file() else {}
+    if as_json:
+        verdict = read_judged(folder).to_json() if judged else None
+        shown = {"run": folder.name, "record": record, "result": verdict}
+        show_json({**shown, "extensions": plan.get("extensions", [])})
+        return
+    ending = record.get("ending", {})
+    lines = {
+        "run": folder.name,
+        "state": ending.get("state", "not ended"),
+        "reason": ending.get("reason", ""),
+        "started": record.get("started", ""),
+        "time": show_seconds(float(record.get("seconds", 0.0))),
+        "commit": record.get("git", {}).get("commit", "none"),
+        "data": str(record.get("data_version", ""))[:16],
+    }
+    for key, value in lines.items():
+        if value:
+            say(key, str(value))
+    for one in describe_extensions(plan):
+        say("extended", one)
+    if judged:
+        following = commands_with_a_run(folder.name, runs)
+        show_result(read_judged(folder), following, as_json=False)
+
+
+@final
+class SafeConsole(Console):
+    """A console whose colors are its own: no text of the data steers the terminal."""
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """Segments whose texts hold nothing but what is shown."""
+        for segment in super().render(renderable, options):
+            if segment.control:
+                yield segment
+            else:
+                yield Segment(show_safely(segment.text), segment.style)
+
+
+def results_console() -> Console:
+    """Where results go: as wide as the terminal, wide enough for a table without one."""
+    width = None if sys.stdout.isatty() else _WIDTH_WITHOUT_TERMINAL
+    return SafeConsole(file=sys.stdout, width=width)
+
+
+def _against_baselines(result: Result) -> str:
+    """The contract's metric of the model beside that of each baseline."""
+    metric = result.verdict.clauses[0].metric
+    value = result.evaluation.metrics[metric].value
+    beside = result.evaluation.show_baselines(metric)
+    return " · ".join([f"{metric} · model {show_number(value)}", *beside])

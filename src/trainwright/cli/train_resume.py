@@ -1,0 +1,75 @@
+"""`train` and `resume`: a run to its verdict, its report, and what can be done next."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+
+from trainwright.api import train_and_report
+from trainwright.checkpoint.copied_file_sets import holds_copies
+from trainwright.cli.damage import naming_damage
+from trainwright.contract.read_contract import ContractText
+from trainwright.core.errors import EXIT_DONE, EXIT_VERDICT_NOT_MET, Mistake, Problem
+from trainwright.core.optional_dependencies import need_torch
+from trainwright.data.sources.fetch import is_remote
+from trainwright.run.after.evaluate_rows import find_run
+from trainwright.run.extension_request import NO_EXTENSION, ExtensionRequest
+from trainwright.run.prepare_run import Request
+from trainwright.run.resume_request import request_again
+from trainwright.run.screen import StreamScreen
+from trainwright.run.summary import labelled
+
+
+def train_and_show(request: Request, *, as_json: bool) -> int:
+    """Train to the verdict; the exit code."""
+    result = train_and_report(request, StreamScreen(sys.stderr))
+    # Imported here: a training does not wait for it.
+    from trainwright.cli.render import commands_after_training, show_result
+
+    following = commands_after_training(_folder_of(request.contract), result, request.runs)
+    show_result(result, following, as_json=as_json)
+    return EXIT_DONE if result.verdict.status == "met" else EXIT_VERDICT_NOT_MET
+
+
+def resume_and_show(
+    run: str, runs: Path, extend: ExtensionRequest = NO_EXTENSION, *, as_json: bool
+) -> int:
+    """Go on with a run, `extend` with a new ending; the exit code."""
+    if is_remote(run) or holds_copies(Path(run)):
+        if extend.count:
+            raise Mistake(_not_from_copies(run, runs))
+        url = run if is_remote(run) else f"file://{Path(run).absolute()}"
+        return _recover_and_show(url, runs, as_json=as_json)
+    folder = find_run(run, runs)
+    with naming_damage(folder):
+        return train_and_show(request_again(folder, sys.argv, extend), as_json=as_json)
+
+
+def _not_from_copies(url: str, runs: Path) -> Problem:
+    name = url.rstrip("/").rpartition("/")[2]
+    back = shlex.join(["trainwright", "resume", url, "--runs", str(runs)])
+    return Problem(
+        "a run gets a new ending where it lies, and these are its copies",
+        path="--for",
+        found=url,
+        fix=f"bring it back first: {back}; then give --for with {name}",
+    )
+
+
+def _recover_and_show(url: str, runs: Path, *, as_json: bool) -> int:
+    """Bring a run back from its copies, and go on with it."""
+    need_torch("RUN", "going on from copies")
+    # Imported here: a run that is on this machine needs none of it.
+    from trainwright.run.recover.recover_run import recover_run
+    from trainwright.run.recover.recovered_request import request_recovered
+
+    screen = StreamScreen(sys.stderr)
+    folder = recover_run(url, runs, lambda text: screen.say(labelled("copies", text)))
+    with naming_damage(folder):
+        return train_and_show(request_recovered(folder, url, sys.argv), as_json=as_json)
+
+
+def _folder_of(contract: Path | ContractText) -> Path:
+    """Where the contract's relative paths start, as the caller would write it."""
+    return contract.folder if isinstance(contract, ContractText) else contract.parent

@@ -1,0 +1,59 @@
+"""Which fields of a contract cannot change a bit of what a run computes.
+
+They may differ when a run goes on. Everything that is not named here is compared: a new field is
+part of the experiment until somebody shows that it is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from trainwright.contract.data_base import DELIVERY
+from trainwright.contract.key_paths import join
+from trainwright.core.files import Json
+
+_CHECKPOINTING = (
+    "save_every_n_steps",
+    "save_every_n_tokens",
+    "save_every_minutes",
+    "expected_hours_between_failures",
+    "keep_top_k",
+    "keep_last",
+    "keep_every_n_steps",
+    "remote",
+    "asynchronous",
+    "on_failure",
+)
+_RESUME = ("data_changed", "numerics_changed", "notice", "notice_every_seconds", "grace_seconds")
+
+FREE: Final[frozenset[str]] = frozenset(
+    {
+        "name",
+        *(f"data.{field}" for field in DELIVERY),
+        *(f"training.checkpointing.{field}" for field in _CHECKPOINTING),
+        *(f"resume.{field}" for field in _RESUME),
+        "training.memory.margin",
+        "tracking.sinks",
+    }
+)
+"""How a run is called, in which time its batches come, where, how often and how many checkpoints
+are kept, how it goes on, and who hears of it. Which checkpoints there are decides only how far a
+rollback goes back. Not `checkpointing.rank_by`, which decides whose weights are the model, and not
+`resume.determinism`, which decides which kernels compute."""
+
+
+def is_free(path: str) -> bool:
+    """Whether the field at a path, or a section that it lies in, is free."""
+    parts = path.split(".")
+    return any(".".join(parts[:end]) in FREE for end in range(1, len(parts) + 1))
+
+
+def differences(old: Json, new: Json, path: str = "") -> Iterator[tuple[str, Json, Json]]:
+    """Contract paths at which two contracts differ, with both values."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in sorted({*old, *new}):
+            inner = join(path, key)
+            yield from differences(old.get(key, "absent"), new.get(key, "absent"), inner)
+    elif old != new:
+        yield path, old, new

@@ -1,0 +1,224 @@
+"""Whether a run folder is what was written: checked file by file, changing nothing.
+
+It shares no code with the store that wrote the checkpoints, so a mistake there is seen here. It
+needs no torch.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeAlias
+
+from trainwright.core.files import Json, read_json
+from trainwright.core.formatting import many
+from trainwright.core.hashing import hash_value, is_unchanged
+from trainwright.doctor.check_result import WRONG_SHAPE, Checked, broken, note, whole
+from trainwright.doctor.verify_checkpoints import newest_step, verify_checkpoints
+from trainwright.doctor.verify_trees import verify_trees
+from trainwright.planner.budget_shares import Allotment
+from trainwright.tracking.bound_request import changed_request
+from trainwright.tracking.checksums import changed_files, has_checksums
+from trainwright.tracking.identity import Identity, NoIdentity, RunIdentity, read_identity
+from trainwright.tracking.lock import read_holder
+from trainwright.tracking.run_folder import RunFolder
+
+_Check: TypeAlias = Callable[[RunFolder], Iterator[Checked]]
+
+
+def verify_run(folder: RunFolder) -> tuple[Checked, ...]:
+    """Every finding. What a killed process leaves, and the next start mends, is a note."""
+    found = _checked(folder, (("lock", _lock), ("plan", _plan), ("record", _record)))
+    found += _checked(folder, (("identity", _identity), ("checksums", _checksums)))
+    found += _checked(folder, _training(_identity_of(folder)))
+    for inner in sorted(folder.folds.glob("*")) if folder.folds.is_dir() else ():
+        of_fold = _checked(RunFolder(inner), _of_part(folder, "fold", inner))
+        found += [replace(one, what=f"fold {inner.name}: {one.what}") for one in of_fold]
+    for inner in sorted(folder.seeds.glob("*")) if folder.seeds.is_dir() else ():
+        of_seed = _checked(RunFolder(inner), _of_part(folder, "seed", inner))
+        found += [replace(one, what=f"seed {inner.name}: {one.what}") for one in of_seed]
+    return (*found, *_checked(folder, (("left over", _left_over),)))
+
+
+def _checked(folder: RunFolder, checks: Sequence[tuple[str, _Check]]) -> list[Checked]:
+    found: list[Checked] = []
+    for name, check in checks:
+        try:
+            found.extend(check(folder))
+        except WRONG_SHAPE as error:
+            found.append(broken(name, f"not what is written there: {error!r:.200}"))
+    return found
+
+
+def _lock(folder: RunFolder) -> Iterator[Checked]:
+    holder = read_holder(folder.lock_file)
+    if holder.is_alive_here():
+        yield note("lock", f"{holder} is at work: what it writes just now may look broken")
+
+
+def _plan(folder: RunFolder) -> Iterator[Checked]:
+    if folder.is_of_script:
+        yield whole("plan", "none: the training is that of a script")
+        return
+    if not folder.plan.exists():
+        yield note("plan", "there is none: the run was stopped before it began")
+        return
+    plan = read_json(folder.plan)
+    manifest = read_json(folder.data / "manifest.json")
+    files = [file["sha256"] for file in manifest["facts"]["files"]]
+    samples = Allotment.from_json(plan.get("budget", {})).samples
+    if hash_value({"contract": plan["contract"], "files": files, **samples}) != plan["hash"]:
+        yield broken("plan", "its hash is not that of its contract and its data files")
+    elif manifest["version"] != plan["data"]:
+        yield broken("plan", "it is of another version of the data than data/manifest.json")
+    elif not folder.contract.is_file():
+        yield broken("plan", "contract.yaml is missing")
+    elif changed := list(changed_request(plan)):
+        for key, found in changed:
+            yield broken("plan", f"{key} is not what the run was given: {found}")
+    else:
+        yield whole("plan", f"hash {plan['hash'][:16]}")
+
+
+def _is_finished(folder: RunFolder) -> bool:
+    """Whether the record says that the run came to its verdict."""
+    if not folder.record.exists():
+        return False
+    return bool(read_json(folder.record).get("ending", {}).get("state") == "finished")
+
+
+def _record(folder: RunFolder) -> Iterator[Checked]:
+    if not folder.record.exists():
+        yield note("record", "there is none yet")
+        return
+    record = read_json(folder.record)
+    attempts = record["attempts"]
+    if _is_finished(folder) and not folder.is_of_script:
+        model = folder.own_target if folder.own_target.is_file() else folder.bundle / "bundle.json"
+        for path in (folder.evaluation, model):
+            if not path.is_file():
+                yield broken("record", f"the run is finished and {path.name} is missing")
+        read_json(folder.evaluation)
+    yield whole("record", f"{len(attempts)} start{'s' * (len(attempts) != 1)}")
+
+
+def _identity(folder: RunFolder) -> Iterator[Checked]:
+    if not (folder.plan.exists() or folder.is_of_script):
+        return
+    identity = read_identity(folder)
+    if isinstance(identity, NoIdentity):
+        text = "none: an earlier version began this run, so its parts are bound to no run"
+        yield note("identity", text)
+    else:
+        yield whole("identity", f"run {identity.run[:16]}")
+
+
+def _checksums(folder: RunFolder) -> Iterator[Checked]:
+    if not has_checksums(folder):
+        if _is_finished(folder) and not folder.is_of_script:
+            text = "none: contract, data reports, baselines and evaluation are not checked"
+            is_bound = isinstance(read_identity(folder), RunIdentity)
+            yield broken("checksums", "they are missing") if is_bound else note("checksums", text)
+        return
+    changed = list(changed_files(folder))
+    yield from (broken(name, what) for name, what in changed)
+    if not changed:
+        yield whole("checksums", "every file that the decision rests on")
+
+
+def _not_lost(folder: RunFolder) -> Iterator[Checked]:
+    """A checkpoint comes before the first step, so signals without one show a loss. A script may
+    keep its checkpoints elsewhere."""
+    if folder.settings.is_file():
+        return
+    there = folder.checkpoints.is_dir() and any(folder.checkpoints.iterdir())
+    steps = len(_lines(folder.signals)) if folder.signals.exists() else 0
+    if steps and not there:
+        text = f"none: they are missing, {folder.signals.name} records {many(steps, 'step')}"
+        yield broken("checkpoints", text)
+
+
+def _signals(folder: RunFolder) -> Iterator[Checked]:
+    if not folder.signals.exists():
+        return
+    steps = [entry["step"] for entry in _lines(folder.signals)]
+    newest = newest_step(folder.checkpoints)
+    if steps != list(range(1, len(steps) + 1)):
+        yield broken("signals", "a step is missing, doubled or out of order")
+    elif len(steps) < newest:
+        yield broken("signals", f"they end at step {len(steps)}, a checkpoint is of step {newest}")
+    else:
+        yield whole("signals", f"steps 1 to {len(steps)}, each once")
+
+
+def _windows(folder: RunFolder) -> Iterator[Checked]:
+    if folder.windows.exists():
+        yield whole("windows", many(len(_lines(folder.windows)), "window") + " of steps")
+
+
+def _events(folder: RunFolder) -> Iterator[Checked]:
+    if not folder.events.exists():
+        return
+    numbers = [entry["sequence"] for entry in _lines(folder.events)]
+    if numbers != list(range(1, len(numbers) + 1)):
+        yield broken("events", "an event is missing, doubled or out of order")
+    else:
+        yield whole("events", f"{len(numbers)} events")
+
+
+def _bundle(folder: RunFolder, lineage: str) -> Iterator[Checked]:
+    if not folder.bundle.exists():
+        return
+    manifest = read_json(folder.bundle / "bundle.json")
+    if lineage and manifest["about"].get("lineage") != lineage:
+        yield broken("bundle", "it belongs to another run")
+    for name, written in manifest["files"].items():
+        path = folder.bundle / name
+        if not path.is_file() or path.is_symlink():
+            yield broken("bundle", f"{name} is missing")
+        elif not is_unchanged(path, written["size_bytes"], written["sha256"]):
+            yield broken("bundle", f"{name} is not the file that was written")
+        else:
+            yield whole("bundle", name)
+
+
+def _left_over(folder: RunFolder) -> Iterator[Checked]:
+    for path in sorted(folder.path.rglob(".tmp-*")):
+        yield note("left over", f"{path.relative_to(folder.path)}: the next start removes it")
+
+
+def _lines(path: Path) -> list[Json]:
+    """The whole lines of a file; what follows the last newline was being written."""
+    return [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]]
+
+
+def _of_part(run: RunFolder, kind: str, inner: Path) -> tuple[tuple[str, _Check], ...]:
+    """The checks of a fold's training, or of one with another seed."""
+    known = inner / "data" / "version.txt"
+    version = known.read_text(encoding="utf-8") if known.is_file() else ""
+    part = f"{run.full_name}-{kind}-{inner.name}-{version[:12]}"
+    return _training(_identity_of(run).of_part(part))
+
+
+def _identity_of(folder: RunFolder) -> Identity:
+    """That of the plan; a plan that cannot be read is a finding of its own."""
+    try:
+        return read_identity(folder)
+    except WRONG_SHAPE:
+        return NoIdentity()
+
+
+def _training(identity: Identity) -> tuple[tuple[str, _Check], ...]:
+    """What every training leaves, also that of a fold."""
+    lineage = identity.lineage
+    return (
+        ("checkpoints", lambda run: verify_checkpoints(run.checkpoints, lineage)),
+        ("checkpoints", lambda run: verify_trees(run.checkpoints, lineage)),
+        ("checkpoints", _not_lost),
+        ("signals", _signals),
+        ("windows", _windows),
+        ("events", _events),
+        ("bundle", lambda run: _bundle(run, lineage)),
+    )

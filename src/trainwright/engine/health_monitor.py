@@ -1,0 +1,120 @@
+"""Names trouble early: signs that hold for a while, told once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import final
+
+from trainwright.checkpoint.state import Snapshot
+from trainwright.engine import health_rules
+from trainwright.engine.health_rules import Sign
+from trainwright.engine.loss_history import Course
+from trainwright.engine.telemetry import Trouble, Window
+
+_CONFIRMED_STEPS = 100
+_CALM_STEPS = 500
+_AT_ONCE = frozenset({"leap"})
+
+OF_THE_LOSS: Mapping[str, Sign] = {
+    "leap": health_rules.leap,
+    "divergence": health_rules.divergence,
+    "explosion": health_rules.explosion,
+    "oscillation": health_rules.oscillation,
+    "plateau": health_rules.plateau,
+}
+"""Judged at the end of each stretch."""
+
+OF_THE_LAYERS: Mapping[str, Sign] = {
+    "vanishing": health_rules.vanishing,
+    "dead_units": health_rules.dead_units,
+    "learning_rate_low": health_rules.learning_rate_low,
+    "learning_rate_high": health_rules.learning_rate_high,
+    "lost_updates": health_rules.lost_updates,
+}
+"""Judged at the end of each window."""
+
+
+@final
+class EarlyTrouble:
+    """A watch that tells a sign when it has held for 100 steps, each time it was looked at; a leap
+    in the first steps at once.
+
+    It is told again only after it was gone for 500 steps. Nothing is done about it: that is for a
+    person, or for who reads the events.
+    """
+
+    name = "trouble"
+
+    def __init__(self) -> None:
+        self._course = Course()
+        self._latches = {
+            kind: _Latch(0 if kind in _AT_ONCE else _CONFIRMED_STEPS)
+            for kind in (*OF_THE_LOSS, *OF_THE_LAYERS)
+        }
+
+    def look(self, window: Window, numbers: Mapping[str, float]) -> Sequence[Trouble]:
+        """Follow the loss step by step, then look at the layers."""
+        told: list[Trouble] = []
+        for step in window.steps:
+            if self._course.take(step):
+                told += self._judge(OF_THE_LOSS, numbers)
+        if self._course.last:
+            told += self._judge(OF_THE_LAYERS, numbers)
+        return told
+
+    def rearm(self) -> None:
+        """Forget the newest stretches; what was told stays told."""
+        self._course.forget()
+
+    def snapshot(self) -> Snapshot:
+        """The course, and since when each sign holds."""
+        return Snapshot(
+            values={
+                "course": self._course.snapshot().values,
+                "signs": {kind: latch.to_values() for kind, latch in self._latches.items()},
+            }
+        )
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go on from there."""
+        values = snapshot.values
+        self._course.restore(Snapshot(values=values["course"]))
+        for kind, latch in self._latches.items():
+            latch.from_values(values["signs"][kind])
+
+    def _judge(self, judged: Mapping[str, Sign], numbers: Mapping[str, float]) -> list[Trouble]:
+        told = []
+        for kind, sign in judged.items():
+            evidence = sign(self._course, numbers)
+            if self._latches[kind].is_new(evidence is not None, self._course.steps):
+                assert evidence is not None
+                told.append(Trouble(kind, *evidence))
+        return told
+
+
+@final
+class _Latch:
+    """Whether a sign is to be told: when it has held for a while, once until it was gone."""
+
+    def __init__(self, confirmed_steps: int) -> None:
+        self._confirmed_steps = confirmed_steps
+        self._since = -1
+        self._told_at = -1
+
+    def is_new(self, holds: bool, step: int) -> bool:
+        if not holds:
+            self._since = -1
+            return False
+        if self._since < 0:
+            self._since = step
+        if step - self._since < self._confirmed_steps:
+            return False
+        is_known = self._told_at >= 0 and step - self._told_at < _CALM_STEPS
+        self._told_at = step
+        return not is_known
+
+    def to_values(self) -> list[int]:
+        return [self._since, self._told_at]
+
+    def from_values(self, values: Sequence[int]) -> None:
+        self._since, self._told_at = map(int, values)

@@ -1,0 +1,97 @@
+"""Norms of weights, updates and gradients, layer group by layer group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import final
+
+import torch
+from torch import Tensor, nn
+
+from trainwright.data.loading.feed import StepBatches
+from trainwright.distributed.strategy import norms_of
+from trainwright.engine.telemetry import Window
+from trainwright.tracking.events import Number
+
+_DEPTH = 2
+_TINY = torch.finfo(torch.float32).tiny
+
+
+def group_of(parameter: str) -> str:
+    """The layer group of a parameter: the first two parts of its module's path.
+
+    `blocks.0.attended.weight` belongs to `blocks.0`, `head.weight` to `head`; a parameter of the
+    model itself belongs to its own name.
+    """
+    module, _, own = parameter.rpartition(".")
+    return ".".join(module.split(".")[:_DEPTH]) if module else own
+
+
+@final
+class LayerNorms:
+    """A probe and gauge: for each layer group the L2 norms of a step.
+
+    `weight_norm/<group>` is |w| after the step, `update_ratio/<group>` is |w after - w before| / |w
+    after|, `gradient_norm/<group>` that of the gradient before clipping (where clipping changed the
+    direction too, its share of the clipped one). Healthy updates are about a thousandth of the
+    weights (Karpathy 2022, "Neural networks: zero to hero", lecture 4: log10 about -3).
+
+    It costs a copy of the trained weights for the time of one step, and four passes over them.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self._named = list(model.named_parameters())
+        self._trained: list[str] = []
+        self._groups: list[str] = []
+        self._squares = torch.zeros(3, 0)
+        self._members = torch.zeros(0, 0)
+
+    @contextmanager
+    def measuring(self, work: StepBatches) -> Iterator[None]:  # noqa: ARG002
+        """Copy the trained weights, and compare when the step is made."""
+        trained = [(name, p) for name, p in self._named if p.requires_grad]
+        weights = [parameter.detach() for _, parameter in trained]
+        changes = [weight.clone() for weight in weights]
+        yield
+        torch._foreach_sub_(changes, weights)
+        absent = torch.zeros((), device=weights[0].device)
+        gradients = [absent if p.grad is None else p.grad for _, p in trained]
+        norms = [*norms_of(weights), *norms_of(changes), *norms_of(gradients)]
+        self._assign([name for name, _ in trained], absent.device)
+        # Double precision: in fp32 the products could be rounded to TensorFloat-32.
+        squares = torch.stack(norms).double().square()
+        self._squares = squares.view(3, len(trained)) @ self._members
+
+    def read(self, window: Window) -> Mapping[str, Number]:
+        """The norms of the measured step, by group."""
+        before_clipping = window.steps[-1].gradient_norm
+        weights, updates, gradients = self._squares.sqrt()
+        whole = self._squares[2].sum().sqrt().clamp_min(_TINY)
+        columns = {
+            "weight_norm": weights,
+            "update_ratio": updates / weights.clamp_min(_TINY),
+            "gradient_norm": gradients * (before_clipping / whole),
+        }
+        return {
+            f"{what}/{group}": value
+            for what, values in columns.items()
+            for group, value in zip(self._groups, _scalars(values), strict=True)
+        }
+
+    def _assign(self, trained: Sequence[str], device: torch.device) -> None:
+        """Which group each of the trained parameters belongs to; they change as layers thaw."""
+        if trained == self._trained:
+            return
+        self._trained = list(trained)
+        groups = [group_of(name) for name in trained]
+        self._groups = list(dict.fromkeys(groups))
+        rows = [[float(one == group) for group in self._groups] for one in groups]
+        members = torch.tensor(rows, dtype=torch.float64)
+        # A plain copy to a device waits for it.
+        self._members = members.to(device, non_blocking=True)
+
+
+def _scalars(values: Tensor) -> Sequence[Number]:
+    """The numbers of a vector: as they are on a device, read where that is free."""
+    return values.tolist() if values.device.type == "cpu" else values.unbind()

@@ -1,0 +1,201 @@
+"""The update of each parameter as soon as its gradient is there, inside the backward pass."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any, Self, final
+
+import torch
+from torch import Tensor, nn
+
+from trainwright.core.errors import Mistake, NonFinite, Problem
+from trainwright.data.loading.feed import StepBatches
+from trainwright.distributed.strategy import norm_of_norms, norms_of
+from trainwright.engine.backward import backward_from
+from trainwright.engine.buffers import MovingBuffers
+from trainwright.engine.oom import BackwardOutOfMemory, is_out_of_memory
+from trainwright.engine.precision import Full, Precision
+from trainwright.engine.step import above, no_limit, no_reader, root_of, wrong_count
+from trainwright.engine.step_guard import Guard, Halt, Judgement
+from trainwright.objective.losses import LossSum, Objective
+from trainwright.optim.optimizer_protocol import drops_on_device
+from trainwright.tracking.events import StepOutcome
+
+
+@final
+class InBackwardStep:
+    """One update of a model's weights in which no two gradients are kept at once (Lv et al. 2023,
+    arXiv:2306.09782, section 3.1, there for SGD).
+
+    The update has the same bits as that of `OptimizerStep` without clipping, as long as every
+    number is finite. A loss that is not makes no update. A gradient that is not makes none either,
+    nor does any that comes after it; those that came before it are in the weights by then. All
+    numbers stay finite, but the step is half made: the outcome says dropped, and the state from
+    before it must be put back. So the guard's policy is `rollback`, inside `NeverSaveHalf`.
+
+    Args:
+        model: what is trained; already on its device, in training mode.
+        objective: the summed loss of a micro-batch.
+        optimizer: fused, and without a number that all parameters share, as torch's SGD, Adam and
+            AdamW are.
+        precision: of the forward pass; one that scales the loss is refused.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        objective: Objective,
+        optimizer: torch.optim.Optimizer,
+        *,
+        precision: Precision | None = None,
+    ) -> None:
+        assert drops_on_device(optimizer), "the rules refuse the others"
+        self._model = model
+        self._objective = objective
+        self._optimizer = optimizer
+        self._forward = (precision or Full()).forward
+        self._groups: dict[Tensor, dict[str, Any]] = {
+            parameter: group for group in optimizer.param_groups for parameter in group["params"]
+        }
+        self._buffers = MovingBuffers(model)
+        self._norms: dict[Tensor, Tensor] = {}
+        self._dropped: float | Tensor = 0.0
+        self._before_update: Callable[[], object] = no_reader
+        self._limit: Callable[[], float] = no_limit
+        for parameter in self._groups:
+            parameter.register_post_accumulate_grad_hook(self._update)  # type: ignore[no-untyped-call]
+
+    def dropping_above(self, limit: Callable[[], float]) -> Self:
+        """As `OptimizerStep` does it; the whole update, for the loss is known before it begins."""
+        self._limit = limit
+        return self
+
+    def waiting_for(self, before_update: Callable[[], object]) -> Self:
+        """This step, which calls that each time before the backward pass, in which it writes to
+        weights and moments."""
+        self._before_update = before_update
+        return self
+
+    def __call__(self, work: StepBatches) -> StepOutcome:
+        """Train on one step's batches, which must be one micro-batch."""
+        started = time.perf_counter()
+        self._norms = {}
+        self._buffers.keep()
+        loss_sum = self._passed(work)
+        self._before_update()
+        loss: float | Tensor
+        passes_over = False
+        if loss_sum.device.type == "cpu":
+            loss = loss_sum.item() / work.targets
+            passes_over = self._limit() < loss < math.inf
+            self._dropped = 0.0 if math.isfinite(loss) and not passes_over else 1.0
+        else:
+            loss = loss_sum.detach() / work.targets
+            nonfinite = torch.logical_not(torch.isfinite(loss)).to(torch.float32)
+            self._dropped = above(loss, self._limit(), nonfinite)
+        if isinstance(self._dropped, Tensor) or not self._dropped:
+            backward_from(loss_sum, root_of(loss_sum, work.targets))
+        if not self._buffers.settled:
+            self._buffers.settle()
+        if isinstance(self._dropped, Tensor):
+            self._buffers.put_back_if(self._dropped)
+        elif self._dropped:
+            self._buffers.put_back()
+        norm = 0.0 if passes_over else self._norm()
+        return StepOutcome(
+            loss=loss,
+            learning_rate=self._optimizer.param_groups[0]["lr"],
+            gradient_norm=norm,
+            found_nonfinite=self._dropped,
+            step_seconds=time.perf_counter() - started,
+            data_seconds=work.wait_seconds,
+            rows=work.rows,
+            samples=work.samples,
+            epoch=work.epoch,
+            targets=work.targets,
+            places=work.places,
+        )
+
+    def _passed(self, work: StepBatches) -> Tensor:
+        """The summed loss of the one micro-batch."""
+        if len(work.micro_batches) != 1:
+            raise _one_micro_batch(len(work.micro_batches))
+        try:
+            with self._forward():
+                loss: LossSum = self._objective(self._model, work.micro_batches[0])
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            self._buffers.put_back()
+            raise BackwardOutOfMemory(str(error).partition("\n")[0]) from error
+        if loss.targets != work.targets:
+            raise wrong_count(loss.targets, work.targets)
+        return loss.sum
+
+    def _update(self, parameter: Tensor) -> None:
+        """Step the optimizer for this parameter alone, and let its gradient go."""
+        assert parameter.grad is not None
+        norm = norms_of([parameter.grad])[0]
+        self._norms[parameter] = norm
+        if not isinstance(self._dropped, Tensor):
+            if not math.isfinite(norm.item()):
+                self._dropped = 1.0
+            if not self._dropped:
+                self._step_alone(parameter)
+        else:
+            bad = torch.logical_not(torch.isfinite(norm)).to(torch.float32)
+            self._dropped = torch.maximum(self._dropped, bad)
+            self._optimizer.found_inf = self._dropped  # type: ignore[attr-defined]
+            self._step_alone(parameter)
+        parameter.grad = None
+
+    def _step_alone(self, parameter: Tensor) -> None:
+        """The optimizer's own step, while this parameter is all that it knows."""
+        optimizer, group = self._optimizer, self._groups[parameter]
+        groups, members = optimizer.param_groups, group["params"]
+        optimizer.param_groups, group["params"] = [group], [parameter]
+        try:
+            optimizer.step()
+        finally:
+            optimizer.param_groups, group["params"] = groups, members
+
+    def _norm(self) -> float | Tensor:
+        """The L2 norm of the whole gradient, summed in the order of the optimizer."""
+        norms = [self._norms[one] for one in self._groups if one in self._norms]
+        if not norms:
+            return math.nan
+        return norm_of_norms(norms)
+
+
+@final
+class NeverSaveHalf:
+    """Ends the run without a checkpoint where the guard inside halts it: a step may be half made.
+    The newest checkpoint is the state to go on from."""
+
+    def __init__(self, guard: Guard) -> None:
+        self._guard = guard
+
+    def judge(self, outcome: StepOutcome) -> Judgement:
+        """What the guard inside says.
+
+        Raises:
+            NonFinite: it says `Halt`.
+        """
+        judgement = self._guard.judge(outcome)
+        if isinstance(judgement, Halt):
+            raise NonFinite(f"the training was halted: {judgement.why}")
+        return judgement
+
+
+def _one_micro_batch(found: int) -> Mistake:
+    return Mistake(
+        Problem(
+            "an update inside the backward pass has one micro-batch",
+            path="training.memory.update",
+            found=f"{found} micro-batches",
+            expected="gradient_accumulation_steps 1",
+            fix="write update: after_backward",
+        )
+    )

@@ -1,0 +1,68 @@
+"""Images and texts: judged again without what repeats the training part."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import final
+
+import numpy as np
+
+from trainwright.contract.data import Data, fold_count
+from trainwright.contract.metric import Metric
+from trainwright.contract.slices import Slice
+from trainwright.data.audit.image_overlap import ImageCopies, copies_of
+from trainwright.data.audit.text_overlap import text_copies
+from trainwright.data.base.table import ImageInputs, Integers
+from trainwright.data.quality.near_duplicate_images import image_groups
+from trainwright.data.types import Prepared
+from trainwright.evaluation.clause import Clause
+from trainwright.evaluation.evaluate import Scored
+from trainwright.evaluation.experiments.exclusion_trial import Trial, without_rows
+from trainwright.evaluation.experiments.suspects import Suspicion, accepted_reason
+
+
+@final
+@dataclass(frozen=True)
+class JudgedCopies:
+    """A run that was judged on images or on segments of a text. `folds` is the fold of each judged
+    row, all 0 where there are none."""
+
+    prepared: Prepared
+    section: Data
+    scored: Scored
+    clauses: tuple[Clause, ...]
+    metric: Metric
+    slices: Sequence[Slice]
+    folds: Integers
+    seed: int
+
+    @cached_property
+    def images(self) -> ImageCopies:
+        """The judged images that repeat a training image; with folds those of the others train."""
+        judged, train = self.scored.part.inputs, self.prepared.train.inputs
+        assert isinstance(judged, ImageInputs), "images"
+        assert isinstance(train, ImageInputs), "images"
+        if fold_count(self.section):
+            return copies_of(image_groups([judged]), self.folds)
+        sides = np.repeat([0, 1], [len(train), len(judged)])
+        found = copies_of(image_groups([train, judged]), sides)
+        return ImageCopies(found.exact[len(train) :], found.near[len(train) :])
+
+
+def try_copies(suspicion: Suspicion, judged: JudgedCopies) -> Trial:
+    """The trial of one finding. Without near copies there are no equal ones either, unless the
+    contract accepts these."""
+    match suspicion.trial:
+        case "equal images":
+            return without_rows(judged.images.exact, judged, "image")
+        case "near images":
+            exact, near = judged.images.exact, judged.images.near
+            accepted = accepted_reason("exact_duplicates", (), judged.section.audit.accept)
+            return without_rows(near if accepted else near | exact, judged, "image")
+        case "copied text":
+            copied = text_copies(judged.prepared, (judged.scored.part,)).copied
+            return without_rows(copied, judged, "segment")
+        case _:
+            raise AssertionError(f"neither images nor a text have {suspicion.trial}")

@@ -1,0 +1,328 @@
+"""Each finding tried: in folds that keep together what it names, or without what it names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple, assert_never, final
+
+import numpy as np
+import polars as pl
+
+from trainwright.contract.data import TableData, fold_count
+from trainwright.contract.metric import Metric
+from trainwright.contract.slices import Slice
+from trainwright.core.formatting import many
+from trainwright.data.audit.near_text_overlap import near_texts_of, text_groups
+from trainwright.data.audit.row_overlap import near_rows_of, repeats_of
+from trainwright.data.base.table import Floats, Integers
+from trainwright.data.columns.column_kinds import ColumnType
+from trainwright.data.columns.target import Classes
+from trainwright.data.types import Prepared
+from trainwright.evaluation.clause import DUMMY, LINEAR, Clause
+from trainwright.evaluation.evaluate import Scored
+from trainwright.evaluation.experiments.effect_size import Scores, compare
+from trainwright.evaluation.experiments.exclusion_trial import Trial, without_rows
+from trainwright.evaluation.experiments.probe import (
+    FIRST_FORETOLD,
+    FOLDS,
+    MOST_ROWS,
+    ProbeKind,
+    Rows,
+    constant_scores,
+    encode,
+    foretold,
+    interpolated,
+    out_of_fold,
+)
+from trainwright.evaluation.experiments.probe_folds import (
+    TIME_BLOCKS,
+    Sample,
+    folds_in_order,
+    folds_of_units,
+    sample_evenly,
+    sample_groups,
+    sample_time_blocks,
+    shuffled,
+)
+from trainwright.evaluation.experiments.repeated_rows import Mask, excess
+from trainwright.evaluation.experiments.suspects import Suspicion
+from trainwright.evaluation.experiments.transfer import corrected, skill_ratio
+from trainwright.evaluation.metric_values import measure
+from trainwright.evaluation.predictions import Answers, answers_of
+
+_FEWEST_ROUNDS, _MOST_ROUNDS = 2, 5
+_FEWEST_ROWS = 100
+_FEWEST_GROUPS = 10
+
+
+class _All(NamedTuple):
+    """Every row of the data, typed, with its target and the unit that it belongs to."""
+
+    frame: pl.DataFrame
+    target: Floats | Integers
+    units: Integers
+
+
+@final
+@dataclass(frozen=True)
+class JudgedTable:
+    """A run that was judged on rows of a table. `folds` is the fold of each judged row, all 0 where
+    there are none; `probe` is the kind of the probe."""
+
+    prepared: Prepared
+    section: TableData
+    scored: Scored
+    clauses: tuple[Clause, ...]
+    metric: Metric
+    slices: Sequence[Slice]
+    folds: Integers
+    probe: ProbeKind
+    seed: int
+
+    @property
+    def positive(self) -> int:
+        """The code of the positive class."""
+        target = self.prepared.target
+        return target.positive if isinstance(target, Classes) else 0
+
+    @property
+    def columns(self) -> tuple[ColumnType, ...]:
+        """The feature columns of the model."""
+        return self.prepared.table.columns
+
+    @property
+    def probes(self) -> tuple[ProbeKind, ...]:
+        """The run's probe, and a linear one where a clause asks for more than the linear
+        baseline."""
+        beside = any(one.against == LINEAR for one in self.clauses)
+        return ("boosting", "linear") if beside and self.probe == "boosting" else (self.probe,)
+
+    @cached_property
+    def every(self) -> _All:
+        """The rows of all parts; with folds those of the test part, which are all there are."""
+        one = self.prepared
+        parts = (one.test,) if fold_count(self.section) else (one.train, one.validation, one.test)
+        names = [
+            name
+            for name in parts[0].frame.columns
+            if all(name in part.frame.columns for part in parts)
+        ]
+        return _All(
+            pl.concat([part.frame.select(names) for part in parts]),
+            np.concatenate([part.target for part in parts]),
+            np.concatenate([part.units for part in parts]),
+        )
+
+    def splits(self) -> Iterator[tuple[pl.DataFrame, pl.DataFrame, Integers]]:
+        """Training rows, the judged rows that they were held against, and where these stand."""
+        judged = self.scored.part.frame
+        if not fold_count(self.section):
+            yield self.prepared.train.frame, judged, np.arange(judged.height)
+            return
+        for fold in np.unique(self.folds):
+            held = np.flatnonzero(self.folds == fold)
+            yield judged[np.flatnonzero(self.folds != fold)], judged[held], held
+
+
+def try_suspicion(
+    suspicion: Suspicion, judged: JudgedTable, leaking: frozenset[str], confidence: float
+) -> Trial:
+    """The trial of one finding. The probe never sees the columns that are `leaking` and not
+    accepted: they would hide every other finding."""
+    match suspicion.trial:
+        case "equal rows" | "near rows" | "near texts":
+            excluded = _repeated_rows(suspicion, judged)
+            return without_rows(excluded, judged, "row")
+        case "groups":
+            return _in_groups(suspicion.columns[0], judged, leaking, confidence)
+        case "time":
+            return _in_time(suspicion.columns[0], judged, leaking, confidence)
+        case "features":
+            return _without_features(suspicion.columns, judged, leaking, confidence)
+        case "equal images" | "near images" | "copied text":
+            raise AssertionError("a table has neither images nor segments of text")
+        case _:
+            assert_never(suspicion.trial)
+
+
+def _repeated_rows(suspicion: Suspicion, judged: JudgedTable) -> Mask:
+    """Which judged rows repeat a training row."""
+    found = np.zeros(len(judged.folds), dtype=np.bool_)
+    if suspicion.trial == "near texts":
+        return _near_texts(judged)
+    columns, target = judged.columns, judged.section.target
+    for train, held, places in judged.splits():
+        if suspicion.trial == "near rows":
+            found[places] = near_rows_of(train, held, columns, target)
+        else:
+            repeats = repeats_of(train, held, columns, target)
+            found[places] = excess(repeats.equal, repeats.copied, judged.seed)
+    return found
+
+
+def _near_texts(judged: JudgedTable) -> Mask:
+    """The same of texts, which are compared once for all folds."""
+    columns, target = judged.columns, judged.section.target
+    every = judged.every.frame
+    groups = text_groups(every, columns)
+    if fold_count(judged.section):
+        found = np.zeros(len(judged.folds), dtype=np.bool_)
+        for fold in np.unique(judged.folds):
+            held = judged.folds == fold
+            order = np.concatenate([np.flatnonzero(~held), np.flatnonzero(held)])
+            train = int((~held).sum())
+            found[held] = near_texts_of(groups[order], every[order], train, columns, target)
+        return found
+    train, judged_rows = len(judged.prepared.train), len(judged.scored.part)
+    order = np.r_[0:train, len(groups) - judged_rows : len(groups)]
+    return near_texts_of(groups[order], every[order], train, columns, target)
+
+
+def _in_groups(name: str, judged: JudgedTable, leaking: frozenset[str], confidence: float) -> Trial:
+    conditions = ("in random folds", f"in folds by {name!r}")
+    column = judged.every.frame[name]
+    sample = sample_groups(column, judged.seed)
+    if len(sample.rows) < _FEWEST_ROWS or sample.units.max(initial=0) < _FEWEST_GROUPS - 1:
+        return Trial(conditions, "not tried: too few rows or groups")
+    seeds = [judged.seed + number for number in range(_rounds(sample))]
+    together = [folds_of_units(sample.units, seed) for seed in seeds]
+    folds = [(shuffled(one, seed), one) for one, seed in zip(together, seeds, strict=True)]
+    hidden = leaking | _same_as(judged.every.frame[sample.rows], name, judged.columns)
+    groups = many(int(sample.units.max()) + 1, "group")
+    method = f"{_folds(len(folds))}, {many(len(sample.rows), 'row')} of {groups}"
+    scores: dict[str, Scores] = {
+        kind: _beside(sample, folds, judged, hidden, kind) for kind in judged.probes
+    }
+    return _carried(scores, judged, sample, confidence, method)._replace(conditions=conditions)
+
+
+def _in_time(name: str, judged: JudgedTable, leaking: frozenset[str], confidence: float) -> Trial:
+    conditions = (f"with rows of any {name!r}", f"foretold from earlier {name!r}")
+    sample = sample_time_blocks(judged.every.frame[name])
+    if len(sample.rows) < _FEWEST_ROWS or len(np.unique(sample.units)) < TIME_BLOCKS:
+        return Trial(conditions, "not tried: too few rows or times")
+    blocks = folds_in_order(sample.units)
+    tested = np.flatnonzero(blocks >= FIRST_FORETOLD)
+    rows, rounds = _rows(sample, judged), _rounds(sample)
+    # The date stays: a split by time keeps it as a feature, and a tree carries its end forward.
+    inputs = encode(rows, _shown(judged, leaking))
+
+    def answers(scores: Floats) -> Answers:
+        return answers_of(rows.target[tested], scores[tested], judged.positive)
+
+    scores: dict[str, Scores] = {}
+    for kind in judged.probes:
+        seeds = range(judged.seed, judged.seed + rounds)
+        before = [answers(interpolated(rows, inputs, blocks, kind, seed)) for seed in seeds]
+        after = answers(foretold(rows, inputs, blocks, kind))
+        scores[kind] = Scores(before, [after] * rounds)
+    later = Sample(sample.rows[tested], sample.units[tested])
+    blocks_of = f"the later {FOLDS - FIRST_FORETOLD} of {FOLDS} blocks of time"
+    method = f"{blocks_of}, {many(len(tested), 'row')}, by models of as many rows"
+    return _carried(scores, judged, later, confidence, method)._replace(conditions=conditions)
+
+
+def _without_features(
+    columns: Sequence[str], judged: JudgedTable, leaking: frozenset[str], confidence: float
+) -> Trial:
+    names = ", ".join(map(repr, columns))
+    conditions = (f"with {names}", f"without {names}")
+    sample = sample_evenly(judged.every.units)
+    if len(sample.rows) < _FEWEST_ROWS:
+        return Trial(conditions, "not tried: too few rows")
+    folds = folds_of_units(sample.units, judged.seed)
+    known = leaking - set(columns)
+    scores: dict[str, Scores] = {
+        kind: Scores(
+            [_scored(sample, judged, known, folds, kind)],
+            [_scored(sample, judged, known | set(columns), folds, kind)],
+        )
+        for kind in judged.probes
+    }
+    method = f"{FOLDS} folds of {many(len(sample.rows), 'row')}"
+    return _carried(scores, judged, sample, confidence, method)._replace(conditions=conditions)
+
+
+def _beside(
+    sample: Sample,
+    folds: Sequence[tuple[Integers, Integers]],
+    judged: JudgedTable,
+    hidden: frozenset[str],
+    kind: ProbeKind,
+) -> Scores:
+    """Random folds beside folds that keep units together."""
+    return Scores(
+        [_scored(sample, judged, hidden, one, kind, level=True) for one, _ in folds],
+        [_scored(sample, judged, hidden, one, kind, level=True) for _, one in folds],
+    )
+
+
+def _scored(
+    sample: Sample,
+    judged: JudgedTable,
+    hidden: frozenset[str],
+    folds: Integers,
+    kind: ProbeKind,
+    *,
+    level: bool = False,
+) -> Answers:
+    rows = _rows(sample, judged)
+    inputs = encode(rows, _shown(judged, hidden))
+    scores = out_of_fold(rows, inputs, folds, kind, level=level)
+    return answers_of(rows.target, scores, judged.positive)
+
+
+def _shown(judged: JudgedTable, hidden: frozenset[str]) -> list[ColumnType]:
+    """The columns that the probe sees."""
+    return [column for column in judged.columns if column.name not in hidden]
+
+
+def _rows(sample: Sample, judged: JudgedTable) -> Rows:
+    every = judged.every
+    outputs = judged.prepared.target.outputs
+    return Rows(every.frame[sample.rows], every.target[sample.rows], outputs)
+
+
+def _carried(
+    scores: Mapping[str, Scores],
+    judged: JudgedTable,
+    sample: Sample,
+    confidence: float,
+    method: str,
+) -> Trial:
+    """The loss of the probe carried over to the clauses, in proportion to the run's skill."""
+    effects = compare(scores, sample.units, judged.metric, judged.seed)
+    own = effects[judged.probe]
+    rows, part = _rows(sample, judged), judged.scored.part
+    constant = answers_of(rows.target, constant_scores(rows), judged.positive)
+    of_run, of_dummy = (
+        measure(own.metric, answers_of(part.target, each, judged.positive), judged.metric)
+        for each in (judged.scored.scores, judged.scored.baselines[DUMMY])
+    )
+    of_constant = measure(own.metric, constant, judged.metric)
+    ratio = skill_ratio(of_run, of_dummy, own.before, of_constant)
+    clauses = corrected(judged.clauses, own, effects, ratio, confidence)
+    return Trial(("", ""), method, (own,), clauses)
+
+
+def _rounds(sample: Sample) -> int:
+    """Rows are divided several times, few rows more often: which fold a row fell into is noise."""
+    return max(_FEWEST_ROUNDS, min(_MOST_ROUNDS, MOST_ROWS // len(sample.rows)))
+
+
+def _folds(rounds: int) -> str:
+    return f"{rounds} times {FOLDS} folds of whole groups beside random folds"
+
+
+def _same_as(frame: pl.DataFrame, name: str, columns: Sequence[ColumnType]) -> frozenset[str]:
+    """The column, and those that name the same groups in other words."""
+    different = frame[name].n_unique()
+    found = {name}
+    for column in columns:
+        if column.name == name or frame[column.name].n_unique() != different:
+            continue
+        if frame.select(pl.struct(name, column.name).n_unique()).item() == different:
+            found.add(column.name)
+    return frozenset(found)

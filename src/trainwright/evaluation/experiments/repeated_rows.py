@@ -1,0 +1,95 @@
+"""Held-out rows that repeat training rows, and the run's own score without them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from trainwright.contract.metric import Metric
+from trainwright.contract.slices import Slice
+from trainwright.data.base.table import Integers
+from trainwright.data.columns.target import Classes
+from trainwright.data.split.row_keys import random_keys
+from trainwright.evaluation.clause import Clause
+from trainwright.evaluation.evaluate import ALL_ROWS, Scored
+from trainwright.evaluation.experiments.effect_size import Effect, Pair, effect_of
+from trainwright.evaluation.experiments.transfer import judged_again
+from trainwright.evaluation.intervals import Draws
+from trainwright.evaluation.predictions import answers_of
+from trainwright.evaluation.resampled_metrics import Line, Measured, gain_of, measure_lines
+from trainwright.evaluation.resampling_units import count_units
+from trainwright.evaluation.slice_rows import find_slices
+
+Mask = npt.NDArray[np.bool_]
+
+
+class Rejudged(NamedTuple):
+    """The effect of excluding rows on the contract's metric, and the clauses without them."""
+
+    effect: Effect
+    clauses: tuple[Clause, ...]
+
+
+def excess(repeated: Mask, copied: float, seed: int) -> Mask:
+    """As many of the repeated rows as were copied, drawn at random; the others repeat by chance,
+    which new rows do too."""
+    rows = np.flatnonzero(repeated)
+    count = min(len(rows), round(copied))
+    order = np.argsort(random_keys(len(rows), seed, "experiment repeats"), kind="stable")
+    found = np.zeros(len(repeated), dtype=np.bool_)
+    found[rows[order[:count]]] = True
+    return found
+
+
+def judge_without(
+    excluded: Mask,
+    scored: Scored,
+    clauses: Sequence[Clause],
+    section: Metric,
+    slices: Sequence[Slice],
+    seed: int,
+) -> Rejudged:
+    """The run's own predictions judged again without the excluded rows, on the same resamples."""
+    kept = np.flatnonzero(~excluded)
+    every = np.arange(len(excluded))
+    lines = {
+        "before": _line(scored, section.name, every),
+        "after": _line(scored, section.name, kept),
+    }
+    for who in scored.baselines:
+        lines[who] = _line(scored, section.name, kept, who)
+    rows_of = {one.name: one.rows for one in find_slices(slices, scored.part.frame)}
+    for at, clause in enumerate(clauses):
+        if clause.slice != ALL_ROWS:
+            rows = np.setdiff1d(rows_of[clause.slice], np.flatnonzero(excluded))
+            lines[f"clause {at}"] = _line(scored, clause.metric, rows)
+    draws = Draws(scored.part.units, section.resamples, seed)
+    found = dict(zip(lines, measure_lines(list(lines.values()), section, draws), strict=True))
+    units = count_units(scored.part.units[kept])
+    effect = effect_of(section.name, Pair([found["before"]], [found["after"]]), units)
+    return Rejudged(
+        effect,
+        tuple(_again(at, clause, found, section) for at, clause in enumerate(clauses)),
+    )
+
+
+def _again(at: int, clause: Clause, found: dict[str, Measured], section: Metric) -> Clause:
+    """A clause that is met, without the excluded rows; others stay."""
+    if clause.status != "met":
+        return clause
+    if clause.slice != ALL_ROWS:
+        return judged_again(clause, found[f"clause {at}"].interval)
+    if clause.against:
+        baseline = found[clause.against]
+        return judged_again(clause, gain_of(found["after"], baseline, section.confidence))
+    return judged_again(clause, found["after"].interval)
+
+
+def _line(scored: Scored, metric: str, rows: Integers, who: str = "") -> Line:
+    positive = scored.target.positive if isinstance(scored.target, Classes) else 0
+    scores = scored.baselines[who] if who else scored.scores
+    answers = answers_of(scored.part.target, scores, positive)
+    return Line(metric, answers.take(rows), rows)

@@ -1,0 +1,105 @@
+"""The findings of the audit that could change the decision, each tried by experiment."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from trainwright.contract.metric import Metric
+from trainwright.data.audit.audit_result import Audited
+from trainwright.evaluation.clause import Clause
+from trainwright.evaluation.experiments.copy_trials import JudgedCopies, try_copies
+from trainwright.evaluation.experiments.exclusion_trial import Judged, Trial
+from trainwright.evaluation.experiments.experiment import Experiment, Outcome
+from trainwright.evaluation.experiments.fold_trials import JudgedTable, try_suspicion
+from trainwright.evaluation.experiments.suspects import Suspicion, suspicions_of
+from trainwright.evaluation.intervals import Interval
+
+FALSE_ALARMS = 0.01
+"""Chance that any finding of an honest table is measured well enough to change the decision."""
+
+_MOST = 0.5
+
+
+def try_findings(judged: JudgedTable, audited: Sequence[Audited]) -> tuple[Experiment, ...]:
+    """An experiment for each finding of a table that can be tried, those that change the decision
+    first."""
+    is_classes = judged.prepared.target.outputs > 1
+    suspicions = suspicions_of(audited, judged.section, is_classes=is_classes)
+    leaking = frozenset(
+        name
+        for one in suspicions
+        if one.trial == "features" and not one.reason
+        for name in one.columns
+    )
+    confidence = judged.metric.confidence
+    tried = partial(try_suspicion, judged=judged, leaking=leaking, confidence=confidence)
+    return _experiments(suspicions, tried, judged)
+
+
+def try_found_copies(judged: JudgedCopies, audited: Sequence[Audited]) -> tuple[Experiment, ...]:
+    """The same of images and texts."""
+    suspicions = suspicions_of(audited, judged.section, is_classes=True)
+    return _experiments(suspicions, partial(try_copies, judged=judged), judged)
+
+
+def _experiments(
+    suspicions: Sequence[Suspicion], tried: Callable[[Suspicion], Trial], judged: Judged
+) -> tuple[Experiment, ...]:
+    """A warning asks that the interval of the difference at the contract's confidence is wholly on
+    the worse side, a change of the decision that it is there at a confidence at which all findings
+    together are wrong in one honest table of a hundred (Bonferroni's correction)."""
+    strict = 1 - 2 * FALSE_ALARMS / max(1, len(suspicions))
+    found = [
+        _experiment(one, tried(one), judged.clauses, judged.metric, strict) for one in suspicions
+    ]
+    order: list[Outcome] = ["changes_decision", "accepted", "measured", "not_measured"]
+    return tuple(sorted(found, key=lambda one: order.index(one.outcome)))
+
+
+def _experiment(
+    suspicion: Suspicion, trial: Trial, clauses: Sequence[Clause], metric: Metric, strict: float
+) -> Experiment:
+    effect = trial.effects[0] if trial.effects else None
+    return Experiment(
+        finding=suspicion.finding,
+        columns=suspicion.columns,
+        message=suspicion.message,
+        method=trial.method,
+        conditions=trial.conditions,
+        metric=metric.name,
+        before=effect.before if effect else math.nan,
+        after=effect.after if effect else math.nan,
+        difference=effect.difference(metric.confidence)
+        if effect
+        else Interval(math.nan, -math.inf, math.inf),
+        corrected=trial.clauses or tuple(clauses),
+        outcome=_outcome(suspicion, trial, clauses, metric.confidence, strict),
+        write=suspicion.write,
+        reason=suspicion.reason,
+    )
+
+
+def _outcome(
+    suspicion: Suspicion,
+    trial: Trial,
+    clauses: Sequence[Clause],
+    confidence: float,
+    strict: float,
+) -> Outcome:
+    if not trial.effects:
+        return "not_measured"
+    effect = trial.effects[0]
+    lost = any(
+        one.status == "met" and again.status != "met"
+        for one, again in zip(clauses, trial.clauses, strict=True)
+    )
+    # Most judged rows repeat a training row, and too few are left to say anything of the others.
+    most = suspicion.of_rows and trial.excluded > _MOST
+    nothing_left = most and not effect.difference(confidence).given
+    if lost and (effect.is_measured(strict) or nothing_left):
+        return "accepted" if suspicion.reason else "changes_decision"
+    if effect.is_measured(confidence):
+        return "accepted" if suspicion.reason else "measured"
+    return "not_measured"

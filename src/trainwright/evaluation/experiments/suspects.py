@@ -1,0 +1,149 @@
+"""What of the audit is tried, and the line of the contract that settles it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, assert_never, final
+
+from trainwright.contract.accepted_findings import Accepted, BindingFinding
+from trainwright.contract.data import Data, TableData
+from trainwright.data.audit.audit_result import Audited
+
+RowTrial = Literal[
+    "equal rows", "near rows", "near texts", "equal images", "near images", "copied text"
+]
+"""Held-out rows, images or segments of text are excluded."""
+
+Trial = RowTrial | Literal["groups", "time", "features"]
+
+_TRIALS: dict[str, tuple[Trial, BindingFinding]] = {
+    "same rows": ("equal rows", "exact_duplicates"),
+    "near rows": ("near rows", "near_duplicates"),
+    "near texts": ("near texts", "near_duplicates"),
+    "same images": ("equal images", "exact_duplicates"),
+    "near images": ("near images", "near_duplicates"),
+    "text overlap": ("copied text", "text_overlap"),
+    "same groups": ("groups", "group_overlap"),
+    "future rows": ("time", "future_rows"),
+    "tells the target": ("features", "leak"),
+    "function of the target": ("features", "leak"),
+    "later times": ("features", "leak"),
+}
+_PLAIN = re.compile(r"[A-Za-z_][\w.#-]*")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Suspicion:
+    """A finding that can be tried. `write` is the line of the contract that settles it, empty where
+    the files have to change; `reason` is why the contract accepts it, empty if it does not."""
+
+    trial: Trial
+    finding: BindingFinding
+    columns: tuple[str, ...]
+    message: str
+    write: str
+    reason: str = ""
+
+    @property
+    def of_rows(self) -> bool:
+        """Whether it names rows, images or segments of text."""
+        return is_of_rows(self.trial)
+
+
+def is_of_rows(trial: Trial) -> bool:
+    """Whether a trial excludes rows, images or segments of text."""
+    return trial not in ("groups", "time", "features")
+
+
+def suspicions_of(
+    audited: Iterable[Audited], section: Data, *, is_classes: bool
+) -> tuple[Suspicion, ...]:
+    """The findings that can be tried, one for each group, order in time or kind of repeats, and one
+    for all columns that give the target away: of two copies of the target one is enough.
+
+    The order of a file is none of them: a file may be sorted by its target. Nor are columns that
+    tell very much of the target: no experiment shows whether a strong feature is an honest one.
+    """
+    found: dict[tuple[str, tuple[str, ...]], Suspicion] = {}
+    leaks: list[Audited] = []
+    for one in audited:
+        if one.verdict == "clean" or one.test not in _TRIALS:
+            continue
+        trial, finding = _TRIALS[one.test]
+        if trial == "features":
+            leaks += [one] if one.verdict == "leak" else []
+        elif one.columns or is_of_rows(trial):
+            write = _line(trial, one.columns, section, is_classes=is_classes)
+            message = one.message if write else f"{one.message}; {one.fix}"
+            reason = accepted_reason(finding, one.columns, section.audit.accept)
+            found.setdefault(
+                (trial, one.columns),
+                Suspicion(trial, finding, one.columns, message, write, reason),
+            )
+    return (*_leaks(leaks, section), *found.values())
+
+
+def _leaks(leaks: Sequence[Audited], section: Data) -> list[Suspicion]:
+    """The columns that are not accepted, and all of them where some are accepted."""
+    columns = tuple(dict.fromkeys(name for one in leaks for name in one.columns))
+    if not columns:
+        return []
+    reasons = {name: accepted_reason("leak", (name,), section.audit.accept) for name in columns}
+    rest = tuple(name for name in columns if not reasons[name])
+    message = "; ".join(dict.fromkeys(one.message for one in leaks))
+    write = _line("features", rest, section, is_classes=False)
+    found = [Suspicion("features", "leak", rest, message, write)] if rest else []
+    if len(rest) < len(columns):
+        known = "; ".join(dict.fromkeys(reason for reason in reasons.values() if reason))
+        accepted = tuple(name for name in columns if reasons[name])
+        found.append(Suspicion("features", "leak", accepted, message, "", known))
+    return found
+
+
+def accepted_reason(
+    finding: BindingFinding, columns: Sequence[str], accept: Sequence[Accepted]
+) -> str:
+    """The reason of the contract for a finding, empty without any."""
+    for one in accept:
+        if one.finding == finding and set(columns) <= set(one.columns):
+            return one.reason
+    return ""
+
+
+def acceptance(finding: BindingFinding, columns: Sequence[str]) -> str:
+    """The line of the contract that accepts a finding."""
+    named = f", columns: [{', '.join(map(_name, columns))}]" if columns else ""
+    return f'data: {{audit: {{accept: [{{finding: {finding}{named}, reason: "..."}}]}}}}'
+
+
+def _line(trial: Trial, columns: Sequence[str], section: Data, *, is_classes: bool) -> str:
+    if not isinstance(section, TableData):
+        return ""
+    folds = "" if section.split.folds == "off" else f", folds: {section.split.folds}"
+    match trial:
+        case "groups":
+            kind = "stratified_group" if is_classes else "group"
+            return f"data: {{split: {{kind: {kind}, column: {_name(columns[0])}{folds}}}}}"
+        case "time":
+            return f"data: {{split: {{kind: time, column: {_name(columns[0])}{folds}}}}}"
+        case "features":
+            names = dict.fromkeys((*section.exclude, *columns))
+            return f"data: {{exclude: [{', '.join(map(_name, names))}]}}"
+        case "equal rows":
+            return "data: {quality: {actions: {exact_duplicates: drop}}}"
+        case "near rows" | "near texts":
+            return "data: {quality: {actions: {near_duplicates: drop}}}"
+        case "equal images" | "near images" | "copied text":
+            raise AssertionError("a table has neither images nor segments of text")
+        case _:
+            assert_never(trial)
+
+
+def _name(column: str) -> str:
+    """A column as YAML writes it inside brackets."""
+    is_plain = _PLAIN.fullmatch(column) and column.lower() not in ("null", "true", "false")
+    return column if is_plain else json.dumps(column, ensure_ascii=False)

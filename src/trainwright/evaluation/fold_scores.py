@@ -1,0 +1,107 @@
+"""How much the score of a model differs from fold to fold."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from trainwright.contract.metric import METRICS, Metric
+from trainwright.core.files import Json
+from trainwright.data.base.table import Integers
+from trainwright.data.columns.target import Classes
+from trainwright.evaluation.evaluate import Scored
+from trainwright.evaluation.intervals import Interval
+from trainwright.evaluation.metric_values import measure, metrics_of
+from trainwright.evaluation.predictions import answers_of
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """The rows that trained and tested a fold, and each metric on the tested ones; nan where it is
+    not defined."""
+
+    train_rows: int
+    test_rows: int
+    metrics: Mapping[str, float]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class FoldScores:
+    """Every fold, and each metric's mean over the folds with the range for other draws of rows."""
+
+    folds: tuple[Fold, ...]
+    means: Mapping[str, Interval]
+
+    def to_json(self) -> Json:
+        """Plain JSON; what is not defined is null."""
+        return {
+            "folds": [
+                {
+                    "train_rows": one.train_rows,
+                    "test_rows": one.test_rows,
+                    "metrics": {k: v if math.isfinite(v) else None for k, v in one.metrics.items()},
+                }
+                for one in self.folds
+            ],
+            "means": {name: interval.to_json() for name, interval in self.means.items()},
+        }
+
+
+def score_folds(
+    scored: Scored, fold_of_row: Integers, train_rows: Sequence[int], metric: Metric
+) -> FoldScores:
+    """Measure each fold on its own. `fold_of_row` [N] is the fold of each of the scored rows."""
+    folds = []
+    for number, trained in enumerate(train_rows):
+        rows = np.flatnonzero(fold_of_row == number)
+        folds.append(Fold(trained, len(rows), _measured(scored, rows, metric)))
+    names = metrics_of(scored.target) if folds else ()
+    return FoldScores(tuple(folds), {name: _mean(folds, name, metric.confidence) for name in names})
+
+
+def corrected_interval(
+    values: Sequence[float], train_rows: float, test_rows: float, confidence: float
+) -> Interval:
+    """The mean of a score over k folds with its t interval.
+
+    The folds share training rows, so their plain variance is far too small: it is multiplied by
+    1/k + n2/n1, with n1 training and n2 test rows of a fold, in the place of 1/k (Nadeau and Bengio
+    2003, Machine Learning 52, section 3). No range is given where a fold has no value.
+    """
+    # Imported here: only runs with folds need it.
+    from scipy.stats import t as student
+
+    numbers = np.array(values, dtype=np.float64)
+    count, mean = len(numbers), float(numbers.mean())
+    if not math.isfinite(mean) or count < 2:
+        return Interval(mean, -math.inf, math.inf)
+    spread = math.sqrt((1 / count + test_rows / train_rows) * float(numbers.var(ddof=1)))
+    reach = float(student.ppf((1 + confidence) / 2, count - 1)) * spread
+    return Interval(mean, mean - reach, mean + reach)
+
+
+def within(interval: Interval, bounds: tuple[float, float]) -> Interval:
+    """An interval without what the metric can never be: the t interval knows of no bounds."""
+    if not interval.given:
+        return interval
+    least, most = bounds
+    return Interval(interval.value, max(least, interval.low), min(most, interval.high))
+
+
+def _measured(scored: Scored, rows: Integers, metric: Metric) -> dict[str, float]:
+    positive = scored.target.positive if isinstance(scored.target, Classes) else 0
+    answers = answers_of(scored.part.target[rows], scored.scores[rows], positive)
+    return {name: measure(name, answers, metric) for name in metrics_of(scored.target)}
+
+
+def _mean(folds: Sequence[Fold], name: str, confidence: float) -> Interval:
+    trained = float(np.mean([one.train_rows for one in folds]))
+    tested = float(np.mean([one.test_rows for one in folds]))
+    scores = [one.metrics[name] for one in folds]
+    return within(corrected_interval(scores, trained, tested, confidence), METRICS[name].bounds)

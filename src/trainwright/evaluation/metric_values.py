@@ -1,0 +1,258 @@
+"""The metrics of the contract, each one's value by scikit-learn; of more than 10,000 units
+`measuring` takes it from `weighted`, the same to rounding.
+
+Where a metric is not defined the value is nan, never a stand-in: roc_auc without rows of two
+classes; f1, precision, recall, precision_at_recall and average_precision without a positive row;
+r2 of a constant; anything of no rows. A model that chooses no positive row while there are some
+has a precision and an f1 of 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import numpy as np
+import numpy.typing as npt
+
+from trainwright.contract.metric import METRICS, Metric
+from trainwright.data.base.table import Floats, Integers
+from trainwright.data.columns.target import NextToken, Target
+from trainwright.evaluation.predictions import Answers
+
+CALIBRATION_BINS = 15
+_MOST_EXPONENT = 709.0
+
+Measure = Callable[[Answers, Metric], float]
+
+
+def metrics_of(target: Target) -> tuple[str, ...]:
+    """The metrics that fit a target, in the contract's order."""
+    if isinstance(target, NextToken):
+        return tuple(name for name, fact in METRICS.items() if fact.task == "generation")
+    return metric_names(target.outputs)
+
+
+def metric_names(classes: int) -> tuple[str, ...]:
+    """The metrics of a target of `classes` classes (1: numbers), in the contract's order."""
+    task = "regression" if classes == 1 else "classification"
+    return tuple(
+        name
+        for name, fact in METRICS.items()
+        if fact.task == task and (fact.classes == "any" or classes == 2)
+    )
+
+
+def measure(name: str, answers: Answers, section: Metric) -> float:
+    """The value of a metric, nan where it is not defined.
+
+    `section` gives `recall` of `precision_at_recall` and `quantile` of `pinball`.
+    """
+    if not len(answers):
+        return math.nan
+    return float(POINTS[name](answers, section))
+
+
+def calibration_pairs(answers: Answers) -> tuple[Floats, Floats]:
+    """Confidence [N] and hit (0 or 1) [N] of each row.
+
+    Of two classes: the probability of the positive class, and whether it is true. Of several: the
+    highest probability, and whether its class is true.
+    """
+    if answers.classes == 2:
+        return answers.positive_scores(), answers.is_positive().astype(np.float64)
+    return answers.scores.max(axis=1), (answers.chosen() == answers.truth).astype(np.float64)
+
+
+def calibration_bins(confidence: Floats) -> Integers:
+    """The bin of each confidence: bin m of M holds the interval (m/M, (m+1)/M], 0 the first."""
+    bins = np.ceil(confidence * CALIBRATION_BINS).astype(np.int64) - 1
+    return np.clip(bins, 0, CALIBRATION_BINS - 1)
+
+
+def present_classes(answers: Answers) -> list[int]:
+    """The classes that are true of some row."""
+    return [int(code) for code in np.flatnonzero(answers.class_counts())]
+
+
+def _nats_per_token(answers: Answers, _: Metric) -> float:
+    """Of a text, `values` are the summed -log p of each stretch and `truth` its tokens."""
+    return float(answers.values().sum() / answers.truth.sum())
+
+
+def _perplexity(answers: Answers, section: Metric) -> float:
+    """exp(nats per token): as unsure as between so many tokens alike (Jelinek et al. 1977)."""
+    return _exp(_nats_per_token(answers, section))
+
+
+def _exp(value: float) -> float:
+    return math.exp(value) if value < _MOST_EXPONENT else math.inf
+
+
+def _accuracy(answers: Answers, _: Metric) -> float:
+    from sklearn.metrics import accuracy_score
+
+    return float(accuracy_score(answers.truth, answers.chosen()))
+
+
+def _balanced_accuracy(answers: Answers, _: Metric) -> float:
+    """Mean recall of the classes that occur; the same as scikit-learn's, without its warning."""
+    from sklearn.metrics import recall_score
+
+    labels = present_classes(answers)
+    return float(recall_score(answers.truth, answers.chosen(), labels=labels, average="macro"))
+
+
+def _of_positive(kind: str) -> Measure:
+    def compute(answers: Answers, _: Metric) -> float:
+        from sklearn.metrics import precision_recall_fscore_support
+
+        truth = answers.is_positive()
+        if not truth.any():
+            return math.nan
+        chosen = answers.chosen() == answers.positive
+        precision, recall, f1, _support = precision_recall_fscore_support(
+            truth, chosen, average="binary", zero_division=0.0
+        )
+        return float({"precision": precision, "recall": recall, "f1": f1}[kind])
+
+    return compute
+
+
+def _f1(average: str) -> Measure:
+    def compute(answers: Answers, _: Metric) -> float:
+        from sklearn.metrics import f1_score
+
+        return float(f1_score(answers.truth, answers.chosen(), average=average, zero_division=0.0))
+
+    return compute
+
+
+def _precision_at_recall(answers: Answers, section: Metric) -> float:
+    """The best precision of any threshold that finds at least `section.recall` of the positives."""
+    from sklearn.metrics import precision_recall_curve
+
+    truth = answers.is_positive()
+    if not truth.any():
+        return math.nan
+    precision, recall, _ = precision_recall_curve(truth, answers.positive_scores())
+    return float(precision[recall >= section.recall].max())
+
+
+Ranking = Callable[[npt.NDArray[np.bool_], Floats], float]
+
+
+def _one_against_rest(score: Ranking, answers: Answers) -> float:
+    """Of two classes the positive one's; of several the mean over the classes that occur."""
+    if answers.classes == 2:
+        return score(answers.is_positive(), answers.positive_scores())
+    each = [
+        score(np.asarray(answers.truth == code), answers.scores[:, code])
+        for code in present_classes(answers)
+    ]
+    return float(np.mean(each))
+
+
+def _roc_auc(answers: Answers, _: Metric) -> float:
+    from sklearn.metrics import roc_auc_score
+
+    if len(present_classes(answers)) < 2:
+        return math.nan
+    return _one_against_rest(lambda truth, score: float(roc_auc_score(truth, score)), answers)
+
+
+def _average_precision(answers: Answers, _: Metric) -> float:
+    from sklearn.metrics import average_precision_score
+
+    if answers.classes == 2 and not answers.is_positive().any():
+        return math.nan
+    return _one_against_rest(
+        lambda truth, score: float(average_precision_score(truth, score)), answers
+    )
+
+
+def _log_loss(answers: Answers, _: Metric) -> float:
+    from sklearn.metrics import log_loss
+
+    return float(log_loss(answers.truth, answers.scores, labels=range(answers.classes)))
+
+
+def _brier(answers: Answers, _: Metric) -> float:
+    """Brier 1950: of two classes in [0, 1], of several (sum over the classes) in [0, 2]."""
+    from sklearn.metrics import brier_score_loss
+
+    if answers.classes == 2:
+        return float(
+            brier_score_loss(answers.is_positive(), answers.positive_scores(), pos_label=True)
+        )
+    return float(brier_score_loss(answers.truth, answers.scores, labels=range(answers.classes)))
+
+
+def _calibration_error(answers: Answers, _: Metric) -> float:
+    """Expected calibration error (Guo et al. 2017, arXiv:1706.04599, equation 3).
+
+    ECE = sum over bins m of |B_m| / n * |acc(B_m) - conf(B_m)|, with 15 bins of equal width, n
+    rows, acc the share of hits and conf the mean confidence of the rows B_m in the bin.
+    """
+    confidence, hit = calibration_pairs(answers)
+    gaps = np.bincount(calibration_bins(confidence), hit - confidence, CALIBRATION_BINS)
+    return float(np.abs(gaps).sum() / len(answers))
+
+
+def _mae(answers: Answers, _: Metric) -> float:
+    from sklearn.metrics import mean_absolute_error
+
+    return float(mean_absolute_error(answers.truth, answers.values()))
+
+
+def _rmse(answers: Answers, _: Metric) -> float:
+    from sklearn.metrics import root_mean_squared_error
+
+    return float(root_mean_squared_error(answers.truth, answers.values()))
+
+
+def _r2(answers: Answers, _: Metric) -> float:
+    from sklearn.metrics import r2_score
+
+    if np.ptp(answers.truth) == 0:
+        return math.nan
+    return float(r2_score(answers.truth, answers.values()))
+
+
+def _mape(answers: Answers, _: Metric) -> float:
+    from sklearn.metrics import mean_absolute_percentage_error
+
+    return float(mean_absolute_percentage_error(answers.truth, answers.values()))
+
+
+def _pinball(answers: Answers, section: Metric) -> float:
+    from sklearn.metrics import mean_pinball_loss
+
+    return float(mean_pinball_loss(answers.truth, answers.values(), alpha=section.quantile))
+
+
+POINTS: Mapping[str, Measure] = MappingProxyType(
+    {
+        "accuracy": _accuracy,
+        "balanced_accuracy": _balanced_accuracy,
+        "f1": _of_positive("f1"),
+        "f1_macro": _f1("macro"),
+        "f1_weighted": _f1("weighted"),
+        "precision": _of_positive("precision"),
+        "recall": _of_positive("recall"),
+        "precision_at_recall": _precision_at_recall,
+        "roc_auc": _roc_auc,
+        "average_precision": _average_precision,
+        "log_loss": _log_loss,
+        "brier": _brier,
+        "calibration_error": _calibration_error,
+        "mae": _mae,
+        "rmse": _rmse,
+        "r2": _r2,
+        "mape": _mape,
+        "pinball": _pinball,
+        "nats_per_token": _nats_per_token,
+        "perplexity": _perplexity,
+    }
+)

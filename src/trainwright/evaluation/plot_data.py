@@ -1,0 +1,208 @@
+"""What the report draws: curves, bins and samples, in plain numbers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import assert_never
+
+import numpy as np
+
+from trainwright.core.files import Json
+from trainwright.data.base.table import Floats, Integers
+from trainwright.data.columns.target import Classes, NextToken, Numbers, Target
+from trainwright.evaluation.metric_values import (
+    CALIBRATION_BINS,
+    calibration_bins,
+    calibration_pairs,
+)
+from trainwright.evaluation.predictions import Answers
+from trainwright.evaluation.ranking import Ranked, ranked_by_class
+
+MOST_POINTS = 200
+_MOST_CURVES = 10
+_SAMPLE = 1000
+_HISTOGRAM_BINS = 40
+
+Points = tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClassCurve:
+    """One class against the rest. `roc`: (false positive rate, true positive rate). `precision`:
+    (recall, precision)."""
+
+    label: str
+    roc: Points
+    precision: Points
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationBin:
+    """Rows whose confidence lies in one bin: how many, their mean confidence, share of hits."""
+
+    rows: int
+    confidence: float
+    hits: float
+
+
+@dataclass(frozen=True, slots=True)
+class ClassificationCurves:
+    """`confusion[i][j]` counts rows of class i for which class j was chosen; empty bins are left
+    out of `calibration`. `curves` holds the positive class of two, or each of at most ten."""
+
+    labels: tuple[str, ...]
+    confusion: tuple[tuple[int, ...], ...]
+    calibration: tuple[CalibrationBin, ...]
+    curves: tuple[ClassCurve, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RegressionCurves:
+    """`sample`: (true, predicted) of at most 1,000 rows. `residual_edges` [B + 1] and
+    `residual_counts` [B]: a histogram of true minus predicted over all rows."""
+
+    sample: Points
+    residual_edges: tuple[float, ...]
+    residual_counts: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SurpriseCurves:
+    """`edges` [B + 1] and `counts` [B]: a histogram of the nats per token of the stretches."""
+
+    edges: tuple[float, ...]
+    counts: tuple[int, ...]
+
+
+Curves = ClassificationCurves | RegressionCurves | SurpriseCurves
+
+
+def draw_curves(answers: Answers, target: Target) -> Curves:
+    """The curves of some rows."""
+    match target:
+        case Classes(names=labels):
+            return ClassificationCurves(
+                labels, _confusion(answers), _calibration(answers), _class_curves(answers, labels)
+            )
+        case Numbers():
+            return _of_numbers(answers)
+        case NextToken():
+            counts, edges = np.histogram(answers.values() / answers.truth, _HISTOGRAM_BINS)
+            return SurpriseCurves(
+                tuple(float(edge) for edge in edges), tuple(int(count) for count in counts)
+            )
+        case _:
+            assert_never(target)
+
+
+def curves_to_json(curves: Curves) -> Json:
+    """Plain lists and numbers."""
+    match curves:
+        case ClassificationCurves():
+            kind = "classification"
+        case RegressionCurves():
+            kind = "regression"
+        case SurpriseCurves():
+            kind = "generation"
+        case _:
+            assert_never(curves)
+    return {"kind": kind, **asdict(curves)}
+
+
+def curves_from_json(json: Json) -> Curves:
+    """The inverse of `curves_to_json`."""
+    if json["kind"] == "generation":
+        return SurpriseCurves(tuple(json["edges"]), tuple(json["counts"]))
+    if json["kind"] == "regression":
+        return RegressionCurves(
+            _points(json["sample"]), tuple(json["residual_edges"]), tuple(json["residual_counts"])
+        )
+    return ClassificationCurves(
+        tuple(json["labels"]),
+        tuple(tuple(row) for row in json["confusion"]),
+        tuple(CalibrationBin(**each) for each in json["calibration"]),
+        tuple(
+            ClassCurve(each["label"], _points(each["roc"]), _points(each["precision"]))
+            for each in json["curves"]
+        ),
+    )
+
+
+def _points(json: Json) -> Points:
+    return tuple((float(x), float(y)) for x, y in json)
+
+
+def _confusion(answers: Answers) -> tuple[tuple[int, ...], ...]:
+    classes = answers.classes
+    cells = answers.truth.astype(np.int64) * classes + answers.chosen()
+    counts = np.bincount(cells, minlength=classes * classes).reshape(classes, classes)
+    return tuple(tuple(int(count) for count in row) for row in counts)
+
+
+def _calibration(answers: Answers) -> tuple[CalibrationBin, ...]:
+    confidence, hit = calibration_pairs(answers)
+    bins = calibration_bins(confidence)
+    rows = np.bincount(bins, minlength=CALIBRATION_BINS)
+    sums = np.bincount(bins, confidence, CALIBRATION_BINS)
+    hits = np.bincount(bins, hit, CALIBRATION_BINS)
+    return tuple(
+        CalibrationBin(int(rows[m]), float(sums[m] / rows[m]), float(hits[m] / rows[m]))
+        for m in range(CALIBRATION_BINS)
+        if rows[m]
+    )
+
+
+def _class_curves(answers: Answers, labels: tuple[str, ...]) -> tuple[ClassCurve, ...]:
+    if len(labels) == 2:
+        codes = [answers.positive]
+    else:
+        codes = list(range(len(labels))) if len(labels) <= _MOST_CURVES else []
+    ranked = ranked_by_class(answers)
+    return tuple(
+        _one_curve(labels[code], ranked[code])
+        for code in codes
+        if code in ranked and 0 < ranked[code].positives < len(answers)
+    )
+
+
+def _one_curve(label: str, ranked: Ranked) -> ClassCurve:
+    """The points of scikit-learn's `roc_curve` and `precision_recall_curve`."""
+    found, total, _ = ranked.at_ends()
+    missed = total - found
+    # Of points on a line, both ends: the curve is the same.
+    bends = (np.diff(missed, 2) != 0) | (np.diff(found, 2) != 0)
+    kept = np.concatenate([[True], bends, [True]]) if len(found) > 2 else np.full(len(found), True)
+    false_rate = np.append(0.0, missed[kept]) / missed[-1]
+    true_rate = np.append(0.0, found[kept]) / found[-1]
+    recall = np.append((found / found[-1])[::-1], 0.0)
+    precision = np.append((found / total)[::-1], 1.0)
+    return ClassCurve(label, _thin(false_rate, true_rate), _thin(recall, precision))
+
+
+def _thin(x: Floats, y: Floats) -> Points:
+    """At most `MOST_POINTS` points, spread evenly along the curve, both ends kept."""
+    if len(x) > MOST_POINTS:
+        along = np.concatenate([[0.0], np.cumsum(np.abs(np.diff(x)) + np.abs(np.diff(y)))])
+        wanted = np.linspace(0.0, along[-1], MOST_POINTS)
+        kept = np.unique(np.clip(np.searchsorted(along, wanted), 0, len(x) - 1))
+        x, y = x[kept], y[kept]
+    return tuple((float(a), float(b)) for a, b in zip(x, y, strict=True))
+
+
+def _of_numbers(answers: Answers) -> RegressionCurves:
+    truth = answers.truth.astype(np.float64)
+    values = answers.values()
+    step = max(1, math.ceil(len(truth) / _SAMPLE))
+    sample: Integers = np.arange(0, len(truth), step)
+    residuals = truth - values
+    counts, edges = np.histogram(residuals, _HISTOGRAM_BINS)
+    return RegressionCurves(
+        _pairs(truth[sample], values[sample]),
+        tuple(float(edge) for edge in edges),
+        tuple(int(count) for count in counts),
+    )
+
+
+def _pairs(x: Floats, y: Floats) -> Points:
+    return tuple((float(a), float(b)) for a, b in zip(x, y, strict=True))

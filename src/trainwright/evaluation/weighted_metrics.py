@@ -1,0 +1,252 @@
+"""The metrics over many weightings of the same rows at once, for the bootstrap.
+
+A resample is a weight for each row: how often it was drawn. Each metric is prepared once for its
+rows (sorted, binned) and then takes weights [R, N] to values [R], equal to scikit-learn's value on
+the rows repeated that often; nan where that value is not defined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, final
+
+import numpy as np
+import numpy.typing as npt
+
+from trainwright.contract.metric import Metric
+from trainwright.data.base.table import Floats, Integers
+from trainwright.evaluation.metric_values import (
+    CALIBRATION_BINS,
+    calibration_bins,
+    calibration_pairs,
+)
+from trainwright.evaluation.predictions import Answers
+from trainwright.evaluation.random_groups import Groups, GroupSums
+from trainwright.evaluation.ranking import average_precision, precision_at_recall, roc_auc
+from trainwright.evaluation.ratios import ratio, ratio_or_zero
+
+Weighted = Callable[[Floats], Floats]
+"""Weights [R, N] to values [R]."""
+
+Prepare = Callable[[Answers, Metric], Weighted]
+
+
+def weigh(name: str, answers: Answers, section: Metric) -> Weighted:
+    """The metric as a function of row weights, prepared for these rows."""
+    return WEIGHTED[name](answers, section)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """A metric of weighted sums: `columns` [N, K] or [N] are summed; `use` takes the sums [R, K] or
+    [R] and the sum of the weights [R] to values [R]."""
+
+    columns: Floats
+    use: Callable[[Floats, Floats], Floats]
+
+    def __call__(self, weights: Floats) -> Floats:
+        """The values [R] of these weights [R, N]."""
+        return self.use(weights @ self.columns, weights.sum(axis=1))
+
+    def of_all(self) -> Floats:
+        """The value [1] of the rows themselves."""
+        return self.use(self.columns.sum(axis=0)[None], np.array([float(len(self.columns))]))
+
+    def grouped(self, groups: Groups) -> GroupSums:
+        """The same as a function of how often each group is drawn [R, G]."""
+        return GroupSums((groups.sums(self.columns), groups.sizes()), self.use)
+
+
+@final
+class BinSums:
+    """`Sums` of one value a row [N], in the column of the row's bin [N] of so many."""
+
+    def __init__(
+        self, bins: Integers, values: Floats, count: int, use: Callable[[Floats, Floats], Floats]
+    ) -> None:
+        self._bins, self._values, self._count, self._use = bins, values, count, use
+
+    @cached_property
+    def _dense(self) -> Sums:
+        return Sums(_one_hot(self._bins, self._count) * self._values[:, None], self._use)
+
+    def __call__(self, weights: Floats) -> Floats:
+        """The values [R] of these weights [R, N]."""
+        return self._dense(weights)
+
+    def of_all(self) -> Floats:
+        """The value [1] of the rows themselves."""
+        sums = np.bincount(self._bins, self._values, self._count).astype(np.float64)
+        return self._use(sums[None], np.array([float(len(self._bins))]))
+
+    def grouped(self, groups: Groups) -> GroupSums:
+        """The same as a function of how often each group is drawn [R, G]."""
+        shape = (groups.count, self._count)
+        cells = groups.of_row * self._count + self._bins
+        sums = np.bincount(cells, self._values, shape[0] * shape[1]).astype(np.float64)
+        return GroupSums((sums.reshape(shape), groups.sizes()), self._use)
+
+
+def _mean(values: Floats) -> Sums:
+    return Sums(values, ratio)
+
+
+def _one_hot(codes: npt.NDArray[Any], classes: int) -> Floats:
+    return np.asarray(codes[:, None] == np.arange(classes), np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class _Counts:
+    """Weighted counts of each class [R, C]: rightly chosen, true, chosen."""
+
+    right: Floats
+    true: Floats
+    chosen: Floats
+
+    def f1(self) -> Floats:
+        return ratio_or_zero(2 * self.right, self.true + self.chosen)
+
+
+def _confusion_columns(answers: Answers) -> Floats:
+    """Of each row whether each class is rightly chosen, true, chosen: [N, 3 C]."""
+    true = _one_hot(answers.truth, answers.classes)
+    chosen = _one_hot(answers.chosen(), answers.classes)
+    return np.concatenate([true * chosen, true, chosen], axis=1)
+
+
+def _counted(use: Callable[[_Counts], Floats]) -> Prepare:
+    def prepare(answers: Answers, _: Metric) -> Weighted:
+        classes = answers.classes
+        columns = answers.once("confusion", lambda: _confusion_columns(answers))
+
+        def values(counts: Floats, _: Floats) -> Floats:
+            return use(
+                _Counts(
+                    counts[:, :classes], counts[:, classes : 2 * classes], counts[:, 2 * classes :]
+                )
+            )
+
+        return Sums(columns, values)
+
+    return prepare
+
+
+def _balanced_accuracy(counts: _Counts) -> Floats:
+    occurs = (counts.true > 0).sum(axis=1).astype(np.float64)
+    return ratio(ratio_or_zero(counts.right, counts.true).sum(axis=1), occurs)
+
+
+def _f1_macro(counts: _Counts) -> Floats:
+    occurs = (counts.true + counts.chosen > 0).sum(axis=1).astype(np.float64)
+    return ratio(counts.f1().sum(axis=1), occurs)
+
+
+def _f1_weighted(counts: _Counts) -> Floats:
+    return ratio((counts.f1() * counts.true).sum(axis=1), counts.true.sum(axis=1))
+
+
+def _of_positive(use: Callable[[_Counts], Floats]) -> Prepare:
+    def prepare(answers: Answers, section: Metric) -> Weighted:
+        def select(counts: _Counts) -> Floats:
+            values = use(counts)[:, answers.positive]
+            return np.where(counts.true[:, answers.positive] > 0, values, np.nan)
+
+        return _counted(select)(answers, section)
+
+    return prepare
+
+
+def _log_loss(answers: Answers, _: Metric) -> Weighted:
+    least = float(np.finfo(np.float64).eps)
+    given = answers.scores[np.arange(len(answers)), answers.truth]
+    return _mean(-np.log(np.clip(given, least, 1 - least)))
+
+
+def _brier(answers: Answers, _: Metric) -> Weighted:
+    if answers.classes == 2:
+        return _mean((answers.positive_scores() - answers.is_positive()) ** 2)
+    apart = answers.scores - _one_hot(answers.truth, answers.classes)
+    return _mean((apart**2).sum(axis=1))
+
+
+def _calibration_error(answers: Answers, _: Metric) -> Weighted:
+    confidence, hit = calibration_pairs(answers)
+    return BinSums(
+        calibration_bins(confidence),
+        hit - confidence,
+        CALIBRATION_BINS,
+        lambda sums, total: ratio(np.abs(sums).sum(axis=1), total),
+    )
+
+
+def _rmse(answers: Answers, _: Metric) -> Weighted:
+    squared = (answers.truth - answers.values()) ** 2
+    return Sums(squared, lambda sums, total: np.sqrt(ratio(sums, total)))
+
+
+def _r2(answers: Answers, _: Metric) -> Weighted:
+    # Centred first: the variance as a difference of two sums loses digits far from 0.
+    centred = answers.truth - answers.truth.mean() if len(answers) else answers.truth
+    columns = np.stack(
+        [(answers.truth - answers.values()) ** 2, centred, centred**2, np.ones(len(answers))],
+        axis=1,
+    )
+
+    def values(sums: Floats, _: Floats) -> Floats:
+        left, first, second, count = sums.T
+        spread = second - ratio_or_zero(first**2, count)
+        # What is left of a constant's spread is rounding, not spread.
+        constant = spread <= 1e-12 * np.maximum(second, 1e-300)
+        return np.where(constant, np.nan, 1 - ratio(left, spread))
+
+    return Sums(columns, values)
+
+
+def _mape(answers: Answers, _: Metric) -> Weighted:
+    size = np.maximum(np.abs(answers.truth), np.finfo(np.float64).eps)
+    return _mean(np.abs(answers.truth - answers.values()) / size)
+
+
+def _pinball(answers: Answers, section: Metric) -> Weighted:
+    apart = answers.truth - answers.values()
+    return _mean(np.maximum(section.quantile * apart, (section.quantile - 1) * apart))
+
+
+def _nats_per_token(answers: Answers, _: Metric) -> Sums:
+    columns = np.stack([answers.values(), answers.truth.astype(np.float64)], axis=1)
+    return Sums(columns, lambda sums, _: ratio(*sums.T))
+
+
+def _perplexity(answers: Answers, section: Metric) -> Weighted:
+    nats = _nats_per_token(answers, section)
+    return Sums(nats.columns, lambda sums, all_: np.exp(np.minimum(nats.use(sums, all_), 709.0)))
+
+
+WEIGHTED: Mapping[str, Prepare] = MappingProxyType(
+    {
+        "accuracy": lambda answers, _: _mean((answers.chosen() == answers.truth).astype(float)),
+        "balanced_accuracy": _counted(_balanced_accuracy),
+        "f1": _of_positive(lambda counts: counts.f1()),
+        "f1_macro": _counted(_f1_macro),
+        "f1_weighted": _counted(_f1_weighted),
+        "precision": _of_positive(lambda counts: ratio_or_zero(counts.right, counts.chosen)),
+        "recall": _of_positive(lambda counts: ratio_or_zero(counts.right, counts.true)),
+        "precision_at_recall": precision_at_recall,
+        "roc_auc": roc_auc,
+        "average_precision": average_precision,
+        "log_loss": _log_loss,
+        "brier": _brier,
+        "calibration_error": _calibration_error,
+        "mae": lambda answers, _: _mean(np.abs(answers.truth - answers.values())),
+        "rmse": _rmse,
+        "r2": _r2,
+        "mape": _mape,
+        "pinball": _pinball,
+        "nats_per_token": _nats_per_token,
+        "perplexity": _perplexity,
+    }
+)

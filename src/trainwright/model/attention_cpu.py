@@ -1,0 +1,109 @@
+"""Short attention in bf16 on a CPU, in pieces that stay in the caches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from trainwright.model.full_attention import Heads, Seen, attend_whole
+
+_PIECE = 2**19
+"""Weights of a piece: 1 MB in bf16."""
+
+_ROWS = 128
+"""Positions of a piece. What all of them come before is left out, which saves up to half of the
+work; with fewer of them the matrix products become too small to be fast."""
+
+
+def takes_pieces(queries: Heads) -> bool:
+    """Whether it gains: where there are several pieces."""
+    rows, heads, length, _ = queries.shape
+    return rows * heads * length**2 > _PIECE and not torch.compiler.is_compiling()
+
+
+def attend_pieces(queries: Heads, keys: Heads, values: Heads, seen: Seen = "past") -> Heads:
+    """softmax(Q K' / sqrt(D)) V of the positions that each one sees, a few heads and positions at a
+    time: the scores are bf16, their softmax is computed in fp32.
+
+    For the backward pass it keeps the weights in bf16, of past positions only.
+    """
+    mixed: Tensor = _Attention.apply(queries, keys, values, seen)  # type: ignore[no-untyped-call]
+    return mixed
+
+
+class _Piece(NamedTuple):
+    """Where a piece lies: which heads of B x H, which positions, and which those may look at."""
+
+    heads: slice
+    rows: slice
+    columns: slice
+
+
+class _Attention(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, queries: Tensor, keys: Tensor, values: Tensor, seen: Seen) -> Tensor:
+        q, k, v = (tensor.flatten(0, 1) for tensor in (queries, keys, values))
+        out, kept = torch.empty_like(q), []
+        for piece in _pieces(q, seen):
+            heads, rows, columns = piece
+            hidden = _hidden(seen, piece, queries)
+            past = k[heads, columns].transpose(1, 2)
+            scores = torch.baddbmm(hidden, q[heads, rows], past, alpha=_scale(q))
+            # Torch's kernel for bf16 computes in fp32; autocast would write the scores in fp32.
+            weights = torch._softmax(scores, -1, False)
+            out[heads, rows] = torch.bmm(weights, v[heads, columns])
+            kept.append(weights)
+        ctx.seen = seen
+        ctx.save_for_backward(queries, keys, values, *kept)
+        return out.view(queries.shape)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        queries, keys, values, *kept = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            mixed = attend_whole(queries, keys, values, 0.0, ctx.seen)
+            again = torch.autograd.grad(
+                mixed, (queries, keys, values), gradients[0], create_graph=True
+            )
+            return *again, None
+        q, k, v, slope = (t.flatten(0, 1) for t in (queries, keys, values, gradients[0]))
+        dq, dk, dv = torch.empty_like(q), torch.zeros_like(k), torch.zeros_like(v)
+        for (heads, rows, columns), weights in zip(_pieces(q, ctx.seen), kept, strict=True):
+            part = slope[heads, rows]
+            of_weights = torch.bmm(part, v[heads, columns].transpose(1, 2))
+            of_scores = torch._softmax_backward_data(of_weights, weights, -1, weights.dtype)
+            dv[heads, columns] += torch.bmm(weights.transpose(1, 2), part)
+            dq[heads, rows] = torch.bmm(of_scores, k[heads, columns])
+            dk[heads, columns] += torch.bmm(of_scores.transpose(1, 2), q[heads, rows])
+        scale, shape = _scale(q), queries.shape
+        return dq.mul_(scale).view(shape), dk.mul_(scale).view(shape), dv.view(shape), None
+
+
+def _pieces(flat: Tensor, seen: Seen) -> Iterator[_Piece]:
+    """Of queries [B H, L, D], in order."""
+    heads, length = flat.shape[:2]
+    several = max(1, _PIECE // (min(length, _ROWS) * length))
+    for head in range(0, heads, several):
+        for row in range(0, length, _ROWS):
+            end = min(row + _ROWS, length)
+            columns = slice(0, end if isinstance(seen, str) else length)
+            yield _Piece(slice(head, min(head + several, heads)), slice(row, end), columns)
+
+
+def _hidden(seen: Seen, piece: _Piece, queries: Tensor) -> Tensor:
+    """What is added to the scores of a piece: 0 where is seen, and -inf."""
+    heads, rows, columns = piece
+    shape = (rows.stop - rows.start, columns.stop)
+    nothing = torch.full(shape, -math.inf, dtype=queries.dtype, device=queries.device)
+    if isinstance(seen, str):
+        return nothing.triu(1 + rows.start)
+    numbers = torch.arange(heads.start, heads.stop, device=queries.device) // queries.shape[1]
+    return nothing.expand(len(numbers), -1, -1).masked_fill(seen[numbers, 0, rows, columns], 0.0)
+
+
+def _scale(flat: Tensor) -> float:
+    return float(flat.shape[2] ** -0.5)

@@ -1,0 +1,214 @@
+"""LightGBM's callbacks: what is watched while trees grow, and how an interrupted growing goes on.
+
+LightGBM goes on from trees that it is given (`init_model`) with the scores that they give, which
+are the same bits as those of the run that grew them: it adds the same leaf values in the same
+order. What it does not take up again are the random numbers of `bagging_fraction` and
+`feature_fraction`: they would begin anew. So they are drawn again first, and the last kept round is
+grown a second time, which must give the same trees. Best tree and curve are
+computed again from the rows (`replay`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, NoReturn, Protocol, TypeAlias, final
+
+import lightgbm
+from lightgbm.callback import CallbackEnv, EarlyStopException
+
+from trainwright.core.faultpoints import reached
+from trainwright.model.grown_trees import FEWEST_TREES, NOTHING_GROWN, CurvePoint, Grown, round_text
+from trainwright.model.replay import VALUE_TOLERANCE, next_point
+
+_NO_GAIN_IS_ENOUGH = 1e300
+
+Results: TypeAlias = list[Any]
+"""LightGBM's evaluation results: data set, metric, value, whether more is better."""
+
+
+class OtherTrees(Exception):
+    """The kept trees or their values come out otherwise here than where they were kept; its text
+    says which."""
+
+
+class Left(Exception):
+    """The growing was interrupted before it had come as far as its kept trees."""
+
+
+class Keeper(Protocol):
+    """Keeps what is grown. It decides when, and must not change what it gets."""
+
+    def is_due(self) -> bool:
+        """Whether trees are to be kept now."""
+        ...
+
+    def keep(self, grow: Callable[[], Grown]) -> None:
+        """Keep what `grow` gives."""
+        ...
+
+
+@final
+class KeepsNothing:
+    """Of a growing that starts again where it is interrupted."""
+
+    def is_due(self) -> bool:
+        """Never."""
+        return False
+
+    def keep(self, grow: Callable[[], Grown]) -> None:
+        """Nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watching:
+    """Who is told of each tree, who may end the growing, and who keeps trees meanwhile.
+
+    `tell` gets the number of trees and the validation value. `should_stop` is asked after each
+    round: what has been grown until then is kept up to its best tree. `is_interrupted` is asked
+    too: the growing ends now, and goes on another time.
+    """
+
+    tell: Callable[[int, float], None] = lambda _trees, _value: None
+    should_stop: Callable[[], bool] = lambda: False
+    is_interrupted: Callable[[], bool] = lambda: False
+    keeper: Keeper = field(default_factory=KeepsNothing)
+
+
+@final
+@dataclass(eq=False)  # no slots, and hashed by identity: LightGBM sorts and marks its callbacks
+class RedrawnNumbers:
+    """Draws the random numbers again that `rounds` earlier rounds drew.
+
+    Rows are drawn by rounds in which no gain is enough for a split: they change nothing else and
+    cost about a tenth of a round. Columns are drawn whenever LightGBM takes in a parameter, once
+    when it is set up and once for each of a round's trees; another seed and the seed again begin
+    that row of numbers anew.
+    """
+
+    rounds: int
+    trees_a_round: int
+    parameters: dict[str, Any]
+    watching: Watching
+    before_iteration: ClassVar[bool] = True
+
+    def __call__(self, env: CallbackEnv) -> None:
+        """Before the first round."""
+        if env.iteration != env.begin_iteration:
+            return
+        booster = env.model
+        assert isinstance(booster, lightgbm.Booster)
+        if self.parameters["bagging_freq"]:
+            booster.reset_parameter({"min_gain_to_split": _NO_GAIN_IS_ENOUGH})
+            for _ in range(self.rounds):
+                if self.watching.is_interrupted():
+                    raise Left
+                booster.update()
+            booster.reset_parameter({"min_gain_to_split": 0.0})
+        if self.parameters["feature_fraction"] < 1:
+            seeds = {name: self.parameters[name] for name in ("seed", "data_random_seed")}
+            booster.reset_parameter({**seeds, "seed": seeds["seed"] ^ 1})
+            for _ in range(self.rounds * self.trees_a_round + 1):
+                booster.reset_parameter(seeds)
+
+
+@final
+@dataclass(eq=False)  # as above
+class Watcher:
+    """Keeps the curve and the best tree, tells, keeps trees, ends the growing.
+
+    Of a growing that goes on from `before`, the first round is the last one of those; where that
+    growing was done, it is the only one.
+    """
+
+    patience: int
+    most_rounds: int
+    watching: Watching
+    before: Grown = NOTHING_GROWN
+
+    def __post_init__(self) -> None:
+        self.state = self.before
+        self._is_proven = not self.before.rounds
+
+    def __call__(self, env: CallbackEnv) -> None:
+        """After each round."""
+        booster, results = env.model, list(env.evaluation_result_list or [])
+        assert isinstance(booster, lightgbm.Booster)
+        if not self._is_proven:
+            self._prove(booster, _value(results))
+            if self.before.is_done:
+                self._stop(results)
+            return
+        trees = booster.current_iteration()
+        has_grown = trees > self.state.trees
+        self._take(trees, results)
+        reached("tree")
+        if results:
+            self.watching.tell(trees, self.state.value)
+            if trees >= self.state.next_point:
+                self._add_point(booster)
+        is_interrupted = self.watching.is_interrupted()
+        if self._is_last() or (not is_interrupted and self.watching.should_stop()):
+            if results and self.state.curve[-1].trees != trees:
+                self._add_point(booster)
+            self.state = replace(self.state, is_done=True)
+            self._keep(booster)
+            self._stop(results)
+        may_go_on_from_it = has_grown and trees >= FEWEST_TREES
+        if may_go_on_from_it and (is_interrupted or self.watching.keeper.is_due()):
+            self._keep(booster)
+        if is_interrupted:
+            self._stop(results)
+
+    def _prove(self, booster: lightgbm.Booster, value: float) -> None:
+        before, at = self.before, self.before.trees - 1
+        is_same = (
+            booster.current_iteration() == before.trees
+            and round_text(booster, at) == round_text(before.booster(), at)
+            and (
+                (math.isnan(value) and math.isnan(before.value))
+                or math.isclose(value, before.value, rel_tol=VALUE_TOLERANCE)
+            )
+        )
+        if not is_same:
+            raise OtherTrees(f"the last of {before.trees:,} kept trees")
+        self._is_proven = True
+
+    def _take(self, trees: int, results: Results) -> None:
+        before, rounds, value = self.state, self.state.rounds + 1, _value(results)
+        self.state = replace(before, trees=trees, rounds=rounds, value=value)
+        if results:
+            better = value > before.best_value if results[0][3] else value < before.best_value
+            if better or not before.best_trees:
+                self.state = replace(
+                    self.state, best_trees=trees, best_round=rounds, best_value=value
+                )
+
+    def _is_last(self) -> bool:
+        state = self.state
+        if state.best_trees and state.rounds - state.best_round >= self.patience:
+            return True
+        return state.rounds >= self.most_rounds
+
+    def _add_point(self, booster: lightgbm.Booster) -> None:
+        state = self.state
+        train = float(booster.eval_train()[0][2])
+        self.state = replace(
+            state,
+            next_point=next_point(state.trees),
+            curve=(*state.curve, CurvePoint(state.trees, train, state.value)),
+        )
+
+    def _keep(self, booster: lightgbm.Booster) -> None:
+        def grown() -> Grown:
+            return replace(self.state, text=booster.model_to_string(num_iteration=-1))
+
+        self.watching.keeper.keep(grown)
+
+    def _stop(self, results: Results) -> NoReturn:
+        raise EarlyStopException(self.state.best_trees - 1, results)
+
+
+def _value(results: Results) -> float:
+    return float(results[0][2]) if results else math.nan

@@ -1,0 +1,65 @@
+"""The objective of a contract."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+import torch
+
+from trainwright.contract.objective import (
+    AbsoluteError,
+    AutoLoss,
+    CrossEntropy,
+    Focal,
+    Huber,
+    Loss,
+    Quantile,
+    SquaredError,
+)
+from trainwright.data.base.table import Integers
+from trainwright.objective.classification_losses import CrossEntropyLoss, FocalLoss
+from trainwright.objective.losses import TargetLoss
+from trainwright.objective.regression_losses import (
+    AbsoluteErrorLoss,
+    HuberLoss,
+    QuantileLoss,
+    SquaredErrorLoss,
+)
+
+
+def build_loss(section: Loss, class_rows: Integers, device: torch.device) -> TargetLoss:
+    """The loss of a plan.
+
+    `class_rows` [C] are the training rows of each class, for balanced weights; empty where there
+    are no classes.
+    """
+    match section:
+        case AutoLoss():
+            raise AssertionError("the plan has decided the loss")
+        case CrossEntropy():
+            balanced = section.class_weights == "balanced"
+            return CrossEntropyLoss(
+                label_smoothing=section.label_smoothing,
+                class_weights=balanced_weights(class_rows).to(device) if balanced else None,
+                z_loss=section.z_loss,
+            )
+        case Focal():
+            return FocalLoss(section.gamma)
+        case SquaredError():
+            return SquaredErrorLoss()
+        case AbsoluteError():
+            return AbsoluteErrorLoss()
+        case Huber():
+            return HuberLoss(section.delta)
+        case Quantile():
+            return QuantileLoss(section.quantile)
+        case _:
+            assert_never(section)
+
+
+def balanced_weights(class_rows: Integers) -> torch.Tensor:
+    """rows / (classes x rows of the class), float32 [C]: the mean over the rows is 1."""
+    assert len(class_rows)
+    assert class_rows.min() > 0, "every class has a training row"
+    weights = class_rows.sum() / (len(class_rows) * class_rows)
+    return torch.tensor(weights, dtype=torch.float32)

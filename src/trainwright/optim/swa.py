@@ -1,0 +1,126 @@
+"""The equal mean of the weights at several steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Literal, final
+
+import torch
+from torch import Tensor, nn
+
+from trainwright.core.progress import Progress
+from trainwright.optim.swa_schedule import Taking
+
+NORMS = nn.modules.batchnorm._NormBase
+"""The common base of all norms with running statistics."""
+
+
+@final
+class EqualMean:
+    """m <- m + (w - m) / (n + 1) over the parameters w of a model, after some of its steps
+    (stochastic weight averaging, Izmailov et al. 2018, arXiv:1803.05407, algorithm 1).
+
+    It is a knob, by which it knows the step that comes, and the `Weights` to evaluate: inside
+    `evaluated` the model holds m, once something was taken. Running statistics of norms belong to
+    the weights that were trained; those of m are computed anew when m is evaluated and has changed.
+    All other buffers stay as they are.
+
+    Args:
+        model: whose parameters are averaged.
+        taking: after which steps.
+        statistics: computes the running statistics of the model's norms for its weights.
+    """
+
+    def __init__(self, model: nn.Module, taking: Taking, statistics: Callable[[], None]) -> None:
+        weights = {name: p for name, p in model.named_parameters() if p.is_floating_point()}
+        buffers = {
+            f"{path}.{name}" if path else name: buffer
+            for path, module in model.named_modules()
+            if isinstance(module, NORMS)
+            for name, buffer in module.named_buffers(recurse=False)
+        }
+        self._weights = {name: one.detach() for name, one in weights.items()}
+        self._live = {**self._weights, **buffers}
+        self.mean: Mapping[str, Tensor] = {name: one.clone() for name, one in self._live.items()}
+        self._steps = frozenset(taking.steps)
+        self._statistics = statistics
+        self._norms = tuple(buffers)
+        self._next = 1
+        self._count: float | Tensor = 0.0
+        self._last = 0
+        self._is_stale = False
+
+    def __call__(self, progress: Progress) -> None:
+        """Know the step that comes."""
+        self._next = progress.step + 1
+
+    def take(self, dropped: float | Tensor) -> None:
+        """Take in the weights after a step, if it is its turn and its update was not dropped.
+
+        `dropped` is 0 or 1; a tensor of it on the device is not read. A step that turns out to have
+        been dropped is counted again later: it is not taken twice.
+        """
+        if self._next not in self._steps or self._next <= self._last:
+            return
+        means, live = [self.mean[name] for name in self._weights], list(self._weights.values())
+        if not isinstance(dropped, Tensor):
+            if dropped:
+                return
+            count = float(self._count)
+            torch._foreach_lerp_(means, live, 1 / (count + 1))
+            self._count = count + 1
+        else:
+            taken = 1 - dropped.double()
+            before = self._count if isinstance(self._count, Tensor) else taken * 0 + self._count
+            share = taken / (before + 1)
+            for mean, now in zip(means, live, strict=True):
+                mean.lerp_(now, share.to(mean.dtype))
+            self._count = before + taken
+        self._last = self._next
+        self._is_stale = bool(self._norms)
+
+    @property
+    def count(self) -> int:
+        """How often weights were taken; waits for the device."""
+        return round(float(self._count))
+
+    def evaluated(self) -> AbstractContextManager[None]:
+        """m in place of w; w itself before anything was taken."""
+        return self._swapped() if self.count else nullcontext()
+
+    def ready(self) -> Mapping[str, Tensor] | Literal["computed"]:
+        """m, once its norms have their statistics; nothing before anything was taken."""
+        if self._is_stale:
+            return "computed"
+        return self.mean if self.count else {}
+
+    @property
+    def values(self) -> dict[str, int | bool]:
+        """What must be kept beside the mean."""
+        return {"count": self.count, "last": self._last, "is_stale": self._is_stale}
+
+    @values.setter
+    def values(self, values: Mapping[str, int | bool]) -> None:
+        self._count = float(values["count"])
+        self._last = int(values["last"])
+        self._is_stale = bool(values["is_stale"])
+
+    @contextmanager
+    def _swapped(self) -> Iterator[None]:
+        trained = {name: one.clone() for name, one in self._live.items()}
+        self._write(self.mean)
+        try:
+            if self._is_stale:
+                self._statistics()
+                for name in self._norms:
+                    self.mean[name].copy_(self._live[name])
+                self._is_stale = False
+            yield
+        finally:
+            self._write(trained)
+
+    def _write(self, weights: Mapping[str, Tensor]) -> None:
+        with torch.no_grad():
+            for name, one in self._live.items():
+                one.copy_(weights[name])

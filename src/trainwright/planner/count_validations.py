@@ -1,0 +1,65 @@
+"""How often a run will be validated, and what that leaves to early stopping and the plateau."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Self, final
+
+from trainwright.contract.document import Contract
+from trainwright.contract.model import Boosting, Gpt, Linear, Pretrained
+from trainwright.contract.scheduler import ReduceOnPlateau
+from trainwright.core.formatting import many
+from trainwright.planner.estimate import epoch_ends, most_steps
+
+_VALIDATIONS_WANTED = 10
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Validations:
+    """Those of a run that ends by its length: how many, the last one included, and the optimizer
+    steps of the run. Tokens are counted as if no document were padded."""
+
+    count: int
+    steps: int
+
+    @classmethod
+    def of(cls, contract: Contract, train_rows: int) -> Self:
+        """Those of a contract in which every `auto` is decided."""
+        training, model = contract.training, contract.model
+        steps = most_steps(contract, train_rows)
+        if training.validate_every_n_steps != "off":
+            return cls(-(-steps // training.validate_every_n_steps), steps)
+        ends = epoch_ends(contract, train_rows)
+        if training.validate_every_n_tokens != "off":
+            assert isinstance(model, Gpt), "the rules refuse it for other data"
+            tokens = len(ends) * train_rows * model.context * steps // ends[-1]
+            return cls(max(1, -(-tokens // training.validate_every_n_tokens)), steps)
+        every = training.validate_every_n_epochs
+        before = sum(end < steps for end in ends[every - 1 :: every])
+        return cls(before + 1, steps)
+
+
+def idle_rules(contract: Contract, train_rows: int) -> Iterator[tuple[str, str]]:
+    """What listens to validations and can never act, for there are too few of them: a message and
+    what to write.
+
+    The first validation is always a gain, so that a patience of p ends a run at validation p + 1,
+    and the last validation is the end of the run anyway.
+    """
+    if isinstance(contract.model, Boosting | Linear | Pretrained):
+        return
+    training, scheduler = contract.training, contract.training.scheduler
+    made = Validations.of(contract, train_rows)
+    every = max(1, made.steps // _VALIDATIONS_WANTED)
+    fix = f"write training.validate_every_n_steps: {every}"
+    if training.validate_every_n_epochs > 1:
+        fix += " in the place of validate_every_n_epochs"
+    elif training.validate_every_n_tokens != "off":
+        fix += " in the place of validate_every_n_tokens"
+    if made.count == 1 and training.early_stopping != "off":
+        yield "the only validation follows the last step: early stopping can never act", fix
+    if isinstance(scheduler, ReduceOnPlateau) and scheduler.patience + 1 >= made.count:
+        validated = f"{many(made.count, 'validation')} and a patience of {scheduler.patience}"
+        yield f"reduce_on_plateau can never lower the rate: {validated}", fix

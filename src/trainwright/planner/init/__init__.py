@@ -1,0 +1,1 @@
+"""`init`: a first contract for whatever data there is."""

@@ -1,0 +1,258 @@
+"""A first contract for whatever data there is: a table, images, or texts."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from os.path import relpath
+from pathlib import Path
+from typing import final
+
+from trainwright.contract.data import Column, TableData
+from trainwright.contract.no_secrets import refuse_secret
+from trainwright.contract.overrides import set_values
+from trainwright.contract.read_contract import ContractText, read_contract
+from trainwright.contract.sources import Reading
+from trainwright.contract.tokens import TokenData
+from trainwright.contract.yaml_reader import Plain, Written
+from trainwright.core.errors import DataMistake, Mistake, Place, Problem
+from trainwright.core.formatting import show_count
+from trainwright.data.base.messages import some
+from trainwright.data.columns.doubts import Doubt
+from trainwright.data.columns.propose_columns import with_doubts
+from trainwright.data.formats.file_format import known_format
+from trainwright.data.images.resolve_source import is_idx
+from trainwright.data.read_table import RawTable, read_table
+from trainwright.data.sources.data_source import holds_table, read_source
+from trainwright.data.sources.fetch import is_remote
+from trainwright.data.sources.folders import is_pattern
+from trainwright.data.text.prepare_text import read_tokens
+from trainwright.planner.init.guess_format import looks_headless, read_first
+from trainwright.planner.init.guess_numbers import with_numbers
+from trainwright.planner.init.propose_images import are_images, propose_images
+from trainwright.planner.init.propose_table import Settings, propose
+from trainwright.planner.init.yaml_lines import comment, scalar, with_settings
+
+_MOST_CLASSES = 20
+_ROWS_OF_A_CLASS = 2
+
+_CHAT = "  reading: {nested: chat}  # a list of turns becomes a line 'role: content' for each"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """Data, `found` in a folder and called `written` in the contract, and what the caller sets."""
+
+    folder: Path
+    found: str
+    written: str
+    overrides: Sequence[str]
+
+
+def propose_contract(
+    data: str,
+    target: str,
+    contract_folder: Path,
+    schema: str = "",
+    text: str = "",
+    overrides: Sequence[str] = (),
+) -> str:
+    """Look at data and propose a contract for it, which is to be written into `contract_folder`.
+    `data` is a path or a URL; `target` the column to predict, `text` the column of a table whose
+    texts are learned as tokens. `overrides` of the data decide how it is read; all of them stand in
+    the contract.
+
+    Raises:
+        DataMistake: the data cannot be trained on, or no target is named.
+        ContractMistake: an override that no contract can have.
+    """
+    refuse_secret(data, "DATA")
+    folder, found, written = located(data, contract_folder)
+    wanted = _Wanted(folder, found, written, overrides)
+    proposed = _propose(wanted, data, target, text, schema, contract_folder)
+    if not overrides:
+        return proposed
+    changed = with_settings(proposed, overrides)
+    read_contract(ContractText(changed, contract_folder))
+    return changed
+
+
+def _propose(
+    wanted: _Wanted, data: str, target: str, text: str, schema: str, contract_folder: Path
+) -> str:
+    place = wanted.folder / wanted.found
+    if is_idx(place):
+        raise DataMistake(_one_of_four(data, place))
+    if text:
+        return _for_texts(wanted, text)
+    if not is_remote(data) and are_images(place):
+        return propose_images(place, target, contract_folder)
+    if target:
+        return _for_table(wanted, target, schema)
+    if is_table(data, place):
+        raise DataMistake(_no_target(wanted.found, wanted.folder))
+    return _for_texts(wanted, text)
+
+
+def located(data: str, contract_folder: Path) -> tuple[Path, str, str]:
+    """The folder and name to read, and what the contract calls it."""
+    if is_remote(data):
+        return Path(), data, data
+    absolute = Path(data).absolute() if is_pattern(data) else Path(data).resolve()
+    written = Path(relpath(absolute, contract_folder.resolve())).as_posix()
+    if is_pattern(data):
+        return contract_folder, written, written
+    return absolute.parent, absolute.name, written
+
+
+def is_table(data: str, place: Path) -> bool:
+    """Whether data that is no images is a table rather than a text; `place` is where it lies."""
+    if is_remote(data) or is_pattern(data):
+        return True
+    if place.is_dir():
+        return holds_table(place)
+    return bool(known_format(data))
+
+
+def _one_of_four(data: str, place: Path) -> Problem:
+    return Problem(
+        "images in IDX files are read as a folder that holds images and labels",
+        path="DATA",
+        found=place.name,
+        fix=f"trainwright init {shlex.quote(str(Path(data).parent))}",
+    )
+
+
+def _no_target(found: str, folder: Path) -> Problem:
+    first = read_first(folder, found, Reading(), "")
+    frame = read_source(found, folder, "DATA", first.reading).frame
+    names, header = frame.columns, ""
+    if looks_headless(frame):
+        names = [f"column_{at}" for at in range(1, frame.width + 1)]
+        header = "; the first line looks like a row, so the columns go by their numbers"
+    return Problem(
+        "it is not said which column to predict",
+        path="--target",
+        found=found,
+        expected=f"one of: {some([name[:40] for name in names], 12)}{header}",
+        fix=f"--target {shlex.quote(names[-1])}, or --text COLUMN to learn the texts of a column "
+        "as tokens",
+    )
+
+
+def _for_table(wanted: _Wanted, target: str, schema: str) -> str:
+    """Whatever stands between a file and its contract is settled and said."""
+    folder, found = wanted.folder, wanted.found
+    asked = _section(wanted, target)
+    first = read_first(folder, found, asked.reading, target)
+    reading, lines = with_numbers(folder, found, first.reading, first.yaml())
+    section = asked.model_copy(update={"reading": reading})
+    if "missing_target" not in asked.model_fields_set:
+        section = section.model_copy(update={"missing_target": "drop"})
+    try:
+        raw = read_table(section, folder)
+    except DataMistake as mistake:
+        raw = _with_target(section, folder, mistake)
+    _check_classes(raw, target, found)
+    rows = []
+    if dropped := raw.facts.target.missing:
+        what = f"the target is missing in {dropped} of {raw.facts.rows + dropped} rows"
+        rows.append(f"  missing_target: drop  # {what}: they are excluded")
+    return propose(raw, wanted.written, target, Settings(schema, lines, tuple(rows)))
+
+
+def _section(wanted: _Wanted, target: str) -> TableData:
+    """The section with what the caller has set of it."""
+    data = {**_set_of(wanted, "data"), "path": wanted.found, "target": target}
+    text = ContractText.of({"data": data, "model": {"kind": "boosting"}}, wanted.folder)
+    section = read_contract(text).contract.data
+    assert isinstance(section, TableData), "images and texts were asked for before"
+    return section
+
+
+def _text_section(wanted: _Wanted, text: str) -> TokenData:
+    """The section with what the caller has set of it and of the model."""
+    column = {"text": text} if text else {}
+    data = {"kind": "tokens", **_set_of(wanted, "data"), "path": wanted.found, **column}
+    model = {"kind": "gpt", **_set_of(wanted, "model")}
+    section = read_contract(ContractText.of({"data": data, "model": model}, wanted.folder))
+    assert isinstance(section.contract.data, TokenData), "tables and images were asked for before"
+    return section.contract.data
+
+
+def _set_of(wanted: _Wanted, name: str) -> dict[str, Plain]:
+    """What the caller has set of a section of the contract."""
+    values, _ = set_values(Written({}, {}), wanted.overrides)
+    section = values.value.get(name) if isinstance(values.value, dict) else None
+    return section if isinstance(section, dict) else {}
+
+
+def _with_target(section: TableData, folder: Path, mistake: DataMistake) -> RawTable:
+    """The rows without those whose target is no number, among many that are."""
+    problem = next((one for one in mistake.problems if one.kind == "unreadable_target"), None)
+    if problem is None or section.target in section.columns:
+        raise mistake
+    doubt = Doubt(
+        section.target,
+        Column(kind="numeric", unreadable="missing"),
+        f"{problem.found}: no numbers, and excluded",
+    )
+    raw = read_table(with_doubts(section, [doubt]), folder)
+    return replace(raw, facts=replace(raw.facts, doubts=(*raw.facts.doubts, doubt)))
+
+
+def _check_classes(raw: RawTable, target: str, found: str) -> None:
+    """Hold a target against one that names rows."""
+    classes = raw.facts.target.classes
+    if len(classes) <= max(_MOST_CLASSES, raw.facts.rows / _ROWS_OF_A_CLASS):
+        return
+    raise DataMistake(
+        Problem(
+            "the target has another value in nearly every row",
+            path="--target",
+            found=f"{len(classes):,} classes in {raw.facts.rows:,} rows",
+            expected="classes that repeat, or numbers",
+            fix=f"name another column, or learn the texts: --text {shlex.quote(target)}",
+            place=Place(found),
+        )
+    )
+
+
+def _is_nested(folder: Path, found: str, reading: Reading, column: str = "") -> bool:
+    """Whether rows hold lists or objects: any of them in lines of JSON, or those of a column."""
+    try:
+        frame = read_source(found, folder, "DATA", reading).frame
+    except Mistake as mistake:
+        return mistake.is_about("nested_values")
+    return column in frame.columns and frame.schema[column].is_nested()
+
+
+def _for_texts(wanted: _Wanted, text: str) -> str:
+    folder, found, written = wanted.folder, wanted.found, wanted.written
+    section = _text_section(wanted, text)
+    says_nested = "nested" in section.reading.model_fields_set
+    if text and not says_nested and _is_nested(folder, found, section.reading, text):
+        chat = section.reading.model_copy(update={"nested": "chat"})
+        section = section.model_copy(update={"reading": chat})
+    raw = read_tokens(section, folder)
+    size = f"{show_count(raw.facts.rows)} characters, {raw.text.vocabulary.size} of them different"
+    return "\n".join(
+        [
+            f"# What a model of the texts in {comment(written)} must prove: {size}.",
+            "task: generation",
+            "data:",
+            "  kind: tokens",
+            f"  path: {scalar(written)}",
+            *([f"  text: {scalar(text)}"] if text else []),
+            *([_CHAT] if section.reading.nested == "chat" else []),
+            "  vocabulary: characters  # or bytes, for many scripts",
+            "model: {kind: gpt, layers: 4, heads: 4, width: 128, context: 64}",
+            "metric:",
+            "  name: nats_per_token",
+            "  # target: 1.9  # the largest allowed; by default: better than every baseline",
+            "seed: 0  # the same number gives the same windows and the same model",
+            "",
+        ]
+    )

@@ -1,0 +1,329 @@
+"""How the rows of a first contract are divided: by group or time where they depend on each
+other."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import polars as pl
+
+from trainwright.contract.data import MOMENT_COLUMN, RandomSplit, TableData, TimeSplit
+from trainwright.contract.yaml_reader import Plain, read_yaml
+from trainwright.core.errors import DataMistake
+from trainwright.core.formatting import many
+from trainwright.data.audit.audit_result import Sides
+from trainwright.data.audit.group_leaks import same_groups
+from trainwright.data.audit.row_overlap import LEAK, repeats_of
+from trainwright.data.audit.time_leaks import RESEMBLE, resemblance
+from trainwright.data.base.row_storage import IN_MEMORY
+from trainwright.data.base.table import Integers
+from trainwright.data.columns.column_kinds import ColumnType, name_tokens
+from trainwright.data.read_table import RawTable
+from trainwright.data.split.fold_split import cut_folds
+from trainwright.data.split.fractions import TEST, TRAIN, VALIDATION, Shares
+from trainwright.data.split.hidden_columns import with_moments
+from trainwright.data.split.splits import divide
+from trainwright.data.statistics.dependence import as_numbers
+from trainwright.planner.init.yaml_lines import flow, scalar
+
+PEOPLE = frozenset(
+    {"subject", "patient", "user", "customer", "client", "person", "people", "student", "employee"}
+    | {"member", "participant", "respondent", "player", "driver", "household", "family", "session"}
+    | {"rater", "reviewer", "author", "account", "owner", "host", "worker", "teacher", "doctor"}
+    | {"physician", "child", "animal", "mouse", "speaker", "writer", "passenger", "visitor"}
+)
+PLACES = frozenset(
+    {"shop", "store", "station", "machine", "device", "sensor", "site", "school", "hospital"}
+    | {"clinic", "farm", "vehicle", "building", "house", "plot", "well", "group"}
+)
+"""Words in a column's name that say whose or where, so that rows with one value belong together."""
+
+TIME_PARTS = (
+    frozenset({"year", "yr"}),
+    frozenset({"quarter", "qtr"}),
+    frozenset({"month", "mnth", "mon"}),
+    frozenset({"week", "wk"}),
+    frozenset({"day", "dd", "date"}),
+    frozenset({"hour", "hr", "hh"}),
+    frozenset({"minute", "min", "mm"}),
+    frozenset({"second", "sec", "ss"}),
+)
+"""How the parts of a time are called, the largest first."""
+
+_LARGEST = (2200, 4, 12, 53, 366, 24, 60, 61)
+_FEWEST_GROUPS, _FEWEST_NUMBERED, _FEWEST_UNNAMED = 10, 50, 100
+_ROWS_PER_GROUP, _ROWS_PER_NUMBER = 2, 5
+_FEWEST_MOMENTS = 10
+_FEW_ROWS, _FOLDS = 1_000, 5
+_FEWEST_OF_A_CLASS = 10
+_PARTS = 3
+_MOST_ROWS = 50_000
+_FEWEST_ROWS, _FEWEST_ROUNDS = 50, 5
+_RISES, _EVEN = 0.75, 0.1
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Division:
+    """A split's YAML without its braces, the column that it goes by (empty: none), and why."""
+
+    yaml: str
+    column: str
+    reason: str
+
+    @property
+    def section(self) -> Plain:
+        """The split as the contract will say it."""
+        return read_yaml(f"{{{self.yaml}}}".encode(), "split").value
+
+    @property
+    def is_time(self) -> bool:
+        """Whether the newest rows are tested."""
+        return self.yaml.startswith("kind: time")
+
+
+def find_divisions(raw: RawTable, target: str) -> list[Division]:
+    """The ways of dividing the rows, the one that fits best first; the last ones always work."""
+    frame = raw.frames["train"]
+    usable = [column for column in raw.columns if not column.reason.startswith("listed")]
+    people = _named_groups(usable, frame, PEOPLE)
+    places = _named_groups(usable, frame, PLACES)
+    dates = _by_date(usable, frame, target)
+    parts = _by_parts(usable, frame, target)
+    found = [*people, *dates, *parts, *places]
+    if not found:
+        found = [*_unnamed_group(raw, frame, target), *_by_order(raw, frame, target)]
+    found += [*_by_content(raw, frame, target), _by_chance(raw, frame, target)]
+    return [form for one in found for form in dict.fromkeys((_in_folds(one, raw), one))]
+
+
+def works(division: Division, raw: RawTable, target: str) -> bool:
+    """Whether the rows can be divided so, and every class that is held out trains too."""
+    split = TableData.model_validate_json(json.dumps({"split": division.section})).split
+    try:
+        frame = with_moments({"train": raw.frames["train"]}, split, IN_MEMORY)["train"]
+        if split.folds != "off":
+            folds = cut_folds(frame, target, split, 0)
+            parts = [folds.parts(number) for number in range(folds.count)]
+        else:
+            parts = [divide(frame, target, split, Shares.of(split, raw.facts.given), 0)]
+    except DataMistake:
+        return False
+    if raw.facts.target.kind == "numbers":
+        return True
+    labels = frame[target]
+    known = [set(labels.filter(pl.Series(one == TRAIN)).unique()) for one in parts]
+    held = [
+        set(labels.filter(pl.Series((one == VALIDATION) | (one == TEST))).unique()) for one in parts
+    ]
+    rows = raw.facts.target.classes.values()
+    both = len(rows) == 2 and min(rows) >= _FEWEST_OF_A_CLASS
+    if both and not all(len(other) == 2 for other in held):
+        return False
+    return all(other <= trained for trained, other in zip(known, held, strict=True))
+
+
+def _in_folds(division: Division, raw: RawTable) -> Division:
+    """The same with folds where the rows are few, and every class has rows for them."""
+    classes = raw.facts.target.classes
+    enough = not classes or min(classes.values()) >= _FEWEST_OF_A_CLASS
+    if raw.facts.rows >= _FEW_ROWS or not enough or raw.facts.given:
+        return division
+    reason = f"{division.reason}; {raw.facts.rows:,} rows are few, so each is tested once"
+    if division.is_time:
+        reason = f"{division.reason}; {raw.facts.rows:,} rows are few, so the origin rolls"
+    return Division(f"{division.yaml}, folds: {_FOLDS}", division.column, reason)
+
+
+def _by_content(raw: RawTable, frame: pl.DataFrame, target: str) -> list[Division]:
+    """By what the rows hold, where of those that chance would hold out too many are copies."""
+    split = RandomSplit(kind="random")
+    parts = divide(frame, target, split, Shares.of(split, raw.facts.given), 0)
+    held = frame.filter(pl.Series(parts != TRAIN))
+    repeats = repeats_of(frame.filter(pl.Series(parts == TRAIN)), held, raw.columns, target)
+    if repeats.copied < LEAK * held.height:
+        return []
+    copies = int(repeats.equal.sum())
+    reason = (
+        f"{copies:,} of {held.height:,} held-out rows would repeat a training row: equal rows stay "
+        "on one side"
+    )
+    return [Division('kind: random, key: "*"', "", reason)]
+
+
+def _by_chance(raw: RawTable, frame: pl.DataFrame, target: str) -> Division:
+    said = "no column says a group or a time"
+    alike = _alike(frame, target, np.arange(frame.height))
+    if alike >= RESEMBLE:
+        said += (
+            f"; the target correlates {alike:.2f} with that of the row before: if the file stands "
+            "in the order of time, {kind: time, order: file}"
+        )
+    if raw.facts.target.kind == "numbers":
+        return Division("kind: random", "", said)
+    rare = [name for name, rows in raw.facts.target.classes.items() if rows < _PARTS]
+    if rare:
+        few = many(len(rare), "class has", "classes have")
+        reason = f"{said}; {few} too few rows to be judged: they train and are never judged"
+        return Division("kind: stratified, rare: train", "", reason)
+    return Division("kind: stratified", "", f"{said}; equal class shares")
+
+
+def _named_groups(
+    columns: list[ColumnType], frame: pl.DataFrame, words: frozenset[str]
+) -> list[Division]:
+    found = []
+    for column in columns:
+        tokens = name_tokens(column.name)
+        named, numbered = bool(tokens & words), words is PLACES and "id" in tokens
+        if not (named or numbered) or not _names_groups(column, frame, few=named):
+            continue
+        rows = frame.height / column.distinct
+        reason = (
+            f"{column.distinct:,} groups of {rows:.0f} rows: a group's rows resemble each other"
+        )
+        found.append(Division(f"kind: group, column: {scalar(column.name)}", column.name, reason))
+    return found
+
+
+def _names_groups(column: ColumnType, frame: pl.DataFrame, *, few: bool) -> bool:
+    values = frame[column.name]
+    present = len(values) - values.null_count()
+    fewest, rows = (
+        (_FEWEST_GROUPS, _ROWS_PER_GROUP) if few else (_FEWEST_NUMBERED, _ROWS_PER_NUMBER)
+    )
+    distinct = values.drop_nulls().n_unique()
+    if distinct < fewest or distinct * rows > present:
+        return False
+    if values.dtype.is_numeric():
+        numbers = values.drop_nulls()
+        return bool((numbers == numbers.floor()).all())
+    return values.dtype == pl.String
+
+
+def _by_date(columns: list[ColumnType], frame: pl.DataFrame, target: str) -> list[Division]:
+    """By a date, if the file is sorted by it or the target resembles that of the date before."""
+    for column in columns:
+        values = frame[column.name]
+        if values.dtype != pl.Datetime("us") or values.null_count():
+            continue
+        if values.n_unique() < _FEWEST_MOMENTS:
+            continue
+        name = f"kind: time, column: {scalar(column.name)}"
+        if values.is_sorted():
+            reason = "the file is sorted by this date: the test is the future"
+            return [Division(name, column.name, reason)]
+        order = values.rank("ordinal").arg_sort().to_numpy().astype(np.int64)
+        alike = _alike(frame, target, order)
+        if alike >= RESEMBLE:
+            return [Division(name, column.name, _resembling(alike, "of the date before"))]
+    return []
+
+
+def _by_parts(columns: list[ColumnType], frame: pl.DataFrame, target: str) -> list[Division]:
+    """By columns that are a time together: year, month, day and hour."""
+    parts = []
+    for words, largest in zip(TIME_PARTS, _LARGEST, strict=True):
+        named = [
+            column.name
+            for column in columns
+            if name_tokens(column.name) & words and _is_part(frame[column.name], largest)
+        ]
+        parts += named[:1]
+    years = bool(parts) and bool(name_tokens(parts[0]) & TIME_PARTS[0])
+    if len(parts) < 2 or len(set(parts)) < len(parts):
+        return []
+    split = TimeSplit(kind="time", parts=tuple(parts))
+    moments = with_moments({"train": frame}, split, IN_MEMORY)["train"][MOMENT_COLUMN]
+    written = f"kind: time, parts: {flow(parts)}"
+    shown = ", ".join(parts)
+    if moments.is_sorted() and moments.n_unique() >= _FEWEST_MOMENTS:
+        reason = f"the file is sorted by {shown}, a time together: the test is the future"
+        return [Division(written, "", reason)]
+    alike = _alike(frame, target, moments.arg_sort().to_numpy().astype(np.int64))
+    if years and alike >= RESEMBLE:
+        return [Division(written, "", _resembling(alike, f"before in {shown}"))]
+    return []
+
+
+def _is_part(values: pl.Series, largest: int) -> bool:
+    if values.dtype == pl.Datetime("us"):
+        return not values.null_count()
+    if not values.dtype.is_numeric() or values.null_count():
+        return False
+    least, most = float(values.to_numpy().min()), float(values.to_numpy().max())
+    return bool((values == values.floor()).all()) and least >= 0 and least < most <= largest
+
+
+def _unnamed_group(raw: RawTable, frame: pl.DataFrame, target: str) -> list[Division]:
+    """By the column that the audit takes for a group, of which most of the target lies between."""
+    places = np.arange(frame.height)
+    sides = Sides(
+        train=frame,
+        held_out=frame,
+        train_places=places,
+        places=places,
+        columns=raw.columns,
+        target=target,
+        split=RandomSplit(kind="random"),
+        given=False,
+    )
+    found = [
+        one
+        for one in same_groups(sides)
+        if one.verdict != "clean" and _numbers_groups(frame[one.columns[0]])
+    ]
+    return [
+        Division(
+            f"kind: group, column: {scalar(one.columns[0])}",
+            one.columns[0],
+            f"{frame[one.columns[0]].n_unique():,} values that repeat, and the target differs "
+            "between them: the score is for new ones; take random or stratified if the model "
+            "meets these again",
+        )
+        for one in found[:1]
+    ]
+
+
+def _numbers_groups(values: pl.Series) -> bool:
+    """Whether many numbers stand in many rows each: words may as well be categories that say
+    something, which a model meets again."""
+    distinct = values.n_unique()
+    many_rows = distinct * _ROWS_PER_NUMBER <= len(values)
+    return values.dtype.is_numeric() and distinct >= _FEWEST_UNNAMED and many_rows
+
+
+def _by_order(raw: RawTable, frame: pl.DataFrame, target: str) -> list[Division]:
+    """By the order of the file, if rows resemble the ones before and a column runs like a clock:
+    the order alone says nothing, for a file may be sorted by anything."""
+    alike = _alike(frame, target, np.arange(frame.height))
+    clocks = [column.name for column in raw.columns if _is_clock(frame[column.name])]
+    if alike < RESEMBLE or not clocks:
+        return []
+    reason = f"{clocks[0]!r} runs like a clock, and " + _resembling(alike, "of the row before")
+    return [Division("kind: time, order: file", "", reason)]
+
+
+def _is_clock(values: pl.Series) -> bool:
+    """Whether numbers rise by one step from row to row, and begin again and again."""
+    if not values.dtype.is_numeric() or values.null_count() or len(values) < _FEWEST_ROWS:
+        return False
+    steps = np.diff(values.cast(pl.Float64).to_numpy()[:_MOST_ROWS])
+    rising = steps[steps > 0]
+    resets = len(steps) - len(rising)
+    if resets < _FEWEST_ROUNDS or len(rising) < _RISES * len(steps):
+        return False
+    usual = float(np.median(rising))
+    return bool((np.abs(rising - usual) <= _EVEN * usual).mean() >= _RISES)
+
+
+def _alike(frame: pl.DataFrame, target: str, order: Integers) -> float:
+    start = max(0, len(order) - _MOST_ROWS) // 2
+    return resemblance(as_numbers(frame[target][order[start : start + _MOST_ROWS]]))
+
+
+def _resembling(alike: float, what: str) -> str:
+    return f"the target correlates {alike:.2f} with that {what}: the test is what comes later"

@@ -1,0 +1,224 @@
+"""A first contract for a file, with the reason of every choice beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import final
+
+import polars as pl
+
+from trainwright.core.formatting import many
+from trainwright.data.base.messages import some
+from trainwright.data.base.row_storage import spread_rows
+from trainwright.data.columns.column_kinds import name_tokens
+from trainwright.data.columns.propose_columns import said
+from trainwright.data.columns.target import choose_positive
+from trainwright.data.read_table import RawTable
+from trainwright.data.statistics.lag_detection import lags
+from trainwright.data.statistics.leak_tests import find_leaks, find_suspicions
+from trainwright.planner.init.guess_split import Division, find_divisions, works
+from trainwright.planner.init.yaml_lines import comment, flow, scalar
+
+_BALANCED = 0.2
+_MOST_SLICES = 10
+_MOST_ROWS = 50_000
+_MOST_OF_A_NAME = 40
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """A setting's YAML and why it was chosen."""
+
+    yaml: str
+    reason: str
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What stands in a contract beside what is proposed: the path of a JSON `schema` for editors,
+    and the lines under `data` that say how its files are read and what is done with its rows."""
+
+    schema: str = ""
+    reading: tuple[str, ...] = ()
+    rows: tuple[str, ...] = ()
+
+
+USUAL = Settings()
+
+
+def propose(raw: RawTable, path: str, target: str, settings: Settings = USUAL) -> str:
+    """The text of a contract for data that was read; `path` is what the contract calls the file."""
+    frame = raw.frames["train"]
+    divisions = find_divisions(raw, target)
+    division = _first_that_works(divisions, raw, target)
+    excluded = _excluded(raw, frame, target, division)
+    schema = settings.schema
+    lines = [f"# yaml-language-server: $schema={schema}"] if schema else []
+    size = f"{many(raw.facts.rows, 'row')}, {many(len(raw.columns) + 1, 'column')}"
+    about = f"proposed from {comment(path)}: {size}"
+    lines += [
+        f"# What a model for {comment(target)} must prove, {about}.",
+        f"task: {_task(raw)}",
+        "data:",
+        f"  path: {scalar(path)}",
+        f"  target: {scalar(target)}",
+        *_reading_lines(raw, settings.reading),
+        *settings.rows,
+    ]
+    if len(raw.facts.target.classes) == 2:
+        lines.append("  " + _line("positive", _positive(raw.facts.target.classes)))
+    lines += _exclude_lines(excluded)
+    lines += _column_lines(raw, excluded)
+    lines.append("  " + _line("split", _Chosen(f"{{{division.yaml}}}", division.reason)))
+    lines += [_model_line(raw, excluded), "metric:"]
+    lines.append("  " + _line("name", _metric(raw)))
+    by_default = "by default: better than every baseline"
+    lines.append(f"  # target: {_example_target(frame[target])}; {by_default}")
+    lines += _slice_lines(raw, excluded, division.column)
+    lines.append("seed: 0  # the same number gives the same model; split_seed draws the parts")
+    return "\n".join(lines) + "\n"
+
+
+def _model_line(raw: RawTable, excluded: Mapping[str, str]) -> str:
+    kinds = {column.kind for column in raw.columns if column.name not in excluded}
+    if kinds - {"ignored"} == {"text"} and raw.facts.target.classes:
+        reason = "the strongest start on texts alone, and trees take minutes; or boosting, mlp"
+        return f"model: {{kind: linear}}  # {reason}"
+    return "model: {kind: boosting}  # the strongest start on tables; or linear, mlp"
+
+
+def _first_that_works(divisions: Sequence[Division], raw: RawTable, target: str) -> Division:
+    """The first way of dividing the rows that fills every part; the last one where none does."""
+    works_not: list[str] = []
+    for division in divisions:
+        if works(division, raw, target):
+            break
+        if division.column or division.is_time:
+            works_not.append(f"{{{division.yaml}}} leaves a part without rows or without a class")
+    reasons = "; ".join((division.reason, *works_not[:1]))
+    return replace(division, reason=reasons)
+
+
+def _reading_lines(raw: RawTable, known: tuple[str, ...]) -> list[str]:
+    """How the files are read, with the commas of columns in doubt among their numbers."""
+    numbers = [
+        f"      {scalar(doubt.column)}: {doubt.numbers}"
+        for doubt in raw.facts.doubts
+        if doubt.numbers
+    ]
+    if not numbers:
+        return list(known)
+    lines = list(known) or ["  reading:"]
+    if "    numbers:" in lines:
+        return [*lines, *numbers]
+    return [*lines, "    numbers:", *numbers]
+
+
+def _column_lines(raw: RawTable, excluded: Mapping[str, str]) -> list[str]:
+    """What is proposed for columns that leave open what they are."""
+    lines = [
+        f"    {scalar(doubt.column)}: {flow(said(doubt.settings))}  # {comment(doubt.reason)}"
+        for doubt in raw.facts.doubts
+        if doubt.column not in excluded and said(doubt.settings)
+    ]
+    return ["  columns:", *lines] if lines else []
+
+
+def _example_target(target: pl.Series) -> str:
+    if target.dtype == pl.String:
+        return "0.9  # the least score that is good enough"
+    half = float(target.to_numpy().std()) / 2
+    return (
+        f"{float(f'{half:.2g}'):g}  # the largest error allowed, here half the target's deviation"
+    )
+
+
+def _slice_lines(raw: RawTable, excluded: Mapping[str, str], key: str) -> list[str]:
+    for column in raw.columns:
+        few = column.kind == "categorical" and 2 <= column.distinct <= _MOST_SLICES
+        if few and column.name not in excluded and column.name != key:
+            example = f"# slices: [{{column: {scalar(column.name)}}}]"
+            return [f"{example}  # judges each of its {column.distinct} values on its own"]
+    return []
+
+
+def _task(raw: RawTable) -> str:
+    facts = raw.facts.target
+    if facts.kind == "numbers":
+        return f"regression  # the target is a number with {facts.distinct:,} different values"
+    shares = [
+        f"{comment(n[:_MOST_OF_A_NAME])} {c / sum(facts.classes.values()):.1%}"
+        for n, c in _counts(facts.classes)
+    ]
+    return f"classification  # the target has {len(facts.classes)} classes: {some(shares, 4)}"
+
+
+def _counts(classes: Mapping[str, int]) -> list[tuple[str, int]]:
+    return sorted(classes.items(), key=lambda pair: (-pair[1], pair[0]))
+
+
+def _positive(classes: Mapping[str, int]) -> _Chosen:
+    positive, reason = choose_positive(classes)
+    return _Chosen(scalar(positive), reason)
+
+
+def _metric(raw: RawTable) -> _Chosen:
+    classes = raw.facts.target.classes
+    if not classes:
+        return _Chosen("rmse", "the error in the target's own unit; large errors weigh more")
+    if len(classes) > 2:
+        return _Chosen("f1_macro", "every class counts alike, however rare")
+    share = min(classes.values()) / sum(classes.values())
+    if share >= _BALANCED:
+        return _Chosen("roc_auc", f"the rarer class has {share:.1%} of the rows: balanced enough")
+    return _Chosen(
+        "average_precision",
+        f"the rarer class has only {share:.1%} of the rows, which ROC AUC hides",
+    )
+
+
+def _excluded(
+    raw: RawTable, frame: pl.DataFrame, target: str, division: Division
+) -> dict[str, str]:
+    """Columns that should never be features, with the reason of each; never all of them."""
+    key = division.column
+    doubted = {doubt.column: doubt.reason for doubt in raw.facts.doubts}
+    found = {
+        column.name: doubted.get(column.name, column.reason)
+        for column in raw.columns
+        if column.kind == "ignored" and column.name != key
+    }
+    usable = [c for c in raw.columns if c.kind != "ignored" and c.name != key]
+    if any(column.name == key and column.kind == "datetime" for column in raw.columns):
+        known = lags(frame, [c.name for c in usable if c.kind == "numeric"], target, key)
+        usable = [column for column in usable if column.name not in known]
+    rows = frame[spread_rows(frame.height, _MOST_ROWS)]
+    for leak in find_leaks(rows, usable, rows[target]):
+        for name in leak.columns:
+            found.setdefault(name, f"gives the target away: {leak.message}")
+    honest = [column for column in usable if column.name not in found]
+    for suspicion in find_suspicions(rows, honest, rows[target]):
+        # Two columns that tell the class together may be a rule that holds.
+        name, *others = suspicion.columns
+        if not others and name_tokens(name) & name_tokens(target):
+            found[name] = f"another form of the target: {suspicion.message}"
+    features = {column.name for column in usable} | ({key} if division.is_time and key else set())
+    if features <= set(found):
+        # A contract without a feature is none: what suspects all of them says nothing of one.
+        found = {name: reason for name, reason in found.items() if name not in features}
+    order = [column.name for column in raw.columns]
+    return dict(sorted(found.items(), key=lambda pair: order.index(pair[0])))
+
+
+def _exclude_lines(excluded: Mapping[str, str]) -> list[str]:
+    if not excluded:
+        return []
+    names = [f"    - {scalar(name)}  # {comment(reason)}" for name, reason in excluded.items()]
+    return ["  exclude:", *names]
+
+
+def _line(key: str, chosen: _Chosen) -> str:
+    return f"{key}: {chosen.yaml}  # {comment(chosen.reason)}"

@@ -1,0 +1,143 @@
+"""How many rows of a micro-batch fit into the device's memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+from trainwright.contract.document import Contract
+from trainwright.contract.memory import OFFLOADED_PART_BYTES
+from trainwright.contract.model import Gpt, Network
+from trainwright.contract.section import settled
+from trainwright.contract.tokens import TokenData
+from trainwright.core.errors import ContractMistake, Problem
+from trainwright.core.files import Json
+from trainwright.core.formatting import show_bytes
+from trainwright.model.counting import count_largest
+from trainwright.model.input_shape import Shape
+from trainwright.planner.activation_memory import activation_bytes, state_bytes
+from trainwright.planner.resolve.choice import Choice
+
+_NUMBER = 4
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class MemoryEstimate:
+    """What a training holds in the memory of its device, in bytes, in fp32 and without what
+    `training.memory` saves of gradients and activations: an upper bound for bf16 and for activation
+    checkpointing. `optimizer` is that of one part where its state is offloaded.
+
+    `activations` are those of a micro-batch, `data` the encoded rows, `device` all that the device
+    has, 0 where that is not known. Workspaces of kernels, the allocator's waste and a GPU's context
+    are not in it.
+    """
+
+    weights: int
+    gradients: int
+    optimizer: int
+    activations: int
+    data: int
+    device: int
+
+    @property
+    def fixed(self) -> int:
+        """What does not depend on the micro-batch."""
+        return self.weights + self.gradients + self.optimizer + self.data
+
+    def to_json(self) -> Json:
+        """The fields by name."""
+        return {
+            "weights": self.weights,
+            "gradients": self.gradients,
+            "optimizer": self.optimizer,
+            "activations": self.activations,
+            "data": self.data,
+            "device": self.device,
+        }
+
+
+def widest_rows(contract: Contract) -> int:
+    """Rows of the micro-batch that needs the most memory: all of them, unless places are
+    limited."""
+    rows, data = settled(contract.training.batch_size), contract.data
+    if not isinstance(data, TokenData) or data.windows != "padded":
+        return rows
+    assert isinstance(contract.model, Gpt), "the rules refuse other models"
+    most = data.padding.max_tokens
+    return rows if most == "off" else min(rows, max(1, most // contract.model.context))
+
+
+def estimate_memory(
+    contract: Contract, section: Network, shape: Shape, parameters: int, held: tuple[int, int]
+) -> MemoryEstimate:
+    """The estimate for a decided plan; `held` are the bytes of the encoded rows and of the
+    device."""
+    data, device = held
+    training = contract.training
+    rows = widest_rows(contract)
+    updated = parameters
+    if training.memory.offload_optimizer:
+        together = max(OFFLOADED_PART_BYTES // _NUMBER, count_largest(section, shape))
+        updated = min(parameters, together)
+    moments = updated * state_bytes(training.optimizer)
+    means = 0 if training.average == "off" else parameters * _NUMBER
+    return MemoryEstimate(
+        weights=parameters * _NUMBER + means,
+        gradients=parameters * _NUMBER,
+        optimizer=round(moments),
+        activations=rows * activation_bytes(section, shape),
+        data=data,
+        device=device,
+    )
+
+
+def check_fits(contract: Contract, estimate: MemoryEstimate) -> None:
+    """Refuse a model that the device cannot hold, whatever the batch: before memory is taken.
+
+    Raises:
+        ContractMistake: weights, gradients and optimizer state alone are more than the device has.
+    """
+    in_backward = contract.training.memory.update == "in_backward"
+    needed = estimate.weights + estimate.optimizer + (0 if in_backward else estimate.gradients)
+    if estimate.device and needed > estimate.device:
+        raise ContractMistake(
+            Problem(
+                "the model does not fit into the memory of this machine",
+                path="model",
+                found=f"{show_bytes(needed)} of weights, gradients and optimizer state",
+                expected=f"at most {show_bytes(estimate.device)}",
+                fix="take fewer or narrower layers, or another machine",
+            )
+        )
+
+
+def fit_micro_batch(
+    contract: Contract, choices: tuple[Choice, ...], estimate: MemoryEstimate
+) -> tuple[Contract, tuple[Choice, ...]]:
+    """The contract with the largest micro-batch that divides the rows of a step and fits into the
+    device's memory but for `training.memory.margin`, if the plan may choose both sizes."""
+    path, other = "training.batch_size", "training.gradient_accumulation_steps"
+    made = {choice.path: choice for choice in choices}
+    if not estimate.device or not {path, other} <= made.keys():
+        return contract, choices
+    training = contract.training
+    rows = settled(training.effective_batch_size) // settled(contract.distributed.num_gpus)
+    widest = widest_rows(contract)
+    a_row = estimate.activations // widest
+    room = round(estimate.device * (1 - training.memory.margin)) - estimate.fixed
+    fits = max(1, room // max(1, a_row))
+    if widest < settled(training.batch_size) and widest <= fits:
+        return contract, choices
+    batch = next(size for size in range(min(rows, fits), 0, -1) if rows % size == 0)
+    if training.memory.update == "in_backward":
+        batch = rows
+    about = f"{show_bytes(a_row)} of activations a row, {show_bytes(max(0, room))} for them"
+    reason = (
+        f"all {rows:,} rows of a step fit at once" if batch == rows else "the largest that fits"
+    )
+    made[path] = Choice(path, batch, f"{made[path].reason}; {reason}: {about}")
+    made[other] = Choice(other, rows // batch, "what the rows of a step need")
+    sizes = {"batch_size": batch, "gradient_accumulation_steps": rows // batch}
+    training = training.model_copy(update=sizes)
+    return contract.model_copy(update={"training": training}), tuple(made.values())

@@ -1,0 +1,1 @@
+"""Every `auto` of a contract resolved, each with its reason."""

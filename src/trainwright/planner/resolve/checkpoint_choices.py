@@ -1,0 +1,48 @@
+"""What a plan takes for the checkpoints where the contract says `auto`."""
+
+from __future__ import annotations
+
+from trainwright.contract.checkpointing import Checkpointing
+from trainwright.contract.document import Contract
+from trainwright.contract.model import Gpt, Model
+from trainwright.contract.section import settled
+from trainwright.contract.training import Training
+from trainwright.planner.resolve.choice import Chosen
+
+
+def checkpoint_choices(contract: Contract, training: Training, steps_per_epoch: int) -> Chosen:
+    """Field -> (value, reason) for `training.checkpointing`, whose batches are decided."""
+    return {
+        "save_every_n_steps": (
+            _validation_steps(contract.model, training, steps_per_epoch),
+            "one checkpoint at each validation",
+        ),
+        "save_every_minutes": _spacing(training.checkpointing),
+        "rank_by": _ranking(training, contract.metric.name),
+    }
+
+
+def _validation_steps(model: Model, training: Training, steps_per_epoch: int) -> int:
+    """Steps between validations; of tokens, where every place of a window has one."""
+    if training.validate_every_n_steps != "off":
+        return training.validate_every_n_steps
+    if training.validate_every_n_tokens != "off":
+        assert isinstance(model, Gpt), "the rules refuse it for other data"
+        of_step = settled(training.effective_batch_size) * model.context
+        return -(-training.validate_every_n_tokens // of_step)
+    return steps_per_epoch * training.validate_every_n_epochs
+
+
+def _spacing(section: Checkpointing) -> tuple[str, str]:
+    hours = section.expected_hours_between_failures
+    if hours == "off":
+        return "off", "nothing is known of failures"
+    return "measured", f"the machine lasts {hours:g} hours on average"
+
+
+def _ranking(training: Training, metric: str) -> tuple[str, str]:
+    stopping = training.early_stopping
+    if stopping == "off":
+        return "val_loss", "nothing else is watched"
+    watched = f"val_{metric}" if stopping.metric == "auto" else stopping.metric
+    return watched, "what early stopping watches"

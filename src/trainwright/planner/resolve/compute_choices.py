@@ -1,0 +1,150 @@
+"""Number format, kernels, memory format and compiling, as far as they follow from a rule.
+
+What only a measurement on the machine can tell is left `auto`: `planner/compute_trials.py` decides
+it at the start of the run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+from trainwright.contract.document import Contract
+from trainwright.contract.model import ResNet
+from trainwright.contract.section import settled
+from trainwright.contract.tokens import TokenData
+from trainwright.contract.training import Training
+from trainwright.core.formatting import show_seconds
+from trainwright.planner.read_device import DeviceFacts
+from trainwright.planner.resolve.choice import Choosing, Chosen
+
+FORMAT = "training.mixed_precision"
+PRODUCTS = "training.compute.matrix_products"
+LAYOUT = "training.compute.memory_format"
+COMPILE = "training.compute.compile"
+
+PLAIN = {FORMAT: "fp32", PRODUCTS: "exact", LAYOUT: "contiguous", COMPILE: "off"}
+"""What a version computed with that could not choose."""
+
+LONG_SECONDS = 600.0
+"""A run that takes less is too short to pay for compiling."""
+
+_SHORT_SECONDS, _FEW_BATCHES, _SMALL_BATCH = 10.0, 500, 0.5e9
+_RATES = {"cpu": 50e9, "cuda": 50e12}
+_SLOW = 10.0
+_MICRO_BATCH_SECONDS = 1e-3
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Work:
+    """How much a run computes: `products` are the multiplications with an addition of a forward
+    pass over one row, `rows` those of a micro-batch, `batches` the micro-batches of the run."""
+
+    products: int
+    rows: int
+    batches: int
+
+    def seconds(self, device: DeviceFacts) -> float:
+        """About what the products take in fp32, at a usual rate of the device: 50 GFLOP/s a core of
+        a CPU, 50 TFLOP/s of a GPU."""
+        rate = _RATES[device.kind] * (device.threads if device.kind == "cpu" else 1)
+        return 6.0 * self.products * self.rows * self.batches / rate
+
+
+def decide_compute(
+    contract: Contract, work: Work, device: DeviceFacts, choosing: Choosing
+) -> Training:
+    """The training section with everything decided that a rule can decide."""
+    training = choosing.take(contract.training, "training", _formats(contract, work, device))
+    fp32 = training.mixed_precision in ("auto", "fp32")
+    compute = choosing.take(
+        training.compute,
+        "training.compute",
+        {
+            **_products(contract, work, device, fp32=fp32),
+            **_layouts(contract, work, device),
+            **_compiling(contract, training, work, device),
+        },
+    )
+    return training.model_copy(update={"compute": compute})
+
+
+def _formats(contract: Contract, work: Work, device: DeviceFacts) -> Chosen:
+    key = "mixed_precision"
+    if device.kind == "cuda":
+        if device.has_bf16:
+            return {key: ("bf16", "the GPU computes in bf16")}
+        return {key: ("fp32", "no GPU that computes in bf16")}
+    if not device.has_bf16:
+        return {key: ("fp32", "the CPU has no instructions for bf16")}
+    if contract.task == "regression":
+        return {key: ("fp32", "bf16 keeps three digits of a number that is predicted")}
+    reason = why_not_measured(work, device)
+    return {key: ("fp32", reason)} if reason else {}
+
+
+def _products(contract: Contract, work: Work, device: DeviceFacts, *, fp32: bool) -> Chosen:
+    if device.kind == "cuda":
+        reason = "oneDNN is for CPUs"
+    elif not fp32:
+        reason = f"the products are in {contract.training.mixed_precision}"
+    elif isinstance(contract.model, ResNet):
+        reason = "convolutions are computed by oneDNN already"
+    else:
+        reason = why_not_measured(work, device)
+    return {"matrix_products": ("exact", reason)} if reason else {}
+
+
+def _layouts(contract: Contract, work: Work, device: DeviceFacts) -> Chosen:
+    if not isinstance(contract.model, ResNet):
+        return {"memory_format": ("contiguous", "the model has no convolutions")}
+    if device.kind == "cuda":
+        return {"memory_format": ("channels_last", "what convolutions of GPUs are fastest with")}
+    reason = why_not_measured(work, device)
+    return {"memory_format": ("channels_last", reason)} if reason else {}
+
+
+def _compiling(contract: Contract, training: Training, work: Work, device: DeviceFacts) -> Chosen:
+    if isinstance(contract.data, TokenData) and contract.data.windows == "padded":
+        return {"compile": ("off", "each width of a batch would be compiled by itself")}
+    if not device.can_compile:
+        what = "Triton" if device.kind == "cuda" else "C++ compiler"
+        return {"compile": ("off", f"there is no {what}")}
+    if training.mixed_precision == "fp8":
+        return {"compile": ("on", "fp8 gains only where the scaling around products is compiled")}
+    most = _SLOW * work.seconds(device) + work.batches * _MICRO_BATCH_SECONDS
+    if most < LONG_SECONDS:
+        return {"compile": ("off", f"the run takes less than {show_seconds(most)}")}
+    return {}
+
+
+def why_not_measured(work: Work, device: DeviceFacts) -> str:
+    """Why nothing is measured; empty where it is. It takes the time of about 20 micro-batches."""
+    operations = 6 * work.products * work.rows
+    if operations < _SMALL_BATCH:
+        return f"a micro-batch of {operations / 1e6:.3g} million operations is too small to gain"
+    if work.batches < _FEW_BATCHES:
+        return f"a run of {work.batches:,} micro-batches is too short to measure"
+    seconds = work.seconds(device)
+    if seconds < _SHORT_SECONDS:
+        return f"a run of about {show_seconds(seconds)} is too short to measure"
+    return ""
+
+
+def open_paths(training: Training) -> tuple[str, ...]:
+    """The paths that only a measurement can decide."""
+    compute = training.compute
+    values = {
+        FORMAT: training.mixed_precision,
+        PRODUCTS: compute.matrix_products,
+        LAYOUT: compute.memory_format,
+        COMPILE: compute.compile,
+    }
+    return tuple(path for path, value in values.items() if value == "auto")
+
+
+def work_of(training: Training, products: int, steps: int) -> Work:
+    """The work of a run of `steps` optimizer steps."""
+    batches = steps * settled(training.gradient_accumulation_steps)
+    return Work(products, settled(training.batch_size), batches)

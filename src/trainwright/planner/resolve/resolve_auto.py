@@ -1,0 +1,346 @@
+"""Every `auto` of a contract decided, each with its reason."""
+
+from __future__ import annotations
+
+import math
+
+from trainwright.contract.data import AutoSplit, Data, RandomSplit, StratifiedSplit, TableData
+from trainwright.contract.document import Contract
+from trainwright.contract.images import ImageData
+from trainwright.contract.key_paths import as_key
+from trainwright.contract.metric import METRICS, Metric
+from trainwright.contract.model import Boosting, Linear, Model, Pretrained
+from trainwright.contract.objective import AutoLoss, CrossEntropy, Loss, SquaredError
+from trainwright.contract.section import settled
+from trainwright.contract.slices import Slice
+from trainwright.contract.tracking import Tracking
+from trainwright.contract.training import USUAL_PATIENCE, EarlyStopping, Training
+from trainwright.core.files import Json
+from trainwright.data.base.messages import quoted
+from trainwright.data.columns.propose_columns import said, with_doubts
+from trainwright.data.columns.target import choose_positive
+from trainwright.data.read_table import DataFacts
+from trainwright.planner.count_validations import Validations
+from trainwright.planner.estimate import most_steps, steps_per_epoch, train_rows_of
+from trainwright.planner.read_device import DeviceFacts
+from trainwright.planner.resolve.average_choices import choose_average
+from trainwright.planner.resolve.checkpoint_choices import checkpoint_choices
+from trainwright.planner.resolve.choice import Choice, Choosing, Chosen
+from trainwright.planner.resolve.optimizer_choices import learning_rates
+from trainwright.planner.resolve.padding_choices import decide_padding
+from trainwright.planner.resolve.resume_choices import resume_choices
+from trainwright.planner.resolve.tracking_choices import window_steps
+from trainwright.planner.resolve.worker_choices import workers_by_rule
+
+_STEPS_WANTED = 4000
+_FEWEST_EPOCHS, _MOST_EPOCHS = 10, 100
+_BATCH, _SMALLEST_BATCH = 256, 16
+_FEW_ROWS = 10_000
+_PARTS = 3
+
+
+def decide(
+    contract: Contract, facts: DataFacts, device: DeviceFacts
+) -> tuple[Contract, tuple[Choice, ...]]:
+    """The contract without any `auto` that is not a rule of its own, and what was chosen.
+
+    The width of embeddings stays `auto`: it is a rule for each column. So do the kinds of columns,
+    which stand in the data's facts, and `data.positive` where there are not two classes. Number
+    format and kernels of a network follow once its size is known: `decide_compute`.
+    """
+    choosing = Choosing()
+    contract = _task(contract, facts, choosing)
+    contract = contract.model_copy(
+        update={
+            "metric": _metric(contract, facts, choosing),
+            "data": _data(contract, facts, device, choosing),
+            "model": _model(contract, facts, choosing),
+            "resume": choosing.take(
+                contract.resume, "resume", resume_choices(contract.resume, device)
+            ),
+            "distributed": choosing.take(
+                contract.distributed,
+                "distributed",
+                {"num_gpus": (1, "one process"), "backend": ("gloo", "one process sends nothing")},
+            ),
+        }
+    )
+    slices = [
+        _slice(part, at, contract.metric, choosing) for at, part in enumerate(contract.slices)
+    ]
+    contract = contract.model_copy(update={"slices": tuple(slices)})
+    if not isinstance(contract.model, Boosting | Linear):
+        training = _training(contract, facts, choosing)
+        tracking = _tracking(contract, choosing)
+        contract = contract.model_copy(update={"training": training, "tracking": tracking})
+        contract = decide_padding(contract, facts, choosing)
+    return contract, tuple(choosing.made)
+
+
+def _task(contract: Contract, facts: DataFacts, choosing: Choosing) -> Contract:
+    target = facts.target
+    if target.kind == "numbers":
+        chosen = ("regression", f"the target is a number with {target.distinct:,} different values")
+    elif target.kind == "tokens":
+        chosen = ("generation", "a text is continued")
+    else:
+        chosen = ("classification", f"the target has {len(target.classes)} classes")
+    return choosing.take(contract, "", {"task": chosen})
+
+
+def _metric(contract: Contract, facts: DataFacts, choosing: Choosing) -> Metric:
+    if contract.task == "regression":
+        chosen = ("rmse", "the target is a number")
+    elif contract.task == "generation":
+        chosen = ("nats_per_token", "what is predicted are tokens")
+    elif isinstance(contract.data, ImageData):
+        chosen = ("accuracy", "what is predicted are images of equal weight")
+    elif len(facts.target.classes) == 2:
+        chosen = ("roc_auc", "there are two classes")
+    else:
+        chosen = ("f1_macro", f"there are {len(facts.target.classes)} classes")
+    return choosing.take(contract.metric, "metric", {"name": chosen, "target": _clause(contract)})
+
+
+def _clause(contract: Contract) -> tuple[Json, str]:
+    if isinstance(contract.model, Linear):
+        return "baseline", "a linear model is one of the other baselines itself"
+    return "every_baseline", "a model that a baseline replaces proves nothing"
+
+
+def _slice(part: Slice, at: int, metric: Metric, choosing: Choosing) -> Slice:
+    return choosing.take(part, f"slices.{at}", {"metric": (metric.name, "the contract's metric")})
+
+
+def _data(contract: Contract, facts: DataFacts, device: DeviceFacts, choosing: Choosing) -> Data:
+    on_gpu = device.kind == "cuda"
+    data = choosing.take(
+        contract.data,
+        "data",
+        {
+            **workers_by_rule(contract, device),
+            "pin_memory": (on_gpu, "there is a GPU" if on_gpu else "there is no GPU"),
+        },
+    )
+    if not isinstance(data, TableData):
+        return data
+    return _table(contract, data, facts, choosing)
+
+
+def _table(contract: Contract, data: TableData, facts: DataFacts, choosing: Choosing) -> TableData:
+    if contract.task == "classification" and len(facts.target.classes) == 2:
+        data = choosing.take(data, "data", {"positive": choose_positive(facts.target.classes)})
+    data = with_doubts(data, facts.doubts)
+    for doubt in facts.doubts:
+        path = f"data.columns.{as_key(doubt.column)}"
+        choosing.made.append(Choice(path, said(doubt.settings), doubt.reason))
+    rows_in: dict[str, tuple[Json, str]] = {"rows_in": facts.placing}
+    reading = choosing.take(data.reading, "data.reading", rows_in)
+    features = choosing.take(
+        data.features, "data.features", _features(contract.model, settled(reading.rows_in))
+    )
+    # Said only where there is a text to say it of.
+    told = choosing if any(column.kind == "text" for column in facts.columns) else Choosing()
+    text = told.take(features.text, "data.features.text", _texts(contract.model))
+    features = features.model_copy(update={"text": text})
+    split = data.split
+    if isinstance(split, AutoSplit):
+        kept = {"validation": split.validation, "test": split.test, "folds": split.folds}
+        if contract.task == "classification":
+            reason = "the same class shares in every part"
+            rare = [name for name, rows in facts.target.classes.items() if rows < _PARTS]
+            few = "refuse"
+            if rare and split.folds == "off":
+                few = "train"
+                reason += f"; {quoted(rare)} have too few rows to be judged, and train"
+            split = StratifiedSplit.model_validate({"kind": "stratified", "rare": few, **kept})
+        else:
+            reason = "nothing says that rows depend on each other"
+            split = RandomSplit.model_validate({"kind": "random", **kept})
+        choosing.made.append(Choice("data.split.kind", split.kind, reason))
+    return data.model_copy(update={"features": features, "split": split, "reading": reading})
+
+
+def _features(model: Model, rows_in: str) -> Chosen:
+    codes = ("codes", "the model learns what each category means")
+    match model:
+        case Boosting():
+            reason = "trees split on any scale, and on missing itself"
+            many = ("by_count", "trees need help with a column of many categories")
+            return {
+                "numeric": ("none", reason),
+                "impute": ("none", reason),
+                "categorical": many if rows_in == "memory" else codes,
+            }
+        case Linear():
+            numeric = ("standard", "a penalty needs one scale")
+        case _:
+            numeric = ("quantile", "networks learn best from evenly spread numbers")
+    impute = ("median", "the model cannot read a missing number")
+    return {"numeric": numeric, "impute": impute, "categorical": codes}
+
+
+def _texts(model: Model) -> Chosen:
+    match model:
+        case Boosting():
+            reason = "the model chooses among terms itself"
+            return {"reduce": ("none", reason), "terms": (2000, "trees use few of them")}
+        case Linear():
+            reason = "the model weighs every term"
+            return {"reduce": ("none", reason), "terms": (20_000, "rare terms tell classes apart")}
+        case _:
+            reason = "a column for each term would hold most of the weights of the first layer"
+    return {"reduce": ("svd", reason), "terms": (5000, "they are reduced to a few columns")}
+
+
+def _model(contract: Contract, facts: DataFacts, choosing: Choosing) -> Model:
+    match model := contract.model:
+        case Pretrained():
+            labels = max(1, len(facts.target.classes))
+            chosen: Chosen = {"num_labels": (labels, "as many as the data has")}
+        case Boosting():
+            chosen = {"objective": _objective(contract.task, _metric(contract, facts, Choosing()))}
+        case Linear():
+            chosen = {"penalty": _penalty(contract.task, facts)}
+        case _:
+            return model
+    return choosing.take(model, "model", chosen)
+
+
+def _objective(task: str, metric: Metric) -> tuple[Json, str]:
+    if task == "classification":
+        return "log_loss", "classes are predicted"
+    objective = _OBJECTIVES.get(metric.name, "squared_error")
+    return objective, f"the metric is {metric.name}"
+
+
+_OBJECTIVES = {"mae": "absolute_error", "mape": "mape", "pinball": "quantile"}
+
+
+def _penalty(task: str, facts: DataFacts) -> tuple[Json, str]:
+    if task == "classification" and any(column.kind == "text" for column in facts.columns):
+        return 0.1, "a text has many terms, each in few rows"
+    return 1.0, "the usual one"
+
+
+def _training(contract: Contract, facts: DataFacts, choosing: Choosing) -> Training:
+    rows = train_rows_of(contract, facts)
+    training = _batches(contract, rows, choosing)
+    in_epoch = steps_per_epoch(rows, settled(training.effective_batch_size))
+    epochs = min(_MOST_EPOCHS, max(_FEWEST_EPOCHS, math.ceil(_STEPS_WANTED / in_epoch)))
+    training = choosing.take(
+        training,
+        "training",
+        {"num_epochs": (epochs, f"about {epochs * in_epoch:,} steps of {in_epoch:,} an epoch")},
+    )
+    decided = contract.model_copy(update={"training": training})
+    steps = most_steps(decided, rows)
+    optimizer = choosing.take(
+        training.optimizer, "training.optimizer", learning_rates(training.optimizer)
+    )
+    checkpointing = choosing.take(
+        training.checkpointing,
+        "training.checkpointing",
+        checkpoint_choices(contract, training, in_epoch),
+    )
+    return training.model_copy(
+        update={
+            "loss": _loss(contract, choosing),
+            "optimizer": optimizer,
+            "checkpointing": checkpointing,
+            "average": choose_average(training, steps, choosing),
+            "early_stopping": _early_stopping(decided, rows, choosing),
+        }
+    )
+
+
+def _tracking(contract: Contract, choosing: Choosing) -> Tracking:
+    tracking = contract.tracking
+    if tracking.windows == "off":
+        return tracking
+    chosen = window_steps(contract.model)
+    windows = choosing.take(tracking.windows, "tracking.windows", chosen)
+    return tracking.model_copy(update={"windows": windows})
+
+
+def _loss(contract: Contract, choosing: Choosing) -> Loss:
+    loss = contract.training.loss
+    if not isinstance(loss, AutoLoss):
+        return loss
+    chosen: Loss = CrossEntropy(name="cross_entropy")
+    reason = (
+        "classes are predicted" if contract.task == "classification" else "tokens are predicted"
+    )
+    if contract.task == "regression":
+        chosen, reason = SquaredError(name="mse"), "numbers are predicted"
+    choosing.made.append(Choice("training.loss.name", chosen.name, reason))
+    return chosen
+
+
+def _early_stopping(contract: Contract, rows: int, choosing: Choosing) -> Json:
+    stopping, metric = contract.training.early_stopping, contract.metric
+    if not isinstance(stopping, EarlyStopping):
+        return stopping
+    path = "training.early_stopping"
+    stopping = choosing.take(
+        stopping,
+        path,
+        {
+            "metric": (f"val_{metric.name}", "the contract's metric"),
+            "patience": _patience(contract, rows),
+        },
+    )
+    watched = stopping.metric.removeprefix("val_")
+    fact = METRICS.get(watched)
+    direction = fact.direction if fact is not None else "min"
+    better = "more" if direction == "max" else "less"
+    return choosing.take(stopping, path, {"mode": (direction, f"{better} {watched} is better")})
+
+
+def _patience(contract: Contract, rows: int) -> tuple[int, str]:
+    """Validations without a gain before a training ends."""
+    if isinstance(contract.data, ImageData):
+        validations = Validations.of(contract, rows).count
+        if validations // 3 > USUAL_PATIENCE:
+            return validations // 3, f"a third of {validations} validations of images"
+    return USUAL_PATIENCE, "enough for the noise of most validations"
+
+
+def _batches(contract: Contract, rows: int, choosing: Choosing) -> Training:
+    """The three sizes whose product must be right; the rules have checked those that are given."""
+    training = contract.training
+    devices = settled(contract.distributed.num_gpus)
+    batch, reason = _usual_batch(rows)
+    accumulation, why = 1, "one micro-batch is a step"
+    if training.effective_batch_size != "auto":
+        wanted = training.effective_batch_size // devices
+        if training.batch_size == "auto" and training.gradient_accumulation_steps == "auto":
+            batch, reason = _divisor(wanted, batch), "a share of effective_batch_size"
+        elif training.batch_size == "auto":
+            batch = wanted // settled(training.gradient_accumulation_steps)
+            reason = "what effective_batch_size leaves to a micro-batch"
+        written = batch if training.batch_size == "auto" else training.batch_size
+        accumulation, why = wanted // written, "what effective_batch_size needs"
+    training = choosing.take(
+        training,
+        "training",
+        {"batch_size": (batch, reason), "gradient_accumulation_steps": (accumulation, why)},
+    )
+    product = settled(training.batch_size) * settled(training.gradient_accumulation_steps) * devices
+    why = "batch_size x gradient_accumulation_steps x devices"
+    return choosing.take(training, "training", {"effective_batch_size": (product, why)})
+
+
+def _usual_batch(rows: int) -> tuple[int, str]:
+    """256; for fewer than 10,000 rows the power of two nearest to a fortieth of them."""
+    if rows >= _FEW_ROWS:
+        return _BATCH, f"{rows:,} training rows"
+    power = 2 ** round(math.log2(max(1.0, rows / 40)))
+    batch = min(_BATCH, max(_SMALLEST_BATCH, power))
+    return batch, f"only {rows:,} training rows: about a fortieth of them"
+
+
+def _divisor(whole: int, most: int) -> int:
+    """The largest divisor of `whole` up to `most`; `whole` itself where that would be tiny."""
+    largest = next(size for size in range(min(whole, most), 0, -1) if whole % size == 0)
+    return largest if largest * 8 >= min(whole, most) else whole

@@ -1,0 +1,16 @@
+"""How often a run is measured where the contract says `auto`."""
+
+from __future__ import annotations
+
+from trainwright.contract.model import Mlp, Model, TabularResNet
+from trainwright.planner.resolve.choice import Chosen
+
+_SHORT_STEPS, _LONG_STEPS = 200, 50
+
+
+def window_steps(model: Model) -> Chosen:
+    """`every_n_steps` -> (value, reason). A measured step costs about as much for every network; a
+    step over a table is short."""
+    if isinstance(model, Mlp | TabularResNet):
+        return {"every_n_steps": (_SHORT_STEPS, "a step over a table is short")}
+    return {"every_n_steps": (_LONG_STEPS, "often enough to see trouble early")}

@@ -1,0 +1,200 @@
+"""A trained network as a scorer. Needs torch; imported only where a network is used."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Annotated, assert_never, final
+
+import numpy as np
+import torch
+from pydantic import Field, TypeAdapter
+from safetensors.torch import load_file
+from torch import Tensor, nn
+from torch.nn import functional
+
+from trainwright.checkpoint.tensor_file import write_tensors
+from trainwright.contract.model import Gpt, Mlp, Network, ResNet, TabularResNet
+from trainwright.core.files import read_json, write_json
+from trainwright.core.limits import MOST_LAYERS
+from trainwright.data.base.table import Floats, ImageInputs, Inputs, TableInputs, TokenInputs
+from trainwright.data.columns.target import Classes, NextToken, Numbers, Target, target_from_json
+from trainwright.data.text.eval_windows import Windows, cut_windows
+from trainwright.engine.adaptive_eval_batch import Portions
+from trainwright.model.build_network import build_network
+from trainwright.model.counting import count_parameters
+from trainwright.model.input_shape import Shape, TableShape, shape_from_json
+
+_WEIGHTS = "network.safetensors"
+_ARCHITECTURE = "network.json"
+_TABLE_ROWS = 8192
+_IMAGES = 512
+_LOGITS = 2**22
+_TOKENS = 2**13
+"""Most tokens in one pass over a text: what lies between the layers should stay in the caches."""
+_MOST_CONTEXT = 2**20
+"""Positions take memory of their own, without a weight."""
+_SECTION: TypeAdapter[Network] = TypeAdapter(Annotated[Network, Field(discriminator="kind")])
+
+
+@final
+class NetworkScorer:
+    """A network in evaluation mode, which its user has put it in: several threads may score at
+    once. `portions` says how many rows it takes at once."""
+
+    kind = "network"
+
+    def __init__(
+        self,
+        section: Network,
+        shape: Shape,
+        target: Target,
+        model: nn.Module,
+        portions: Portions | None = None,
+    ) -> None:
+        self._section = section
+        self._shape = shape
+        self._target = target
+        self._model = model
+        self._portions = portions or Portions()
+
+    def score(self, inputs: Inputs) -> Floats:
+        """Class probabilities [N, C], values [N, 1] in the target's own unit, or of a text the
+        summed surprise of each stretch in nats [N, 1].
+
+        Raises:
+            Mistake: memory does not suffice, see `Portions`.
+        """
+        # Modes belong to the whole model: a thread that changed them would change another's scores.
+        assert not self._model.training, "a scorer's model is in evaluation mode"
+        with torch.no_grad():
+            return self._portions.complete(partial(self._scored, inputs))
+
+    def write(self, folder: Path) -> None:
+        """The weights as safetensors and the architecture as JSON."""
+        tensors = {
+            name: tensor.detach().cpu().contiguous()
+            for name, tensor in self._model.state_dict().items()
+        }
+        write_tensors(folder / _WEIGHTS, tensors)
+        write_json(
+            folder / _ARCHITECTURE,
+            {
+                "model": self._section.model_dump(mode="json"),
+                **self._shape.to_json(),
+                "target": self._target.to_json(),
+            },
+        )
+
+    def _scored(self, inputs: Inputs) -> Floats:
+        match inputs:
+            case TableInputs():
+                return self._finish(self._table(inputs))
+            case ImageInputs():
+                return self._finish(self._images(inputs))
+            case TokenInputs():
+                return self._surprise(inputs)
+            case _:
+                assert_never(inputs)
+
+    def _table(self, inputs: TableInputs) -> Iterator[Tensor]:
+        parameter = next(self._model.parameters())
+        rows = self._portions.rows(min(_TABLE_ROWS, len(inputs)))
+        for start in range(0, len(inputs), rows):
+            some = inputs.between(start, start + rows).dense()
+            numeric, categories = torch.tensor(some.numeric), torch.tensor(some.categories)
+            yield self._model(
+                numeric.to(parameter.device, parameter.dtype), categories.to(parameter.device)
+            )
+
+    def _images(self, inputs: ImageInputs) -> Iterator[Tensor]:
+        device = next(self._model.parameters()).device
+        rows = self._portions.rows(min(_IMAGES, len(inputs)))
+        for start in range(0, len(inputs), rows):
+            images = torch.from_numpy(inputs.copied(start, start + rows))
+            yield self._model(images.to(device))
+
+    def _finish(self, blocks: Iterator[Tensor]) -> Floats:
+        outputs = [block.double().cpu() for block in blocks]
+        if not outputs:
+            return np.zeros((0, self._shape.outputs))
+        out = torch.cat(outputs)
+        match self._target:
+            case Classes():
+                return torch.softmax(out, dim=1).numpy()
+            case Numbers():
+                return (out * self._target.deviation + self._target.mean).numpy()
+            case NextToken():
+                raise AssertionError("a text has no rows of outputs")
+            case _:
+                assert_never(self._target)
+
+    def _surprise(self, inputs: TokenInputs) -> Floats:
+        """-log p of each stretch's tokens, summed, float64 [N, 1]."""
+        assert isinstance(self._section, Gpt)
+        device = next(self._model.parameters()).device
+        scores = np.zeros(len(inputs))
+        tokens = min(_TOKENS, _LOGITS // self._shape.outputs)
+        most = max(1, tokens // self._section.context)
+        for windows in cut_windows(inputs, self._section.context):
+            rows = self._portions.rows(min(most, len(windows.starts)))
+            for start in range(0, len(windows.starts), rows):
+                part = windows.between(start, start + rows)
+                logits = self._model(_tokens(part, 0, device))[:, -part.predicted :]
+                target = _tokens(part, 1, device)[:, -part.predicted :]
+                surprise = functional.cross_entropy(
+                    logits.float().flatten(0, 1), target.flatten(), reduction="none"
+                )
+                sums = surprise.view(len(part.starts), -1).double().sum(dim=1).cpu().numpy()
+                np.add.at(scores, part.stretches, sums)
+        return scores[:, None]
+
+
+def _tokens(windows: Windows, shift: int, device: torch.device) -> Tensor:
+    return torch.from_numpy(windows.tokens(shift).astype(np.int64)).to(device)
+
+
+def read_network(folder: Path) -> NetworkScorer:
+    """Read what `NetworkScorer.write` wrote; the caller has verified the files.
+
+    Raises:
+        ValueError: the architecture is larger than its weights, before memory is taken for it.
+    """
+    about = read_json(folder / _ARCHITECTURE)
+    section = _SECTION.validate_json(json.dumps(about["model"]))
+    shape = shape_from_json(about)
+    _check_size(section, shape, (folder / _WEIGHTS).stat().st_size)
+    model = build_network(section, shape)
+    model.load_state_dict(load_file(folder / _WEIGHTS))
+    model.eval().requires_grad_(False)
+    return NetworkScorer(section, shape, target_from_json(about["target"]), model)
+
+
+def _check_size(section: Network, shape: Shape, weights_bytes: int) -> None:
+    """Hold an architecture against the bytes of its weights: each number takes one or more."""
+    if shape.outputs < 1 or (isinstance(shape, TableShape) and shape.numeric < 0):
+        raise ValueError(f"{_ARCHITECTURE} names impossible sizes")
+    if isinstance(section, Gpt) and section.context > _MOST_CONTEXT:
+        raise ValueError(f"{_ARCHITECTURE} names a context above {_MOST_CONTEXT:,}")
+    if (layers := _count_layers(section)) > MOST_LAYERS:
+        raise ValueError(f"{_ARCHITECTURE} has {layers:,} layers, at most {MOST_LAYERS:,}")
+    if (parameters := count_parameters(section, shape)) > weights_bytes:
+        raise ValueError(
+            f"{_ARCHITECTURE} has {parameters:,} parameters, {_WEIGHTS} {weights_bytes:,} bytes"
+        )
+
+
+def _count_layers(section: Network) -> int:
+    match section:
+        case Mlp(hidden=hidden):
+            return len(hidden)
+        case TabularResNet(blocks=blocks):
+            return blocks
+        case ResNet(blocks=stages):
+            return sum(stages)
+        case Gpt(layers=layers):
+            return layers
+        case _:
+            assert_never(section)

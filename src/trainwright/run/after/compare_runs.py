@@ -1,0 +1,154 @@
+"""Judged runs side by side: contracts, metrics with paired intervals, time and price."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from trainwright.contract.document import Contract
+from trainwright.contract.key_paths import names_of
+from trainwright.contract.resumable_fields import differences
+from trainwright.core.errors import Mistake, Problem
+from trainwright.core.files import Json, read_json
+from trainwright.data.columns.target import Classes, Target
+from trainwright.evaluation.intervals import Draws, Interval
+from trainwright.evaluation.metric_values import metrics_of
+from trainwright.evaluation.resampled_metrics import Line, Measured, gain_of, measure_lines
+from trainwright.run.after.evaluate_rows import read_planned
+from trainwright.run.evaluation_file import read_judged
+from trainwright.run.run_table import RunRow, read_run_row
+from trainwright.run.write_predictions import ScoredRows, read_predictions
+from trainwright.tracking.run_folder import RunFolder
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Runs beside the first of them.
+
+    `settings` are the contract paths at which they differ, with the value of each run. `metrics` of
+    each run lie on its own test rows, as they were judged. `gains` are each later run's value minus
+    the first one's on the same resamples of the same test rows; a run that was judged on other rows
+    has none, and `unpaired` says why.
+    """
+
+    runs: tuple[RunRow, ...]
+    settings: Mapping[str, tuple[Json, ...]]
+    metrics: Mapping[str, tuple[Interval, ...]]
+    gains: Mapping[str, Mapping[str, Interval]]
+    unpaired: Mapping[str, str]
+    confidence: float
+
+    def to_json(self) -> Json:
+        """Strict JSON."""
+        return {
+            "runs": [run.to_json() for run in self.runs],
+            "settings": {path: list(values) for path, values in self.settings.items()},
+            "metrics": {
+                name: [one.to_json() for one in each] for name, each in self.metrics.items()
+            },
+            "gains": {
+                run: {name: one.to_json() for name, one in each.items()}
+                for run, each in self.gains.items()
+            },
+            "unpaired": dict(self.unpaired),
+            "confidence": self.confidence,
+        }
+
+
+def compare_runs(folders: Sequence[RunFolder]) -> Comparison:
+    """Set judged runs side by side.
+
+    Raises:
+        Mistake: fewer than two, one that has no verdict, or one twice. StorageFailed: a file of one
+            is not as the run wrote it.
+    """
+    names = [folder.name for folder in folders]
+    if len(set(names)) < max(2, len(names)):
+        raise Mistake(
+            Problem(
+                "a comparison needs two or more different runs",
+                found=", ".join(names) or "none",
+                fix="name them: trainwright runs compare A B",
+            )
+        )
+    contracts = [read_planned(folder) for folder in folders]
+    judged = [read_judged(folder).evaluation.metrics for folder in folders]
+    shared = [name for name in judged[0] if all(name in one for one in judged)]
+    section = contracts[0].metric
+    measured: dict[str, dict[str, Interval]] = {}
+    unpaired: dict[str, str] = {}
+    first = read_predictions(folders[0])
+    for folder in folders[1:]:
+        other = read_predictions(folder)
+        if why := _why_unpaired(folders[0], first, folder, other):
+            unpaired[folder.name] = why
+        else:
+            measured[folder.name] = _gains(first, other, contracts[0])
+    return Comparison(
+        runs=tuple(map(read_run_row, folders)),
+        settings=_settings(contracts),
+        metrics={name: tuple(one[name] for one in judged) for name in shared},
+        gains=measured,
+        unpaired=unpaired,
+        confidence=section.confidence,
+    )
+
+
+def _settings(contracts: Sequence[Contract]) -> dict[str, tuple[Json, ...]]:
+    """The paths at which any contract differs from the first, with all values."""
+    dumps = [contract.model_dump(mode="json") for contract in contracts]
+    paths = [path for other in dumps[1:] for path, _, _ in differences(dumps[0], other)]
+    differing = (path for path in dict.fromkeys(paths) if path != "name")
+    return {path: tuple(_at(dump, path) for dump in dumps) for path in differing}
+
+
+def _at(value: Json, path: str) -> Json:
+    for key in names_of(path):
+        value = value.get(key, "absent") if isinstance(value, dict) else "absent"
+    return value
+
+
+def _why_unpaired(first: RunFolder, one: ScoredRows, second: RunFolder, other: ScoredRows) -> str:
+    """Why two runs cannot be compared row by row; empty if they can."""
+    if not _is_same(one.target, other.target):
+        return "it predicts another target, or other classes"
+    if _files(first) != _files(second):
+        return "its data files are others"
+    if len(one.rows) != len(other.rows) or not np.array_equal(
+        np.sort(one.rows), np.sort(other.rows)
+    ):
+        return "its test rows are others"
+    return ""
+
+
+def _is_same(one: Target, other: Target) -> bool:
+    """Of numbers, the mean and deviation of other training rows make no other target."""
+    if isinstance(one, Classes) and isinstance(other, Classes):
+        return bool(one.identity() == other.identity())
+    return type(one) is type(other) and one.column == other.column
+
+
+def _files(folder: RunFolder) -> list[str]:
+    manifest = read_json(folder.data / "manifest.json")
+    return [file["sha256"] for file in manifest["facts"]["files"]]
+
+
+def _gains(first: ScoredRows, other: ScoredRows, contract: Contract) -> dict[str, Interval]:
+    """Each metric of the second minus that of the first, on the same resamples."""
+    orders = [np.argsort(one.rows, kind="stable") for one in (first, other)]
+    names = metrics_of(first.target)
+    rows = np.arange(len(first.rows))
+    lines = [
+        Line(name, one.answers.take(order), rows)
+        for one, order in zip((first, other), orders, strict=True)
+        for name in names
+    ]
+    draws = Draws(first.units[orders[0]], contract.metric.resamples, contract.seed)
+    measured: list[Measured] = measure_lines(lines, contract.metric, draws)
+    confidence = contract.metric.confidence
+    pairs = zip(names, measured[: len(names)], measured[len(names) :], strict=True)
+    return {name: gain_of(b, a, confidence) for name, a, b in pairs}

@@ -1,0 +1,143 @@
+"""The data of a file or a contract, looked at for faults."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import assert_never
+
+import numpy as np
+
+from trainwright.contract.data import TableData
+from trainwright.contract.images import ImageData
+from trainwright.contract.read_contract import Document, read_contract
+from trainwright.contract.sources import Reading
+from trainwright.contract.tokens import TokenData
+from trainwright.contract.yaml_reader import read_yaml
+from trainwright.core.errors import Mistake
+from trainwright.data.audit.audit_result import Audited, findings_beside
+from trainwright.data.base.table import Integers
+from trainwright.data.dispatch import prepare, read_data
+from trainwright.data.images.prepare_images import prepare_images, read_images
+from trainwright.data.images.raw_images import RawImages
+from trainwright.data.images.resolve_source import holds_idx
+from trainwright.data.quality.document_quality import document_faults, document_parts
+from trainwright.data.quality.finding import Finding, worst_first
+from trainwright.data.quality.image_quality import divided_images, examine_images
+from trainwright.data.quality.read_unchecked import divided, examine_prepared, examine_table
+from trainwright.data.quality.run_checks import Effort, find_faults, find_image_faults, unanswered
+from trainwright.data.quality.views import Examined
+from trainwright.data.read_table import RawTable
+from trainwright.data.text.prepare_text import read_tokens
+from trainwright.data.types import Prepared
+from trainwright.planner.init.first_contract import is_table, located
+from trainwright.planner.init.guess_format import read_first
+from trainwright.planner.init.propose_images import are_images, propose_images
+from trainwright.planner.plan import plan
+from trainwright.planner.read_device import read_device
+from trainwright.run.audit_data import audit_prepared
+from trainwright.run.prepare_run import task_of
+
+Tell = Callable[[str], None]
+
+
+def check_file(source: str, target: str, effort: Effort, tell: Tell) -> tuple[Finding, ...]:
+    """Findings of a file, a folder, a pattern or a URL, read as a contract that is proposed for it
+    would read it. Without a target, nothing is said of the classes, labels and leaks of a table.
+
+    Raises:
+        DataMistake: the data is missing, damaged or not what its name says, or has no such column.
+    """
+    folder, found, _ = located(source, Path())
+    # A table that names images is looked at as a table: a contract for images looks at these.
+    tabular = is_table(source, folder / found)
+    if not tabular and are_images(folder / found):
+        return _image_faults(_proposed_images(folder / found, target), folder, effort)
+    if not tabular and not target:
+        section = TokenData(kind="tokens", path=found)
+        return document_faults(section, folder, quick=effort == "quick", tell=tell)
+    reading = read_first(folder, found, Reading(), target).reading
+    table = TableData(path=found, target=target or TableData().target, reading=reading)
+    data = examine_table(table, folder, targeted=bool(target))
+    return find_faults(data, table.columns, effort, tell)
+
+
+def _proposed_images(place: Path, target: str) -> ImageData:
+    """How `init` would read images; those that cannot be read are counted."""
+    written = read_yaml(propose_images(place, target, place.parent).encode(), "DATA").value
+    assert isinstance(written, dict), "a contract is a mapping"
+    section = ImageData.model_validate_json(json.dumps(written["data"]))
+    if holds_idx(place):
+        # An image of these files is as many bytes as any other, and can always be read.
+        return section
+    drop = section.decoding.model_copy(update={"corrupt": "drop"})
+    return section.model_copy(update={"decoding": drop})
+
+
+def _image_faults(section: ImageData, folder: Path, effort: Effort) -> tuple[Finding, ...]:
+    raw = read_images(section, folder)
+    return find_image_faults(raw, examine_images(raw), effort)
+
+
+def check_contract_data(path: Path, target: str, effort: Effort, tell: Tell) -> tuple[Finding, ...]:
+    """Findings of all files of a contract, divided as it says where they can be.
+
+    Raises:
+        Mistake: of the contract, or of a file as a whole; what single columns hold is found.
+    """
+    document = read_contract(path, [f"data.target={target}"] if target else [])
+    section = document.contract.data
+    match section:
+        case TableData():
+            data = examine_table(section, document.source.folder)
+            data, audited = _divided(document, section, data, tell)
+            faults = find_faults(data, section.columns, effort, tell, audited=bool(audited))
+            faults = unanswered(faults, section.split)
+            return worst_first((*faults, *findings_beside(audited, faults)))
+        case ImageData():
+            raw = read_data(section, document.source.folder)
+            assert isinstance(raw, RawImages)
+            return find_image_faults(raw, _divided_images(document, section, raw, tell), effort)
+        case TokenData():
+            folder, quick = document.source.folder, effort == "quick"
+            parts = _parts_of_documents(section, folder, tell)
+            return document_faults(section, folder, parts, quick=quick, tell=tell)
+        case _:
+            assert_never(section)
+
+
+def _parts_of_documents(section: TokenData, folder: Path, tell: Tell) -> Integers:
+    """The part of each document; none where they cannot be divided yet."""
+    try:
+        return document_parts(read_tokens(section, folder))
+    except Mistake as mistake:
+        tell(f"faults in undivided documents, since they cannot be divided: {mistake.problems[0]}")
+        return np.empty(0, dtype=np.int64)
+
+
+def _divided_images(document: Document, section: ImageData, raw: RawImages, tell: Tell) -> Examined:
+    """The images with their parts; as they are read where they cannot be divided yet."""
+    data = examine_images(raw)
+    try:
+        return divided_images(data, raw, prepare_images(raw, section, document.contract.split_seed))
+    except Mistake as mistake:
+        tell(f"faults in undivided images, since they cannot be divided: {mistake.problems[0]}")
+        return data
+
+
+def _divided(
+    document: Document, section: TableData, data: Examined, tell: Tell
+) -> tuple[Examined, tuple[Audited, ...]]:
+    """The rows with their parts, and the audit of these; as they are, and nothing, where the data
+    cannot be prepared yet."""
+    try:
+        raw = read_data(section, document.source.folder)
+        decided = plan(document, raw.facts, read_device(False)).contract
+        prepared: Prepared = prepare(raw, decided.data, task_of(decided), decided.split_seed)
+    except Mistake as mistake:
+        tell(f"faults in undivided rows, since they cannot be divided: {mistake.problems[0]}")
+        return data, ()
+    assert isinstance(raw, RawTable)
+    audited = audit_prepared(decided, raw, prepared)
+    return divided(data, examine_prepared(raw, prepared, section)), audited

@@ -1,0 +1,228 @@
+"""A finished run measured on other rows, and its predictor asked for predictions."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import assert_never, final
+
+import polars as pl
+
+from trainwright.contract.data import GroupSplit, StratifiedGroupSplit, TableData
+from trainwright.contract.document import Contract
+from trainwright.contract.images import ImageData, ImageFields
+from trainwright.contract.sources import Reading
+from trainwright.contract.tokens import TokenData
+from trainwright.core.errors import Mistake, Problem
+from trainwright.core.files import read_json, to_json
+from trainwright.data.base.cell_values import to_labels
+from trainwright.data.base.messages import nearest, quoted, some
+from trainwright.data.base.table import Part
+from trainwright.data.columns.target import PROBABILITY, Classes
+from trainwright.data.encoders.pixel_statistics import Pixels
+from trainwright.data.encoders.table_encoder import Features
+from trainwright.data.encoders.vocabulary import TextVocabulary
+from trainwright.data.prepare_table import read_part
+from trainwright.data.read_table import skipped_notes
+from trainwright.data.sources.data_source import FileVersion, read_source
+from trainwright.data.split.groups import group_codes
+from trainwright.evaluation.evaluate import Scored, evaluate
+from trainwright.evaluation.verdict import judge
+from trainwright.predictor.predictor import Predictor
+from trainwright.run.after.new_images import labelled_images, predict_images
+from trainwright.run.after.new_rows import new_text, reading_of, whole_reading_of
+from trainwright.run.baseline_bundles import read_baselines
+from trainwright.run.check_own_files import read_own_bundle
+from trainwright.run.run_result import Result
+from trainwright.run.script_runs import refuse_script_run
+from trainwright.run.trained_rows import find_trained_rows
+from trainwright.tracking.run_folder import RunFolder
+
+
+def find_run(run: str, runs: Path) -> RunFolder:
+    """A run by its path, or by its name inside `runs`."""
+    if "/" in run or Path(run).is_dir():
+        return RunFolder.open(Path(run))
+    return RunFolder.find(runs, run)
+
+
+def evaluate_rows(folder: RunFolder, data: str | Path, overrides: Sequence[str] = ()) -> Result:
+    """The model of a run on the labelled rows of a file, judged by the run's contract. The file is
+    read as the contract's `data.reading` says, with `overrides` of it in place; records that are
+    left out so are told among the warnings.
+
+    Nothing is written: the run's own verdict is that of its test rows.
+
+    Raises:
+        Mistake: the run has no model, or the file cannot be evaluated.
+    """
+    if not str(data):
+        raise Mistake(
+            Problem("no file is named that could be read so", path="DATA", fix="add the file")
+        )
+    predictor = _read_predictor(folder)
+    contract = read_planned(folder)
+    reading = reading_of(contract, overrides)
+    part, notes = _read(str(data), predictor, folder, contract, reading)
+    scored = Scored(
+        part=part,
+        target=predictor.target,
+        scores=predictor.score(part.inputs),
+        baselines={
+            name: baseline.score_part(part) for name, baseline in read_baselines(folder).items()
+        },
+    )
+    evaluation = evaluate(scored, contract.metric, contract.slices, contract.seed)
+    evaluation = replace(evaluation, warnings=(*evaluation.warnings, *notes))
+    return Result(folder, evaluation, judge(contract.metric, contract.slices, evaluation), {})
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Predictions:
+    """A prediction for each row of a file, after the columns that were to be kept. `unseen` counts,
+    for each column of categories, the rows with one that no training row has."""
+
+    frame: pl.DataFrame
+    unseen: Mapping[str, int]
+
+
+def predict_file(
+    folder: RunFolder,
+    data: str | Path,
+    overrides: Sequence[str] = (),
+    keep: Sequence[str] = (),
+) -> Predictions:
+    """A prediction for each row of a file, in its order, beside the columns to `keep`. The file is
+    read as `evaluate_rows` says, but no record is skipped: predictions and rows would no longer
+    stand side by side.
+
+    Raises:
+        Mistake: the run has no model, or a column is missing or cannot be read.
+    """
+    predictor = _read_predictor(folder)
+    contract = read_planned(folder)
+    reading = whole_reading_of(contract, overrides)
+    if isinstance(predictor.features, Pixels):
+        if keep:
+            raise Mistake(Problem("images have no columns to keep", path="--keep", fix="remove it"))
+        fields = _fields_of(contract)
+        return Predictions(predict_images(predictor, predictor.features, Path(data), fields), {})
+    rows = read_source(str(data), Path(), "INPUT", reading).frame
+    kept = _kept(rows, keep)
+    predicted = predictor.predict_frame(rows)
+    return Predictions(pl.concat([kept, predicted], how="horizontal"), predictor.count_unseen(rows))
+
+
+def _kept(rows: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+    """The columns to keep, renamed where a prediction has their name.
+
+    Raises:
+        Mistake: the file lacks one.
+    """
+    if missing := [name for name in names if name not in rows.columns]:
+        near = nearest(missing[0], rows.columns)
+        raise Mistake(
+            Problem(
+                f"the file has no column {missing[0]!r} to keep",
+                path="--keep",
+                expected=quoted(rows.columns, 10),
+                fix=f"did you mean {near!r}?" if near else "name a column of the file",
+            )
+        )
+    return rows.select(names).rename(lambda name: f"input_{name}" if _is_ours(name) else name)
+
+
+def _is_ours(name: str) -> bool:
+    return name == "prediction" or name.startswith(PROBABILITY)
+
+
+def _read_predictor(folder: RunFolder) -> Predictor:
+    refuse_script_run(
+        folder,
+        f"predict in the script, or: trainwright weights export {shlex.quote(str(folder.path))}",
+    )
+    return read_own_bundle(folder)
+
+
+def read_planned(folder: RunFolder) -> Contract:
+    """The decided contract of a run.
+
+    Raises:
+        Mistake: the folder holds none.
+    """
+    if not folder.plan.is_file():
+        raise Mistake(
+            Problem(f"run {folder.name} has no plan", fix="start it again without --resume")
+        )
+    return Contract.model_validate_json(to_json(read_json(folder.plan)["contract"]))
+
+
+def _read(
+    data: str, predictor: Predictor, folder: RunFolder, contract: Contract, reading: Reading
+) -> tuple[Part, list[str]]:
+    """The file as a part: rows of a table, images with the labels beside them, or a text; and what
+    was left out of it."""
+    target = predictor.target
+    match predictor.features:
+        case Features() as features:
+            source = read_source(data, Path(), "DATA", reading)
+            part, ungrouped = _with_groups(read_part(source.frame, features, target), contract)
+            known = _known_files(source.files, folder) or find_trained_rows(part, features, folder)
+            return part, [*known, *ungrouped, *skipped_notes(source)]
+        case Pixels() as pixels:
+            assert isinstance(target, Classes)
+            fields = _fields_of(contract)
+            found = labelled_images(Path(data), pixels, target, fields)
+            ungrouped = _ungrouped(fields.group) if fields.group and not found.grouped else []
+            return found.part, [*_known_files([found.version], folder), *ungrouped]
+        case TextVocabulary() as vocabulary:
+            assert isinstance(contract.data, TokenData)
+            part, files = new_text(data, vocabulary, contract.data, reading)
+            return part, _known_files(files, folder)
+        case _:
+            assert_never(predictor.features)
+
+
+def _known_files(files: Sequence[FileVersion], folder: RunFolder) -> list[str]:
+    """What to say of files that the model has seen: a score on them is too good."""
+    manifest = folder.data / "manifest.json"
+    if not manifest.is_file():
+        return []
+    of_run = read_json(manifest)["facts"]["files"]
+    # Rows of files for validation and test were kept from the weights: nothing is said of them.
+    seen = {one["sha256"] for one in of_run if one.get("part", "train") == "train"}
+    known = [file.path for file in files if file.sha256 in seen]
+    if not known:
+        return []
+    return [
+        f"run {folder.name} was trained on {some(known)}: this is no score for new data, that of "
+        f"its test part is: trainwright evaluate {folder.name}"
+    ]
+
+
+def _fields_of(contract: Contract) -> ImageFields:
+    assert isinstance(contract.data, ImageData)
+    return contract.data.fields
+
+
+def _with_groups(part: Part, contract: Contract) -> tuple[Part, list[str]]:
+    """Rows of a group are one unit for the intervals, where the run's split knew groups; and what
+    to say where these rows have none."""
+    if not isinstance(contract.data, TableData):
+        return part, []
+    split = contract.data.split
+    if not isinstance(split, GroupSplit | StratifiedGroupSplit):
+        return part, []
+    if split.column not in part.frame.columns:
+        return part, _ungrouped(split.column)
+    return replace(part, units=group_codes(to_labels(part.frame[split.column]))), []
+
+
+def _ungrouped(column: str) -> list[str]:
+    return [
+        f"the data does not name the groups of the training ({column!r}): each row counts by "
+        "itself, so the intervals are too narrow if some belong together"
+    ]

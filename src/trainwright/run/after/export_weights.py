@@ -1,0 +1,94 @@
+"""Weights out of a run and into plain safetensors. Needs torch."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+
+from safetensors.torch import load_file, save
+from torch import Tensor
+
+from trainwright.checkpoint.eval_weights_state import MODEL, evaluated_part
+from trainwright.checkpoint.file_names import is_checkpoint, name_of, step_of
+from trainwright.checkpoint.manifest import read_manifest, read_parts
+from trainwright.checkpoint.regular_file import read_file
+from trainwright.checkpoint.strict_json import Damaged
+from trainwright.core.errors import Mistake, Problem
+from trainwright.core.files import write_atomic
+from trainwright.run.check_own_files import read_own_bundle
+from trainwright.tracking.run_folder import RunFolder
+
+_WEIGHTS = "network.safetensors"
+_LAYOUT = {"format": "pt"}
+"""What the loaders of Hugging Face ask for in the header."""
+
+
+def export_model(folder: RunFolder, output: Path) -> list[str]:
+    """Write the model of a finished run as one safetensors file in Hugging Face's layout; the names
+    of its weights. Of a run from a script these are the weights of its newest checkpoint. What is
+    read is verified.
+
+    Raises:
+        Mistake: there are no such weights. StorageFailed: the output cannot be written.
+    """
+    if folder.is_of_script:
+        if not (steps := saved_steps(folder)):
+            raise _no_weights(folder, f"no checkpoint in {folder.checkpoints}")
+        return _write(_of_checkpoint(folder, steps[-1]), output)
+    if not folder.bundle.exists():
+        raise _no_weights(folder, f"no {folder.bundle.name}: it is not finished")
+    return _write(_of_bundle(folder), output)
+
+
+def saved_steps(folder: RunFolder) -> list[int]:
+    """Steps with a checkpoint, in order."""
+    names = (path.name for path in folder.checkpoints.glob("*") if is_checkpoint(path.name))
+    return sorted(map(step_of, names))
+
+
+def export_checkpoint(folder: RunFolder, step: int, output: Path) -> list[str]:
+    """The same with the weights of a checkpoint. Nothing of the run is changed: it may be at work.
+
+    Raises:
+        Mistake: there are no such weights. StorageFailed: the output cannot be written.
+    """
+    return _write(_of_checkpoint(folder, step), output)
+
+
+def _write(tensors: Mapping[str, Tensor], output: Path) -> list[str]:
+    whole = {name: tensor.contiguous() for name, tensor in tensors.items()}
+    write_atomic(output, save(whole, metadata=_LAYOUT))
+    return sorted(whole)
+
+
+def _of_bundle(folder: RunFolder) -> dict[str, Tensor]:
+    kind = read_own_bundle(folder).scorer.kind
+    if kind != "network":
+        raise _no_weights(folder, f"its model is {kind}, not a network")
+    return load_file(folder.bundle / _WEIGHTS)
+
+
+def _of_checkpoint(folder: RunFolder, step: int) -> dict[str, Tensor]:
+    read = partial(read_file, folder.checkpoints / name_of(step))
+    try:
+        manifest, _ = read_manifest(read)
+        parts = read_parts(read, manifest)
+    except Damaged as error:
+        raise _no_weights(folder, f"step {step}: {error}") from None
+    if MODEL not in parts:
+        raise _no_weights(folder, f"step {step} has the parts {', '.join(sorted(parts))}")
+    return dict(evaluated_part(parts).tensors)
+
+
+def _no_weights(folder: RunFolder, found: str) -> Mistake:
+    return Mistake(
+        Problem(
+            f"there are no such weights in run {folder.name}",
+            found=found,
+            expected="a finished run of a network, or a step with a checkpoint",
+            fix="list the checkpoints with: trainwright runs checkpoints "
+            f"{shlex.quote(str(folder.path))}",
+        )
+    )

@@ -1,0 +1,274 @@
+"""What is wrong with the data of a run: looked for before budget is spent, once a version."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cache, partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Literal, assert_never, final
+
+import trainwright.data
+from trainwright.contract.data import TableData, fold_count
+from trainwright.contract.data_base import DELIVERY
+from trainwright.contract.document import Contract
+from trainwright.contract.images import ImageData
+from trainwright.contract.tokens import TokenData
+from trainwright.core.files import Json, write_json
+from trainwright.core.hashing import hash_file, hash_value
+from trainwright.data.audit.audit_result import Audited
+from trainwright.data.audit.image_overlap import audit_images
+from trainwright.data.audit.run_audit import audit, audit_folds, audit_sampled
+from trainwright.data.audit.text_overlap import audit_text
+from trainwright.data.images.raw_images import RawImages
+from trainwright.data.prepare_table import prepare_fold
+from trainwright.data.quality.finding import MOST_ROWS, Finding, one_a_kind
+from trainwright.data.quality.near_duplicate_images import groups_of_raw
+from trainwright.data.read_table import RawTable
+from trainwright.data.sources.cache import Tables, open_cache
+from trainwright.data.subsample import thinned
+from trainwright.data.text.prepare_text import RawTokens
+from trainwright.data.types import Prepared
+from trainwright.doctor import prepared_data_faults
+from trainwright.doctor.prepared_data_faults import prepared_faults
+from trainwright.run.open_folder import StartedRun
+from trainwright.run.prepare_run import Ready, task_of
+from trainwright.run.screen import Screen
+from trainwright.run.summary import labelled
+
+_PACKAGES = ("ftfy", "lightgbm", "numpy", "polars", "py3langid", "rensa", "scikit-learn", "scipy")
+"""What is found depends on them."""
+
+_STAGES = ("core", "contract", "data")
+"""The stages that `data` is built on, and itself."""
+
+MOST_AUDITED = 100_000
+"""Rows of a table in files, or of one of more than `MOST_IN_MEMORY`, that the leakage audit looks
+at."""
+
+MOST_IN_MEMORY = 500_000
+"""Up to so many rows in memory the leakage audit looks at all."""
+
+MOST_CHECKED = 50_000
+"""Rows of a larger table that the checks of the quality look at."""
+
+MOST_JUDGED = 5_000
+"""Images of more whose labels are judged by models, and that `check` decodes."""
+
+MOST_ROWS_JUDGED = 20_000
+"""Rows whose labels are judged by models, of a table of more than `MOST_CHECKED`."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What the leakage audit and the checks of the quality found, and the rows of which they did:
+    `rows` are all, `audit` and `checks` those that each looked at. Of very many rows of a finding
+    the first."""
+
+    audited: tuple[Audited, ...]
+    faults: tuple[Finding, ...]
+    sample: Mapping[str, int]
+
+
+def look_at_data(ready: Ready, most_rows: Literal["all"] | int = "all") -> Looked:
+    """Everything that is found in data that is ready to train; of a table in at most `most_rows`
+    rows, and that is said.
+
+    The same version of the data, looked at in the same way by the same code, is looked at once:
+    what was found is kept beside the rows in the cache, if the contract has one.
+    """
+    contract, prepared = ready.plan.contract, ready.prepared
+    data: Json = contract.data.model_dump(mode="json", exclude={*DELIVERY, "audit"})
+    about: Json = {"version": prepared.version, "data": data, "code": _code()}
+    if most_rows != "all":
+        about["rows"] = most_rows
+    if isinstance(ready.raw, RawImages) and ready.raw.is_sample:
+        about["decoded"] = len(ready.raw.decoded()[0])
+    kept = _cache_of(contract, ready.document.source.folder)
+    look = partial(_look, ready, most_rows)
+    return _read(kept.value(hash_value(about), f"findings in {contract.name}", look))
+
+
+def look_uncached(ready: Ready, rows: int) -> Looked:
+    """What so many rows of a table show. It is not kept, so that its time is that of looking."""
+    return _read(_look(ready, rows))
+
+
+def record_found(
+    found: Looked, findings: Sequence[Finding], started: StartedRun, screen: Screen
+) -> None:
+    """Record what the checks find before budget is spent, and say what a person should look at. A
+    run that goes on is looked at again: its data may be other data, and its disk may be full by
+    now. What only an experiment can show is not said before it."""
+    write_json(started.folder.data / "leakage.json", [one.to_json() for one in found.audited])
+    write_json(started.folder.preflight, [finding.to_json() for finding in findings])
+    open_ones = {one.message for one in found.audited if one.is_open}
+    worth = [
+        finding
+        for finding in findings
+        if finding.severity != "info" and finding.message not in open_ones
+    ]
+    for finding in one_a_kind(worth):
+        screen.say(labelled("warning", finding.message))
+
+
+def audit_prepared(contract: Contract, raw: RawTable, prepared: Prepared) -> tuple[Audited, ...]:
+    """Every test of a table that was prepared as a decided contract says, with folds of each of
+    them."""
+    assert isinstance(contract.data, TableData), "a table"
+    section, task, seed = contract.data, task_of(contract), contract.split_seed
+    if not (count := fold_count(section)):
+        return audit(prepared, section)
+    assert task != "generation", "the rules refuse it for a table"
+    folds = (prepare_fold(raw, section, task, seed, number) for number in range(count))
+    return audit_folds(folds, section)
+
+
+def _look(ready: Ready, most_rows: Literal["all"] | int) -> Json:
+    contract, raw, prepared = ready.plan.contract, ready.raw, ready.prepared
+    folder, data, rows = ready.document.source.folder, contract.data, raw.facts.rows
+    sample = {"rows": rows, "checks": rows}
+    match raw:
+        case RawTable():
+            assert isinstance(data, TableData), "a table"
+            most = rows if most_rows == "all" else most_rows
+            audited, looked_at = _audit_table(contract, raw, prepared, most)
+            checked = min(rows, most, MOST_CHECKED)
+            judged = min(checked, MOST_ROWS_JUDGED) if checked < rows else rows
+            sample |= {"audit": looked_at, "checks": checked, "labels": judged}
+            found = _check_table(data, folder, raw, prepared, sample)
+            faults = (*_sampled_rows(raw, sample), *found)
+        case RawImages():
+            assert isinstance(data, ImageData), "images"
+            groups = groups_of_raw(raw)
+            audited = audit_images(raw, data, prepared, contract.split_seed, groups)
+            decoded = len(raw.decoded()[0])
+            sample |= {"checks": decoded, "labels": min(decoded, MOST_JUDGED)}
+            found = prepared_faults(data, folder, raw, prepared, groups, MOST_JUDGED)
+            faults = (*_sampled_images(sample), *found)
+        case RawTokens():
+            audited = audit_text(prepared)
+            faults = prepared_faults(data, folder, raw, prepared)
+        case _:
+            assert_never(raw)
+    return {"audited": _written(audited), "faults": _written(faults), "sample": sample}
+
+
+def _audit_table(
+    contract: Contract, raw: RawTable, prepared: Prepared, most: int
+) -> tuple[tuple[Audited, ...], int]:
+    """What the leakage audit finds of at most so many rows, and of how many it looked at."""
+    data, in_files = contract.data, raw.facts.placing.rows_in == "files"
+    assert isinstance(data, TableData)
+    if not is_audited_in_part(raw, most):
+        return audit_prepared(contract, raw, prepared), raw.facts.rows
+    rows = min(MOST_AUDITED, most)
+    fewer, some = thinned(raw, prepared, rows)
+    if in_files:
+        return audit_prepared(contract, fewer, some), rows
+    if fold_count(data):
+        return audit_prepared(contract, raw, some), raw.facts.rows
+    return audit_sampled(prepared, some, data), rows
+
+
+def is_audited_in_part(raw: RawTable, most: int = sys.maxsize) -> bool:
+    """Whether the leakage audit looks at some rows: they are more than `most`, or many, in files
+    fewer are that."""
+    in_files = raw.facts.placing.rows_in == "files"
+    return raw.facts.rows > min(most, MOST_AUDITED if in_files else MOST_IN_MEMORY)
+
+
+def _check_table(
+    data: TableData, folder: Path, raw: RawTable, prepared: Prepared, sample: Mapping[str, int]
+) -> tuple[Finding, ...]:
+    """What the checks of the quality find in a sample of this size; every finding says so."""
+    rows, judged = sample["checks"], sample["labels"]
+    if raw.facts.rows == rows:
+        return prepared_faults(data, folder, raw, prepared)
+    fewer, some = thinned(raw, prepared, rows)
+    found = prepared_faults(data, folder, fewer, some, most_judged=judged)
+    looked_at = ((one, judged if one.kind == "label_error" else rows) for one in found)
+    return tuple(
+        replace(one, message=f"{one.message} (among the {count:,} rows looked at)")
+        for one, count in looked_at
+    )
+
+
+def _sampled_rows(raw: RawTable, sample: Mapping[str, int]) -> tuple[Finding, ...]:
+    """How many rows the checks and the audit looked at, where not at all."""
+    rows, checked, audited = sample["rows"], sample["checks"], sample["audit"]
+    judged = sample["labels"]
+    if min(checked, audited) == rows:
+        return ()
+    also = f", models judged the labels of {judged:,}" if judged < checked else ""
+    if audited < rows:
+        in_full = "; it compares equal rows, groups and times of the parts in full"
+        in_full = "" if raw.facts.placing.rows_in == "files" else in_full
+        also += f", the leakage audit looked at {audited:,}{in_full}"
+    message = (
+        f"the checks looked at {checked:,} of {rows:,} rows, evenly spread: what is rare may not "
+        f"be among them{also}"
+    )
+    return (Finding("sampled", "info", message, rows - min(checked, audited)),)
+
+
+def _sampled_images(sample: Mapping[str, int]) -> tuple[Finding, ...]:
+    """How many images were decoded, and of how many the labels were judged, where not all."""
+    decoded, judged, rows = sample["checks"], sample["labels"], sample["rows"]
+    if judged == rows:
+        return ()
+    message = f"labels of {judged:,} of {rows:,} images, evenly spread, were judged by models"
+    if decoded < rows:
+        message = (
+            f"{decoded:,} of {rows:,} images, drawn at random, were decoded, and labels of "
+            f"{judged:,} judged by models; of the others header, end and equal bytes were checked: "
+            "the training decodes all"
+        )
+    return (Finding("sampled", "info", message, rows - judged),)
+
+
+def _written(found: Sequence[Audited | Finding]) -> Json:
+    return [{**asdict(one), "rows": one.rows[:MOST_ROWS]} for one in found]
+
+
+def _read(value: Json) -> Looked:
+    return Looked(
+        tuple(Audited(**_tuples(one)) for one in value["audited"]),
+        tuple(Finding(**_tuples(one)) for one in value["faults"]),
+        value["sample"],
+    )
+
+
+def _tuples(fields: Mapping[str, Json]) -> dict[str, Json]:
+    return {name: tuple(one) if isinstance(one, list) else one for name, one in fields.items()}
+
+
+def _cache_of(contract: Contract, folder: Path) -> Tables:
+    match contract.data:
+        case TableData(reading=reading):
+            return open_cache(reading.cache, folder)
+        case ImageData(decoding=decoding):
+            return open_cache(decoding.cache, folder)
+        case TokenData(reading=reading):
+            return open_cache(reading.cache, folder)
+        case _:
+            assert_never(contract.data)
+
+
+def _code_files() -> list[Path]:
+    """The code that reads data and decides what is found in it: its stages, and what calls them."""
+    package = Path(trainwright.data.__file__).parents[1]
+    stages = (path for stage in _STAGES for path in sorted((package / stage).rglob("*.py")))
+    return [*stages, Path(prepared_data_faults.__file__), Path(__file__)]
+
+
+@cache
+def _code() -> str:
+    """A hash of that code, and of the packages that it uses: what other code found is not
+    believed."""
+    package = Path(trainwright.data.__file__).parents[1]
+    hashes = {str(file.relative_to(package)): hash_file(file) for file in _code_files()}
+    return hash_value({**hashes, **{name: version(name) for name in _PACKAGES}})

@@ -1,0 +1,65 @@
+"""Refuses files of another run, or changed ones, in the folder of a run."""
+
+from __future__ import annotations
+
+from trainwright.core.errors import StorageFailed
+from trainwright.core.files import Json, read_json
+from trainwright.predictor.bundle import MANIFEST, read_bundle
+from trainwright.predictor.predictor import Predictor
+from trainwright.tracking.checksums import changed_files, has_checksums
+from trainwright.tracking.identity import Identity, read_identity
+from trainwright.tracking.run_folder import RunFolder
+
+LINEAGE = "lineage"
+
+
+def describe_owner(folder: RunFolder, identity: Identity) -> dict[str, str]:
+    """What a bundle says of the run it belongs to."""
+    return {"run": folder.name} | ({LINEAGE: identity.lineage} if identity.lineage else {})
+
+
+def check_own(folder: RunFolder, within: str = "") -> None:
+    """Refuse files of a finished run that it did not write, of those whose path begins with
+    `within`; a run without checksums is not finished, or of an earlier version.
+
+    Raises:
+        StorageFailed: a file is changed, missing, or not the run's.
+    """
+    if not has_checksums(folder):
+        return
+    try:
+        changed = [f"{name}: {what}" for name, what in changed_files(folder, within)]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise StorageFailed(f"{folder.checksums} cannot be read: {error!r:.200}") from error
+    if changed:
+        listed = "".join(f"\n    {one}" for one in changed)
+        raise StorageFailed(
+            f"run {folder.name} holds files that it did not write:{listed}\n"
+            f"put back the files of this run; trainwright runs verify {folder.path} checks them"
+        )
+
+
+def read_own_bundle(folder: RunFolder) -> Predictor:
+    """The model of a run, once its files and the run they belong to have been checked.
+
+    Raises:
+        Mistake: it is no whole bundle. StorageFailed: it belongs to another run.
+    """
+    check_own(folder, folder.bundle.name)
+    predictor = read_bundle(folder.bundle)
+    check_owner(folder, read_json(folder.bundle / MANIFEST)["about"], read_identity(folder))
+    return predictor
+
+
+def check_owner(folder: RunFolder, about: Json, identity: Identity) -> None:
+    """Refuse a bundle of another run; that of a run without identity is bound to none.
+
+    Raises:
+        StorageFailed: so it is.
+    """
+    wanted = identity.lineage
+    if wanted and about.get(LINEAGE) != wanted:
+        raise StorageFailed(
+            f"{folder.bundle} belongs to another run ({about.get('run', 'unnamed')!s:.80}), not to "
+            f"{folder.name}: put back its own, or let it end: trainwright resume {folder.path}"
+        )

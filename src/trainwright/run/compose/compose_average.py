@@ -1,0 +1,76 @@
+"""The wiring of a mean of the weights. Needs torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import assert_never, final
+
+from torch import nn
+
+from trainwright.checkpoint.average_state import EqualMeanState, ExponentialMeanState
+from trainwright.checkpoint.state import Stateful
+from trainwright.contract.averaging import Average, Ema, Swa
+from trainwright.contract.section import settled
+from trainwright.data.loading.feed import Feed
+from trainwright.engine.bn_recalibration import NormStatistics
+from trainwright.objective.losses import Objective
+from trainwright.optim.ema import ExponentialMean
+from trainwright.optim.optimizer_protocol import Optimizer
+from trainwright.optim.schedule import Knob
+from trainwright.optim.swa import EqualMean
+from trainwright.optim.swa_lr import AveragingRate
+from trainwright.optim.swa_schedule import taking_of
+from trainwright.run.compose.schedule_length import Length
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Averaged:
+    """A mean of the weights with its state, and the knobs that go with it; nothing where there is
+    none."""
+
+    means: tuple[ExponentialMean | EqualMean, ...] = ()
+    knobs: tuple[Knob, ...] = ()
+    state: Mapping[str, Stateful] = field(default_factory=dict)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Learning:
+    """A model, what it is to make small, and its training rows."""
+
+    model: nn.Module
+    objective: Objective
+    feed: Feed
+
+
+def build_averaged(
+    section: Average, learning: Learning, optimizer: Optimizer, length: Length
+) -> Averaged:
+    """The mean that a contract wants of a model's weights."""
+    match section:
+        case "off":
+            return Averaged()
+        case Ema():
+            mean = ExponentialMean(learning.model, settled(section.decay))
+            return Averaged((mean,), (), {"mean": ExponentialMeanState(mean)})
+        case Swa():
+            return _swa(section, learning, optimizer, length)
+        case _:
+            assert_never(section)
+
+
+def _swa(section: Swa, learning: Learning, optimizer: Optimizer, length: Length) -> Averaged:
+    taking = taking_of(section, length.epoch_ends, length.scheduled_steps)
+    batches = partial(learning.feed.from_start, section.batch_norm_rows)
+    statistics = NormStatistics(learning.model, learning.objective, batches)
+    mean = EqualMean(learning.model, taking, statistics)
+    knobs: tuple[Knob, ...] = (mean,)
+    rate = section.learning_rate
+    if rate != "schedule":
+        share = rate.anneal_ratio if rate.kind == "constant" else 0.0
+        anneal = round(share * length.scheduled_steps)
+        knobs = (AveragingRate(optimizer, rate, taking, anneal), mean)
+    return Averaged((mean,), knobs, {"mean": EqualMeanState(mean)})

@@ -1,0 +1,232 @@
+"""The wiring of a network's checkpoints: where they go, which stay, and when they are due. Needs
+torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import final
+
+from trainwright.checkpoint.background_save import BackgroundCheckpoints
+from trainwright.checkpoint.best_effort import tolerate_failures
+from trainwright.checkpoint.copied_file_sets import open_sets
+from trainwright.checkpoint.copy_fence import Fence
+from trainwright.checkpoint.local_storage import LocalStorage
+from trainwright.checkpoint.mirror import MirroredCheckpoints, Places
+from trainwright.checkpoint.object_storage import open_objects
+from trainwright.checkpoint.pins import read_pins
+from trainwright.checkpoint.retention import at_any_step
+from trainwright.checkpoint.run_copies import OWN, RunCopies
+from trainwright.checkpoint.score import NOT_SCORED, NotScored
+from trainwright.checkpoint.state import Snapshot
+from trainwright.checkpoint.store import (
+    Checkpoints,
+    CheckpointStore,
+    Kept,
+)
+from trainwright.checkpoint.store import Saved as OnDisk
+from trainwright.checkpoint.store_calls import calls_of
+from trainwright.contract.metric import METRICS, Direction
+from trainwright.contract.section import settled
+from trainwright.contract.training import Training
+from trainwright.core.files import Json
+from trainwright.core.progress import Progress
+from trainwright.engine.job import Every
+from trainwright.engine.save_interval import ByClock, Due, FirstOf
+from trainwright.engine.stop_rules import Reserve
+from trainwright.planner.plan import Plan
+from trainwright.run.compose.schedule_length import Length
+from trainwright.run.interruption import saves_recorded
+from trainwright.run.run_context import RunContext
+from trainwright.run.save_spacing import build_spacing
+from trainwright.tracking.clock import Clock, SystemClock
+from trainwright.tracking.events import Event, Noted
+from trainwright.tracking.run_folder import RunFolder
+
+
+def _build_checkpoints(plan: Plan, where: Path, length: Length, rollback_steps: int) -> Checkpoints:
+    """Kept as the contract says."""
+    training = plan.contract.training
+    section = training.checkpointing
+    return Checkpoints(
+        where,
+        section.keep_top_k,
+        direction_of(training),
+        section.keep_last,
+        section.keep_every_n_steps,
+        _planned(plan, length),
+        rollback_steps,
+    )
+
+
+def _planned(plan: Plan, length: Length) -> Callable[[int], bool]:
+    """At which steps a run saves by itself: by the clock it may be at any."""
+    if plan.contract.training.checkpointing.save_every_minutes != "off":
+        return at_any_step
+    by_step = _by_step(plan, length)
+
+    def planned(step: int) -> bool:
+        at = Progress(step=step)
+        return step == 0 or length.validate_every.due(at) or by_step.due(at)
+
+    return planned
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Saving:
+    """What a run saves into, and when: `store`, over the `checkpoints` of this machine. `copying`
+    ends when the last copy is made; `fence` is where a step waits before it updates."""
+
+    checkpoints: Checkpoints
+    store: CheckpointStore
+    due: Due
+    copying: AbstractContextManager[object]
+    fence: Fence
+
+
+def build_saving(
+    plan: Plan,
+    run: RunContext,
+    length: Length,
+    rollback_steps: int,
+    reserve: Reserve,
+    tell: Callable[[Event], None],
+) -> Saving:
+    """As the contract says: in the background or not, copied or not, by steps and by the clock.
+    `reserve` learns how long saves take, `tell` of copies."""
+    section = plan.contract.training.checkpointing
+    there = _build_checkpoints(plan, run.folder.checkpoints, length, rollback_steps)
+    there.bind(run.identity, saves_recorded(run.folder) if run.goes_on else "")
+    store = time_saves(there, reserve)
+    if section.on_failure == "continue":
+        store = tolerate_failures(store)
+    fence = Fence()
+    if section.asynchronous:
+        store = BackgroundCheckpoints(store, fence)
+    copying: AbstractContextManager[object] = nullcontext()
+    if section.remote != "off":
+        store = copying = _mirrored(section.remote, store, there, run, tell)
+    by_step = _by_step(plan, length)
+    if section.save_every_minutes == "off":
+        return Saving(there, store, by_step, copying, fence)
+    clock = SystemClock()
+    by_clock = ByClock(build_spacing(section), clock)
+    paced = Pacing(store, by_clock, clock)
+    return Saving(there, paced.store, FirstOf([by_step, by_clock]), copying, fence)
+
+
+def _mirrored(
+    remote: str,
+    store: CheckpointStore,
+    local: Checkpoints,
+    run: RunContext,
+    tell: Callable[[Event], None],
+) -> MirroredCheckpoints:
+    """The copies of each run lie below its own name."""
+    away = open_objects(f"{remote.rstrip('/')}/{run.folder.full_name}")
+    places = Places(
+        local=local,
+        here=LocalStorage(run.folder.checkpoints),
+        remote=local.elsewhere(away),
+        away=away,
+        pins=partial(read_pins, run.folder.checkpoints),
+        files=_copies(remote, run),
+    )
+
+    def say(text: str) -> None:
+        tell(Noted("remote", text))
+
+    return MirroredCheckpoints(store, places, say, goes_on=run.goes_on)
+
+
+def _copies(remote: str, run: RunContext) -> RunCopies:
+    """Those of the run's files, also where what is trained is one of its folds or seeds."""
+    folder, part = run.folder, OWN
+    if folder.called:
+        part = f"{folder.path.parent.name}/{folder.name}"
+        folder = RunFolder(folder.path.parents[1])
+    return RunCopies(folder, open_sets(remote, folder.name), run.identity.of_part("").lineage, part)
+
+
+def _by_step(plan: Plan, length: Length) -> Due:
+    """At steps and tokens; if the contract leaves the steps open, at the feed's own validations."""
+    path = "training.checkpointing.save_every_n_steps"
+    if any(choice.path == path for choice in plan.choices):
+        return FirstOf([length.validate_every, length.save_at])
+    steps = settled(plan.contract.training.checkpointing.save_every_n_steps)
+    return FirstOf([Every(steps), length.save_at])
+
+
+def direction_of(training: Training) -> Direction:
+    """In which the value that checkpoints are ranked by improves."""
+    ranked_by, stopping = training.checkpointing.rank_by, training.early_stopping
+    if stopping != "off" and ranked_by == stopping.metric:
+        return settled(stopping.mode)
+    fact = METRICS.get(ranked_by.removeprefix("val_"))
+    return "min" if fact is None else fact.direction
+
+
+def time_saves(store: CheckpointStore, reserve: Reserve) -> CheckpointStore:
+    """A store that says how long a save takes."""
+
+    def save(
+        step: int,
+        parts: Mapping[str, Snapshot],
+        inventory: Json,
+        score: float | NotScored = NOT_SCORED,
+    ) -> Kept:
+        with reserve.measuring("save"):
+            return store.save(step, parts, inventory, score)
+
+    return replace(calls_of(store), save=save)
+
+
+@final
+class Pacing:
+    """Measures what each save costs, for the clock of saves."""
+
+    def __init__(self, store: CheckpointStore, pace: ByClock, clock: Clock) -> None:
+        self._store = store
+        self._pace = pace
+        self._clock = clock
+        self._stalled = 0.0
+
+    @property
+    def store(self) -> CheckpointStore:
+        """The store, measured."""
+        calls = calls_of(self._store)
+        return replace(calls, taking=self._taking, save=self._save, settled=self._settled)
+
+    @contextmanager
+    def _taking(self) -> Iterator[None]:
+        started = self._clock.monotonic_seconds()
+        with self._store.taking():
+            yield
+        self._stalled = self._clock.monotonic_seconds() - started
+
+    def _save(
+        self,
+        step: int,
+        parts: Mapping[str, Snapshot],
+        inventory: Json,
+        score: float | NotScored = NOT_SCORED,
+    ) -> Kept:
+        started = self._clock.monotonic_seconds()
+        kept = self._store.save(step, parts, inventory, score)
+        self._pace.stalled(self._stalled + self._clock.monotonic_seconds() - started)
+        self._hear(kept)
+        return kept
+
+    def _settled(self, *, wait: bool) -> tuple[Kept, ...]:
+        all_kept = self._store.settled(wait=wait)
+        for kept in all_kept:
+            self._hear(kept)
+        return all_kept
+
+    def _hear(self, kept: Kept) -> None:
+        if isinstance(kept, OnDisk):
+            self._pace.wrote(kept.seconds, kept.held_seconds)

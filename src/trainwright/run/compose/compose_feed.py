@@ -1,0 +1,256 @@
+"""From prepared data to what a network is fed with. Needs torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple, assert_never
+
+import numpy as np
+import torch
+
+from trainwright.contract.document import Contract
+from trainwright.contract.images import Augment, ImageData
+from trainwright.contract.model import Gpt
+from trainwright.contract.sampling import Mixture
+from trainwright.contract.section import settled
+from trainwright.contract.tokens import TokenData
+from trainwright.data.base.permutation import Positions
+from trainwright.data.base.table import ImageInputs, Integers, Part, TableInputs, TokenInputs
+from trainwright.data.columns.target import Classes, Numbers, Target
+from trainwright.data.encoders.vocabulary import TextVocabulary
+from trainwright.data.loading.augment import ImageStore
+from trainwright.data.loading.dataset import Batch, Store, TensorStore, TextStore, WindowStore
+from trainwright.data.loading.feed import AsStored, Feed, Forming, rows_of
+from trainwright.data.loading.memmap_dataset import ArrayStore
+from trainwright.data.loading.packed_dataset import Counted, PackedStore, packed_targets
+from trainwright.data.loading.padded_dataset import PaddedStore, Trimmed, padded_targets
+from trainwright.data.loading.pixel_rows import build_pixels
+from trainwright.data.loading.worker_pool import Workers
+from trainwright.data.sampling.build_sampler import build_draws, mixture_draws
+from trainwright.data.sampling.length_buckets import BucketDraws
+from trainwright.data.sampling.samplers import Draws
+from trainwright.data.sampling.step_ramps import step_rows
+from trainwright.data.text.padding import padded_shapes
+from trainwright.data.types import Prepared
+from trainwright.engine.step_guard import RowsBetween
+from trainwright.engine.telemetry import Gauge
+from trainwright.engine.throughput import Padding
+from trainwright.objective.losses import Mixed, Objective, Packed, Padded, Supervised, TargetLoss
+from trainwright.tracking.events import Event, Noted
+
+
+def _tell_nobody(_event: Event) -> None:
+    return
+
+
+def build_feed(
+    contract: Contract,
+    prepared: Prepared,
+    device: torch.device,
+    tell: Callable[[Event], object] = _tell_nobody,
+) -> Feed:
+    """The training part in the order of the contract's seed; `tell` learns of workers that died."""
+    training, workers = contract.training, settled(contract.data.num_workers)
+    store, draws = _drawn(contract, prepared, torch.device("cpu") if workers else device)
+    samples = settled(training.num_epochs) * store.rows
+    loader = (
+        Workers(
+            store,
+            workers,
+            contract.data.loading,
+            device=device,
+            pin_memory=settled(contract.data.pin_memory),
+            tell=lambda kind, message: tell(Noted(kind, message)),
+        )
+        if workers
+        else store
+    )
+    return Feed(
+        loader,
+        settled(training.batch_size),
+        settled(training.gradient_accumulation_steps),
+        count_targets=_count(contract, prepared),
+        ramp=step_rows(training.ramps.batch, settled(training.effective_batch_size), samples),
+        draws=draws,
+        forming=_forming(store),
+    )
+
+
+def trial_batch(contract: Contract, feed: Feed) -> Batch:
+    """A micro-batch to try ways to compute with: the first one, or where their widths differ the
+    widest, for which each way must have the memory."""
+    if isinstance(feed.forming, Trimmed):
+        return feed.of_rows(feed.forming.widest(settled(contract.training.batch_size)))
+    return feed.next_step().micro_batches[0]
+
+
+def with_workers(contract: Contract, workers: int) -> Contract:
+    """The contract with a number of workers."""
+    data = contract.data.model_copy(update={"num_workers": workers})
+    return contract.model_copy(update={"data": data})
+
+
+def blends(contract: Contract) -> bool:
+    """Whether training images are blended, so that a row has two labels."""
+    augment = contract.data.augment if isinstance(contract.data, ImageData) else Augment()
+    return bool(augment.mixup or augment.cutmix)
+
+
+def packs(contract: Contract) -> bool:
+    """Whether documents are packed into windows."""
+    return isinstance(contract.data, TokenData) and contract.data.windows == "packed"
+
+
+def pads(contract: Contract) -> bool:
+    """Whether each document is a row of its own."""
+    return isinstance(contract.data, TokenData) and contract.data.windows == "padded"
+
+
+def build_objective(contract: Contract, loss: TargetLoss) -> Objective:
+    """What a step makes small: the loss of rows, blended or not, or of documents."""
+    if packs(contract):
+        return Packed(loss)
+    if pads(contract):
+        return Padded(loss)
+    return Mixed(loss) if blends(contract) else Supervised(loss)
+
+
+def feed_gauges(contract: Contract) -> tuple[Gauge, ...]:
+    """What is measured of the rows themselves."""
+    return (Padding(),) if packs(contract) or pads(contract) else ()
+
+
+class StepRows(NamedTuple):
+    """The rows of a step for messages: what their numbers are, and the numbers themselves."""
+
+    named: str
+    between: RowsBetween
+
+
+def rows_of_data(feed: Feed, prepared: Prepared) -> StepRows:
+    """Rows by their positions in the data, as the findings of the quality checks have them; of a
+    text the windows or documents of an epoch."""
+    part = prepared.train
+    if isinstance(part.inputs, TokenInputs):
+        return StepRows("windows of the text", feed.rows_between)
+
+    def between(start: int, stop: int) -> Positions:
+        return part.rows[feed.rows_between(start, stop)]
+
+    return StepRows("rows of the data (counted from 0)", between)
+
+
+def class_rows(prepared: Prepared) -> Integers:
+    """Training rows of each class; empty where there are none."""
+    if not isinstance(prepared.target, Classes):
+        return np.zeros(0, dtype=np.int64)
+    return np.bincount(prepared.train.target, minlength=prepared.target.outputs)
+
+
+def part_store(part: Part, prepared: Prepared, device: torch.device) -> Store:
+    """A part of a table: the inputs, and the target as the loss takes it. Rows in files stay
+    there."""
+    table = part.inputs
+    assert isinstance(table, TableInputs), "images are decoded, and a text is fed as windows"
+    table = table.dense()
+    finish = partial(_finished, prepared.target)
+    if table.in_files:
+        return ArrayStore((table.numeric, table.categories, part.target), finish, device)
+    target = finish(torch.tensor(part.target))
+    tensors = (torch.tensor(table.numeric), torch.tensor(table.categories), target)
+    return TensorStore([tensor.to(device) for tensor in tensors])
+
+
+def _finished(target: Target, values: torch.Tensor) -> torch.Tensor:
+    """Codes as they are, numbers standardised."""
+    if isinstance(target, Numbers):
+        return ((values - target.mean) / target.deviation).float()
+    return values
+
+
+def _drawn(contract: Contract, prepared: Prepared, device: torch.device) -> tuple[Store, Draws]:
+    """The training rows, and the order of the samples of a run."""
+    inputs = prepared.train.inputs
+    match inputs:
+        case TableInputs():
+            store = part_store(prepared.train, prepared, device)
+        case ImageInputs():
+            assert isinstance(contract.data, ImageData)
+            labels = torch.tensor(prepared.train.target).to(device)
+            pixels = build_pixels(inputs, device)
+            store = ImageStore(pixels, labels, contract.data.augment, contract.seed)
+        case TokenInputs():
+            assert isinstance(contract.model, Gpt), "the rules refuse other models"
+            assert isinstance(contract.data, TokenData)
+            text = _text(contract.data, contract.model, inputs, (device, contract.seed))
+            return text, _text_draws(contract, prepared, inputs.sources.names, text)
+        case _:
+            assert_never(inputs)
+    return store, _draws(contract, prepared, store)
+
+
+def _text(
+    section: TokenData, model: Gpt, inputs: TokenInputs, run: tuple[torch.device, int]
+) -> TextStore:
+    """The windows or documents of a text, for a device and a seed."""
+    device, seed = run
+    match section.windows:
+        case "across":
+            return WindowStore(inputs, model.context, device=device, seed=seed)
+        case "packed":
+            return PackedStore(inputs, model.context, section.long_documents, device)
+        case "padded":
+            shapes = padded_shapes(section, model)
+            return PaddedStore(inputs, section.long_documents, shapes, device)
+        case _:
+            assert_never(section.windows)
+
+
+def _text_draws(
+    contract: Contract, prepared: Prepared, names: Sequence[str], store: TextStore
+) -> Draws:
+    """The order of the rows of a text, whose sources have `names`."""
+    if isinstance(contract.data.sampling, Mixture):
+        return mixture_draws(contract.data.sampling, names, store.sources, contract.seed)
+    if isinstance(store, PaddedStore):
+        assert isinstance(contract.data, TokenData)
+        buckets = settled(contract.data.padding.buckets)
+        if buckets > 1:
+            group = settled(contract.training.effective_batch_size)
+            return BucketDraws(store.lengths, buckets, group, contract.seed)
+    return _draws(contract, prepared, store)
+
+
+def _draws(contract: Contract, prepared: Prepared, store: Store) -> Draws:
+    epochs = settled(contract.training.num_epochs)
+    return build_draws(contract.data, prepared, epochs, store.rows, contract.seed)
+
+
+def _forming(store: Store) -> Forming:
+    """What becomes of the rows of a micro-batch."""
+    match store:
+        case PaddedStore():
+            return Trimmed(store.lengths, store.shapes)
+        case PackedStore():
+            return Counted(store.packing)
+        case _:
+            return AsStored()
+
+
+def target_unit(prepared: Prepared) -> str:
+    """What the targets of a step are called."""
+    return "tokens" if isinstance(prepared.features, TextVocabulary) else "rows"
+
+
+def _count(contract: Contract, prepared: Prepared) -> Callable[[Batch], int]:
+    """What counts the targets of a micro-batch."""
+    if packs(contract):
+        return packed_targets
+    if pads(contract):
+        return padded_targets
+    return _tokens_of if isinstance(prepared.features, TextVocabulary) else rows_of
+
+
+def _tokens_of(batch: Batch) -> int:
+    return batch[1].numel()

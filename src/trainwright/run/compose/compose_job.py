@@ -1,0 +1,246 @@
+"""The wiring of a network's run: every object of a `Job`, built from the plan. Needs torch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import final
+
+import torch
+
+from trainwright.checkpoint.module_state import ModuleState
+from trainwright.checkpoint.random_state import RandomState, seed_generators
+from trainwright.checkpoint.state import Stateful, merge_state
+from trainwright.contract.document import Contract
+from trainwright.contract.metric import METRICS, Direction
+from trainwright.contract.model import Network
+from trainwright.contract.section import settled
+from trainwright.contract.training import Training
+from trainwright.core.files import Json
+from trainwright.core.stop_flag import StopFlag
+from trainwright.data.loading.feed import Feed
+from trainwright.data.subsample import sampled
+from trainwright.data.types import Prepared
+from trainwright.engine.activation_checkpointing import recompute
+from trainwright.engine.adaptive_eval_batch import Portions
+from trainwright.engine.fault_injection import with_fault_points
+from trainwright.engine.job import Job
+from trainwright.engine.metric_stop_rules import StepRule
+from trainwright.engine.numeric_env import numerics_of
+from trainwright.engine.save_request import OrAsked
+from trainwright.engine.stop_rules import Patience, Reserve, StopRequested, StopRule, TimeLimit
+from trainwright.model.build_network import BuiltNetwork, build_network, lay_out
+from trainwright.model.input_shape import Shape
+from trainwright.objective.build_objective import build_loss
+from trainwright.objective.losses import Objective, TargetLoss
+from trainwright.optim.eval_weights import Weights
+from trainwright.planner.plan import Plan
+from trainwright.predictor.network_scorer import NetworkScorer
+from trainwright.run.compose.compose_average import Learning
+from trainwright.run.compose.compose_checkpoints import Saving, build_saving
+from trainwright.run.compose.compose_feed import (
+    build_feed,
+    build_objective,
+    class_rows,
+    feed_gauges,
+    rows_of_data,
+    target_unit,
+)
+from trainwright.run.compose.compose_optimizer import build_updates
+from trainwright.run.compose.compose_step import (
+    WINDOW,
+    Stepping,
+    Trained,
+    build_stepping,
+    longest_rollback,
+    reader,
+)
+from trainwright.run.compose.compose_stop_rules import (
+    TimedValidation,
+    build_step_rules,
+    build_target,
+    name_budget,
+)
+from trainwright.run.compose.compose_telemetry import Measurable, Measured, build_measured
+from trainwright.run.compose.compose_validation import Validation, validation_loss
+from trainwright.run.compose.schedule_length import Length, length_of, ramped_source
+from trainwright.run.exact_resume import with_same_bits
+from trainwright.run.input_shapes import shape_of
+from trainwright.run.run_context import RunContext
+from trainwright.tracking.events import Event
+from trainwright.tracking.observers import Observer, Observers
+from trainwright.tracking.signals import SignalRecorder
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Composed:
+    """A job with the parts that are asked for after it: the best weights and the scorer; and what
+    is to be ended then, the feed and the copying of checkpoints."""
+
+    job: Job
+    feed: Feed
+    saving: Saving
+    model: ModuleState
+    scorer: NetworkScorer
+    weights: Weights
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Learned:
+    """A network with its first weights, and what it is trained to do."""
+
+    model: BuiltNetwork
+    state: ModuleState
+    shape: Shape
+    loss: TargetLoss
+    objective: Objective
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Ends:
+    """What ends a run beside its length, and the time that is kept for what comes after. `by_step`
+    are the rules that look at each step."""
+
+    patience: Patience
+    limit: TimeLimit
+    reserve: Reserve
+    target: Sequence[StopRule]
+    by_step: Sequence[StepRule]
+
+    def rules(self, length: Length, flag: StopFlag) -> tuple[StopRule, ...]:
+        """All of them, in the order in which they are asked."""
+        asked = (self.patience, self.limit, StopRequested(flag))
+        return (*length.limits, *self.target, *self.by_step, *asked)
+
+    @property
+    def state(self) -> dict[str, Stateful]:
+        """What a checkpoint holds of it."""
+        return {"patience": self.patience, "clock": self.limit}
+
+
+def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -> Composed:
+    """Wire a network's run. The first weights are drawn here, from the contract's seed."""
+    contract, training = plan.contract, plan.contract.training
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    network = _build(section, contract, prepared, device)
+    model, objective = network.model, network.objective
+    # Workers have something to tell when all is wired, and not before.
+    feed = build_feed(contract, prepared, device, lambda event: tell(event))
+    length = length_of(contract, feed)
+    ends = _build_ends(plan, length, run.spent.used(run.folder.full_name))
+    updates = build_updates(training, Learning(model, objective, feed), network.state, length)
+    shown = run.screen.progress(length.most_steps)
+    tell = Observers([*run.observers, shown], run.screen.say).observe
+    portions = _build_portions(training, tell)
+    scorer, validation = _build_validation(section, network, plan, prepared, portions)
+    saving = build_saving(plan, run, length, longest_rollback(device), ends.reserve, tell)
+    trained = Trained(model, objective, updates.optimizer)
+    rows = rows_of_data(feed, prepared)
+    stepping = build_stepping(contract, trained, rows, ends.by_step, tell, saving.fence.wait)
+    measured = _build_measured(contract, prepared, trained, stepping, run, tell)
+    own_state = merge_state({"random": RandomState(), "portions": portions}, ends.state)
+    inventory = _inventory(plan, prepared, device)
+    job = Job(
+        model=model,
+        feed=ramped_source(contract, feed),
+        step=measured.step(updates.averaged(stepping.step)),
+        knobs=(*updates.knobs, stepping.caution),
+        guard=stepping.guard,
+        stop_rules=ends.rules(length, run.flag),
+        state=merge_state(updates.state, stepping.state, measured.state, own_state),
+        observers=(*run.observers, _recorders(run, device, measured), shown),
+        validate=TimedValidation(updates.validated(validation), ends.reserve),
+        validate_every=length.validate_every,
+        patience=ends.patience,
+        rank_by=training.checkpointing.rank_by,
+        checkpoints=with_same_bits(saving.store, contract.resume, inventory),
+        checkpoint_every=OrAsked(stepping.saved(saving.due), run.flag),
+        inventory=inventory,
+    )
+    job = with_fault_points(job, updates.optimizer)
+    return Composed(job, feed, saving, network.state, scorer, updates.weights)
+
+
+def _build(
+    section: Network, contract: Contract, prepared: Prepared, device: torch.device
+) -> _Learned:
+    """Draw the weights and lay them out, and have blocks computed again, as the plan says."""
+    seed_generators(contract.seed)
+    shape, training = shape_of(prepared), contract.training
+    model = build_network(section, shape).to(device)
+    lay_out(model, settled(training.compute.memory_format))
+    recompute(model, training.memory.activation_checkpointing)
+    loss = build_loss(training.loss, class_rows(prepared), device)
+    return _Learned(model, ModuleState(model), shape, loss, build_objective(contract, loss))
+
+
+def _build_validation(
+    section: Network, network: _Learned, plan: Plan, prepared: Prepared, portions: Portions
+) -> tuple[NetworkScorer, Validation]:
+    """What scores the model, and what judges it during the training."""
+    rows = plan.contract.training.validation.rows
+    prepared = replace(prepared, validation=sampled(prepared.validation, rows, plan.contract.seed))
+    scorer = NetworkScorer(section, network.shape, prepared.target, network.model, portions)
+    of_rows = validation_loss(network.loss, network.model, prepared, portions)
+    return scorer, Validation(prepared, scorer, plan, of_rows)
+
+
+def _build_measured(
+    contract: Contract,
+    prepared: Prepared,
+    trained: Trained,
+    stepping: Stepping,
+    run: RunContext,
+    tell: Callable[[Event], None],
+) -> Measured:
+    """What is measured of the model, its steps and its rows."""
+    training = contract.training
+    measurable = Measurable(trained.model, settled(training.mixed_precision), target_unit(prepared))
+    gauges = (*stepping.gauges, *feed_gauges(contract))
+    return build_measured(contract.tracking, measurable, run, tell, gauges, stepping.probes)
+
+
+def _build_portions(training: Training, tell: Callable[[Event], None]) -> Portions:
+    """How many rows an evaluation takes at once."""
+    size = training.validation.batch_size
+    return Portions(training.guard.out_of_memory, tell, size=0 if size == "default" else size)
+
+
+def _build_ends(plan: Plan, length: Length, used_seconds: float) -> _Ends:
+    contract, reserve = plan.contract, Reserve(plan.allotment.reserve())
+    stop = contract.training.stop
+    what = name_budget(contract.budget)
+    limit = TimeLimit(plan.training_seconds, what, reserve, used_seconds, length.most_steps)
+    patience = _patience(contract)
+    target, by_step = build_target(stop, patience), build_step_rules(stop)
+    return _Ends(patience, limit, reserve, target, by_step)
+
+
+def _recorders(run: RunContext, device: torch.device, measured: Measured) -> Observer:
+    recorder = SignalRecorder(run.folder.signals, WINDOW, reader(device))
+    return Observers([recorder, *measured.windows], run.screen.say)
+
+
+def _patience(contract: Contract) -> Patience:
+    """What the best value so far is one of: without early stopping the contract's metric, which
+    `stop.target_reached` is a value of."""
+    stopping = contract.training.early_stopping
+    if stopping == "off":
+        name = contract.metric.name
+        return Patience(f"val_{name}", METRICS[name].direction, math.inf)
+    direction: Direction = settled(stopping.mode)
+    return Patience(stopping.metric, direction, settled(stopping.patience), stopping.min_delta)
+
+
+def _inventory(plan: Plan, prepared: Prepared, device: torch.device) -> Json:
+    """What must be known of the run beside its state, to see whether a resume can be exact."""
+    return {
+        "plan": plan.hash,
+        "data": prepared.version,
+        "ranks": 1,
+        **numerics_of(device),
+    }

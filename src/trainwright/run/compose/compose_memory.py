@@ -1,0 +1,72 @@
+"""The wiring of what a network's run does about memory. Needs torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import assert_never
+
+import torch
+from torch import nn
+
+from trainwright.contract.memory import Memory
+from trainwright.contract.training import Training
+from trainwright.engine.activation_offload import Offloading
+from trainwright.engine.gradient_clipping import Clipping
+from trainwright.engine.oom_split_step import SplittingStep, rows_are_mixed
+from trainwright.engine.optimizer_in_backward import InBackwardStep, NeverSaveHalf
+from trainwright.engine.precision import Precision
+from trainwright.engine.step import OptimizerStep, Step
+from trainwright.engine.step_guard import Guard
+from trainwright.objective.losses import Objective
+from trainwright.optim.optimizer_protocol import Optimizer
+from trainwright.optim.state_offload import OffloadedOptimizer
+from trainwright.tracking.events import Event
+
+
+def offloaded(objective: Objective, section: Memory, model: nn.Module) -> Objective:
+    """The objective, with its activations in the host's memory if the plan says so."""
+    return Offloading(objective, model) if section.offload_activations else objective
+
+
+def offloaded_state(optimizer: Optimizer, section: Memory) -> Optimizer:
+    """The optimizer, with its state in the host's memory if the plan says so."""
+    if not section.offload_optimizer:
+        return optimizer
+    assert isinstance(optimizer, torch.optim.Optimizer), "the rules refuse the others"
+    return OffloadedOptimizer(optimizer)
+
+
+def build_whole_step(
+    section: Memory,
+    model: nn.Module,
+    objective: Objective,
+    optimizer: Optimizer,
+    clipping: Clipping,
+    precision: Precision,
+) -> OptimizerStep | InBackwardStep:
+    """The step before anything is done about memory that runs out."""
+    match section.update:
+        case "after_backward":
+            return OptimizerStep(
+                model, objective, optimizer, clipping=clipping, precision=precision
+            )
+        case "in_backward":
+            assert isinstance(optimizer, torch.optim.Optimizer), "the rules refuse the others"
+            return InBackwardStep(model, objective, optimizer, precision=precision)
+        case _:
+            assert_never(section.update)
+
+
+def build_guard_of_memory(section: Memory, guard: Guard) -> Guard:
+    """The guard, which never saves a step that is half made."""
+    return NeverSaveHalf(guard) if section.update == "in_backward" else guard
+
+
+def build_splitting(
+    step: Step, training: Training, model: nn.Module, tell: Callable[[Event], object]
+) -> SplittingStep:
+    """The step that goes on with smaller micro-batches when memory runs out, or says why not."""
+    # Where the step cannot be made again the default gives way; a rule refuses what is written.
+    whole = training.memory.update == "after_backward"
+    policy = training.guard.out_of_memory if whole else "raise"
+    return SplittingStep(step, policy, tell, rows_are_mixed(model))

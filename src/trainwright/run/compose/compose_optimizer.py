@@ -1,0 +1,96 @@
+"""The wiring of what changes the weights: optimizer, schedule, frozen modules, and the weights that
+are evaluated. Needs torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import final
+
+from trainwright.checkpoint.eval_weights_state import MODEL, evaluated_state
+from trainwright.checkpoint.module_state import ModuleState
+from trainwright.checkpoint.optimizer_state import OptimizerState
+from trainwright.checkpoint.plateau_state import PlateauState
+from trainwright.checkpoint.state import Stateful, merge_state
+from trainwright.contract.section import settled
+from trainwright.contract.training import Training
+from trainwright.engine.averaged_step import AveragedStep, Mean
+from trainwright.engine.job import Validate
+from trainwright.engine.step import Step
+from trainwright.optim.batch_size_lr import BatchRate
+from trainwright.optim.build_optimizer import batch_scale, build_optimizer, build_weights
+from trainwright.optim.eval_weights import Evaluating, Weights
+from trainwright.optim.freezing import Unfreezing, freeze
+from trainwright.optim.lr_schedule import Schedule, build_schedule
+from trainwright.optim.optimizer_protocol import Optimizer
+from trainwright.optim.plateau import Plateau, Telling
+from trainwright.optim.schedule import Knob, LearningRate
+from trainwright.run.compose.compose_average import Learning, build_averaged
+from trainwright.run.compose.compose_memory import offloaded_state
+from trainwright.run.compose.schedule_length import Length
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Updates:
+    """What changes a model's weights, with what a job needs of it: knobs, state, and a validation
+    that sees the weights to keep. `state` holds the model too, `means` the mean of the weights if
+    there is one."""
+
+    optimizer: Optimizer
+    weights: Weights
+    schedule: Schedule | Plateau
+    knobs: tuple[Knob, ...]
+    state: Mapping[str, Stateful]
+    means: tuple[Mean, ...]
+
+    def averaged(self, step: Step) -> Step:
+        """A step after which each mean takes the weights in."""
+        for mean in self.means:
+            step = AveragedStep(step, mean)
+        return step
+
+    def validated(self, validate: Validate) -> Validate:
+        """A validation of the evaluated weights, told to the schedule if that listens."""
+        evaluating = Evaluating(validate, self.weights)
+        if isinstance(self.schedule, Plateau):
+            return Telling(evaluating, self.schedule)
+        return evaluating
+
+
+def build_updates(
+    training: Training, learning: Learning, model_state: ModuleState, length: Length
+) -> Updates:
+    """Wire the updates of a model over a run of this length."""
+    model = learning.model
+    freeze(model, training.freeze)
+    rows = settled(training.effective_batch_size)
+    built = build_optimizer(training.optimizer, model, rows)
+    optimizer = offloaded_state(built, training.memory)
+    averaged = build_averaged(training.average, learning, optimizer, length)
+    weights = build_weights(training.optimizer, optimizer)
+    for mean in averaged.means:
+        weights = mean
+    schedule = build_schedule(training.scheduler, length.scheduled_steps)
+    state = merge_state({MODEL: model_state}, evaluated_state(weights, model_state), averaged.state)
+    if isinstance(schedule, Plateau):
+        state["plateau"] = PlateauState(schedule)
+    if training.checkpointing.save_optimizer_state:
+        state["optimizer"] = OptimizerState(optimizer, model.named_parameters())
+    knobs = (
+        LearningRate(optimizer, schedule),
+        *averaged.knobs,
+        *_batch_rate(training, optimizer, length),
+        Unfreezing(model, training.freeze),
+    )
+    return Updates(optimizer, weights, schedule, knobs, state, averaged.means)
+
+
+def _batch_rate(training: Training, optimizer: Optimizer, length: Length) -> tuple[Knob, ...]:
+    """What keeps the rule of `batch_scaling` while steps grow; nothing if there is none."""
+    rule = training.optimizer.batch_scaling
+    if training.ramps.batch == "off" or rule == "none":
+        return ()
+    full = settled(training.effective_batch_size)
+    return (BatchRate(optimizer, length.step_rows.at, partial(batch_scale, rule), full),)

@@ -1,0 +1,196 @@
+"""The wiring of what makes and judges the updates of a network. Needs torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from torch import nn
+
+from trainwright.checkpoint.state import Stateful, merge_state
+from trainwright.contract.document import Contract
+from trainwright.contract.section import settled
+from trainwright.contract.tracking import Tracking
+from trainwright.contract.training import Training
+from trainwright.engine.advice import OF_CONTRACTS
+from trainwright.engine.compile import CompiledObjective
+from trainwright.engine.gradient_clipping import build_clipping
+from trainwright.engine.metric_stop_rules import StepRule, WatchedStep
+from trainwright.engine.noise_scale import NoiseScale
+from trainwright.engine.oom_split_step import AlsoAfterSplit, MemoryGuard, SplittingStep
+from trainwright.engine.precision import LossScale, Precision, build_precision
+from trainwright.engine.probed_step import Probe
+from trainwright.engine.rollback_backoff import Caution
+from trainwright.engine.save_interval import Due
+from trainwright.engine.spike_detection import MOST_STEPS
+from trainwright.engine.step import Step
+from trainwright.engine.step_guard import Guard, PolicyGuard
+from trainwright.engine.telemetry import Gauge
+from trainwright.objective.losses import Objective
+from trainwright.optim.optimizer_protocol import Optimizer
+from trainwright.run.compose.compose_feed import StepRows
+from trainwright.run.compose.compose_memory import (
+    build_guard_of_memory,
+    build_splitting,
+    build_whole_step,
+    offloaded,
+)
+from trainwright.tracking.events import Event, Number
+from trainwright.tracking.signals import ReadScalars, read_each
+
+WINDOW = 50
+"""Steps whose numbers are read and written together."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """A model, what it is to make small, and what changes it."""
+
+    model: nn.Module
+    objective: Objective
+    optimizer: Optimizer
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model lies."""
+        return next(self.model.parameters()).device
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Stepping:
+    """The step, the guard that judges it, the knob that the guard turns, what they remember, and
+    what has numbers of them."""
+
+    step: Step
+    guard: Guard
+    caution: Caution
+    state: Mapping[str, Stateful]
+    gauges: tuple[Gauge, ...]
+    probes: tuple[Probe, ...]
+    splitting: SplittingStep
+
+    def saved(self, every: Due) -> Due:
+        """When a checkpoint is due, if not for these steps it is `every` so often."""
+        return AlsoAfterSplit(every, self.splitting)
+
+
+def build_stepping(
+    contract: Contract,
+    trained: Trained,
+    rows: StepRows,
+    rules: Sequence[StepRule],
+    tell: Callable[[Event], object],
+    before_update: Callable[[], object],
+) -> Stepping:
+    """Precision, clipping, step and guard of a plan; the step tells `rules` what it gave, and
+    `tell` when memory runs out. It waits for `before_update`."""
+    training, device = contract.training, trained.device
+    clipping = build_clipping(training.gradient_clipping)
+    precision = build_precision(settled(training.mixed_precision), trained.model, device)
+    noise = _noise_scale(contract.tracking, trained, precision)
+    objective, probes = _build_objective(training, trained, noise)
+    whole = build_whole_step(
+        training.memory, trained.model, objective, trained.optimizer, clipping, precision
+    ).waiting_for(before_update)
+    splitting = build_splitting(whole, training, trained.model, tell)
+    guard, caution = _build_guard(training, trained, rows, isinstance(precision.scale, LossScale))
+    whole.dropping_above(guard.limit)
+    own: dict[str, Stateful] = {
+        "guard": guard,
+        "watch": guard.watch,
+        "caution": caution,
+        "clipping": clipping,
+        "memory": splitting,
+    }
+    state = merge_state(own, _state_of(precision))
+    step: Step = splitting
+    for scale in noise:
+        state["noise_scale"] = scale
+        step = scale.step(step)
+    if rules:
+        state["stop"] = step = WatchedStep(step, rules, _window(device), reader(device))
+    judge = MemoryGuard(build_guard_of_memory(training.memory, guard), splitting)
+    return Stepping(step, judge, caution, state, noise, probes, splitting)
+
+
+def _state_of(precision: Precision) -> dict[str, Stateful]:
+    """What a number format remembers."""
+    return {"scaler": precision.scale} if isinstance(precision.scale, LossScale) else {}
+
+
+def _build_objective(
+    training: Training, trained: Trained, noise: Sequence[NoiseScale]
+) -> tuple[Objective, tuple[Probe, ...]]:
+    """What is made small, compiled, with its activations laid off, and its noise measured as the
+    plan says."""
+    objective = trained.objective
+    probes: tuple[Probe, ...] = ()
+    if training.compute.compile == "on":
+        objective = compiled = CompiledObjective(objective)
+        probes = (compiled,)
+    objective = offloaded(objective, training.memory, trained.model)
+    for scale in noise:
+        objective = scale.objective(objective)
+    return objective, probes
+
+
+def _build_guard(
+    training: Training, trained: Trained, rows: StepRows, scaled: bool
+) -> tuple[PolicyGuard, Caution]:
+    """The guard of a plan, and what lowers the learning rate after a rollback."""
+    section, device = training.guard, trained.device
+    if section.spike == "rollback" and not training.checkpointing.save_optimizer_state:
+        # The default then; where it is written, a rule of the contract refuses it.
+        section = section.model_copy(update={"spike": "ignore"})
+    factor, steps = section.learning_rate_factor, section.learning_rate_steps
+    caution = Caution(trained.optimizer, factor, steps)
+    guard = PolicyGuard(
+        section,
+        caution,
+        rows.between,
+        window=_window(device),
+        read=reader(device),
+        scaled=scaled,
+        rows_named=rows.named,
+        advice=OF_CONTRACTS,
+    )
+    return guard, caution
+
+
+def _noise_scale(
+    tracking: Tracking, trained: Trained, precision: Precision
+) -> tuple[NoiseScale, ...]:
+    """What measures the gradient noise; nothing where that is off."""
+    if tracking.windows == "off" or tracking.windows.noise_scale == "off":
+        return ()
+    parameters = [p for group in trained.optimizer.param_groups for p in group["params"]]
+    return (NoiseScale(parameters, tracking.windows.noise_scale, scale=precision.scale),)
+
+
+def _window(device: torch.device) -> int:
+    """Steps whose numbers are judged together: where reading is free, each by itself."""
+    return 1 if device.type == "cpu" else WINDOW
+
+
+def longest_rollback(device: torch.device) -> int:
+    """The most steps that the guard takes back at once."""
+    return _window(device) - 1 + MOST_STEPS
+
+
+def reader(device: torch.device) -> ReadScalars:
+    """How numbers of this device are read."""
+    return read_each if device.type == "cpu" else _read_at_once
+
+
+def _read_at_once(numbers: Sequence[Number]) -> list[float]:
+    """Read what is still on the device in one go: each read by itself would wait for it."""
+    if not numbers:
+        return []
+    scalars = [torch.as_tensor(number, dtype=torch.float64) for number in numbers]
+    device = next((scalar.device for scalar in scalars if scalar.is_cuda), torch.device("cpu"))
+    values: list[float] = torch.stack([scalar.to(device) for scalar in scalars]).tolist()
+    return values

@@ -1,0 +1,51 @@
+"""The wiring of what may end a network's run. Needs torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import final
+
+from trainwright.contract.budget import Budget
+from trainwright.contract.stop import Stop
+from trainwright.engine.job import Validate
+from trainwright.engine.metric_stop_rules import GradientNormBelow, LossPlateau, StepRule
+from trainwright.engine.stop_rules import Patience, Reserve, StopRule, TargetReached
+
+
+def build_step_rules(section: Stop) -> tuple[StepRule, ...]:
+    """The rules that follow the steps."""
+    rules: list[StepRule] = []
+    if section.gradient_norm_below != "off":
+        rules.append(GradientNormBelow(section.gradient_norm_below))
+    if section.loss_plateau != "off":
+        rules.append(LossPlateau(section.loss_plateau.steps, section.loss_plateau.min_gain))
+    return tuple(rules)
+
+
+def build_target(section: Stop, patience: Patience) -> tuple[StopRule, ...]:
+    """The value that ends the run before its length, if there is one."""
+    if section.target_reached == "off":
+        return ()
+    return (TargetReached(patience, section.target_reached),)
+
+
+def name_budget(section: Budget) -> str:
+    """The limit that binds, of time or of money."""
+    hours = section.seconds() / 3600
+    if section.cost != "unlimited" and section.cost / section.price_per_hour <= hours:
+        return f"the budget of {section.cost:g} at {section.price_per_hour:g} an hour"
+    return f"the budget of {hours:g} hours"
+
+
+@final
+class TimedValidation:
+    """A validation that says how long it takes."""
+
+    def __init__(self, validate: Validate, reserve: Reserve) -> None:
+        self._validate = validate
+        self._reserve = reserve
+
+    def __call__(self) -> Mapping[str, float]:
+        """Its values."""
+        with self._reserve.measuring("validation"):
+            return self._validate()

@@ -1,0 +1,132 @@
+"""The wiring of what is measured in windows of steps. Needs torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, Protocol, assert_never, final
+
+from torch import nn
+
+from trainwright.checkpoint.state import Stateful
+from trainwright.contract.section import settled
+from trainwright.contract.tracking import Inspect, Tracking
+from trainwright.engine.attention_entropy import AttentionEntropy
+from trainwright.engine.dead_units import DeadUnits
+from trainwright.engine.health_monitor import EarlyTrouble
+from trainwright.engine.layer_norm_signals import LayerNorms
+from trainwright.engine.mfu import Utilisation
+from trainwright.engine.network_inspection import Activations, GradientSizes, SilentUnits
+from trainwright.engine.precision import PrecisionChoice
+from trainwright.engine.probed_step import MeasuredStep, Probe
+from trainwright.engine.step import Step
+from trainwright.engine.telemetry import Gauge, Windows
+from trainwright.engine.throughput import Memory, Throughput
+from trainwright.model.gpt import GptNetwork
+from trainwright.run.compose.compose_step import reader
+from trainwright.run.run_context import RunContext
+from trainwright.tracking.event_log import read_events
+from trainwright.tracking.events import Noted
+from trainwright.tracking.telemetry_file import WindowFile
+
+
+class Inspection(Probe, Gauge, Protocol):
+    """Looks at a step, and has the numbers of it."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Measurable:
+    """A model, the number format of its matrix products, and what its targets are called."""
+
+    model: nn.Module
+    precision: PrecisionChoice
+    unit: str
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What measures a run in windows, with the state of it; nothing where that is off."""
+
+    windows: tuple[Windows, ...] = ()
+    probes: tuple[Probe, ...] = ()
+    inspections: tuple[Inspection, ...] = ()
+    every: int = 1
+    state: Mapping[str, Stateful] = field(default_factory=dict)
+
+    def step(self, step: Step) -> Step:
+        """The step, with one of each window measured."""
+        for windows in self.windows:
+            step = MeasuredStep(step, windows, self.probes, self.inspections, self.every)
+        return step
+
+
+def build_measured(
+    section: Tracking,
+    trained: Measurable,
+    run: RunContext,
+    tell: Callable[[Noted], None],
+    gauges: Sequence[Gauge] = (),
+    probes: Sequence[Probe] = (),
+) -> Measured:
+    """What the contract wants measured; `gauges` have numbers beside, `probes` are there too."""
+    if section.windows == "off":
+        return Measured()
+    model = trained.model
+    device = next(model.parameters()).device
+    utilisation = Utilisation(model, trained.precision, tell)
+    layers, units = LayerNorms(model), DeadUnits(model)
+    inspections = build_inspections(section.inspect, model)
+    windows = Windows(
+        settled(section.windows.every_n_steps),
+        [
+            *(Throughput(trained.unit), utilisation, Memory(device), layers, units),
+            *gauges,
+            *inspections,
+        ],
+        [EarlyTrouble()],
+        lines=WindowFile(run.folder.windows),
+        tell=tell,
+        told=told_of(run.folder.events),
+        read=reader(device),
+    )
+    return Measured(
+        (windows,),
+        (*probes, utilisation, layers, units),
+        inspections,
+        1 if section.inspect == "off" else section.inspect.every_n_windows,
+        {"windows": windows, "dead_units": units},
+    )
+
+
+def build_inspections(
+    section: Literal["off"] | Inspect, model: nn.Module
+) -> tuple[Inspection, ...]:
+    """What looks into the network; attention only where there is some."""
+    if section == "off":
+        return ()
+    found: list[Inspection] = []
+    for which in section.which:
+        match which:
+            case "activations":
+                found.append(Activations(model))
+            case "silent_units":
+                found.append(SilentUnits(model))
+            case "gradient_sizes":
+                found.append(GradientSizes(model))
+            case "attention":
+                found += [AttentionEntropy(model)] if isinstance(model, GptNetwork) else []
+            case _:
+                assert_never(which)
+    return tuple(found)
+
+
+def told_of(events: Path) -> set[tuple[str, int]]:
+    """What a run's log says was told: kind and attempted step of each trouble."""
+    return {
+        (str(event["kind"]), int(event["numbers"]["attempted"]))
+        for event in read_events(events)
+        if event.get("event") == "noted" and "attempted" in event["numbers"]
+    }

@@ -1,0 +1,143 @@
+"""What a network's validation measures. Needs torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import final
+
+import numpy as np
+import torch
+from torch import nn
+
+from trainwright.contract.document import Contract
+from trainwright.contract.metric import METRICS, Metric
+from trainwright.contract.section import settled
+from trainwright.contract.training import Training
+from trainwright.data.base.table import Part
+from trainwright.data.columns.target import Classes, NextToken
+from trainwright.data.encoders.pixel_statistics import Pixels
+from trainwright.data.loading.dataset import Store
+from trainwright.data.types import Prepared
+from trainwright.engine.adaptive_eval_batch import Portions
+from trainwright.evaluation.metric_values import measure
+from trainwright.evaluation.predictions import Answers, answers_of
+from trainwright.evaluation.slice_rows import SliceRows, find_slices
+from trainwright.objective.losses import Objective, Supervised, TargetLoss
+from trainwright.planner.plan import Plan
+from trainwright.predictor.network_scorer import NetworkScorer
+from trainwright.run.compose.compose_feed import part_store
+
+_VALIDATION_VALUES = 2**20
+
+ValidationLoss = Callable[[Answers], float]
+"""The loss on the validation part, for which the answers have been made already."""
+
+
+@final
+class Validation:
+    """The validation loss and metrics of a network."""
+
+    def __init__(
+        self, prepared: Prepared, scorer: NetworkScorer, plan: Plan, loss: ValidationLoss
+    ) -> None:
+        self._part = prepared.validation
+        self._target = prepared.target
+        self._scorer = scorer
+        self._loss = loss
+        self._section = plan.contract.metric
+        self._slices = _slices(plan.contract, self._part)
+        training = plan.contract.training
+        watched = (_watched(training), training.checkpointing.rank_by)
+        names = (*(name.removeprefix("val_") for name in watched), self._section.name)
+        self._names = dict.fromkeys(name for name in names if name in METRICS)
+
+    def __call__(self) -> Mapping[str, float]:
+        """`val_loss`, slices as `val_<metric>/<slice>` if asked for, the watched metric and the
+        contract's, on all validation rows."""
+        scores = self._scorer.score(self._part.inputs)
+        positive = self._target.positive if isinstance(self._target, Classes) else -1
+        answers = answers_of(self._part.target, scores, positive)
+        values = {f"val_{name}": measure(name, answers, self._section) for name in self._names}
+        of_slices = {
+            f"val_{metric}/{one.name}": measure(metric, answers.take(one.rows), self._section)
+            for one, metric in self._slices
+        }
+        return {"val_loss": self._loss(answers), **of_slices, **values}
+
+
+def _slices(contract: Contract, part: Part) -> Sequence[tuple[SliceRows, str]]:
+    """The slices that are measured at each validation, each with its metric."""
+    if not contract.training.validation.slices:
+        return ()
+    found = find_slices(contract.slices, part.frame)
+    return [(one, settled(contract.slices[one.number].metric)) for one in found]
+
+
+def validation_loss(
+    loss: TargetLoss, model: nn.Module, prepared: Prepared, portions: Portions
+) -> ValidationLoss:
+    """The mean training loss over the validation rows, so many at once as `portions` has; of a text
+    its nats per token."""
+    device = next(model.parameters()).device
+    if isinstance(prepared.target, NextToken):
+        return lambda answers: measure("nats_per_token", answers, Metric())
+    if isinstance(prepared.features, Pixels):
+        of_answers = _LossOfAnswers(loss, device, portions)
+        return lambda answers: portions.complete(partial(of_answers, answers))
+    store = part_store(prepared.validation, prepared, device)
+    over_rows = _LossOverRows(Supervised(loss), model, store, portions)
+    return lambda _: portions.complete(over_rows)
+
+
+@final
+class _LossOfAnswers:
+    """The mean loss of probabilities that are there already: a second pass over images costs more
+    than it tells. log p are logits of p; their z-loss is 0."""
+
+    def __init__(self, loss: TargetLoss, device: torch.device, portions: Portions) -> None:
+        self._loss = loss
+        self._device = device
+        self._portions = portions
+
+    def __call__(self, answers: Answers) -> float:
+        total, count = 0.0, 0
+        rows = self._portions.rows(len(answers))
+        for start in range(0, len(answers), rows):
+            scores = torch.tensor(
+                answers.scores[start : start + rows], dtype=torch.float32, device=self._device
+            )
+            truth = torch.tensor(answers.truth[start : start + rows], device=self._device)
+            logits = scores.clamp_min(torch.finfo(torch.float32).tiny).log()
+            loss_sum, targets = self._loss.total(logits, truth)
+            total += float(loss_sum)
+            count += targets
+        return total / count
+
+
+@final
+class _LossOverRows:
+    def __init__(
+        self, objective: Objective, model: nn.Module, store: Store, portions: Portions
+    ) -> None:
+        self._objective = objective
+        self._model = model
+        self._store = store
+        self._portions = portions
+
+    def __call__(self) -> float:
+        total, count = 0.0, 0
+        first = self._store.take(0, np.zeros(1, dtype=np.int64))
+        rows = _VALIDATION_VALUES // max(1, sum(one.numel() for one in first))
+        rows = self._portions.rows(min(8192, max(64, rows), self._store.rows))
+        for start in range(0, self._store.rows, rows):
+            end = min(start + rows, self._store.rows)
+            batch = self._store.take(0, np.arange(start, end))
+            loss_sum, targets = self._objective(self._model, batch)
+            total += float(loss_sum)
+            count += targets
+        return total / count
+
+
+def _watched(training: Training) -> str:
+    return "val_loss" if training.early_stopping == "off" else training.early_stopping.metric

@@ -1,0 +1,26 @@
+"""The settings of the process that a plan computes under. Needs torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from trainwright.contract.document import Contract
+from trainwright.contract.resume import Determinism
+from trainwright.contract.section import settled
+from trainwright.engine.compile import compiling
+from trainwright.engine.kernel_settings import deterministic, matrix_products
+
+
+@contextmanager
+def kernels(contract: Contract) -> Iterator[None]:
+    """Inside the block the process computes as a decided contract says; then as it did before."""
+    training = contract.training
+    level: Determinism = settled(contract.resume.determinism)
+    compute = training.compute
+    tf32 = training.mixed_precision == "tf32"
+    products = matrix_products("tf32" if tf32 else settled(compute.matrix_products))
+    compiles = compute.compile == "on"
+    compiler = compiling("on" if compiles else "off")
+    with deterministic(level, compiled=compiles), products, compiler:
+        yield

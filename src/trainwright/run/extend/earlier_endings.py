@@ -1,0 +1,44 @@
+"""The endings that a run had before it went on: their evaluations, and how many there were."""
+
+from __future__ import annotations
+
+from trainwright.core.files import Json, read_json, storage_errors, write_json
+from trainwright.tracking.run_folder import RunFolder
+
+
+def keep_evaluation(folder: RunFolder, step: int) -> None:
+    """Put the evaluation of the ending at a step aside, where the next one does not replace it.
+
+    Raises:
+        StorageFailed: the disk.
+    """
+    with storage_errors(f"making {folder.endings}"):
+        folder.endings.mkdir(exist_ok=True)
+    write_json(folder.endings / f"step-{step:010d}.json", read_json(folder.evaluation))
+    with storage_errors(f"removing {folder.evaluation}"):
+        folder.evaluation.unlink()
+
+
+def read_opened(folder: RunFolder) -> list[Json]:
+    """Each time that the test rows of a run were opened, by this ending and those before it."""
+    kept = sorted(folder.endings.glob("step-*.json")) if folder.endings.is_dir() else []
+    written = [path for path in (*kept, folder.evaluation) if path.is_file()]
+    return list(read_json(written[-1])["opened"]) if written else []
+
+
+def describe_extensions(plan: Json) -> list[str]:
+    """`by 1 epoch after step 40, where the verdict was met` of each extension that a plan holds."""
+    return [
+        f"by {one['by']} after step {int(one['step']):,}, where the verdict was {one['verdict']}"
+        for one in plan.get("extensions", [])
+    ]
+
+
+def doubt_of_extensions(extensions: int) -> list[str]:
+    """What the verdict of a run that was extended must say."""
+    if not extensions:
+        return []
+    return [
+        f"the run went on after a verdict was known: this is verdict {extensions + 1} on the same "
+        "test rows, and the intervals are those of a single one"
+    ]

@@ -1,0 +1,94 @@
+"""Whether a finished run can be given a new ending, and where its training ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from trainwright.contract.averaging import Swa
+from trainwright.contract.data import fold_count
+from trainwright.contract.document import Contract
+from trainwright.contract.model import Boosting, Linear, Pretrained
+from trainwright.contract.tokens import TokenData
+from trainwright.core.errors import Mistake, Problem
+from trainwright.run.extension_request import ExtensionRequest
+from trainwright.tracking.event_log import read_events
+from trainwright.tracking.run_folder import RunFolder
+
+_LONGER = "start a new run with more training.num_epochs"
+
+
+class End(NamedTuple):
+    """Where a training ended, and why."""
+
+    step: int
+    samples: int
+    kind: str
+    reason: str
+
+
+def find_end(folder: RunFolder, contract: Contract, wanted: ExtensionRequest) -> End:
+    """Where the training of a finished run ended by its length.
+
+    Raises:
+        Mistake: it cannot go on.
+    """
+    if problems := list(_problems(folder, contract, wanted)):
+        raise Mistake(problems)
+    end = _last_end(folder)
+    if end.kind != "finished":
+        raise Mistake(_ended_by_rule(folder, end))
+    return end
+
+
+def _problems(folder: RunFolder, contract: Contract, wanted: ExtensionRequest) -> Iterator[Problem]:
+    what = f"run {folder.name} cannot be given a new ending"
+    model, training = contract.model, contract.training
+    if isinstance(model, Boosting | Linear | Pretrained):
+        fix = "start a new run"
+        if isinstance(model, Boosting):
+            fix = f"{fix} with more model.max_trees"
+        found = f"{model.kind}, which is not trained by steps"
+        yield Problem(what, "model.kind", found, "a network", fix)
+        return
+    if fold_count(contract.data):
+        found, expected = "a training for each fold", "one training"
+        yield Problem(what, "data.split.folds", found, expected, _LONGER)
+    if training.seeds > 1:
+        yield Problem(
+            what, "training.seeds", f"{training.seeds} trainings", "one training", _LONGER
+        )
+    if isinstance(training.average, Swa):
+        found = "swa, whose mean ends with the schedule"
+        yield Problem(what, "training.average", found, "off or ema", _LONGER)
+    if not training.checkpointing.save_optimizer_state:
+        path = "training.checkpointing.save_optimizer_state"
+        yield Problem(what, path, "false", "true", "start a new run: its checkpoints lack it")
+    if wanted.unit == "token" and not isinstance(contract.data, TokenData):
+        fix = "name epochs or steps"
+        yield Problem("only a text has tokens", "--for", str(wanted), "epochs or steps", fix)
+
+
+def _last_end(folder: RunFolder) -> End:
+    ended = [event for event in read_events(folder.events) if event.get("event") == "ended"]
+    if not ended:
+        raise Mistake(
+            Problem(
+                f"run {folder.name} does not say where its training ended",
+                found=f"no event 'ended' in {folder.events}",
+                fix="start a new run",
+            )
+        )
+    last = ended[-1]
+    return End(int(last["step"]), int(last["samples"]), str(last["kind"]), str(last["reason"]))
+
+
+def _ended_by_rule(folder: RunFolder, end: End) -> Problem:
+    what = "the budget" if end.kind == "budget" else "the rule that ended it"
+    return Problem(
+        f"run {folder.name} was not ended by its length: {what} would end it again at once",
+        path="--for",
+        found=end.reason,
+        expected="a run that made all its epochs, steps or tokens",
+        fix="start a new run with a contract that allows more",
+    )

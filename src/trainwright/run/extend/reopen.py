@@ -1,0 +1,67 @@
+"""A finished run is opened again with a new ending."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+
+from trainwright.core.errors import Mistake, Problem
+from trainwright.core.files import read_json
+from trainwright.core.import_gc import loading
+from trainwright.planner.plan_extension import Extension, extend_plan
+from trainwright.run.extend.earlier_endings import keep_evaluation
+from trainwright.run.extend.extendable import find_end
+from trainwright.run.extension_request import ExtensionRequest
+from trainwright.run.prepare_run import Ready
+from trainwright.run.screen import Screen
+from trainwright.run.summary import labelled
+from trainwright.tracking.events import Noted
+from trainwright.tracking.record import reopen_record
+from trainwright.tracking.run_folder import RunFolder
+
+
+def is_finished(folder: RunFolder) -> bool:
+    """Whether the run came to its verdict and its record says so."""
+    if not (folder.evaluation.is_file() and folder.record.is_file()):
+        return False
+    return bool(read_json(folder.record).get("ending", {}).get("state") == "finished")
+
+
+def extend_run(
+    folder: RunFolder, wanted: ExtensionRequest, ready: Ready, screen: Screen
+) -> tuple[Ready, list[Noted]]:
+    """The plan with its new ending, and what is to be noted. The verdict is put aside: the run is
+    one that can be resumed until it has the next.
+
+    An extension that was interrupted goes on where the same is asked for again.
+
+    Raises:
+        Mistake: the run has not ended, or cannot go on; nothing was written.
+    """
+    if not is_finished(folder):
+        newest = [Extension.from_json(one) for one in ready.plan.extensions[-1:]]
+        if not any(one.by == str(wanted) for one in newest):
+            raise Mistake(_not_ended(folder))
+        screen.say(labelled("extended", f"by {wanted}, which is under way: it goes on"))
+        return ready, []
+    end = find_end(folder, ready.plan.contract, wanted)
+    with loading():  # only networks need torch
+        from trainwright.run.extend.continue_network import plan_extension
+    verdict = str(read_json(folder.record)["ending"]["verdict"])
+    extension = plan_extension(end, ready.plan, ready.prepared, wanted, verdict)
+    reopen_record(folder.record)
+    folder.checksums.unlink(missing_ok=True)
+    keep_evaluation(folder, extension.step)
+    screen.say(labelled("schedule", extension.schedule))
+    values = ", ".join(f"{path} {value}" for path, value in extension.values.items())
+    before = f"after {end.reason} with the verdict {verdict}"
+    note = Noted("extended", f"the run is extended by {wanted} {before}: {values}")
+    return replace(ready, plan=extend_plan(ready.plan, extension)), [note]
+
+
+def _not_ended(folder: RunFolder) -> Problem:
+    return Problem(
+        f"run {folder.name} has not ended: only a finished run is given a new ending",
+        path="--for",
+        fix=f"let it end first: trainwright resume {shlex.quote(str(folder.path))}",
+    )

@@ -1,0 +1,32 @@
+"""What a learner gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, final
+
+from trainwright.core.errors import Interrupted, NonFinite
+from trainwright.core.stop_flag import StopFlag
+from trainwright.predictor.predictor import Predictor
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A predictor and how its training ended. `kind` is as in the loop's own ending; a predictor
+    from an `interrupted` or `halted` training is not judged. `kept_step` is the step whose weights
+    it has, where that need not be the last one, else 0."""
+
+    predictor: Predictor
+    kind: Literal["finished", "early", "budget", "interrupted", "halted"]
+    reason: str
+    warnings: tuple[str, ...] = ()
+    kept_step: int = 0
+
+
+def check_ending(fitted: Fitted, flag: StopFlag) -> None:
+    """Raise for a training that did not come to its end."""
+    if fitted.kind == "interrupted" or flag.is_up:
+        raise Interrupted(f"stopped by {flag.why or fitted.reason}")
+    if fitted.kind == "halted":
+        raise NonFinite(f"the training was halted: {fitted.reason}")

@@ -1,0 +1,26 @@
+"""What prepared data looks like to a network."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from trainwright.data.encoders.pixel_statistics import Pixels
+from trainwright.data.encoders.table_encoder import Features
+from trainwright.data.encoders.vocabulary import TextVocabulary
+from trainwright.data.types import Prepared
+from trainwright.model.input_shape import ImageShape, Shape, TableShape, TokenShape
+
+
+def shape_of(prepared: Prepared) -> Shape:
+    """What the data looks like to a network."""
+    outputs = prepared.target.outputs
+    match prepared.features:
+        case Features() as table:
+            return TableShape(len(table.numeric_names), table.cardinalities, outputs)
+        case Pixels() as images:
+            size = (images.channels, images.height, images.width)
+            return ImageShape(size, images.mean, images.deviation, outputs)
+        case TextVocabulary():
+            return TokenShape(outputs)
+        case _:
+            assert_never(prepared.features)

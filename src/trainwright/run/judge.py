@@ -1,0 +1,27 @@
+"""Test rows that a model has scored, held to the contract: of trained models and of own ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from trainwright.data.audit.audit_result import Audited
+from trainwright.evaluation.evaluate import Evaluation, Scored, evaluate
+from trainwright.evaluation.verdict import Verdict, judge
+from trainwright.run.prepare_run import Ready
+from trainwright.run.screen import Stages
+from trainwright.run.train_folds import HeldOut
+from trainwright.run.try_findings import try_audited, with_warnings
+
+
+def judge_scored(
+    ready: Ready, scored: Scored, held_out: HeldOut, audited: Sequence[Audited], stages: Stages
+) -> tuple[Evaluation, Verdict]:
+    """Every metric with its interval, and the verdict once what the audit found was tried."""
+    contract = ready.plan.contract
+    with stages("judge"):
+        evaluation = evaluate(scored, contract.metric, contract.slices, contract.seed)
+        verdict = judge(contract.metric, contract.slices, evaluation)
+    with stages("try findings"):
+        verdict = try_audited(ready, scored, verdict, held_out, audited)
+        evaluation = with_warnings(evaluation, verdict)
+    return evaluation, verdict

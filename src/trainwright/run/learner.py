@@ -1,0 +1,86 @@
+"""The two kinds of learner behind one protocol: libraries that fit themselves, and the loop."""
+
+from __future__ import annotations
+
+from typing import Protocol, assert_never, final
+
+from trainwright.contract.model import (
+    Boosting,
+    Gpt,
+    Linear,
+    Mlp,
+    Model,
+    Pretrained,
+    ResNet,
+    TabularResNet,
+)
+from trainwright.core.import_gc import loading
+from trainwright.data.base.table import Part, columns_of
+from trainwright.data.encoders.table_encoder import Features
+from trainwright.data.types import Prepared
+from trainwright.planner.plan import Plan
+from trainwright.predictor.predictor import Predictor
+from trainwright.run.fit_result import Fitted
+from trainwright.run.run_context import RunContext
+
+
+class Learner(Protocol):
+    """Makes a predictor from prepared data.
+
+    It may look at the training and validation parts only, and ends early once the flag is up.
+    """
+
+    def fit(self, prepared: Prepared, run: RunContext) -> Fitted:
+        """Train on the training rows, steered by the validation rows."""
+        ...
+
+
+def build_learner(plan: Plan) -> Learner:
+    """The learner of a plan's model."""
+    model: Model = plan.contract.model
+    match model:
+        case Boosting():
+            # Imported here: only trees need their library.
+            with loading():
+                from trainwright.run.tree_learner import BoostingLearner
+
+            return BoostingLearner(model, plan)
+        case Linear():
+            return LinearLearner(model)
+        case Mlp() | TabularResNet() | ResNet() | Gpt():
+            # Imported here: only networks need torch.
+            with loading():
+                from trainwright.run.network_learner import NetworkLearner
+
+            return NetworkLearner(model, plan)
+        case Pretrained():
+            raise AssertionError("a plan has no model that this version cannot train")
+        case _:
+            assert_never(model)
+
+
+@final
+class LinearLearner:
+    """Logistic or ridge regression."""
+
+    def __init__(self, section: Linear) -> None:
+        self._section = section
+
+    def fit(self, prepared: Prepared, run: RunContext) -> Fitted:
+        """Solve for the coefficients; the validation rows are not needed."""
+        from trainwright.model.linear import fit_linear
+
+        train: Part = prepared.train
+        is_table = isinstance(prepared.features, Features)
+        cardinalities = prepared.table.cardinalities if is_table else ()
+        linear = fit_linear(
+            self._section,
+            columns_of(train.inputs),
+            train.target,
+            prepared.target.outputs,
+            cardinalities,
+        )
+        predictor = Predictor(prepared.features, prepared.target, linear)
+        if run.flag.is_up:
+            return Fitted(predictor, "interrupted", run.flag.why)
+        return Fitted(predictor, "finished", "solved", linear.warnings)

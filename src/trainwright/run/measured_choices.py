@@ -1,0 +1,145 @@
+"""What only the machine can tell of a plan: measured at the start of a run, and kept when it goes
+on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from trainwright.contract.document import Contract
+from trainwright.contract.model import Boosting, Linear, Pretrained
+from trainwright.contract.section import settled
+from trainwright.core.files import Json
+from trainwright.planner.compute_trials import (
+    measure_compute,
+    measure_determinism,
+    take_choices,
+)
+from trainwright.planner.plan import Plan
+from trainwright.planner.plan_extension import Extension, extend_plan
+from trainwright.planner.resolve.choice import Choice
+from trainwright.planner.resolve.compute_choices import LONG_SECONDS, PLAIN, open_paths
+from trainwright.planner.resolve.worker_choices import WORKERS, choose_workers
+from trainwright.run.open_folder import find_begun, read_started
+from trainwright.run.prepare_run import Ready, Request
+from trainwright.run.screen import Screen, Stages
+from trainwright.run.summary import describe_choice
+
+_DETERMINISM = "resume.determinism"
+_BRIEF_ROWS = 16
+
+
+def settle(request: Request, ready: Ready, stages: Stages, screen: Screen) -> Ready:
+    """The same with nothing left open in its plan, and of a run that goes on with the endings that
+    it was given. Writes nothing.
+
+    Raises:
+        Mistake: there is no run to go on with.
+    """
+    ready = _settle_compute(request, ready, stages, screen)
+    return _with_endings(request, _settle_workers(request, ready, stages, screen))
+
+
+def _with_endings(request: Request, ready: Ready) -> Ready:
+    plan = ready.plan
+    for folder in find_begun(request, ready):
+        for one in read_started(folder).get("extensions", []):
+            plan = extend_plan(plan, Extension.from_json(one))
+    return replace(ready, plan=plan)
+
+
+def _settle_workers(request: Request, ready: Ready, stages: Stages, screen: Screen) -> Ready:
+    """How many processes make batches; a run that goes on keeps the number it has."""
+    if ready.plan.contract.data.num_workers != "auto":
+        return ready
+    for folder in find_begun(request, ready):
+        kept = read_started(folder)["contract"]["data"].get("num_workers", "auto")
+        if kept == "auto":
+            break
+        choice = Choice(WORKERS, kept, "what the run was started with")
+        return replace(ready, plan=ready.plan.with_workers(choice))
+    with stages("measure"):
+        # Imported here: only networks need torch.
+        from trainwright.run.compose.process_settings import kernels
+        from trainwright.run.trial.worker_trial import Rehearsal
+
+        budget = ready.plan.contract.budget.seconds()
+        with kernels(ready.plan.contract):
+            rehearsal = Rehearsal(_tried(ready.plan), ready.prepared)
+            choice = choose_workers(rehearsal, ready.device, budget)
+    screen.say(describe_choice(choice))
+    return replace(ready, plan=ready.plan.with_workers(choice))
+
+
+def _settle_compute(request: Request, ready: Ready, stages: Stages, screen: Screen) -> Ready:
+    """How a step is computed.
+
+    A run that goes on computes as its first start chose, and nothing is measured: another choice
+    would give other bits.
+    """
+    if isinstance(ready.plan.contract.model, Boosting | Linear | Pretrained):
+        return ready
+    for folder in find_begun(request, ready):
+        started = read_started(folder)
+        return replace(ready, plan=as_started(ready.plan, ready.document.contract, started))
+    made = ready.plan
+    costs = made.contract.resume.determinism != "off" and not made.too_short
+    if costs and _is_brief(made):
+        costs, why = False, "a budget under ten minutes is better spent on the training"
+        made = replace(made, determinism_cost={"not_measured": why})
+    if not made.open_paths and not costs:
+        return replace(ready, plan=made)
+    with stages("measure"):
+        # Imported here: only networks need torch.
+        from trainwright.run.trial.compute_trial import build_trial
+
+        trial = build_trial(_tried(made), ready.prepared)
+        decided = measure_compute(made, trial) if made.open_paths else made
+        decided = measure_determinism(decided, trial) if costs else decided
+    for choice in decided.choices[len(made.choices) :]:
+        screen.say(describe_choice(choice))
+    return replace(ready, plan=decided)
+
+
+def _is_brief(plan: Plan) -> bool:
+    """Whether the budget is better spent on the training than on long measurements."""
+    return plan.contract.budget.seconds() < LONG_SECONDS
+
+
+def _tried(plan: Plan) -> Plan:
+    """The plan whose batches are measured: of a small budget with few rows, which tell ways to
+    compute apart as well."""
+    training = plan.contract.training
+    if not _is_brief(plan) or settled(training.batch_size) <= _BRIEF_ROWS:
+        return plan
+    return plan.with_training(training.model_copy(update={"batch_size": _BRIEF_ROWS}), ())
+
+
+def as_started(plan: Plan, written: Contract, started: Json) -> Plan:
+    """The plan with what its first start chose where the contract says `auto`, and measured."""
+    recorded = {choice["path"]: choice for choice in started["choices"]}
+    open_now = open_paths(written.training)
+    if written.resume.determinism == "auto":
+        open_now = (*open_now, _DETERMINISM)
+    kept = [
+        Choice(path, recorded[path]["value"], recorded[path]["reason"], _numbers(recorded[path]))
+        if path in recorded
+        else Choice(path, PLAIN[path], "what the version computed that started the run")
+        for path in open_now
+        if path in recorded or path in PLAIN
+    ]
+    paths = {choice.path for choice in kept}
+    others = tuple(choice for choice in plan.choices if choice.path not in paths)
+    contract = plan.contract
+    level = {choice.path: choice.value for choice in kept}.get(
+        _DETERMINISM, contract.resume.determinism
+    )
+    resume = contract.resume.model_copy(update={"determinism": level})
+    contract = contract.model_copy(update={"resume": resume})
+    cost = started.get("determinism_cost", {})
+    plan = replace(plan, contract=contract, choices=others, determinism_cost=cost)
+    return plan.with_training(take_choices(contract.training, kept), kept)
+
+
+def _numbers(choice: Json) -> dict[str, Json]:
+    numbers: dict[str, Json] = choice.get("measured", {})
+    return numbers

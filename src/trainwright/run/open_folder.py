@@ -1,0 +1,387 @@
+"""The folder of a run: made anew, or taken up again after it was checked to be the same run."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, final
+
+from trainwright.contract.data import TableData
+from trainwright.contract.read_contract import ContractText
+from trainwright.contract.resumable_fields import differences, is_free
+from trainwright.contract.stored_contracts import with_defaults
+from trainwright.contract.yaml_reader import show_value
+from trainwright.core.errors import (
+    ContractMistake,
+    DataChanged,
+    Interrupted,
+    Mistake,
+    Problem,
+    TrainwrightError,
+)
+from trainwright.core.faultpoints import reached
+from trainwright.core.files import Json, read_json, write_json, write_text
+from trainwright.data.read_table import RawTable
+from trainwright.data.sources.provenance import find_revisions
+from trainwright.data.statistics.histograms import distributions_of, distributions_to_json
+from trainwright.data.versions.snapshot import snapshot_of_run
+from trainwright.planner.plan import Plan
+from trainwright.run.attempt_record import start_record
+from trainwright.run.check_own_files import check_own
+from trainwright.run.extend.reopen import extend_run, is_finished
+from trainwright.run.interruption import note_cut
+from trainwright.run.prepare_run import Ready, Request
+from trainwright.run.screen import Screen
+from trainwright.run.summary import labelled
+from trainwright.run.trained_rows import write_trained_rows
+from trainwright.run.undo_refused import NewFolders, locked_new, restored_if_refused
+from trainwright.tracking.bound_request import bind_request
+from trainwright.tracking.checksums import write_checksums
+from trainwright.tracking.event_log import EventLog
+from trainwright.tracking.events import Noted
+from trainwright.tracking.heartbeat import beating
+from trainwright.tracking.identity import Identity, RunIdentity, read_identity
+from trainwright.tracking.observers import Observer, Observers
+from trainwright.tracking.record import Ending, RunRecord
+from trainwright.tracking.run_folder import RunFolder
+from trainwright.tracking.run_list import list_runs
+from trainwright.tracking.unfinished import tidy
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class StartedRun:
+    """A run folder that this process owns, with its record open."""
+
+    folder: RunFolder
+    record: RunRecord
+    observers: tuple[Observer, ...]
+    goes_on: bool
+    identity: Identity
+    plan: Plan
+    """That of the run: with a new ending where it was given one."""
+
+    def finish(self, verdict: str, reason: str, kept_step: int = 0) -> None:
+        """Complete the record of a run that came to its verdict."""
+        code = 0 if verdict == "met" else 3
+        write_checksums(self.folder, self.identity)
+        self.record.finish(Ending("finished", reason, verdict, code, kept_step))
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class FinishedRun:
+    """A run folder that this process owns, and in which nothing is left to do."""
+
+    folder: RunFolder
+
+
+@contextmanager
+def open_run(request: Request, ready: Ready, screen: Screen) -> Iterator[StartedRun | FinishedRun]:
+    """The run's folder, locked for the block; an error inside is written into its record.
+
+    In the folder of a finished run nothing is written.
+
+    Raises:
+        Mistake: the name is taken, or the run to resume is another one; nothing was written.
+        DataChanged: the data is not the data the run was started on. RunLocked: it is in use.
+    """
+    is_new = not request.resume or _starts(request)
+    made = NewFolders.of(request.runs / request.name)
+    folder = _new(request, ready) if is_new else find_resumed(request, ready)
+    if is_new and not request.name:
+        made = NewFolders((*made.missing, folder.path))
+    locked = locked_new(folder, made) if is_new else folder.lock()
+    with locked, _saying_how_to_go_on(request, folder):
+        for watcher in request.watchers:
+            watcher.opened(folder.path)
+        reached("open")
+        tidy(folder)
+        goes_on = not is_new and not is_blank(folder)
+        if request.resume and is_new:
+            screen.say(labelled("note", f"there is no run {folder.name} yet: it begins"))
+        notes = _check_same(folder, ready) if goes_on else []
+        if goes_on and is_finished(folder):
+            check_own(folder)
+            if not request.extend.count:
+                yield FinishedRun(folder)
+                return
+        with restored_if_refused(folder) if goes_on else nullcontext():
+            if request.extend.count:
+                ready, extended = extend_run(folder, request.extend, ready, screen)
+                notes = [*notes, *extended]
+            with _start(folder, request, ready, screen, notes, goes_on=goes_on) as started:
+                # The caller may have no room for its rows beside a training.
+                del ready
+                yield started
+
+
+@contextmanager
+def _start(
+    folder: RunFolder,
+    request: Request,
+    ready: Ready,
+    screen: Screen,
+    notes: Sequence[Noted],
+    *,
+    goes_on: bool,
+) -> Iterator[StartedRun]:
+    """One attempt of a run, with its plan written and its record open."""
+    cut = [note_cut(folder)] if goes_on else []
+    folder.checksums.unlink(missing_ok=True)
+    identity = _identity(folder, ready, is_new=not goes_on)
+    _write_plan(folder, request, ready, identity)
+    reached("plan")
+    observers = (*_observers(folder, screen), *request.watchers)
+    record = start_record(folder, request, ready)
+    started = StartedRun(folder, record, observers, goes_on, identity, ready.plan)
+    del ready
+    for note in notes:
+        screen.say(labelled("note", note.message))
+    for event in (*cut, *notes):
+        for observer in started.observers:
+            observer.observe(event)
+    try:
+        with beating(record.beat):
+            yield started
+    except (TrainwrightError, KeyboardInterrupt, OSError, MemoryError) as error:
+        started.record.finish(_ending(error))
+        raise
+
+
+@contextmanager
+def _saying_how_to_go_on(request: Request, folder: RunFolder) -> Iterator[None]:
+    try:
+        yield
+    except Interrupted as error:
+        how = resume_command(request, folder)
+        raise Interrupted(f"{error}; go on with:\n    {how}") from None
+
+
+def resume_command(request: Request, folder: RunFolder) -> str:
+    """What a person types to go on with a run, with everything the run was started with."""
+    if isinstance(request.contract, ContractText):
+        return shlex.join(["trainwright", "resume", str(folder.path)])
+    words = ["trainwright", "train", str(request.contract)]
+    for override in request.overrides:
+        words += ["--set", override]
+    if request.runs != Path("runs"):
+        words += ["--runs", str(request.runs)]
+    return shlex.join([*words, "--run", folder.name, "--resume"])
+
+
+def _starts(request: Request) -> bool:
+    """Whether a named run that is to go on has not begun: a job that is restarted gives the same
+    command each time, also the first."""
+    return bool(request.name) and RunFolder.is_free(request.runs, request.name)
+
+
+def check_name(request: Request) -> None:
+    """Say before the data is read that the run's name is taken, unsafe, or that of no run.
+
+    Raises:
+        Mistake: so it is.
+    """
+    if request.name and request.resume and not _starts(request):
+        RunFolder.find(request.runs, request.name)
+    elif request.name:
+        RunFolder.check_free(request.runs, request.name)
+
+
+def _new(request: Request, ready: Ready) -> RunFolder:
+    if request.name:
+        return RunFolder.create(request.runs, request.name)
+    return RunFolder.create_next(request.runs, ready.plan.contract.name)
+
+
+def find_resumed(request: Request, ready: Ready) -> RunFolder:
+    """The run to go on with.
+
+    Raises:
+        Mistake: there is none.
+    """
+    if request.name:
+        return RunFolder.find(request.runs, request.name)
+    contract_name = ready.plan.contract.name
+    for run in reversed(list_runs(request.runs)):
+        stem, _, number = run.name.rpartition("-")
+        if stem == contract_name and number.isdigit() and run.state != "finished":
+            return RunFolder.find(request.runs, run.name)
+    raise Mistake(
+        Problem(
+            f"there is no unfinished run of {contract_name} to go on with",
+            found=f"{request.runs}",
+            fix="start one without --resume, or name one with --run NAME",
+        )
+    )
+
+
+def find_begun(request: Request, ready: Ready) -> list[RunFolder]:
+    """The run to go on with, if there is one and it had begun.
+
+    Raises:
+        Mistake: as `find_resumed`.
+    """
+    if not request.resume or _starts(request):
+        return []
+    folder = find_resumed(request, ready)
+    return [] if is_blank(folder) else [folder]
+
+
+def is_blank(folder: RunFolder) -> bool:
+    """Whether the run died before its plan was written: it begins, and nothing of it is lost."""
+    begun = folder.plan.exists() or folder.record.exists()
+    return not begun and not any(folder.checkpoints.glob("*"))
+
+
+def _check_same(folder: RunFolder, ready: Ready) -> list[Noted]:
+    """Refuse to go on with another contract or other data than the run was started with.
+
+    What cannot change a bit may differ; a key that an earlier version did not know counts as its
+    default. Returns what is to be noted of changes.
+    """
+    before = read_started(folder)
+    contract = ready.plan.contract
+    started = with_defaults(before["contract"], contract, ready.document.contract)
+    changed = list(differences(started, contract.model_dump(mode="json")))
+    files = _changed_files(folder, ready)
+    if not files and before["data"] == ready.prepared.version:
+        return _check_contract(folder, ready, changed)
+    what = ", ".join(files) or "the installed libraries prepare it otherwise"
+    # Other data may lead to other decisions: they are no change that anybody wrote.
+    decided = {choice.path for choice in ready.plan.choices}
+    written = [change for change in changed if change[0] not in decided]
+    _check_contract(folder, ready, written)
+    if ready.plan.contract.resume.data_changed == "refuse":
+        raise DataChanged(
+            f"the data of run {folder.name} has changed since it was started: {what}. Put the "
+            "files back, start a new run without --resume, or go on with the data as it is: "
+            "--set resume.data_changed=record"
+        )
+    return [
+        *_check_contract(folder, ready, changed),
+        Noted("data_changed", f"the data has changed since the run was started: {what}"),
+    ]
+
+
+def _check_contract(
+    folder: RunFolder, ready: Ready, changed: Sequence[tuple[str, Json, Json]]
+) -> list[Noted]:
+    refused = [(path, old, new) for path, old, new in changed if not is_free(path)]
+    if refused:
+        raise ContractMistake([_refused(folder, ready, *change) for change in refused])
+    # How it goes on is said where it goes on, and how batches come is measured at each start.
+    free = [change for change in changed if not change[0].startswith(("resume.", "data."))]
+    listed = ", ".join(f"{path} {old} -> {new}" for path, old, new in free)
+    text = f"the contract has changed since the run was started: {listed}"
+    return [Noted("contract_changed", text)] if free else []
+
+
+def _refused(folder: RunFolder, ready: Ready, path: str, old: Json, new: Json) -> Problem:
+    another, fix = "contract", "put the value back"
+    if path in {choice.path for choice in ready.plan.choices}:
+        another = "value where the contract says auto"
+        fix = f"write --set {shlex.quote(f'{path}={show_value(old)}')} as well"
+    return Problem(
+        f"run {folder.name} was started with another {another}",
+        path=path,
+        found=str(new),
+        expected=str(old),
+        fix=f"{fix}, or start a new run without --resume",
+        place=ready.document.source.place_of(path),
+    )
+
+
+def read_started(folder: RunFolder) -> Json:
+    """The plan that the run was started with.
+
+    Raises:
+        Mistake: it was stopped before it had one.
+    """
+    if not folder.plan.is_file():
+        raise Mistake(
+            Problem(
+                f"run {folder.name} was stopped before it began",
+                found=f"no {folder.plan.name} in {folder.path}",
+                expected="the plan that the run was started with",
+                fix="start a new run without --resume",
+            )
+        )
+    return read_json(folder.plan)
+
+
+def _changed_files(folder: RunFolder, ready: Ready) -> list[str]:
+    before = {
+        file["path"]: file["sha256"]
+        for file in read_json(folder.data / "manifest.json")["facts"]["files"]
+    }
+    return [f.path for f in ready.raw.facts.files if before.get(f.path) != f.sha256]
+
+
+def _identity(folder: RunFolder, ready: Ready, *, is_new: bool) -> Identity:
+    """That of the plan which the run was started with."""
+    if is_new:
+        return RunIdentity.new(ready.plan.hash, ready.prepared.version)
+    return read_identity(folder)
+
+
+def _write_plan(folder: RunFolder, request: Request, ready: Ready, identity: Identity) -> None:
+    """What the run is to be: written at its start, and the same again at every resume.
+
+    The plan comes last: where there is one, everything else is there.
+    """
+    write_text(folder.contract, ready.document.source.text)
+    plan = {
+        **ready.plan.to_json(),
+        "data": ready.prepared.version,
+        "identity": identity.to_json(),
+        **bind_request(_where_written(request), identity),
+    }
+    facts = ready.raw.facts.to_json()
+    manifest = {
+        "version": ready.prepared.version,
+        "facts": facts,
+        "notes": list(ready.raw.notes),
+        "done": [one.to_json() for one in ready.prepared.done],
+        "revisions": [
+            one.to_json()
+            for one in find_revisions(ready.raw.facts.files, ready.document.source.folder)
+        ],
+    }
+    _keep_rows(folder, ready)
+    write_json(folder.data / "manifest.json", manifest)
+    write_json(folder.data / "split.json", ready.prepared.split.to_json())
+    write_json(folder.distributions, distributions_to_json(distributions_of(ready.prepared)))
+    write_json(folder.plan, plan)
+
+
+def _where_written(request: Request) -> dict[str, Json]:
+    """Where a resume reads the contract, its file or the copy in the run folder, and with what in
+    it."""
+    overrides = list(request.overrides)
+    if isinstance(request.contract, ContractText):
+        return {"overrides": overrides, "contract_folder": str(request.contract.folder)}
+    return {"overrides": overrides, "contract_path": str(request.contract.absolute())}
+
+
+def _keep_rows(folder: RunFolder, ready: Ready) -> None:
+    """What `data diff` and `evaluate` need of a table once its files are written over."""
+    section = ready.plan.contract.data
+    if isinstance(section, TableData) and isinstance(ready.raw, RawTable):
+        snapshot_of_run(ready.raw, section, folder.name).write(folder.data)
+        write_trained_rows(ready.prepared, folder.data)
+
+
+def _observers(folder: RunFolder, screen: Screen) -> tuple[Observer, ...]:
+    return (Observers([EventLog(folder.events)], screen.say),)
+
+
+def _ending(error: BaseException) -> Ending:
+    state: Literal["interrupted", "failed"] = "failed"
+    code = error.exit_code if isinstance(error, TrainwrightError) else 1
+    if isinstance(error, Interrupted | KeyboardInterrupt):
+        state = "interrupted"
+    return Ending(state, str(error) or type(error).__name__, exit_code=code)

@@ -1,0 +1,154 @@
+"""What is known before budget is spent: contract read, data prepared, everything decided."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Protocol, final
+
+from trainwright.contract.availability import unavailable
+from trainwright.contract.data import TableData, fold_count
+from trainwright.contract.document import Contract
+from trainwright.contract.metric import TaskKind
+from trainwright.contract.model import Boosting, Linear, Pretrained
+from trainwright.contract.read_contract import ContractText, Document, Source, placed, read_contract
+from trainwright.contract.tokens import TokenData
+from trainwright.core.errors import NOWHERE, ContractMistake, Mistake, NotAvailable
+from trainwright.core.optional_dependencies import need_torch
+from trainwright.data.dispatch import Raw, prepare, read_data
+from trainwright.data.read_table import RawTable
+from trainwright.data.sampling.build_sampler import build_draws
+from trainwright.data.sources.frames import Frame
+from trainwright.data.types import Prepared
+from trainwright.evaluation.slice_rows import find_slices
+from trainwright.optim.dependencies import need_optimizer
+from trainwright.planner.boosting_rules import problems_with_counts
+from trainwright.planner.plan import Plan, plan
+from trainwright.planner.read_device import DeviceFacts, read_device
+from trainwright.run.extension_request import NO_EXTENSION, ExtensionRequest
+from trainwright.run.input_shapes import shape_of
+from trainwright.run.screen import Screen, Stages
+from trainwright.run.summary import describe_data, describe_plan, labelled
+from trainwright.tracking.events import Event
+
+
+class Watcher(Protocol):
+    """An observer of the run that wants to know its folder too."""
+
+    def opened(self, folder: Path) -> None:
+        """The run has its folder, and owns it."""
+        ...
+
+    def observe(self, event: Event) -> None:
+        """Take notice of one event."""
+        ...
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the caller of a training asks for, and when, on the monotonic clock: a budget counts
+    from then on. An empty `name` takes the next free number; with `resume` and no name, the newest
+    run of the contract's name goes on. `frames` are those that the contract calls `frame://NAME`.
+    `extend` gives a finished run a new ending."""
+
+    contract: Path | ContractText
+    overrides: Sequence[str] = ()
+    runs: Path = Path("runs")
+    name: str = ""
+    resume: bool = False
+    command: Sequence[str] = tuple(sys.argv)
+    watchers: Sequence[Watcher] = ()
+    frames: Mapping[str, Frame] = field(default_factory=dict)
+    extend: ExtensionRequest = NO_EXTENSION
+    asked_at: float = field(default_factory=time.monotonic)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """Everything that is known before budget is spent. `seconds_before` are those that passed until
+    the run's folder was opened."""
+
+    document: Document
+    raw: Raw
+    device: DeviceFacts
+    plan: Plan
+    prepared: Prepared
+    seconds_before: float = 0.0
+
+
+def without_undivided(ready: Ready) -> Ready:
+    """The same without the rows as they were before they were divided, which only folds still need:
+    a training has no memory to keep them beside its parts."""
+    raw, data = ready.raw, ready.plan.contract.data
+    if not isinstance(raw, RawTable) or not isinstance(data, TableData) or fold_count(data):
+        return ready
+    return replace(ready, raw=replace(raw, frames={}, positions={}))
+
+
+def make_ready(
+    request: Request, stages: Stages, screen: Screen, most_images: int = sys.maxsize
+) -> Ready:
+    """Read, plan and prepare, and say what was found. Writes nothing. Of more image files than
+    `most_images` as many are decoded, which is enough for checks and not for a training.
+
+    Raises:
+        Mistake: of the contract, the data or the installation, with every problem at once.
+    """
+    document = read_contract(request.contract, request.overrides)
+    contract = document.contract
+    if problems := unavailable(contract, document.written):
+        raise NotAvailable(placed(problems, document.source))
+    is_network = not isinstance(contract.model, Boosting | Linear | Pretrained)
+    if is_network:
+        with _blaming(document.source):
+            need_torch("model.kind", "a network")
+            need_optimizer(contract.training.optimizer)
+    with stages("read"), _blaming(document.source):
+        raw = read_data(contract.data, document.source.folder, request.frames, most_images)
+    device = read_device(is_network)
+    decided = plan(document, raw.facts, device)
+    task = task_of(decided.contract)
+    with stages("prepare"), _blaming(document.source):
+        prepared = prepare(raw, decided.contract.data, task, contract.split_seed)
+        if problems := list(problems_with_counts(decided.contract, prepared)):
+            raise ContractMistake(placed(problems, document.source))
+        # Asked again when the model is judged: a mistake in a condition is told before training.
+        find_slices(contract.slices, prepared.train.frame)
+        if is_network and not isinstance(contract.data, TokenData):
+            # Built again for the feed: what a column lacks is told before training. The sources of
+            # a text were looked at when it was read.
+            build_draws(decided.contract.data, prepared, 1, len(prepared.train), contract.seed)
+    decided = decided.with_shape(shape_of(prepared), device)
+    notes = (labelled("note", note) for note in document.notes)
+    for line in (*notes, *describe_data(raw, prepared), describe_plan(decided)):
+        screen.say(line)
+    return Ready(document, raw, device, decided, prepared)
+
+
+def task_of(contract: Contract) -> TaskKind:
+    """The task of a decided contract."""
+    match contract.task:
+        case "classification" | "regression" | "generation" as task:
+            return task
+        case other:
+            raise AssertionError(f"a plan has no {other}: decided, and available")
+
+
+@contextmanager
+def _blaming(source: Source) -> Iterator[None]:
+    """Problems that stand in no file of the data stand in the contract."""
+    try:
+        yield
+    except Mistake as mistake:
+        raise type(mistake)(
+            replace(problem, place=source.place_of(problem.path))
+            if problem.place == NOWHERE
+            else problem
+            for problem in mistake.problems
+        ) from mistake

@@ -1,0 +1,1 @@
+"""A run brought back from its copies in an object store."""

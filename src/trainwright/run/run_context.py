@@ -1,0 +1,29 @@
+"""What a learner gets of its run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import final
+
+from trainwright.core.stop_flag import StopFlag
+from trainwright.run.screen import Screen
+from trainwright.tracking.identity import Identity, NoIdentity
+from trainwright.tracking.observers import Observer
+from trainwright.tracking.run_folder import RunFolder
+from trainwright.tracking.time_spent import Spent
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class RunContext:
+    """The folder of the run, who watches it, where it speaks, and the flag that ends it.
+    `goes_on`: it was begun before. What it writes is bound to its `identity`; `spent` counts how
+    long its trainings take."""
+
+    folder: RunFolder
+    observers: tuple[Observer, ...]
+    screen: Screen
+    flag: StopFlag
+    goes_on: bool = False
+    identity: Identity = field(default_factory=NoIdentity)
+    spent: Spent = field(default_factory=Spent)

@@ -1,0 +1,1 @@
+"""Signals, preemption, and restarts after a crash."""

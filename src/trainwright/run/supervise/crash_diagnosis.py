@@ -1,0 +1,68 @@
+"""When a run died, and in which step it dies again and again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from trainwright.core.files import Json, read_json
+from trainwright.run.supervise.shared_progress import Position
+
+_SHOWN = 12
+_WITHOUT_STEPS = ("boosting", "linear")
+_WRONG_SHAPE = (OSError, ValueError, KeyError, TypeError)
+
+
+def describe_death(folder: Path | None, position: Position) -> str:
+    """When a run died, in the unit in which it goes forward; without a folder it had not begun."""
+    done = position.progress.step
+    if folder is None:
+        return "before it began"
+    match _kind(folder):
+        case "boosting":
+            return f"after tree {done:,} was kept" if done else "before a tree was kept"
+        case "linear":
+            return "with nothing kept yet"
+        case _:
+            return f"after step {done:,}"
+
+
+def describe_loop(folder: Path, position: Position) -> str:
+    """Where a run dies again and again, with the rows of its step as far as the folder says, and
+    what can be done."""
+    then = f"and go on with trainwright resume {folder}"
+    if _kind(folder) in _WITHOUT_STEPS:
+        when = describe_death(folder, position)
+        return f"three crashes {when}: look at the memory, {then}"
+    progress = position.progress
+    text = f"step {progress.step + 1:,} (epoch {progress.epoch}), or the validation or save before"
+    try:
+        plan, split = read_json(folder / "plan.json"), read_json(folder / "data" / "split.json")
+        rows = _rows(plan["contract"], split["rows"]["train"], position)
+    except _WRONG_SHAPE:
+        rows = ""
+    return (
+        f"three crashes at the same step: {text}{rows}. The checkpoints are as they were: look at "
+        f"these rows and at the memory, {then}"
+    )
+
+
+def _kind(folder: Path) -> str:
+    """The kind of model; empty where the folder does not say it."""
+    try:
+        return str(read_json(folder / "plan.json")["contract"]["model"]["kind"])
+    except _WRONG_SHAPE:
+        return ""
+
+
+def _rows(contract: Json, rows: int, position: Position) -> str:
+    from trainwright.data.base.permutation import Order
+
+    sampling = contract["data"].get("sampling", {"kind": "uniform"})
+    if contract["data"].get("kind") == "tokens" or sampling["kind"] != "uniform":
+        return f"; from sample {position.progress.samples:,} on"
+    epoch, first = divmod(position.progress.samples, rows)
+    count = position.rows or int(contract["training"]["effective_batch_size"])
+    order = Order(rows, int(contract["seed"]), bool(contract["data"]["shuffle"]))
+    numbers = [int(row) for row in order.at(epoch, first, min(rows, first + count))]
+    more = f" and {len(numbers) - _SHOWN} more" if len(numbers) > _SHOWN else ""
+    return f"; training rows {', '.join(map(str, numbers[:_SHOWN]))}{more}"

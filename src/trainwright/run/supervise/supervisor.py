@@ -1,0 +1,96 @@
+"""`train --restart`: a process that starts a run again when it has crashed, and knows when to stop.
+
+The run is a forked process, so it can die of anything. A mistake, a verdict, a signal and every
+other ending that a run reaches by itself are final; only a death or an unexpected error is not.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+from trainwright.run.supervise.crash_diagnosis import describe_death, describe_loop
+from trainwright.run.supervise.shared_progress import Position, SharedPosition
+
+_SAME_STEP = 3
+_FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
+_WAITED_FOR = {signal.SIGCHLD, *_FORWARDED}
+_FROM_THE_TERMINAL = 0x80  # SI_KERNEL: the terminal has sent it to the run as well
+_UNEXPECTED = 1
+
+
+@final
+@dataclass(frozen=True)
+class Attempt:
+    """One start of a run: under which name, whether it goes on, and who is told how far it is. An
+    empty `run` leaves the name to the run."""
+
+    run: str
+    resume: bool
+    position: SharedPosition
+
+
+def supervise(restarts: int, run: str, resume: bool, say: Callable[[str], None]) -> Attempt:
+    """Fork, and return in the new process with the attempt that it is to make.
+
+    The calling process never returns: it passes signals on, makes a new attempt after a crash, at
+    most `restarts` times and never after three crashes at the same step, and exits with the code of
+    the last attempt.
+    """
+    crashes: list[Position] = []
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _WAITED_FOR)
+    attempt = Attempt(run, resume, SharedPosition())
+    while True:
+        child = os.fork()
+        if child == 0:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            return attempt
+        code, was_asked = _wait(child)
+        if was_asked or not _is_crash(code):
+            sys.exit(code if code >= 0 else 128 - code)
+        folder, position = attempt.position.folder, attempt.position.position
+        crashes.append(position)
+        why = f"signal {-code}" if code < 0 else "an unexpected error"
+        when = describe_death(Path(folder) if folder else None, position)
+        say(f"the run died of {why} {when} ({len(crashes)} of {restarts + 1})")
+        last = crashes[-_SAME_STEP:]
+        if folder and len(last) == _SAME_STEP and len({one.progress.step for one in last}) == 1:
+            # Right after a resume the size of a step is not known yet.
+            known = max(last, key=lambda one: one.rows)
+            say(describe_loop(Path(folder), known))
+            sys.exit(_UNEXPECTED)
+        if len(crashes) > restarts:
+            say(f"{restarts} restarts are used up")
+            sys.exit(_UNEXPECTED)
+        attempt = _next(attempt, folder)
+
+
+def _next(attempt: Attempt, folder: str) -> Attempt:
+    """Go on with the run if it came as far as having a folder."""
+    if not folder:
+        return Attempt(attempt.run, attempt.resume, SharedPosition())
+    return Attempt(Path(folder).name, True, SharedPosition())
+
+
+def _is_crash(code: int) -> bool:
+    return code < 0 or code == _UNEXPECTED
+
+
+def _wait(child: int) -> tuple[int, bool]:
+    """How the run ended, and whether it was asked to. Signals are passed on meanwhile."""
+    was_asked = False
+    while True:
+        got = signal.sigwaitinfo(_WAITED_FOR)
+        if got.si_signo == signal.SIGCHLD:
+            done, status = os.waitpid(child, os.WNOHANG)
+            if done:
+                return os.waitstatus_to_exitcode(status), was_asked
+            continue
+        was_asked = was_asked or got.si_signo != signal.SIGUSR1
+        if got.si_code != _FROM_THE_TERMINAL:
+            os.kill(child, got.si_signo)

@@ -1,0 +1,197 @@
+"""The trainings of single folds, and what their models gave for the rows they did not see.
+
+A fold's training lies in `folds/<number>` of the run's folder and has checkpoints, signals and a
+bundle of its own: an interrupted run goes on in the fold in which it stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple, final
+
+import numpy as np
+
+from trainwright.contract.budget import Budget
+from trainwright.contract.data import fold_count
+from trainwright.contract.metric import Metric
+from trainwright.core.files import read_json
+from trainwright.core.formatting import show_number
+from trainwright.data.base.table import Floats, Integers, Part
+from trainwright.data.dispatch import prepare_one_fold
+from trainwright.data.types import Prepared
+from trainwright.evaluation.clause import DUMMY
+from trainwright.evaluation.evaluate import Scored
+from trainwright.evaluation.fold_scores import FoldScores, score_folds
+from trainwright.model.dummy import fit_constant
+from trainwright.planner.plan import Plan
+from trainwright.predictor.bundle import MANIFEST, read_bundle, write_bundle
+from trainwright.predictor.predictor import Predictor
+from trainwright.run.baseline_bundles import fit_beside, score_beside
+from trainwright.run.check_own_files import check_owner, describe_owner
+from trainwright.run.fit_result import check_ending
+from trainwright.run.interruption import note_cut
+from trainwright.run.learner import build_learner
+from trainwright.run.prepare_run import Ready, task_of
+from trainwright.run.run_context import RunContext
+from trainwright.run.summary import labelled
+from trainwright.tracking.event_log import EventLog
+from trainwright.tracking.observers import Observer, Observers
+from trainwright.tracking.run_folder import RunFolder
+from trainwright.tracking.unfinished import tidy
+
+
+class _Tested(NamedTuple):
+    """What a fold's model and baselines gave for the rows of the fold, and the rows that trained.
+
+    `rows` are places in the data file, `scores` [n, C] or [n, 1].
+    """
+
+    rows: Integers
+    scores: Floats
+    baselines: Mapping[str, Floats]
+    train_rows: int
+    notes: tuple[str, ...]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """What the models of all folds gave for the rows that they did not see."""
+
+    folds: tuple[_Tested, ...]
+
+    def scored(
+        self, prepared: Prepared, shares: Mapping[str, float], notes: Sequence[str]
+    ) -> Scored:
+        """The rows of all folds together, as one part: `prepared` is that of the run's own model,
+        whose test part they are."""
+        part = prepared.test
+        at = np.concatenate([np.searchsorted(part.rows, fold.rows) for fold in self.folds])
+        names = self.folds[0].baselines
+        said = dict.fromkeys([*notes, *(note for fold in self.folds for note in fold.notes)])
+        return Scored(
+            part=part,
+            target=prepared.target,
+            scores=_placed([fold.scores for fold in self.folds], at),
+            baselines={
+                name: _placed([fold.baselines[name] for fold in self.folds], at) for name in names
+            }
+            | _one_dummy(part, prepared.target.outputs),
+            shares=shares,
+            notes=tuple(said),
+        )
+
+    def by_fold(self, scored: Scored, metric: Metric) -> FoldScores:
+        """Each fold's own score; `scored` is what this gave."""
+        number = self.fold_of_rows(scored.part)
+        return score_folds(scored, number, [fold.train_rows for fold in self.folds], metric)
+
+    def fold_of_rows(self, part: Part) -> Integers:
+        """The fold of each judged row, int64 [N]; 0 without folds."""
+        number = np.zeros(len(part), dtype=np.int64)
+        for at, fold in enumerate(self.folds):
+            number[np.searchsorted(part.rows, fold.rows)] = at
+        return number
+
+
+def describe_folds(scores: FoldScores, metric: str) -> str:
+    """`rmse 3.1 · 2.9 · 3.3, mean 3.1 (2.6 to 3.6)`."""
+    values = " · ".join(show_number(one.metrics[metric]) for one in scores.folds)
+    mean = scores.means[metric]
+    reach = f" ({show_number(mean.low)} to {show_number(mean.high)})" if mean.given else ""
+    return f"{metric} {values}, mean {show_number(mean.value)}{reach}"
+
+
+def share_of_budget(plan: Plan) -> Plan:
+    """The plan of one training: the budget is shared out evenly between the folds or the seeds and
+    the run's own model. Without them the plan is unchanged."""
+    trainings = fold_count(plan.contract.data) + plan.contract.training.seeds
+    if trainings == 1:
+        return plan
+    budget = plan.contract.budget
+    shared = Budget(
+        hours=_share(budget.hours, trainings),
+        cost=_share(budget.cost, trainings),
+        price_per_hour=budget.price_per_hour,
+    )
+    return replace(plan, contract=plan.contract.model_copy(update={"budget": shared}))
+
+
+def train_folds(ready: Ready, run: RunContext, watchers: Sequence[Observer]) -> HeldOut:
+    """Train and test every fold, if there are any; those that an earlier process has finished are
+    read. `watchers` watch all trainings.
+
+    Raises:
+        Interrupted: the run can be resumed. NonFinite: a training was halted.
+    """
+    count = fold_count(ready.plan.contract.data)
+    of_fold = replace(run, observers=tuple(watchers))
+    return HeldOut(tuple(_tested(ready, of_fold, number, count) for number in range(count)))
+
+
+def _tested(ready: Ready, run: RunContext, number: int, count: int) -> _Tested:
+    contract, data = ready.plan.contract, ready.plan.contract.data
+    prepared = prepare_one_fold(ready.raw, data, task_of(contract), contract.split_seed, number)
+    folder = run.folder.fold(number + 1, prepared.version)
+    tidy(folder)
+    sizes = f"{len(prepared.train):,} / {len(prepared.validation):,} / {len(prepared.test):,}"
+    run.screen.say(labelled("fold", f"{number + 1} of {count} · {sizes} rows"))
+    predictor, notes = inner_predictor(ready.plan, prepared, run, folder)
+    baselines = fit_beside(prepared, data)
+    return _Tested(
+        rows=prepared.test.rows,
+        scores=predictor.score(prepared.test.inputs),
+        baselines=score_beside(baselines, prepared, data),
+        train_rows=len(prepared.train),
+        notes=(*notes, *baselines.warnings),
+    )
+
+
+def inner_predictor(
+    plan: Plan, prepared: Prepared, run: RunContext, folder: RunFolder
+) -> tuple[Predictor, tuple[str, ...]]:
+    """The model of a fold or of another seed: read if it is there, else trained."""
+    identity = run.identity.of_part(folder.full_name)
+    if (folder.bundle / MANIFEST).is_file():
+        about = read_json(folder.bundle / MANIFEST)["about"]
+        check_owner(folder, about, identity)
+        return read_bundle(folder.bundle), tuple(about["warnings"])
+    observer = Observers([EventLog(folder.events)], run.screen.say)
+    if run.goes_on and folder.events.exists():
+        observer.observe(note_cut(folder))
+    observers = (observer, *run.observers)
+    inner = replace(run, folder=folder, observers=observers, identity=identity)
+    fitted = build_learner(share_of_budget(plan)).fit(prepared, inner)
+    check_ending(fitted, run.flag)
+    kind = folder.path.parent.name.removesuffix("s")
+    about = {
+        **describe_owner(run.folder, identity),
+        kind: folder.name,
+        "warnings": list(fitted.warnings),
+    }
+    write_bundle(fitted.predictor, folder.bundle, about)
+    return fitted.predictor, fitted.warnings
+
+
+def _one_dummy(part: Part, outputs: int) -> dict[str, Floats]:
+    """The dummy of classes, the same on all folds: the class shares of the rows judged.
+
+    The class shares of a fold's training rows are the rarer, the more often the class is in the
+    fold: ranked against each other they have a ROC AUC far below 0.5, which noise would beat.
+    """
+    if outputs == 1:
+        return {}
+    return {DUMMY: fit_constant(part.target, outputs).score(part.inputs)}
+
+
+def _placed(scores: Sequence[Floats], at: Integers) -> Floats:
+    """The scores of all folds in the order of the part's rows."""
+    together = np.concatenate(scores)
+    placed = np.empty_like(together)
+    placed[at] = together
+    return placed
+
+
+def _share(whole: Literal["unlimited"] | float, trainings: int) -> Literal["unlimited"] | float:
+    return "unlimited" if whole == "unlimited" else whole / trainings

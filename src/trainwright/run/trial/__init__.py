@@ -1,0 +1,1 @@
+"""Measurements before the training, with the model and batches of the plan."""

@@ -1,0 +1,107 @@
+"""The ways in which a plan's model could be computed, measured with its own batches.
+
+Needs torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import final
+
+import torch
+from torch import nn
+
+from trainwright.contract.resume import Determinism
+from trainwright.contract.section import settled
+from trainwright.data.loading.dataset import Batch
+from trainwright.data.types import Prepared
+from trainwright.engine.compile import CompiledObjective, compiling
+from trainwright.engine.kernel_settings import MatrixProducts, deterministic, matrix_products
+from trainwright.engine.precision import build_precision
+from trainwright.engine.step_benchmark import LIMIT_SECONDS, Trials, Tried, Way, product_error
+from trainwright.model.build_network import lay_out
+from trainwright.objective.losses import Objective
+from trainwright.planner.compute_trials import CompiledTiming, Failed, Setting, Timing
+from trainwright.planner.plan import Plan
+from trainwright.run.compose.compose_feed import trial_batch
+from trainwright.run.trial.trial_model import build_rehearsed
+
+_SHARE = 0.02
+"""Of a budget, that further turns may take."""
+
+
+@final
+class ModelTrial:
+    """A model and a batch of its training, tried in several settings."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        objective: Objective,
+        batch: Batch,
+        level: Determinism,
+        limit_seconds: float = LIMIT_SECONDS,
+    ) -> None:
+        self._model = model
+        self._objective = objective
+        self._level = level
+        self._device = next(model.parameters()).device
+        self._trials = Trials(model, batch, limit_seconds)
+
+    def product_error(self) -> float:
+        """Of oneDNN, on matrices like the model's."""
+        return product_error(self._model)
+
+    def time(self, settings: Sequence[Setting]) -> Mapping[Setting, Timing | Failed]:
+        """Each setting, in turns."""
+        tried = self._trials.compare([self._way(setting, self._level) for setting in settings])
+        return {setting: _timing(one) for setting, one in zip(settings, tried, strict=True)}
+
+    def without_determinism(self, setting: Setting) -> tuple[Timing | Failed, Timing | Failed]:
+        """The setting as deterministic as the plan says, and not at all."""
+        ways = [self._way(setting, self._level), self._way(setting, "off")]
+        one, other = self._trials.times(ways)
+        return _timing(one), _timing(other)
+
+    def compile(self, setting: Setting) -> CompiledTiming | Failed:
+        """The setting in compiled kernels."""
+        with compiling("on"), deterministic(self._level, compiled=True):
+            way = self._way(setting, self._level, CompiledObjective(self._objective))
+            first, tried = self._trials.first_and_next(way)
+        if tried.failure:
+            return Failed(tried.failure)
+        return CompiledTiming(tried.seconds.passed, first)
+
+    def _way(self, setting: Setting, level: Determinism, objective: Objective | None = None) -> Way:
+        return Way(
+            objective or self._objective,
+            build_precision(setting.precision, self._model, self._device),
+            partial(_kernels, setting, level),
+            partial(lay_out, self._model, setting.memory_format),
+        )
+
+
+def build_trial(plan: Plan, prepared: Prepared) -> ModelTrial:
+    """The trial of a plan: its network with the first weights, and the first micro-batch of its
+    training. Random numbers are left as they are found."""
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    rehearsed = build_rehearsed(plan, prepared, device)
+    batch = trial_batch(rehearsed.contract, rehearsed.feed(0))
+    level: Determinism = settled(plan.contract.resume.determinism)
+    limit = min(LIMIT_SECONDS, _SHARE * plan.contract.budget.seconds())
+    return ModelTrial(rehearsed.model, rehearsed.objective, batch, level, limit)
+
+
+@contextmanager
+def _kernels(setting: Setting, level: Determinism) -> Iterator[None]:
+    products: MatrixProducts = "tf32" if setting.precision == "tf32" else setting.matrix_products
+    with deterministic(level), matrix_products(products):
+        yield
+
+
+def _timing(tried: Tried) -> Timing | Failed:
+    if tried.failure:
+        return Failed(tried.failure)
+    return Timing(tried.seconds.used, tried.seconds.passed, tried.loss, tried.norm)

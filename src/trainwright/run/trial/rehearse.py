@@ -1,0 +1,156 @@
+"""A few steps of a training made before it, to learn how long they take here. Needs torch.
+
+They are the run's own steps, with its feed, guard, signals and checkpoints, in a folder that is
+removed; the run itself starts from its first weights.
+"""
+
+from __future__ import annotations
+
+import io
+import time
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import final
+
+import torch
+
+from trainwright.checkpoint.random_state import RandomState
+from trainwright.contract.document import Contract
+from trainwright.contract.model import Network
+from trainwright.contract.ramps import Ramps
+from trainwright.core.faultpoints import disarmed
+from trainwright.core.progress import Progress
+from trainwright.core.stop_flag import StopFlag
+from trainwright.data.base.table import Floats, Part, TableInputs
+from trainwright.data.subsample import sampled
+from trainwright.data.types import Prepared
+from trainwright.engine.loop import fit
+from trainwright.engine.null_objects import Never, NoValidation
+from trainwright.engine.stop_rules import StopReason
+from trainwright.planner.plan import Plan
+from trainwright.run.compose.compose_job import Composed, compose
+from trainwright.run.compose.process_settings import kernels
+from trainwright.run.run_context import RunContext
+from trainwright.run.screen import StreamScreen
+from trainwright.run.trial.tree_times import StepTimes
+from trainwright.tracking.events import Event, StepKept
+from trainwright.tracking.run_folder import RunFolder
+
+_MOST_STEPS, _FIRST_ROWS, _GROWTH, _VERY_LONG = 100, 16, 4, 5.0
+
+
+def time_steps(plan: Plan, prepared: Prepared, seconds: float) -> StepTimes:
+    """Steps for about so many seconds, and a validation of some rows for as many. Random numbers
+    are left as they are found."""
+    numbers = RandomState().snapshot()
+    section, contract = plan.contract.model, _without_ramps(plan.contract)
+    assert isinstance(section, Network), "only networks have steps"
+    few = replace(plan, contract=contract)
+    try:
+        with TemporaryDirectory(prefix="trainwright-") as where, kernels(contract), disarmed():
+            folder = RunFolder.create(Path(where), "rehearsal")
+            run = RunContext(folder, (), StreamScreen(io.StringIO()), StopFlag())
+            started = time.perf_counter()
+            composed = compose(section, few, prepared, run)
+            composing = time.perf_counter() - started
+            times = _measure(composed, few, prepared, seconds)
+            return replace(times, start=times.start + composing)
+    finally:
+        RandomState().restore(numbers)
+
+
+def _measure(composed: Composed, plan: Plan, prepared: Prepared, seconds: float) -> StepTimes:
+    job = composed.job
+    pace = _Pace(next(job.model.parameters()).device, seconds)
+    job = replace(
+        job,
+        stop_rules=(pace,),
+        observers=(*job.observers, pace),
+        validate=NoValidation(),
+        validate_every=Never(),
+        checkpoint_every=Never(),
+    )
+    with composed.saving.copying, closing(composed.feed):
+        fit(job)
+    save = pace.ending
+    part, scores, row = _score(composed, prepared, plan.contract.seed, seconds)
+    # Of a table the loss is computed from the rows again.
+    passes = 2 if isinstance(part.inputs, TableInputs) else 1
+    return StepTimes(pace.step, pace.start, save, passes * row, row, part, scores)
+
+
+def _score(
+    composed: Composed, prepared: Prepared, seed: int, seconds: float
+) -> tuple[Part, Floats, float]:
+    """Validation rows that are scored in about so many seconds, their scores, and the seconds of a
+    row."""
+    rows = _FIRST_ROWS
+    composed.job.model.eval()
+    while True:
+        part = sampled(prepared.validation, rows, seed)
+        started = time.perf_counter()
+        scores = composed.scorer.score(part.inputs)
+        took = time.perf_counter() - started
+        if took * _GROWTH > seconds or len(part) == len(prepared.validation):
+            return part, scores, took / len(part)
+        rows *= _GROWTH
+
+
+def _without_ramps(contract: Contract) -> Contract:
+    """The contract with steps as most of them are, and nothing that goes beyond the machine."""
+    training = contract.training
+    checkpointing = training.checkpointing.model_copy(update={"remote": "off"})
+    steady = training.model_copy(update={"ramps": Ramps(), "checkpointing": checkpointing})
+    return contract.model_copy(update={"training": steady})
+
+
+@final
+class _Pace:
+    """Ends a rehearsal, and knows when each of its steps was done: observer and stop rule."""
+
+    def __init__(self, device: torch.device, seconds: float) -> None:
+        self._device = device
+        self._seconds = seconds
+        self._began = time.perf_counter()
+        self._moments: list[float] = []
+
+    def observe(self, event: Event) -> None:
+        """A step is done when the device has done it."""
+        if isinstance(event, StepKept):
+            if self._device.type == "cuda":
+                torch.cuda.synchronize(self._device)
+            self._moments.append(time.perf_counter())
+
+    def reason(self, progress: Progress) -> StopReason | None:
+        """Enough steps or seconds. The first step is apart, as it takes what follows do not: after
+        it comes another one, unless it took very long."""
+        if not self._moments:
+            is_enough = progress.attempted > _MOST_STEPS
+        else:
+            first, last = self._moments[0] - self._began, self._moments[-1] - self._moments[0]
+            is_enough = len(self._moments) > _MOST_STEPS or last > self._seconds
+            is_enough |= first > _VERY_LONG * self._seconds
+        return StopReason("finished", "measured") if is_enough else None
+
+    @property
+    def step(self) -> float:
+        """The seconds of a step after the first one."""
+        if len(self._moments) < 2:
+            return self._first
+        return (self._moments[-1] - self._moments[0]) / (len(self._moments) - 1)
+
+    @property
+    def start(self) -> float:
+        """The seconds of the first checkpoint, and of what only a first step has to do."""
+        return max(0.0, self._first - self.step)
+
+    @property
+    def ending(self) -> float:
+        """The seconds since the last step."""
+        return time.perf_counter() - (self._moments or [self._began])[-1]
+
+    @property
+    def _first(self) -> float:
+        return (self._moments or [time.perf_counter()])[0] - self._began

@@ -1,0 +1,59 @@
+"""What a measurement before the training works with: the plan's own network and batches. Needs
+torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import torch
+
+from trainwright.checkpoint.random_state import RandomState
+from trainwright.contract.document import Contract
+from trainwright.contract.model import Boosting, Linear, Pretrained
+from trainwright.contract.ramps import Ramps
+from trainwright.data.loading.feed import Feed
+from trainwright.data.types import Prepared
+from trainwright.model.build_network import BuiltNetwork, build_network
+from trainwright.objective.build_objective import build_loss
+from trainwright.objective.losses import Objective
+from trainwright.planner.plan import Plan
+from trainwright.run.compose.compose_feed import (
+    build_feed,
+    build_objective,
+    class_rows,
+    with_workers,
+)
+from trainwright.run.input_shapes import shape_of
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Rehearsed:
+    """A network with its first weights, and what it is to make small. `contract` has no ramps: the
+    steps of a ramp are small at first, and the batches of most of the run are whole."""
+
+    contract: Contract
+    prepared: Prepared
+    model: BuiltNetwork
+    objective: Objective
+    device: torch.device
+
+    def feed(self, workers: int) -> Feed:
+        """The batches of the training, made by so many processes."""
+        return build_feed(with_workers(self.contract, workers), self.prepared, self.device)
+
+
+def build_rehearsed(plan: Plan, prepared: Prepared, device: torch.device) -> Rehearsed:
+    """The network and the batches of a plan. Random numbers are left as they are found."""
+    contract = plan.contract
+    section = contract.model
+    assert not isinstance(section, Boosting | Linear | Pretrained), "only networks have steps"
+    numbers = RandomState().snapshot()
+    torch.manual_seed(contract.seed)
+    model = build_network(section, shape_of(prepared)).to(device)
+    RandomState().restore(numbers)
+    loss = build_loss(contract.training.loss, class_rows(prepared), device)
+    whole = contract.training.model_copy(update={"ramps": Ramps()})
+    contract = contract.model_copy(update={"training": whole})
+    return Rehearsed(contract, prepared, model, build_objective(contract, loss), device)

@@ -1,0 +1,136 @@
+"""A mistake leaves nothing: the folder of a new run that is refused is removed, and a run that goes
+on and is refused is restored. What was trained before the mistake stays."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self, final
+
+from trainwright.checkpoint.file_names import name_of
+from trainwright.core.errors import Mistake
+from trainwright.core.files import storage_errors
+from trainwright.tracking.run_folder import RunFolder
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class NewFolders:
+    """The folders of a place that are not there yet: those that a run may make, innermost last."""
+
+    missing: tuple[Path, ...]
+
+    @classmethod
+    def of(cls, place: Path) -> Self:
+        """Those of a place, its parents included."""
+        missing = [path for path in (place, *place.parents) if not os.path.lexists(path)]
+        return cls(tuple(reversed(missing)))
+
+    def remove_empty(self) -> None:
+        """Remove them, as far as nothing lies in them."""
+        for path in reversed(self.missing):
+            try:
+                path.rmdir()
+            except OSError:  # another process has put something there
+                return
+
+
+@contextmanager
+def locked_new(folder: RunFolder, made: NewFolders) -> Iterator[None]:
+    """The lock of a folder in which a run begins; where it is refused before it has trained
+    anything, the folders that it made go again, and a folder that was there is empty again."""
+    try:
+        with folder.lock():
+            try:
+                yield
+            except Mistake:
+                if not _trained(folder):
+                    _empty(folder)
+                raise
+    except Mistake:
+        made.remove_empty()
+        raise
+
+
+@contextmanager
+def restored_if_refused(folder: RunFolder) -> Iterator[None]:
+    """A run that goes on in the block; where it is refused before it has trained anything, its
+    files are those of before."""
+    trained, kept = _trained(folder), folder.path / f".tmp-{os.getpid()}-before"
+    events = folder.events.stat().st_size if folder.events.exists() else 0
+    with storage_errors(f"keeping the files of {folder.path}"):
+        shutil.rmtree(kept, ignore_errors=True)
+        kept.mkdir()
+        for path in _small(folder):
+            copy = kept / path.relative_to(folder.path)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            _link(path, copy)
+    try:
+        yield
+    except Mistake:
+        if _trained(folder) == trained:
+            _put_back(folder, kept, events)
+        raise
+    finally:
+        shutil.rmtree(kept, ignore_errors=True)
+
+
+def _put_back(folder: RunFolder, kept: Path, events: int) -> None:
+    assert kept.is_dir(), "what was kept is there as long as the run is open"
+    with storage_errors(f"putting back the files of {folder.path}"):
+        for path in _small(folder):
+            if not (kept / path.relative_to(folder.path)).exists():
+                path.unlink()
+        for copy in sorted(kept.rglob("*")):
+            path = folder.path / copy.relative_to(kept)
+            if copy.is_file() and not (path.exists() and copy.samefile(path)):
+                copy.replace(path)
+        if folder.endings.is_dir() and not any(folder.endings.iterdir()):
+            folder.endings.rmdir()
+        if folder.events.exists() and folder.events.stat().st_size > events:
+            os.truncate(folder.events, events)
+
+
+def _small(folder: RunFolder) -> list[Path]:
+    """The files that a start replaces as a whole; what grows by lines is not among them."""
+    files = [path for path in folder.path.glob("*") if path.suffix != ".jsonl"]
+    files = [path for path in files if path != folder.lock_file and path.is_file()]
+    for part in (folder.data, folder.endings):
+        files += [path for path in part.rglob("*") if path.is_file()]
+    return [path for path in files if not path.name.startswith(".tmp-")]
+
+
+def _link(path: Path, copy: Path) -> None:
+    """Each write replaces a file, so a second name of it keeps what it held."""
+    try:
+        os.link(path, copy)
+    except OSError:  # a file system without second names
+        shutil.copy2(path, copy)
+
+
+def _trained(folder: RunFolder) -> set[Path]:
+    """The checkpoints behind the first step, the kept trees, the models and the recorded steps, of
+    folds and other seeds too."""
+    inner = [path for part in (folder.folds, folder.seeds) for path in part.glob("*")]
+    found: set[Path] = set()
+    for run in (folder, *map(RunFolder, inner)):
+        steps = (path for path in run.checkpoints.glob("step-*") if path.name != name_of(0))
+        others = (run.bundle, run.signals)
+        found |= {*steps, *run.checkpoints.glob("trees-*")}
+        found |= {*(path for path in others if path.exists() and path.stat().st_size)}
+    return found
+
+
+def _empty(folder: RunFolder) -> None:
+    with storage_errors(f"emptying {folder.path}"):
+        for path in folder.path.iterdir():
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            elif path != folder.lock_file:
+                path.unlink()
+        # The last, so that the folder is this process's until nothing is in it.
+        folder.lock_file.unlink(missing_ok=True)

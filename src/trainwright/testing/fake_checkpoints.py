@@ -1,0 +1,73 @@
+"""Checkpoints in memory, and a state for tests to keep in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import final
+
+import torch
+
+from trainwright.checkpoint.file_names import name_of
+from trainwright.checkpoint.score import NOT_SCORED, NotScored
+from trainwright.checkpoint.state import Snapshot
+from trainwright.checkpoint.store import Kept, Loaded, NoCheckpoint, Saved
+from trainwright.core.files import Json
+
+
+@final
+class MemoryCheckpoints:
+    """A `CheckpointStore` that keeps all of them in memory."""
+
+    def __init__(self) -> None:
+        self.kept: list[Loaded] = []
+
+    def save(
+        self,
+        step: int,
+        parts: Mapping[str, Snapshot],
+        inventory: Json,
+        score: float | NotScored = NOT_SCORED,
+    ) -> Saved:
+        """Keep it."""
+        name = name_of(step)
+        self.kept.append(Loaded(name, step, dict(parts), inventory, score))
+        size_bytes = sum(snapshot.size_bytes for snapshot in parts.values())
+        return Saved(name, 0.0, size_bytes, step, score)
+
+    def settled(self, *, wait: bool) -> tuple[Kept, ...]:  # noqa: ARG002
+        """Nothing is pending."""
+        return ()
+
+    def taking(self) -> AbstractContextManager[None]:
+        """Nothing to prepare."""
+        return nullcontext()
+
+    def newest_valid(self, up_to: int | None = None, further: int = 0) -> Loaded | NoCheckpoint:
+        """The one that was kept last, of those up to a step, or `further` steps before it."""
+        fit = [loaded for loaded in self.kept if up_to is None or loaded.step <= up_to]
+        old = [loaded for loaded in fit if up_to is not None and loaded.step <= up_to - further]
+        return (*fit, *old)[-1] if fit else NoCheckpoint()
+
+
+@final
+class CounterState:
+    """A `Stateful` of one tensor and one number."""
+
+    def __init__(self) -> None:
+        self.weights = torch.zeros(4)
+        self.count = 0
+
+    def advance(self) -> None:
+        """Change both."""
+        self.weights += 1
+        self.count += 1
+
+    def snapshot(self) -> Snapshot:
+        """A copy."""
+        return Snapshot(tensors={"weights": self.weights}, values={"count": self.count})
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Put it back."""
+        self.weights.copy_(snapshot.tensors["weights"])
+        self.count = snapshot.values["count"]
