@@ -22,11 +22,11 @@ import numpy as np
 
 from page import goal
 from trainwright.core.stop_flag import StopFlag
-from trainwright.model.boosting import BoostingJob, Rows, boosting_parameters, matrix_of
+from trainwright.model.boosting import BoostingJob, BoostingRows, boosting_parameters, matrix_of
 from trainwright.run.learner import build_learner
 from trainwright.run.prepare_run import Ready, Request, make_ready
 from trainwright.run.run_context import RunContext
-from trainwright.run.screen import Stages, StreamScreen
+from trainwright.run.screen import StageTimes, StreamScreen
 from trainwright.tracking.run_folder import RunFolder
 
 CONTRACT = Path(__file__).resolve().parents[1] / "examples" / "income" / "contract.yaml"
@@ -36,7 +36,7 @@ GOAL = 1.1
 def measure(rounds: int) -> dict[str, list[float]]:
     """Seconds of each round, ours and by hand, taken in turns."""
     screen = StreamScreen(io.StringIO())
-    ready = make_ready(Request(CONTRACT), Stages(), screen)
+    ready = make_ready(Request(CONTRACT), StageTimes(), screen)
     with tempfile.TemporaryDirectory() as folder:
         run = RunContext(RunFolder(Path(folder)), (), screen, StopFlag())
         ways: dict[str, Callable[[], object]] = {
@@ -57,8 +57,8 @@ def measure(rounds: int) -> dict[str, list[float]]:
 def by_hand(ready: Ready) -> lightgbm.Booster:
     """What a person writes who knows LightGBM."""
     prepared, model = ready.prepared, ready.plan.contract.model
-    train = Rows(prepared.train.inputs, prepared.train.target)
-    held = Rows(prepared.validation.inputs, prepared.validation.target)
+    train = BoostingRows(prepared.train.inputs, prepared.train.target)
+    held = BoostingRows(prepared.validation.inputs, prepared.validation.target)
     metric = ready.plan.contract.metric.name
     parameters = boosting_parameters(BoostingJob(model, train, held, 2, seed=0, watch=metric))
     numbers = train.inputs.numeric.shape[1]

@@ -40,7 +40,7 @@ from trainwright.run.learner import build_learner
 from trainwright.run.measured_choices import settle
 from trainwright.run.prepare_run import Ready, Request, make_ready
 from trainwright.run.run_context import RunContext
-from trainwright.run.screen import Stages, StreamScreen
+from trainwright.run.screen import StageTimes, StreamScreen
 from trainwright.run.train_folds import HeldOut
 from trainwright.run.try_findings import try_audited
 from trainwright.tracking.run_folder import RunFolder
@@ -160,7 +160,7 @@ def tried(maker: Maker, seed: int, draw: int, folder: Path, *, leaking: bool) ->
     made = maker(random, folder)
     (folder / "contract.yaml").write_text(yaml.safe_dump(dict(made.contract)))
     screen = StreamScreen(io.StringIO())
-    request, stages = Request(folder / "contract.yaml"), Stages()
+    request, stages = Request(folder / "contract.yaml"), StageTimes()
     ready = settle(request, make_ready(request, stages, screen), stages, screen)
     run = RunContext(RunFolder(folder / f"run-{seed}-{draw}"), (), screen, StopFlag())
     predictor = build_learner(ready.plan).fit(ready.prepared, run).predictor

@@ -35,7 +35,7 @@ from trainwright.evaluation.predictions import answers_of
 from trainwright.run.learner import build_learner
 from trainwright.run.prepare_run import Ready, Request, make_ready
 from trainwright.run.run_context import RunContext
-from trainwright.run.screen import Stages, StreamScreen
+from trainwright.run.screen import StageTimes, StreamScreen
 from trainwright.tracking.run_folder import RunFolder
 
 SEEDS, ROWS = 6, 6000
@@ -171,7 +171,7 @@ def score(contract: Path, seed: int, words: Sequence[str] = (), linear: bool = F
     """The metric of the test rows of one split."""
     words = (*words, f"seed={seed}", f"split_seed={seed}")
     screen = StreamScreen(io.StringIO())
-    ready = make_ready(Request(contract, words), Stages(), screen)
+    ready = make_ready(Request(contract, words), StageTimes(), screen)
     with tempfile.TemporaryDirectory() as folder:
         run = RunContext(RunFolder.create(Path(folder), "run"), (), screen, StopFlag())
         started = time.perf_counter()
@@ -223,7 +223,7 @@ class Compared:
 
 
 def _metric_of(contract: Path) -> str:
-    ready = make_ready(Request(contract), Stages(), StreamScreen(io.StringIO()))
+    ready = make_ready(Request(contract), StageTimes(), StreamScreen(io.StringIO()))
     return ready.plan.contract.metric.name
 
 

@@ -41,7 +41,7 @@ from trainwright.run.audit_data import Looked, look_at_data
 from trainwright.run.learner import build_learner
 from trainwright.run.prepare_run import Ready, Request, make_ready
 from trainwright.run.run_context import RunContext
-from trainwright.run.screen import Stages, StreamScreen
+from trainwright.run.screen import StageTimes, StreamScreen
 from trainwright.run.train_folds import HeldOut
 from trainwright.run.try_findings import try_audited
 from trainwright.tracking.run_folder import RunFolder
@@ -105,7 +105,7 @@ def train(made: Made, folder: Path, exclude: tuple[str, ...] = ()) -> Trained:
     }
     (folder / "contract.yaml").write_text(yaml.safe_dump(contract))
     screen = StreamScreen(io.StringIO())
-    ready = make_ready(Request(folder / "contract.yaml"), Stages(), screen)
+    ready = make_ready(Request(folder / "contract.yaml"), StageTimes(), screen)
     run = RunContext(RunFolder(folder / "run"), (), screen, StopFlag())
     predictor = build_learner(ready.plan).fit(ready.prepared, run).predictor
     prepared, decided = ready.prepared, ready.plan.contract

@@ -26,7 +26,7 @@ from qualities.faults import FAULTS, Fault
 from qualities.sets import TARGETS, read_set
 from real import FOLDER
 from trainwright.data.quality.run_checks import find_kind
-from trainwright.data.quality.views import Examined, examine
+from trainwright.data.quality.views import ExaminedData, examine
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -72,7 +72,7 @@ def total(scores: Iterable[Score]) -> Score:
     return Score(*(sum(getattr(s, part) for s in every) for part in ("planted", "found", "both")))
 
 
-def find(fault: Fault, data: Examined, by_columns: bool) -> set:
+def find(fault: Fault, data: ExaminedData, by_columns: bool) -> set:
     """The rows, or the columns, that findings of the fault's kind name."""
     findings = find_kind(data, fault.kind, fault.columns)
     if by_columns:

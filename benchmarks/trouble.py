@@ -27,7 +27,7 @@ from trainwright.contract.section import settled
 from trainwright.data.loading.dataset import Batch
 from trainwright.data.loading.feed import Feed
 from trainwright.engine.dead_units import DeadUnits
-from trainwright.engine.health_monitor import EarlyTrouble
+from trainwright.engine.health_monitor import HealthMonitor
 from trainwright.engine.job import Job
 from trainwright.engine.layer_norm_signals import LayerNorms
 from trainwright.engine.loop import fit
@@ -81,7 +81,7 @@ def train(recipe: Recipe, window: int = 50) -> Found:
         count_targets=lambda batch: batch[1].numel(),
     )
     layers, units = LayerNorms(model), DeadUnits(model)
-    windows = Windows(window, [layers, units], [EarlyTrouble()], tell=told.append)
+    windows = Windows(window, [layers, units], [HealthMonitor()], tell=told.append)
     step = OptimizerStep(model, objective, optimizer, max_norm=1.0 if recipe.seed % 2 else math.inf)
     schedule = (
         (lambda s: 1.02**s * 1e-6)

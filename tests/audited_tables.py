@@ -7,7 +7,7 @@ from pathlib import Path
 from trainwright.contract.data import Features, TableData
 from trainwright.contract.features import TextFeatures
 from trainwright.core.files import Json
-from trainwright.data.audit.audit_result import Audited
+from trainwright.data.audit.audit_result import AuditResult
 from trainwright.data.audit.run_audit import audit
 from trainwright.data.prepare_table import prepare_table
 from trainwright.data.read_table import read_table
@@ -15,7 +15,7 @@ from trainwright.data.read_table import read_table
 RANDOM, STRATIFIED = {"kind": "random"}, {"kind": "stratified"}
 
 
-def audited(at: Path, target: str, split: Json, **more: Json) -> tuple[Audited, ...]:
+def audited(at: Path, target: str, split: Json, **more: Json) -> tuple[AuditResult, ...]:
     text = TextFeatures(terms=100, reduce="none")
     features = Features(numeric="none", impute="median", text=text)
     given = {"path": at.name, "target": target, "split": split, **more}
@@ -25,7 +25,7 @@ def audited(at: Path, target: str, split: Json, **more: Json) -> tuple[Audited, 
     return audit(prepare_table(raw, section, task, 0), section)
 
 
-def worst(found: tuple[Audited, ...]) -> dict[str, str]:
+def worst(found: tuple[AuditResult, ...]) -> dict[str, str]:
     order = ("clean", "suspicious", "leak")
     return {
         test: max((one.verdict for one in found if one.test == test), key=order.index)

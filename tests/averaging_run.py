@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from objectives import squared_error
 from stopped_runs import Cut
-from trainwright.checkpoint.average_state import EqualMeanState
+from trainwright.checkpoint.average_state import SWAState
 from trainwright.checkpoint.eval_weights_state import evaluated_state
 from trainwright.checkpoint.module_state import ModuleState
 from trainwright.checkpoint.optimizer_state import OptimizerState
@@ -21,21 +21,21 @@ from trainwright.contract.guard import Guard
 from trainwright.data.loading.dataset import Batch
 from trainwright.data.loading.feed import Feed, StepBatches
 from trainwright.engine.averaged_step import AveragedStep
-from trainwright.engine.bn_recalibration import NormStatistics
+from trainwright.engine.bn_recalibration import BatchNormRecalibration
 from trainwright.engine.job import Every, Job
-from trainwright.engine.rollback_backoff import Caution
+from trainwright.engine.rollback_backoff import RollbackBackoff
 from trainwright.engine.step import OptimizerStep
 from trainwright.engine.step_guard import PolicyGuard
 from trainwright.engine.stop_rules import Patience, StepLimit
 from trainwright.objective.losses import LossSum
 from trainwright.optim.eval_weights import Evaluating
-from trainwright.optim.swa import EqualMean
-from trainwright.optim.swa_lr import AveragingRate
-from trainwright.optim.swa_schedule import Taking
+from trainwright.optim.swa import SWA
+from trainwright.optim.swa_lr import SWALearningRate
+from trainwright.optim.swa_schedule import SWASchedule
 from trainwright.testing.fake_checkpoints import MemoryCheckpoints
 from trainwright.tracking.events import Event, RolledBack, StepKept, StepOutcome
 
-STEPS, TAKING = 24, Taking(8, (10, 14, 18, 22))
+STEPS, TAKING = 24, SWASchedule(8, (10, 14, 18, 22))
 
 
 def network(dropout: float = 0.0) -> nn.Module:
@@ -64,7 +64,7 @@ class Averaging:
 
     job: Job
     model: nn.Module
-    mean: EqualMean
+    mean: SWA
     taken: dict[int, list[Tensor]]
     losses: list[float]
 
@@ -79,7 +79,7 @@ def averaging(
     cut: float = math.inf,
     policy: str = "raise",
     poisoned: range = range(0),
-    taking: Taking = TAKING,
+    taking: SWASchedule = TAKING,
 ) -> Averaging:
     model = network(dropout=0.1)
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.05, fused=True)
@@ -98,9 +98,9 @@ def averaging(
         attempts[0] += 1
         return inner(work)
 
-    statistics = NormStatistics(model, squared_error, lambda: feed.from_start(40))
-    mean = EqualMean(model, taking, statistics)
-    caution = Caution(optimizer, 1.0, 1)
+    statistics = BatchNormRecalibration(model, squared_error, lambda: feed.from_start(40))
+    mean = SWA(model, taking, statistics)
+    caution = RollbackBackoff(optimizer, 1.0, 1)
     guard = PolicyGuard(Guard(non_finite=policy, spike="ignore"), caution, feed.rows_between)
     losses: list[float] = []
 
@@ -125,12 +125,12 @@ def averaging(
         feed=feed,
         step=AveragedStep(step, mean),
         stop_rules=(StepLimit(STEPS), Cut(cut)),
-        knobs=(AveragingRate(optimizer, ConstantRate(ratio=0.5), taking, 3), mean, caution),
+        knobs=(SWALearningRate(optimizer, ConstantRate(ratio=0.5), taking, 3), mean, caution),
         guard=guard,
         state={
             "model": state,
             **evaluated_state(mean, state),
-            "mean": EqualMeanState(mean),
+            "mean": SWAState(mean),
             "optimizer": OptimizerState(optimizer, model.named_parameters()),
             "random": RandomState(),
             "guard": guard,

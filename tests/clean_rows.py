@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from trainwright.data.quality.finding import Finding
-from trainwright.data.quality.views import Examined, examine
+from trainwright.data.quality.views import ExaminedData, examine
 
 ROWS = 400
 
@@ -42,11 +42,11 @@ def sentences(rows: int = ROWS, seed: int = 1) -> list[str]:
     return [" ".join(random.choice(WORDS, 12)) + f" {row}" for row in range(rows)]
 
 
-def made(**columns: Any) -> Examined:
+def made(**columns: Any) -> ExaminedData:
     return examine(pl.DataFrame({**clean(), **columns}), "won")
 
 
-def with_values(name: str, values: Mapping[int, Any]) -> Examined:
+def with_values(name: str, values: Mapping[int, Any]) -> ExaminedData:
     column = list(clean()[name])
     for row, value in values.items():
         column[row] = value

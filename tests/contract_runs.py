@@ -19,7 +19,7 @@ from trainwright.engine.step import Step
 from trainwright.run.compose.compose_job import compose
 from trainwright.run.prepare_run import Ready, Request, make_ready
 from trainwright.run.run_context import RunContext
-from trainwright.run.screen import Stages, StreamScreen
+from trainwright.run.screen import StageTimes, StreamScreen
 from trainwright.tracking.events import Ended, StepOutcome
 from trainwright.tracking.run_folder import RunFolder
 from trainwright.tracking.signals import read_signals
@@ -55,7 +55,7 @@ class Dying:
 
 def train(contract: Path, name: str, *settings: str, dies_at: float = math.inf) -> Run:
     runs = contract.parent / "runs"
-    ready = make_ready(Request(contract, settings, runs), Stages(), StreamScreen(io.StringIO()))
+    ready = make_ready(Request(contract, settings, runs), StageTimes(), StreamScreen(io.StringIO()))
     begun = (runs / name).exists()
     folder = RunFolder(runs / name) if begun else RunFolder.create(runs, name)
     context = RunContext(folder, (), StreamScreen(io.StringIO()), StopFlag())

@@ -16,7 +16,7 @@ from trainwright.core.files import Json
 from trainwright.engine.layer_norm_signals import LayerNorms
 from trainwright.engine.probed_step import MeasuredStep
 from trainwright.engine.telemetry import Trouble, Window, Windows
-from trainwright.engine.throughput import Memory, Throughput
+from trainwright.engine.throughput import MemoryGauge, Throughput
 from trainwright.run.compose.compose_telemetry import told_of
 from trainwright.tracking.event_log import EventLog
 from trainwright.tracking.observers import Observers
@@ -87,7 +87,7 @@ def measured(
     log = EventLog(events)
     windows = Windows(
         length,
-        [Throughput(), Memory(torch.device("cpu")), layers],
+        [Throughput(), MemoryGauge(torch.device("cpu")), layers],
         [watch],
         lines=WindowFile(path),
         tell=log.observe,

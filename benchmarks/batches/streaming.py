@@ -21,7 +21,7 @@ import polars as pl
 
 from trainwright.data.loading.feed import Feed
 from trainwright.data.loading.row_file import RowFile, parquet_batches, write_row_file
-from trainwright.data.sampling.block_shuffle import BlockDraws
+from trainwright.data.sampling.block_shuffle import BlockSampler
 
 COLUMNS = 32
 INPUTS = [f"x{at}" for at in range(COLUMNS)]
@@ -92,7 +92,7 @@ def stream(folder: Path, rows: int) -> dict[str, float]:
     batches = parquet_batches(sorted(folder.glob("part-*.parquet")))
     with watching() as indexing:
         assert write_row_file(batches, (INPUTS, "y"), file) == rows
-    feed = Feed(RowFile(file), BATCH, draws=BlockDraws(rows, BLOCK_ROWS, MIXED_BLOCKS))
+    feed = Feed(RowFile(file), BATCH, draws=BlockSampler(rows, BLOCK_ROWS, MIXED_BLOCKS))
     seen, total = 0, 0.0
     with watching() as training:
         while seen < rows:

@@ -15,8 +15,8 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset
 from trainwright.contract.images import Augment
 from trainwright.data.base.table import TokenInputs
 from trainwright.data.images.idx import read_idx
-from trainwright.data.loading.augment import ImageStore
-from trainwright.data.loading.dataset import Batch, TensorStore, WindowStore
+from trainwright.data.loading.augment import ImageDataset
+from trainwright.data.loading.dataset import Batch, TensorRowDataset, WindowDataset
 from trainwright.data.loading.feed import Feed
 from trainwright.data.loading.pixel_rows import ResidentPixels
 
@@ -104,7 +104,7 @@ def tokens(folder: Path) -> Case:
 
     mapped = np.memmap(file, dtype="<u2", mode="r")
     inputs = TokenInputs(mapped, np.array([1]), np.array([TOKENS - 1]))
-    store = WindowStore(inputs, CONTEXT, device=torch.device("cpu"))
+    store = WindowDataset(inputs, CONTEXT, device=torch.device("cpu"))
     return Case(
         "tokens of a file",
         f"{TOKENS:,} tokens, batches of {TOKEN_BATCH} x {CONTEXT}",
@@ -142,7 +142,7 @@ def images(data: Path) -> Case:
         for name, dimensions in (("images-idx3", 3), ("labels-idx1", 1))
     ]
     pixels, labels = read[0][:IMAGES, None], read[1][:IMAGES].long()
-    store = ImageStore(ResidentPixels(pixels), labels, Augment(flip=True, crop=PADDING), seed=0)
+    store = ImageDataset(ResidentPixels(pixels), labels, Augment(flip=True, crop=PADDING), seed=0)
     loader = DataLoader(Changed(pixels, labels), IMAGE_BATCH, shuffle=True)
     return Case(
         "changed images",
@@ -173,7 +173,7 @@ SEEK_TO = 10**9
 def seeks() -> dict[str, Callable[[], object]]:
     """The next step after a seek to the beginning and to sample 10^9: of a small table, which has
     thousands of epochs behind it then, and of one with four times as many rows."""
-    small = Feed(TensorStore([torch.arange(ROWS)]), TABLE_BATCH)
+    small = Feed(TensorRowDataset([torch.arange(ROWS)]), TABLE_BATCH)
     large = Feed(Arithmetic(4 * SEEK_TO), TABLE_BATCH)
 
     def seek(feed: Feed, position: int) -> Callable[[], object]:

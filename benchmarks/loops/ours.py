@@ -12,7 +12,7 @@ from loops.workloads import Setting, make
 from trainwright.core.progress import Progress
 from trainwright.core.stop_flag import StopFlag
 from trainwright.data.loading.feed import StepBatches
-from trainwright.engine.job import Every, Job, Source
+from trainwright.engine.job import BatchSource, Every, Job
 from trainwright.engine.loop import fit
 from trainwright.engine.null_objects import NoCheckpoints
 from trainwright.engine.save_interval import Due
@@ -55,7 +55,7 @@ class NotNow:
 class GatedFeed:
     """A feed that passes the gate before each step."""
 
-    feed: Source
+    feed: BatchSource
     gate: Gate
     accumulate: int
 

@@ -25,7 +25,7 @@ from trainwright.optim.build_optimizer import build_optimizer
 from trainwright.run.compose.compose_feed import build_feed
 from trainwright.run.input_shapes import shape_of
 from trainwright.run.prepare_run import Ready, Request, make_ready
-from trainwright.run.screen import Stages, StreamScreen
+from trainwright.run.screen import StageTimes, StreamScreen
 
 CLIPPING = 1.0
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -166,7 +166,7 @@ def _ready(name: str, setting: Setting, clips: bool, extra: tuple[str, ...] = ()
     )
     folder = _folder(name)
     request = Request(folder / "contract.yaml", overrides, folder / "runs")
-    return make_ready(request, Stages(), StreamScreen(io.StringIO()))
+    return make_ready(request, StageTimes(), StreamScreen(io.StringIO()))
 
 
 @functools.cache

@@ -46,14 +46,14 @@ class Measured:
 
 def run_command(words: list[str], measured: Measured) -> None:
     from trainwright.cli.main import main
-    from trainwright.run.screen import Stages
+    from trainwright.run.screen import StageTimes
 
     @contextmanager
-    def stage(_: Stages, name: str) -> Iterator[None]:
+    def stage(_: StageTimes, name: str) -> Iterator[None]:
         with measured.stage(name):
             yield
 
-    Stages.__call__ = stage  # type: ignore[method-assign]
+    StageTimes.__call__ = stage  # type: ignore[method-assign]
     sys.argv = ["trainwright", *words]
     main()
 

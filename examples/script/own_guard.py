@@ -11,7 +11,7 @@ model = nn.Sequential(nn.Linear(8, 64), nn.ReLU(), nn.Linear(64, 1))
 optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, fused=True)
 
 feed = tw.Feed([inputs, targets], batch_size=50)
-caution = tw.Caution(optimizer, factor=0.5, steps=200)
+caution = tw.RollbackBackoff(optimizer, factor=0.5, steps=200)
 guard = tw.PolicyGuard(tw.Guard(non_finite="skip"), caution, feed.rows_between)
 for _ in range(2 * feed.steps_per_epoch):
     work = feed.next_step()

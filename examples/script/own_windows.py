@@ -29,7 +29,7 @@ layers, units, silent = tw.LayerNorms(model), tw.DeadUnits(model), tw.SilentUnit
 windows = tw.Windows(
     50,
     [tw.Throughput(), layers, units, silent],
-    [tw.EarlyTrouble()],
+    [tw.HealthMonitor()],
     lines=file,
     tell=lambda noted: print(noted.message),
 )

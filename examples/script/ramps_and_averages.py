@@ -29,8 +29,8 @@ noise = tw.NoiseScale(list(model.parameters()), every=5)
 step = noise.step(tw.OptimizerStep(model, noise.objective(objective), optimizer, max_norm=1.0))
 
 # The weights at the end of each of the last eight epochs, with the norms' statistics of their mean.
-statistics = tw.NormStatistics(model, objective, lambda: feed.from_start(2048))
-mean = tw.EqualMean(model, tw.Taking(ends[11], ends[12:]), statistics)
+statistics = tw.BatchNormRecalibration(model, objective, lambda: feed.from_start(2048))
+mean = tw.SWA(model, tw.SWASchedule(ends[11], ends[12:]), statistics)
 
 weights, adamw = tw.ModuleState(model), tw.OptimizerState(optimizer, model.named_parameters())
 job = tw.Job(
@@ -42,7 +42,7 @@ job = tw.Job(
     validate=tw.Evaluating(validate, mean),
     validate_every=tw.At(frozenset(ends)),
     checkpoints=tw.Checkpoints("runs/ramps/checkpoints", keep_top_k=1),
-    state={"model": weights, "optimizer": adamw, "mean": tw.EqualMeanState(mean), "noise": noise},
+    state={"model": weights, "optimizer": adamw, "mean": tw.SWAState(mean), "noise": noise},
 )
 ended = tw.fit(job)
 model.eval()

@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from trainwright.api import judge as judge
     from trainwright.api import load as load
     from trainwright.api import train as train
-    from trainwright.checkpoint.average_state import EqualMeanState as EqualMeanState
-    from trainwright.checkpoint.average_state import ExponentialMeanState as ExponentialMeanState
+    from trainwright.checkpoint.average_state import EMAState as EMAState
+    from trainwright.checkpoint.average_state import SWAState as SWAState
     from trainwright.checkpoint.eval_weights_state import EvaluatedState as EvaluatedState
     from trainwright.checkpoint.module_state import ModuleState as ModuleState
     from trainwright.checkpoint.object_storage import open_objects as open_objects
@@ -49,12 +49,12 @@ if TYPE_CHECKING:
     from trainwright.data.loading.row_file import parquet_batches as parquet_batches
     from trainwright.data.loading.row_file import write_row_file as write_row_file
     from trainwright.data.loading.worker_pool import Workers as Workers
-    from trainwright.data.sampling.block_shuffle import BlockDraws as BlockDraws
-    from trainwright.data.sampling.length_buckets import BucketDraws as BucketDraws
-    from trainwright.data.sampling.samplers import CurriculumDraws as CurriculumDraws
-    from trainwright.data.sampling.samplers import GroupDraws as GroupDraws
+    from trainwright.data.sampling.block_shuffle import BlockSampler as BlockSampler
+    from trainwright.data.sampling.length_buckets import BucketSampler as BucketSampler
+    from trainwright.data.sampling.samplers import CurriculumSampler as CurriculumSampler
+    from trainwright.data.sampling.samplers import GroupSampler as GroupSampler
     from trainwright.data.sampling.samplers import Pace as Pace
-    from trainwright.data.sampling.samplers import WeightedDraws as WeightedDraws
+    from trainwright.data.sampling.samplers import WeightedSampler as WeightedSampler
     from trainwright.data.sampling.step_ramps import Stages as Stages
     from trainwright.data.sources.data_source import read_source as read_source
     from trainwright.data.text.padding import PaddedShapes as PaddedShapes
@@ -62,14 +62,14 @@ if TYPE_CHECKING:
     from trainwright.data.text.token_file import write_token_file as write_token_file
     from trainwright.engine.activation_checkpointing import recompute as recompute
     from trainwright.engine.activation_offload import Offloading as Offloading
-    from trainwright.engine.adaptive_eval_batch import Portions as Portions
+    from trainwright.engine.adaptive_eval_batch import AdaptiveEvalBatch as AdaptiveEvalBatch
     from trainwright.engine.averaged_step import AveragedStep as AveragedStep
-    from trainwright.engine.bn_recalibration import NormStatistics as NormStatistics
+    from trainwright.engine.bn_recalibration import BatchNormRecalibration as BatchNormRecalibration
     from trainwright.engine.custom_signals import OwnMeans as OwnMeans
     from trainwright.engine.custom_signals import OwnSignals as OwnSignals
     from trainwright.engine.custom_signals import SignalledStep as SignalledStep
     from trainwright.engine.dead_units import DeadUnits as DeadUnits
-    from trainwright.engine.health_monitor import EarlyTrouble as EarlyTrouble
+    from trainwright.engine.health_monitor import HealthMonitor as HealthMonitor
     from trainwright.engine.job import At as At
     from trainwright.engine.job import Every as Every
     from trainwright.engine.job import Job as Job
@@ -85,7 +85,7 @@ if TYPE_CHECKING:
     from trainwright.engine.precision import Autocast as Autocast
     from trainwright.engine.precision import Full as Full
     from trainwright.engine.probed_step import MeasuredStep as MeasuredStep
-    from trainwright.engine.rollback_backoff import Caution as Caution
+    from trainwright.engine.rollback_backoff import RollbackBackoff as RollbackBackoff
     from trainwright.engine.step import OptimizerStep as OptimizerStep
     from trainwright.engine.step_benchmark import Trials as Trials
     from trainwright.engine.step_benchmark import Way as Way
@@ -117,13 +117,13 @@ if TYPE_CHECKING:
     from trainwright.objective.losses import Padded as Padded
     from trainwright.objective.losses import Supervised as Supervised
     from trainwright.objective.regression_losses import HuberLoss as HuberLoss
-    from trainwright.optim.ema import ExponentialMean as ExponentialMean
+    from trainwright.optim.ema import EMA as EMA
     from trainwright.optim.eval_weights import Evaluating as Evaluating
     from trainwright.optim.lr_schedule import cosine_with_warmup as cosine_with_warmup
     from trainwright.optim.schedule import LearningRate as LearningRate
     from trainwright.optim.state_offload import OffloadedOptimizer as OffloadedOptimizer
-    from trainwright.optim.swa import EqualMean as EqualMean
-    from trainwright.optim.swa_schedule import Taking as Taking
+    from trainwright.optim.swa import SWA as SWA
+    from trainwright.optim.swa_schedule import SWASchedule as SWASchedule
     from trainwright.run.script.fit_job import fit as fit
     from trainwright.run.script.judge_model import prepare as prepare
     from trainwright.tracking.events import Ended as Ended
@@ -150,9 +150,9 @@ if not TYPE_CHECKING:
         "NoValidCheckpoint NonFinite NotAvailable PeerLost Problem RunLocked StorageFailed "
         "TrainwrightError",
         "core.progress": "Progress",
-        "data.sampling.block_shuffle": "BlockDraws",
-        "data.sampling.length_buckets": "BucketDraws",
-        "data.sampling.samplers": "CurriculumDraws GroupDraws Pace WeightedDraws",
+        "data.sampling.block_shuffle": "BlockSampler",
+        "data.sampling.length_buckets": "BucketSampler",
+        "data.sampling.samplers": "CurriculumSampler GroupSampler Pace WeightedSampler",
         "data.text.padding": "PaddedShapes",
         "data.sampling.step_ramps": "Stages",
         "data.sources.data_source": "read_source",
@@ -164,7 +164,7 @@ if not TYPE_CHECKING:
         "tracking.telemetry_file": "WindowFile read_windows",
     }
     _TORCH = {
-        "checkpoint.average_state": "EqualMeanState ExponentialMeanState",
+        "checkpoint.average_state": "EMAState SWAState",
         "checkpoint.eval_weights_state": "EvaluatedState",
         "checkpoint.module_state": "ModuleState",
         "checkpoint.object_storage": "open_objects",
@@ -180,7 +180,7 @@ if not TYPE_CHECKING:
         "data.loading.worker_pool": "Workers",
         "engine.oom": "BackwardOutOfMemory",
         "engine.averaged_step": "AveragedStep",
-        "engine.rollback_backoff": "Caution",
+        "engine.rollback_backoff": "RollbackBackoff",
         "engine.throughput": "Throughput",
         "engine.step_guard": "Drop Halt HaltOnNonFinite Keep PolicyGuard RollBack",
         "engine.network_inspection": "SilentUnits",
@@ -193,14 +193,14 @@ if not TYPE_CHECKING:
         "engine.activation_offload": "Offloading",
         "engine.oom_split_step": "AlsoAfterSplit MemoryGuard SplittingStep",
         "engine.custom_signals": "OwnMeans OwnSignals SignalledStep",
-        "engine.adaptive_eval_batch": "Portions",
+        "engine.adaptive_eval_batch": "AdaptiveEvalBatch",
         "engine.precision": "Autocast Full",
         "engine.activation_checkpointing": "recompute",
-        "engine.bn_recalibration": "NormStatistics",
+        "engine.bn_recalibration": "BatchNormRecalibration",
         "engine.step": "OptimizerStep",
         "engine.stop_rules": "Patience StepLimit StopReason TimeLimit",
         "engine.step_benchmark": "Trials Way product_error",
-        "engine.health_monitor": "EarlyTrouble",
+        "engine.health_monitor": "HealthMonitor",
         "engine.dead_units": "DeadUnits",
         "engine.telemetry": "Windows",
         "model.block_protocol": "InBlocks",
@@ -209,12 +209,12 @@ if not TYPE_CHECKING:
         "objective.losses": "LossSum Padded Supervised",
         "objective.regression_losses": "HuberLoss",
         "objective.gradient_penalty": "GradientPenalty",
-        "optim.ema": "ExponentialMean",
-        "optim.swa": "EqualMean",
+        "optim.ema": "EMA",
+        "optim.swa": "SWA",
         "optim.schedule": "LearningRate",
         "optim.state_offload": "OffloadedOptimizer",
         "optim.lr_schedule": "cosine_with_warmup",
-        "optim.swa_schedule": "Taking",
+        "optim.swa_schedule": "SWASchedule",
         "optim.eval_weights": "Evaluating",
         "run.script.fit_job": "fit",
     }

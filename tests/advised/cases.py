@@ -14,10 +14,10 @@ from made_pictures import write_folder
 from mixed_texts import made
 from trainwright.contract.overrides import read_settings, set_values
 from trainwright.contract.read_contract import ContractText
-from trainwright.contract.yaml_reader import Written
+from trainwright.contract.yaml_reader import ParsedYaml
 from trainwright.core.errors import Mistake, Problem
 from trainwright.run.prepare_run import Ready, Request, make_ready
-from trainwright.run.screen import Stages, StreamScreen
+from trainwright.run.screen import StageTimes, StreamScreen
 
 Base = Literal["table", "network", "text", "images"]
 ROWS = 120
@@ -106,7 +106,7 @@ def ready_of(values: Values, folder: Path) -> Ready:
         Mistake: what is wrong with them.
     """
     request = Request(ContractText.of(values, folder))
-    return make_ready(request, Stages(), StreamScreen(StringIO()))
+    return make_ready(request, StageTimes(), StreamScreen(StringIO()))
 
 
 def problems_of(values: Values, folder: Path) -> list[Problem]:
@@ -166,7 +166,7 @@ def _edited(values: Values, edits: Sequence[str]) -> Values:
         if edit.startswith("-"):
             values = removed(values, read_settings([f"{edit[1:]}=0"])[0].parts)
         else:
-            after, _ = set_values(Written(values, {}), [edit])
+            after, _ = set_values(ParsedYaml(values, {}), [edit])
             assert isinstance(after.value, dict)
             values = after.value
     return values

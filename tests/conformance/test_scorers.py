@@ -8,7 +8,7 @@ import pytest
 from trainwright.contract.model import Boosting, Gpt, Linear, ResNet, TabularResNet
 from trainwright.data.base.table import ImageInputs, TableInputs, TokenInputs
 from trainwright.data.columns.target import Classes, NextToken, Numbers
-from trainwright.model.boosting import BoostingJob, Rows, fit_boosting, read_boosted
+from trainwright.model.boosting import BoostingJob, BoostingRows, fit_boosting, read_boosted
 from trainwright.model.dummy import fit_constant, read_constant
 from trainwright.model.input_shape import ImageShape, TableShape, TokenShape
 from trainwright.model.linear import fit_linear, read_linear
@@ -27,15 +27,17 @@ from trainwright.testing.scorer_conformance import (
 CARDINALITIES = (6, 4)
 
 
-def _rows(outputs: int, count: int = 400) -> Rows:
+def _rows(outputs: int, count: int = 400) -> BoostingRows:
     generator = np.random.default_rng(outputs)
     numeric = generator.normal(size=(count, 3)).astype(np.float32)
     categories = np.stack([generator.integers(0, top, count) for top in CARDINALITIES], axis=1)
     signal = numeric[:, 0] + 0.5 * categories[:, 0] + generator.normal(size=count)
     if outputs == 1:
-        return Rows(TableInputs(numeric, categories), signal.astype(np.float64))
+        return BoostingRows(TableInputs(numeric, categories), signal.astype(np.float64))
     edges = np.quantile(signal, np.linspace(0, 1, outputs + 1)[1:-1])
-    return Rows(TableInputs(numeric, categories), np.digitize(signal, edges).astype(np.int64))
+    return BoostingRows(
+        TableInputs(numeric, categories), np.digitize(signal, edges).astype(np.int64)
+    )
 
 
 def _case(family: str, outputs: int) -> ScorerCase:
@@ -64,7 +66,7 @@ def _case(family: str, outputs: int) -> ScorerCase:
             return ScorerCase(fit_boosting(job), rows.inputs, outputs, read_boosted)
 
 
-def _network(rows: Rows, outputs: int) -> ScorerCase:
+def _network(rows: BoostingRows, outputs: int) -> ScorerCase:
     pytest.importorskip("torch", reason="needs the torch extra")
     from trainwright.model.build_network import build_network
     from trainwright.predictor.network_scorer import NetworkScorer, read_network

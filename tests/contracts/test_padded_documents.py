@@ -17,7 +17,7 @@ from contract_runs import Run, bits, train
 from trainwright.contract.section import settled
 from trainwright.run.compose.compose_feed import build_feed
 from trainwright.run.prepare_run import Ready, Request, make_ready
-from trainwright.run.screen import Stages, StreamScreen
+from trainwright.run.screen import StageTimes, StreamScreen
 from trainwright.run.trial.compute_trial import compute_trial as run_trial
 
 pytestmark = pytest.mark.torch
@@ -47,7 +47,7 @@ def contract(tmp_path: Path) -> Path:
 
 
 def ready_for(contract: Path, *overrides: str) -> Ready:
-    return make_ready(Request(contract, overrides), Stages(), StreamScreen(io.StringIO()))
+    return make_ready(Request(contract, overrides), StageTimes(), StreamScreen(io.StringIO()))
 
 
 def test_a_run_goes_on_from_every_step_to_the_same_bits(contract: Path) -> None:

@@ -22,13 +22,13 @@ from guide import GUIDE, blocks
 from trainwright.contract.section import settled
 from trainwright.core.errors import Mistake
 from trainwright.data.base.permutation import Positions
-from trainwright.data.sampling.samplers import GroupDraws
+from trainwright.data.sampling.samplers import GroupSampler
 from trainwright.doctor.preflight import preflight
 from trainwright.run.after.evaluate_rows import evaluate_rows
 from trainwright.run.compose.compose_feed import build_feed
 from trainwright.run.compose.schedule_length import length_of
 from trainwright.run.prepare_run import Ready, Request, make_ready
-from trainwright.run.screen import Stages, StreamScreen
+from trainwright.run.screen import StageTimes, StreamScreen
 from trainwright.tracking.run_folder import RunFolder
 
 pytestmark = pytest.mark.torch
@@ -78,7 +78,7 @@ def as_folder(contract: Path) -> None:
 
 
 def ready_for(contract: Path, *overrides: str) -> Ready:
-    return make_ready(Request(contract, overrides), Stages(), StreamScreen(io.StringIO()))
+    return make_ready(Request(contract, overrides), StageTimes(), StreamScreen(io.StringIO()))
 
 
 @ways
@@ -137,14 +137,14 @@ def test_a_limit_that_no_epoch_reaches_is_looked_for_in_the_run_alone(
     ready = ready_for(contract, *far)
     plan = ready.plan.contract
     feed = build_feed(plan, ready.prepared, torch.device("cpu"))
-    epochs, at, seen = settled(plan.training.num_epochs), GroupDraws.at, []
+    epochs, at, seen = settled(plan.training.num_epochs), GroupSampler.at, []
 
-    def watched(draws: GroupDraws, epoch: int, start: int, stop: int) -> Positions:
+    def watched(draws: GroupSampler, epoch: int, start: int, stop: int) -> Positions:
         assert epoch < epochs
         seen.append(epoch)
         return at(draws, epoch, start, stop)
 
-    monkeypatch.setattr(GroupDraws, "at", watched)
+    monkeypatch.setattr(GroupSampler, "at", watched)
     length = length_of(plan, feed)
     assert seen == list(range(epochs))
     assert length.most_steps == length.epoch_ends[-1]

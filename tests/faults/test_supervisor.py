@@ -10,7 +10,7 @@ import pytest
 
 from faults.trials import Reference, Trial
 from faults.zygote import kill
-from trainwright.data.base.permutation import Order
+from trainwright.data.base.permutation import Permutation
 
 pytestmark = pytest.mark.torch
 
@@ -44,7 +44,7 @@ def test_a_crash_loop_ends_with_a_diagnosis(
     assert death.code == 1, death.output
     assert death.output.count("the run died of") == 3
     assert "three crashes at the same step: step 11 (epoch 1)" in death.output
-    rows = Order(ROWS, 0).at(1, 3 * BATCH, 4 * BATCH)
+    rows = Permutation(ROWS, 0).at(1, 3 * BATCH, 4 * BATCH)
     assert f"training rows {', '.join(str(row) for row in rows[:12])} and 4 more" in death.output
     looping.how = {}
     looping.words = ()

@@ -13,7 +13,7 @@ from trainwright.contract.images import (  # noqa: E402
     Erasing,
     RandAugment,
 )
-from trainwright.data.loading.augment import ImageStore  # noqa: E402
+from trainwright.data.loading.augment import ImageDataset  # noqa: E402
 from trainwright.data.loading.pixel_rows import ResidentPixels  # noqa: E402
 
 pytestmark = pytest.mark.gpu
@@ -34,8 +34,8 @@ WHOLE = {
 }
 
 
-def store(section: Augment, device: torch.device) -> ImageStore:
-    return ImageStore(ResidentPixels(PIXELS.to(device)), LABELS.to(device), section, seed=5)
+def store(section: Augment, device: torch.device) -> ImageDataset:
+    return ImageDataset(ResidentPixels(PIXELS.to(device)), LABELS.to(device), section, seed=5)
 
 
 @pytest.mark.parametrize("name", [*WHOLE, "everything"])

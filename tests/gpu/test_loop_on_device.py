@@ -27,7 +27,7 @@ from trainwright.engine.custom_signals import OwnSignals, SignalledStep  # noqa:
 from trainwright.engine.job import Every, Job  # noqa: E402
 from trainwright.engine.loop import fit  # noqa: E402
 from trainwright.engine.precision import LossScale, build_precision  # noqa: E402
-from trainwright.engine.rollback_backoff import Caution  # noqa: E402
+from trainwright.engine.rollback_backoff import RollbackBackoff  # noqa: E402
 from trainwright.engine.step import OptimizerStep  # noqa: E402
 from trainwright.engine.step_guard import PolicyGuard  # noqa: E402
 from trainwright.engine.stop_rules import Patience, StepLimit  # noqa: E402
@@ -72,7 +72,7 @@ def job(
     model = (model or network()).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01, fused=True)
     feed = Feed(rows(device), 32, 2, seed=3)
-    caution, seen = Caution(optimizer, 0.5, 20), RecordingObserver()
+    caution, seen = RollbackBackoff(optimizer, 0.5, 20), RecordingObserver()
     formats = build_precision(precision, model, device)
     scaled = isinstance(formats.scale, LossScale)
     window = WINDOW if device.type == "cuda" else 1

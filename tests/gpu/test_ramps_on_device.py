@@ -16,16 +16,16 @@ from trainwright.core.progress import Progress  # noqa: E402
 from trainwright.data.loading.feed import Feed  # noqa: E402
 from trainwright.data.sampling.step_ramps import Stages  # noqa: E402
 from trainwright.engine.averaged_step import AveragedStep  # noqa: E402
-from trainwright.engine.bn_recalibration import NormStatistics  # noqa: E402
+from trainwright.engine.bn_recalibration import BatchNormRecalibration  # noqa: E402
 from trainwright.engine.noise_scale import NoiseScale  # noqa: E402
 from trainwright.engine.step import OptimizerStep  # noqa: E402
-from trainwright.optim.swa import EqualMean  # noqa: E402
-from trainwright.optim.swa_schedule import Taking  # noqa: E402
+from trainwright.optim.swa import SWA  # noqa: E402
+from trainwright.optim.swa_schedule import SWASchedule  # noqa: E402
 
 pytestmark = pytest.mark.gpu
 
 RAMP = Stages((0, 128, 256), (32, 64, 96))
-STEPS, TAKING = 40, Taking(10, tuple(range(15, 41, 5)))
+STEPS, TAKING = 40, SWASchedule(10, tuple(range(15, 41, 5)))
 
 
 @contextmanager
@@ -37,7 +37,7 @@ def never_waiting() -> Iterator[None]:
         torch.cuda.set_sync_debug_mode("default")
 
 
-def trained(device: torch.device) -> tuple[NoiseScale, EqualMean, nn.Module]:
+def trained(device: torch.device) -> tuple[NoiseScale, SWA, nn.Module]:
     torch.manual_seed(0)
     draw = torch.Generator().manual_seed(1)
     x = torch.randn(512, 8, generator=draw)
@@ -47,8 +47,8 @@ def trained(device: torch.device) -> tuple[NoiseScale, EqualMean, nn.Module]:
     feed = Feed(rows, 32, seed=3, ramp=RAMP)
     adamw = torch.optim.AdamW(model.parameters(), lr=0.01, fused=True)
     noise = NoiseScale(list(model.parameters()), every=2)
-    statistics = NormStatistics(model, squared_error, lambda: feed.from_start(256))
-    mean = EqualMean(model, TAKING, statistics)
+    statistics = BatchNormRecalibration(model, squared_error, lambda: feed.from_start(256))
+    mean = SWA(model, TAKING, statistics)
     step = AveragedStep(
         noise.step(OptimizerStep(model, noise.objective(squared_error), adamw)), mean
     )

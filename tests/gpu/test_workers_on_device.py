@@ -17,9 +17,9 @@ from contract_runs import train  # noqa: E402
 from made_data import make_images  # noqa: E402
 from trainwright.contract.images import Augment  # noqa: E402
 from trainwright.data.base.table import TokenInputs  # noqa: E402
-from trainwright.data.loading.augment import ImageStore  # noqa: E402
+from trainwright.data.loading.augment import ImageDataset  # noqa: E402
 from trainwright.data.loading.feed import Feed  # noqa: E402
-from trainwright.data.loading.packed_dataset import Counted, PackedStore, packed_targets  # noqa: E402
+from trainwright.data.loading.packed_dataset import PackedBatches, PackedDataset, packed_targets  # noqa: E402
 from trainwright.data.loading.worker_pool import Workers  # noqa: E402
 
 pytestmark = pytest.mark.gpu
@@ -34,9 +34,9 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("trainwright.data.loading.feed._BLOCK_BYTES", 2**20)
 
 
-def store() -> ImageStore:
+def store() -> ImageDataset:
     pixels = np.random.default_rng(0).integers(1, 255, (ROWS, 3, 16, 16), np.uint8)
-    return ImageStore(torch.from_numpy(pixels), torch.arange(ROWS), EVERYTHING, seed=5)
+    return ImageDataset(torch.from_numpy(pixels), torch.arange(ROWS), EVERYTHING, seed=5)
 
 
 def with_workers(count: int, pin_memory: bool = True) -> Feed:
@@ -121,8 +121,8 @@ def test_a_run_with_workers_has_the_losses_of_one_without(tmp_path: Path) -> Non
 def test_the_counts_of_packed_windows_stay_on_the_host() -> None:
     tokens, begins = np.arange(4000, dtype=np.uint16), np.arange(0, 4000, 10)
     text = TokenInputs(tokens, begins, np.full(400, 9), begins)
-    store = PackedStore(text, 32, "split", torch.device("cpu"))
-    forming = Counted(store.packing)
+    store = PackedDataset(text, 32, "split", torch.device("cpu"))
+    forming = PackedBatches(store.packing)
     loader = Workers(store, 2, device=DEVICE, pin_memory=True)
     with closing(Feed(loader, 8, count_targets=packed_targets, forming=forming)) as feed:
         for _ in range(20):

@@ -23,7 +23,7 @@ from trainwright.contract.guard import Guard  # noqa: E402
 from trainwright.data.loading.feed import StepBatches  # noqa: E402
 from trainwright.engine.gradient_clipping import build_clipping  # noqa: E402
 from trainwright.engine.precision import Autocast, Full, LossScale  # noqa: E402
-from trainwright.engine.rollback_backoff import Caution  # noqa: E402
+from trainwright.engine.rollback_backoff import RollbackBackoff  # noqa: E402
 from trainwright.engine.step import OptimizerStep  # noqa: E402
 from trainwright.engine.step_guard import PolicyGuard  # noqa: E402
 from trainwright.objective.losses import LossSum  # noqa: E402
@@ -53,7 +53,7 @@ def changed(
         precision.scale.restore(LossScale(1024.0, interval=4).snapshot())
         precision.scale._interval = 4
     section = Guard(non_finite=policy)
-    caution = Caution(canary.optimizer, 0.5, 3)
+    caution = RollbackBackoff(canary.optimizer, 0.5, 3)
     scaled = isinstance(precision.scale, LossScale)
     guard = PolicyGuard(section, caution, canary.feed.rows_between, scaled=scaled)
     inner = canary.job.step._objective

@@ -28,15 +28,15 @@ from trainwright.core.progress import Progress  # noqa: E402
 from trainwright.engine.stop_rules import StopReason, StopRequested  # noqa: E402
 from trainwright.planner.compute_trials import (  # noqa: E402
     CompiledTiming,
+    ComputeSetting,
     Failed,
-    Setting,
     Timing,
 )
 from trainwright.planner.read_device import DeviceFacts, read_device  # noqa: E402
 from trainwright.planner.resolve import compute_choices  # noqa: E402
 from trainwright.run import prepare_run as run_ready  # noqa: E402
 from trainwright.run.prepare_run import Request  # noqa: E402
-from trainwright.run.screen import Stages, StreamScreen  # noqa: E402
+from trainwright.run.screen import StageTimes, StreamScreen  # noqa: E402
 from trainwright.run.trial.compute_trial import compute_trial as run_trial  # noqa: E402
 
 pytestmark = [
@@ -247,7 +247,7 @@ class Machine:
     def product_error(self) -> float:
         return 3e-7
 
-    def time(self, settings: Sequence[Setting]) -> Mapping[Setting, Timing | Failed]:
+    def time(self, settings: Sequence[ComputeSetting]) -> Mapping[ComputeSetting, Timing | Failed]:
         self.asked += 1
         slow = {"fp32": 2.0, "bf16": 1.0, "contiguous": 1.0, "channels_last": 1.5}
         return {
@@ -255,10 +255,12 @@ class Machine:
             for one in settings
         }
 
-    def without_determinism(self, setting: Setting) -> tuple[Timing | Failed, Timing | Failed]:
+    def without_determinism(
+        self, setting: ComputeSetting
+    ) -> tuple[Timing | Failed, Timing | Failed]:
         return Failed("not looked at"), Failed("not looked at")
 
-    def compile(self, setting: Setting) -> CompiledTiming | Failed:
+    def compile(self, setting: ComputeSetting) -> CompiledTiming | Failed:
         raise AssertionError("this machine has no compiler")
 
 
@@ -325,7 +327,7 @@ def test_a_trial_has_the_batches_of_most_of_the_run(
 ) -> None:
     ramp = "training.ramps.batch={start: 4}"
     request = Request(contracts["text"], (ramp,))
-    ready = run_ready.make_ready(request, Stages(), StreamScreen(io.StringIO()))
+    ready = run_ready.make_ready(request, StageTimes(), StreamScreen(io.StringIO()))
     rows: list[int] = []
     monkeypatch.setattr(
         run_trial, "ModelTrial", lambda model, objective, batch, *rest: rows.append(len(batch[0]))
@@ -336,11 +338,11 @@ def test_a_trial_has_the_batches_of_most_of_the_run(
 
 def test_making_a_trial_draws_no_random_number(contracts: Mapping[str, Path]) -> None:
     request = Request(contracts["text"], ())
-    ready = run_ready.make_ready(request, Stages(), StreamScreen(io.StringIO()))
+    ready = run_ready.make_ready(request, StageTimes(), StreamScreen(io.StringIO()))
     before = torch.get_rng_state()
     trial = run_trial.build_trial(ready.plan, ready.prepared)
     assert torch.equal(torch.get_rng_state(), before)
-    trial.time([Setting("fp32"), Setting("bf16")])
+    trial.time([ComputeSetting("fp32"), ComputeSetting("bf16")])
     assert torch.equal(torch.get_rng_state(), before)
 
 

@@ -19,7 +19,7 @@ from trainwright.checkpoint.store import Checkpoints, Loaded  # noqa: E402
 from trainwright.contract.guard import Guard  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
 from trainwright.data.loading.feed import Feed, StepBatches  # noqa: E402
-from trainwright.engine.rollback_backoff import Caution  # noqa: E402
+from trainwright.engine.rollback_backoff import RollbackBackoff  # noqa: E402
 from trainwright.engine.save_request import OrAsked  # noqa: E402
 from trainwright.engine.step_guard import Drop, Keep, PolicyGuard, RollBack  # noqa: E402
 from trainwright.optim.lr_schedule import cosine_with_warmup  # noqa: E402
@@ -42,7 +42,9 @@ BAD_STEPS = (4, 5, 6)
 
 def guarded(canary: Canary, window: int = 1, **policy: object) -> Canary:
     section = Guard(**{"learning_rate_steps": 3, **policy})
-    caution = Caution(canary.optimizer, section.learning_rate_factor, section.learning_rate_steps)
+    caution = RollbackBackoff(
+        canary.optimizer, section.learning_rate_factor, section.learning_rate_steps
+    )
     guard = PolicyGuard(section, caution, canary.feed.rows_between, window=window)
     canary.change(
         guard=guard,

@@ -31,7 +31,7 @@ from comparing import differences  # noqa: E402
 from faults.tiers import each  # noqa: E402
 from objectives import squared_error  # noqa: E402
 from saves import leave_copies_to_training  # noqa: E402
-from trainwright.checkpoint.average_state import EqualMeanState, ExponentialMeanState  # noqa: E402
+from trainwright.checkpoint.average_state import EMAState, SWAState  # noqa: E402
 from trainwright.checkpoint.background_save import BackgroundCheckpoints  # noqa: E402
 from trainwright.checkpoint.copy_fence import Fence, TornSnapshot  # noqa: E402
 from trainwright.checkpoint.eval_weights_state import evaluated_state  # noqa: E402
@@ -43,21 +43,21 @@ from trainwright.core.stop_flag import StopFlag  # noqa: E402
 from trainwright.data.loading.dataset import Batch  # noqa: E402
 from trainwright.data.loading.feed import Feed, StepBatches  # noqa: E402
 from trainwright.engine.averaged_step import AveragedStep  # noqa: E402
-from trainwright.engine.bn_recalibration import NormStatistics  # noqa: E402
+from trainwright.engine.bn_recalibration import BatchNormRecalibration  # noqa: E402
 from trainwright.engine.job import Every  # noqa: E402
 from trainwright.engine.loop import fit  # noqa: E402
 from trainwright.engine.optimizer_in_backward import InBackwardStep  # noqa: E402
 from trainwright.engine.step import OptimizerStep, Step  # noqa: E402
 from trainwright.objective.losses import LossSum  # noqa: E402
-from trainwright.optim.ema import ExponentialMean  # noqa: E402
+from trainwright.optim.ema import EMA  # noqa: E402
 from trainwright.optim.eval_weights import Evaluating  # noqa: E402
 from trainwright.optim.state_offload import OffloadedOptimizer  # noqa: E402
-from trainwright.optim.swa import EqualMean  # noqa: E402
-from trainwright.optim.swa_schedule import Taking  # noqa: E402
+from trainwright.optim.swa import SWA  # noqa: E402
+from trainwright.optim.swa_schedule import SWASchedule  # noqa: E402
 from trainwright.run.compose.compose_job import compose  # noqa: E402
 from trainwright.run.prepare_run import Request, make_ready  # noqa: E402
 from trainwright.run.run_context import RunContext  # noqa: E402
-from trainwright.run.screen import Stages, StreamScreen  # noqa: E402
+from trainwright.run.screen import StageTimes, StreamScreen  # noqa: E402
 from trainwright.testing.fake_checkpoints import MemoryCheckpoints  # noqa: E402
 from trainwright.tracking.events import Event, Saved, Saving, StepOutcome  # noqa: E402
 from trainwright.tracking.run_folder import RunFolder  # noqa: E402
@@ -139,7 +139,7 @@ def run(folder: Path, name: str, case: str) -> RunFolder:
     contract = write_project(folder, NETWORK, ROWS)
     saving = f"training.checkpointing.asynchronous={'true' if name == 'late' else 'false'}"
     request = Request(contract, (*CASES[case], *CHECKPOINTING, saving), folder / "runs")
-    ready = make_ready(request, Stages(), StreamScreen(io.StringIO()))
+    ready = make_ready(request, StageTimes(), StreamScreen(io.StringIO()))
     where = RunFolder.create(folder / "runs", name)
     context = RunContext(where, (), StreamScreen(io.StringIO()), StopFlag())
     job = compose(ready.plan.contract.model, ready.plan, ready.prepared, context).job
@@ -193,21 +193,19 @@ def column_error(model: torch.nn.Module, batch: Batch) -> LossSum:
 
 
 def with_ema(canary: Canary) -> Mapping[str, object]:
-    mean = ExponentialMean(canary.model, 0.5)
-    return averaged(canary, mean, ExponentialMeanState(mean))
+    mean = EMA(canary.model, 0.5)
+    return averaged(canary, mean, EMAState(mean))
 
 
 def with_swa(canary: Canary) -> Mapping[str, object]:
     """Its mean holds the statistics of norms, which a look at it computes anew."""
-    statistics = NormStatistics(canary.model, column_error, lambda: [data()])
-    mean = EqualMean(canary.model, Taking(2, (3, 5, 8)), statistics)
-    change = averaged(canary, mean, EqualMeanState(mean))
+    statistics = BatchNormRecalibration(canary.model, column_error, lambda: [data()])
+    mean = SWA(canary.model, SWASchedule(2, (3, 5, 8)), statistics)
+    change = averaged(canary, mean, SWAState(mean))
     return {**change, "knobs": (*canary.job.knobs, mean)}
 
 
-def averaged(
-    canary: Canary, mean: ExponentialMean | EqualMean, mean_state: Stateful
-) -> Mapping[str, object]:
+def averaged(canary: Canary, mean: EMA | SWA, mean_state: Stateful) -> Mapping[str, object]:
     model = canary.job.state["model"]
     assert isinstance(model, ModuleState)
     state = {**canary.job.state, **evaluated_state(mean, model), "mean": mean_state}

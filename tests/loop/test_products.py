@@ -29,7 +29,7 @@ from trainwright.engine.loop import fit  # noqa: E402
 from trainwright.run.compose.compose_job import compose  # noqa: E402
 from trainwright.run.prepare_run import Ready, Request, make_ready  # noqa: E402
 from trainwright.run.run_context import RunContext  # noqa: E402
-from trainwright.run.screen import Stages, StreamScreen  # noqa: E402
+from trainwright.run.screen import StageTimes, StreamScreen  # noqa: E402
 from trainwright.tracking.events import Ended, StepOutcome  # noqa: E402
 from trainwright.tracking.run_folder import RunFolder  # noqa: E402
 from trainwright.tracking.signals import read_signals  # noqa: E402
@@ -173,7 +173,7 @@ def prepared(folder: Path, case: Case) -> Ready:
     contract = write_project(folder, NETWORK, ROWS)
     chosen = [s for name, choice in zip(FIELDS, case, strict=True) for s in FIELDS[name][choice]]
     request = Request(contract, tuple(chosen), folder / "runs")
-    return make_ready(request, Stages(), StreamScreen(io.StringIO()))
+    return make_ready(request, StageTimes(), StreamScreen(io.StringIO()))
 
 
 def start(ready: Ready, folder: RunFolder, case: Case, dies_at: float) -> tuple[Job, Ended]:

@@ -18,7 +18,7 @@ from faults.tiers import each
 from guide import GUIDE, blocks
 from trainwright.core.errors import Mistake
 from trainwright.data.loading.feed import Feed
-from trainwright.data.sampling.samplers import GroupDraws
+from trainwright.data.sampling.samplers import GroupSampler
 
 pytestmark = pytest.mark.torch
 
@@ -118,7 +118,7 @@ def test_a_balanced_feed_shows_the_rare_class_as_often() -> None:
     import torch
 
     labels = torch.tensor([0] * 90 + [1] * 10)
-    feed = Feed([labels], 20, draws=GroupDraws.balanced(labels.numpy(), seed=1))
+    feed = Feed([labels], 20, draws=GroupSampler.balanced(labels.numpy(), seed=1))
     drawn = [feed.next_step().micro_batches[0][0] for _ in range(feed.steps_per_epoch)]
     assert int(torch.cat(drawn).sum()) == 50
 

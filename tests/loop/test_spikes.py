@@ -21,7 +21,7 @@ from trainwright.contract.guard import Guard  # noqa: E402
 from trainwright.data.loading.feed import Batch, Feed  # noqa: E402
 from trainwright.engine.job import Every, Job  # noqa: E402
 from trainwright.engine.loop import fit  # noqa: E402
-from trainwright.engine.rollback_backoff import Caution  # noqa: E402
+from trainwright.engine.rollback_backoff import RollbackBackoff  # noqa: E402
 from trainwright.engine.step import OptimizerStep  # noqa: E402
 from trainwright.engine.step_guard import PolicyGuard  # noqa: E402
 from trainwright.engine.stop_rules import StepLimit  # noqa: E402
@@ -70,7 +70,7 @@ def trained(
         return LossSum(factor * (model(rows[0]) - rows[1]).square().sum(), len(rows[0]))
 
     section = Guard(**(policy or {}))
-    caution = Caution(optimizer, section.learning_rate_factor, section.learning_rate_steps)
+    caution = RollbackBackoff(optimizer, section.learning_rate_factor, section.learning_rate_steps)
     guard = PolicyGuard(section, caution, feed.rows_between, window=window)
     seen = RecordingObserver()
     job = Job(

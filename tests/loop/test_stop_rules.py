@@ -19,7 +19,7 @@ from trainwright.checkpoint.store import Checkpoints  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
 from trainwright.engine.metric_stop_rules import (  # noqa: E402
     GradientNormBelow,
-    LossPlateau,
+    LossPlateauRule,
     StepRule,
     WatchedStep,
 )
@@ -43,7 +43,7 @@ def watched(canary: Canary, rule: StepRule, window: int = 1) -> Canary:
 
 
 def test_a_plateau_is_two_stretches_without_gain() -> None:
-    rule = LossPlateau(4, 0.1)
+    rule = LossPlateauRule(4, 0.1)
     for loss in [8.0] * 4 + [7.0] * 4 + [6.0] * 4 + [5.5] * 3:
         rule.take(loss, 1.0)
         assert rule.reason(HERE) is None
@@ -55,7 +55,7 @@ def test_a_plateau_is_two_stretches_without_gain() -> None:
 
 
 def test_a_negative_loss_that_falls_is_no_plateau() -> None:
-    rule = LossPlateau(2, 0.1)
+    rule = LossPlateauRule(2, 0.1)
     for loss in (-1.0, -1.0, -2.0, -2.0):
         rule.take(loss, 1.0)
     assert rule.reason(HERE) is None
@@ -87,7 +87,7 @@ def test_a_target_is_reached_by_the_watched_value(direction: str, values: list[f
 
 
 RULES: dict[str, Callable[[], StepRule]] = {
-    "plateau": lambda: LossPlateau(3, 0.9),
+    "plateau": lambda: LossPlateauRule(3, 0.9),
     "norm": lambda: GradientNormBelow(1e9),
 }
 

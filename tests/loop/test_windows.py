@@ -26,7 +26,7 @@ from trainwright.engine import telemetry as windows_module  # noqa: E402
 from trainwright.engine.layer_norm_signals import LayerNorms, group_of  # noqa: E402
 from trainwright.engine.step_guard import Judgement, Keep, RollBack  # noqa: E402
 from trainwright.engine.telemetry import Window, Windows  # noqa: E402
-from trainwright.engine.throughput import Padding  # noqa: E402
+from trainwright.engine.throughput import PaddingGauge  # noqa: E402
 from trainwright.testing.fake_checkpoints import MemoryCheckpoints  # noqa: E402
 from trainwright.tracking.events import (  # noqa: E402
     Event,
@@ -259,7 +259,7 @@ def test_the_padding_of_a_window_is_the_same_wherever_the_run_was_cut(cut: int) 
 
         def cut(self, step: int) -> None: ...
 
-    first, second = (Windows(3, [Padding()], lines=Kept()) for _ in range(2))
+    first, second = (Windows(3, [PaddingGauge()], lines=Kept()) for _ in range(2))
     for step in range(1, cut + 1):
         first.observe(kept(step, places[step - 1]))
     second.restore(Snapshot(values=json.loads(json.dumps(first.snapshot().values))))

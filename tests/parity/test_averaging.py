@@ -17,7 +17,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn  # noqa: E
 from command import project_in, train_one, with_layers  # noqa: E402
 from objectives import squared_error  # noqa: E402
 from stopped_runs import Cut  # noqa: E402
-from trainwright.checkpoint.average_state import ExponentialMeanState  # noqa: E402
+from trainwright.checkpoint.average_state import EMAState  # noqa: E402
 from trainwright.checkpoint.module_state import ModuleState  # noqa: E402
 from trainwright.checkpoint.optimizer_state import OptimizerState  # noqa: E402
 from trainwright.data.loading.feed import Feed, StepBatches  # noqa: E402
@@ -26,7 +26,7 @@ from trainwright.engine.job import Every, Job  # noqa: E402
 from trainwright.engine.loop import fit  # noqa: E402
 from trainwright.engine.step import OptimizerStep  # noqa: E402
 from trainwright.engine.stop_rules import StepLimit  # noqa: E402
-from trainwright.optim.ema import ExponentialMean  # noqa: E402
+from trainwright.optim.ema import EMA  # noqa: E402
 from trainwright.testing.fake_checkpoints import MemoryCheckpoints  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -45,9 +45,9 @@ def feed() -> Feed:
     return Feed([x, x.sum(1, keepdim=True).sin()], 8, seed=2)
 
 
-def averaged(model: nn.Module) -> tuple[AveragedStep, ExponentialMean, torch.optim.Optimizer]:
+def averaged(model: nn.Module) -> tuple[AveragedStep, EMA, torch.optim.Optimizer]:
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.05, fused=True)
-    mean = ExponentialMean(model, DECAY)
+    mean = EMA(model, DECAY)
     return AveragedStep(OptimizerStep(model, squared_error, optimizer), mean), mean, optimizer
 
 
@@ -114,7 +114,7 @@ def run(checkpoints: MemoryCheckpoints, cut: float) -> Mapping[str, Tensor]:
     state = {
         "model": ModuleState(model),
         "optimizer": OptimizerState(optimizer, model.named_parameters()),
-        "mean": ExponentialMeanState(mean),
+        "mean": EMAState(mean),
     }
     fit(
         Job(

@@ -10,19 +10,19 @@ import pytest
 
 from trainwright.contract.model import Boosting
 from trainwright.data.base.table import TableInputs
-from trainwright.model.boosting import BoostingJob, Rows, fit_boosting, matrix_of
+from trainwright.model.boosting import BoostingJob, BoostingRows, fit_boosting, matrix_of
 
 
-def _rows(outputs: int, count: int, seed: int) -> Rows:
+def _rows(outputs: int, count: int, seed: int) -> BoostingRows:
     generator = np.random.default_rng(seed)
     numeric = generator.normal(size=(count, 4)).astype(np.float32)
     numeric[generator.random((count, 4)) < 0.1] = np.nan
     categories = generator.integers(0, 12, (count, 2))
     signal = np.nan_to_num(numeric[:, 0]) + np.sin(categories[:, 0]) + generator.normal(size=count)
     if outputs == 1:
-        return Rows(TableInputs(numeric, categories), signal.astype(np.float64))
+        return BoostingRows(TableInputs(numeric, categories), signal.astype(np.float64))
     target = np.digitize(signal, np.linspace(-1, 1, outputs - 1)).astype(np.int64)
-    return Rows(TableInputs(numeric, categories), target)
+    return BoostingRows(TableInputs(numeric, categories), target)
 
 
 # Written out here, not taken from the product: the parity is with what a person would write.

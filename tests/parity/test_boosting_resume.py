@@ -15,12 +15,12 @@ from scipy.sparse import csr_matrix
 from trainwright.contract.model import Boosting
 from trainwright.data.base.sparse import sparse_of
 from trainwright.data.base.table import TableInputs
-from trainwright.model.boosting import Boosted, BoostingJob, Rows, fit_boosting
+from trainwright.model.boosting import Boosted, BoostingJob, BoostingRows, fit_boosting
 from trainwright.model.boosting_callbacks import OtherTrees, Watching
 from trainwright.model.grown_trees import Grown, read_grown
 
 
-def _rows(outputs: int, count: int, seed: int, *, terms: int = 0) -> Rows:
+def _rows(outputs: int, count: int, seed: int, *, terms: int = 0) -> BoostingRows:
     generator = np.random.default_rng(seed)
     numeric = generator.normal(size=(count, 5)).astype(np.float32)
     numeric[generator.random((count, 5)) < 0.1] = np.nan
@@ -32,8 +32,10 @@ def _rows(outputs: int, count: int, seed: int, *, terms: int = 0) -> Rows:
         counts = generator.random((count, terms)) * (generator.random((count, terms)) < 0.2)
         inputs = TableInputs(numeric, categories, sparse_of(csr_matrix(counts)))
     if outputs == 1:
-        return Rows(inputs, np.exp(signal / 2))
-    return Rows(inputs, np.digitize(signal, np.linspace(-1, 1, outputs - 1)).astype(np.int64))
+        return BoostingRows(inputs, np.exp(signal / 2))
+    return BoostingRows(
+        inputs, np.digitize(signal, np.linspace(-1, 1, outputs - 1)).astype(np.int64)
+    )
 
 
 def _job(outputs: int, *, terms: int = 0, **section: Any) -> BoostingJob:
@@ -129,14 +131,14 @@ def test_rows_in_files_go_on_too(tmp_path: Path) -> None:
 
 
 def _in_files(job: BoostingJob, folder: Path) -> BoostingJob:
-    def written(rows: Rows, name: str) -> Rows:
+    def written(rows: BoostingRows, name: str) -> BoostingRows:
         columns = rows.inputs
         assert isinstance(columns, TableInputs)
         parts = []
         for kind, values in (("numeric", columns.numeric), ("codes", columns.categories)):
             np.save(folder / f"{name}-{kind}.npy", values)
             parts.append(np.load(folder / f"{name}-{kind}.npy", mmap_mode="r"))
-        return Rows(TableInputs(*parts, in_files=True), rows.target)
+        return BoostingRows(TableInputs(*parts, in_files=True), rows.target)
 
     return replace(job, train=written(job.train, "train"), validation=written(job.validation, "v"))
 
@@ -147,7 +149,7 @@ def test_the_end_is_the_same_wherever_it_was_cut(has_validation: bool) -> None:
     job = _job(2, max_trees=200, early_stopping_rounds=6)
     if not has_validation:
         none = np.zeros(0, np.int64)
-        job = replace(job, validation=Rows(job.validation.inputs.take(none), none))
+        job = replace(job, validation=BoostingRows(job.validation.inputs.take(none), none))
         job = replace(job, section=job.section.model_copy(update={"max_trees": 20}))
     whole, kept = _grown(job)
     last = max(kept)

@@ -11,7 +11,7 @@ import pytest
 
 from trainwright.contract.model import Boosting
 from trainwright.data.base.table import TableInputs
-from trainwright.model.boosting import BoostingJob, Rows, fit_boosting
+from trainwright.model.boosting import BoostingJob, BoostingRows, fit_boosting
 from trainwright.model.boosting_callbacks import OtherTrees, Watching
 from trainwright.model.grown_trees import CurvePoint, Grown, read_grown
 from trainwright.model.replay import curve_trees
@@ -20,7 +20,9 @@ from trainwright.model.replay import curve_trees
 def _job() -> BoostingJob:
     generator = np.random.default_rng(3)
     numeric = generator.normal(size=(300, 3)).astype(np.float32)
-    rows = Rows(TableInputs(numeric, np.zeros((300, 0), np.int64)), (numeric[:, 0] > 0).astype(int))
+    rows = BoostingRows(
+        TableInputs(numeric, np.zeros((300, 0), np.int64)), (numeric[:, 0] > 0).astype(int)
+    )
     section = Boosting.model_validate({"kind": "boosting", "max_trees": 6, "num_leaves": 4})
     return BoostingJob(section, rows, rows, 2, seed=7, threads=1)
 
@@ -93,10 +95,10 @@ def _long() -> tuple[BoostingJob, Grown]:
     """Noisy rows, and trees that are kept after the best one."""
     generator = np.random.default_rng(4)
 
-    def rows() -> Rows:
+    def rows() -> BoostingRows:
         numeric = generator.normal(size=(300, 3)).astype(np.float32)
         noisy = (numeric[:, 0] + 2 * generator.normal(size=300) > 0).astype(int)
-        return Rows(TableInputs(numeric, np.zeros((300, 0), np.int64)), noisy)
+        return BoostingRows(TableInputs(numeric, np.zeros((300, 0), np.int64)), noisy)
 
     settings: dict[str, float] = {"max_trees": 60, "num_leaves": 8, "learning_rate": 0.3}
     settings["early_stopping_rounds"] = 50

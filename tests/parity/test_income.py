@@ -16,7 +16,7 @@ from sklearn.metrics import roc_auc_score
 from trainwright.data.base.table import Floats, Part
 from trainwright.run.prepare_run import Ready, Request, make_ready
 from trainwright.run.run_result import Result
-from trainwright.run.screen import Stages, StreamScreen
+from trainwright.run.screen import StageTimes, StreamScreen
 from trainwright.run.train import train
 
 CONTRACT = Path(__file__).resolve().parents[2] / "examples" / "income" / "contract.yaml"
@@ -38,7 +38,7 @@ class Judged:
 def judged(runs: Path, *overrides: str) -> Judged:
     request = Request(CONTRACT, overrides, runs)
     screen = StreamScreen(io.StringIO())
-    return Judged(make_ready(request, Stages(), screen), train(request, screen))
+    return Judged(make_ready(request, StageTimes(), screen), train(request, screen))
 
 
 def area(part: Part, scores: Floats) -> float:

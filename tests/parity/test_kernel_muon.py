@@ -11,8 +11,8 @@ from torch import Tensor, nn  # noqa: E402
 from trainwright.checkpoint.optimizer_state import OptimizerState  # noqa: E402
 from trainwright.contract.optimizer import Muon  # noqa: E402
 from trainwright.optim.build_optimizer import build_optimizer  # noqa: E402
-from trainwright.optim.conv_muon import KernelMuon  # noqa: E402
-from trainwright.optim.multi_optimizer import JointOptimizer  # noqa: E402
+from trainwright.optim.conv_muon import ConvMuon  # noqa: E402
+from trainwright.optim.multi_optimizer import MultiOptimizer  # noqa: E402
 from trainwright.optim.muon_parameters import hidden_kernels  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -53,7 +53,7 @@ def test_it_takes_the_kernels_but_the_first_and_those_in_groups() -> None:
     model = network()
     assert hidden_kernels(model) == {model[2].weight, model[3].weight}
     optimizer = build_optimizer(SECTION, model, rows_per_step=1)
-    assert isinstance(optimizer, JointOptimizer)
+    assert isinstance(optimizer, MultiOptimizer)
     found = [(len(g["params"]), g["lr"], g["weight_decay"]) for g in optimizer.param_groups]
     assert found == [(1, 0.02, 0.1), (2, 0.02, 0.1), (3, 0.01, 0.1), (7, 0.01, 0.0)]
     default = build_optimizer(SECTION.model_copy(update={"convolutions": "adamw"}), model, 1)
@@ -65,7 +65,7 @@ def test_its_updates_are_those_of_the_matrices(layout: torch.memory_format) -> N
     model = network(layout)
     kernels = [model[2].weight, model[3].weight]
     matrices = [nn.Parameter(kernel.detach().flatten(1).clone()) for kernel in kernels]
-    ours = KernelMuon([{"params": kernels, "lr": 0.02, "weight_decay": 0.1}], **OPTIONS)
+    ours = ConvMuon([{"params": kernels, "lr": 0.02, "weight_decay": 0.1}], **OPTIONS)
     theirs = torch.optim.Muon(matrices, lr=0.02, weight_decay=0.1, **OPTIONS)
     for step in range(6):
         draw(model, step, without="2.weight" if step == 2 else "")

@@ -13,9 +13,9 @@ from torch.nn import functional  # noqa: E402
 
 from contract_runs import train  # noqa: E402
 from made_data import make_text  # noqa: E402
-from trainwright.data.base.permutation import Order  # noqa: E402
+from trainwright.data.base.permutation import Permutation  # noqa: E402
 from trainwright.data.base.table import TokenInputs  # noqa: E402
-from trainwright.data.loading.dataset import WindowStore  # noqa: E402
+from trainwright.data.loading.dataset import WindowDataset  # noqa: E402
 from trainwright.model.build_network import build_network  # noqa: E402
 from trainwright.run.input_shapes import shape_of  # noqa: E402
 
@@ -42,13 +42,13 @@ def test_both_ramps_train_what_the_plain_loop_trains(tmp_path: Path) -> None:
     ready = run.ready
     inputs = ready.prepared.train.inputs
     assert isinstance(inputs, TokenInputs)
-    store = WindowStore(inputs, CONTEXT, device=torch.device("cpu"))
+    store = WindowDataset(inputs, CONTEXT, device=torch.device("cpu"))
     torch.manual_seed(0)
     model = build_network(ready.plan.contract.model, shape_of(ready.prepared))
     sgd = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, fused=True)
     losses = []
     for epoch in range(EPOCHS):
-        windows, following = store.take(epoch, Order(store.rows, 0).at(epoch, 0, store.rows))
+        windows, following = store.take(epoch, Permutation(store.rows, 0).at(epoch, 0, store.rows))
         first = 0
         while first < store.rows:
             seen = epoch * store.rows + first

@@ -18,14 +18,14 @@ from stepwise import steps_that_differ  # noqa: E402
 from trainwright.core.progress import Progress  # noqa: E402
 from trainwright.data.loading.dataset import Batch  # noqa: E402
 from trainwright.data.loading.feed import Feed  # noqa: E402
-from trainwright.engine.bn_recalibration import NormStatistics  # noqa: E402
+from trainwright.engine.bn_recalibration import BatchNormRecalibration  # noqa: E402
 from trainwright.engine.job import Every  # noqa: E402
 from trainwright.engine.loop import fit  # noqa: E402
 from trainwright.engine.step import OptimizerStep  # noqa: E402
 from trainwright.objective.losses import LossSum  # noqa: E402
 from trainwright.optim.eval_weights import Evaluating  # noqa: E402
-from trainwright.optim.swa import EqualMean  # noqa: E402
-from trainwright.optim.swa_schedule import Taking  # noqa: E402
+from trainwright.optim.swa import SWA  # noqa: E402
+from trainwright.optim.swa_schedule import SWASchedule  # noqa: E402
 from trainwright.testing.fake_checkpoints import MemoryCheckpoints  # noqa: E402
 from trainwright.tracking.events import Event, StepKept  # noqa: E402
 
@@ -43,7 +43,7 @@ def test_it_is_the_mean_that_torch_makes(on_device: bool) -> None:
     reference = AveragedModel(model, multi_avg_fn=get_swa_multi_avg_fn())
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.05, fused=True)
     step, feed = OptimizerStep(model, squared_error, optimizer), Feed(data(), 8, seed=2)
-    mean = EqualMean(model, Taking(4, tuple(range(5, 31, 3))), nothing)
+    mean = SWA(model, SWASchedule(4, tuple(range(5, 31, 3))), nothing)
     for number in range(30):
         mean(Progress(step=number))
         step(feed.next_step())
@@ -58,7 +58,7 @@ def test_it_is_the_mean_that_torch_makes(on_device: bool) -> None:
 
 def test_running_statistics_are_those_that_torch_computes_anew() -> None:
     model, feed = network(), Feed(data(), 8, seed=2)
-    mine = NormStatistics(model, squared_error, lambda: feed.from_start(48))
+    mine = BatchNormRecalibration(model, squared_error, lambda: feed.from_start(48))
     theirs = network()
     theirs.load_state_dict(model.state_dict())
     model[1].eval()
@@ -77,7 +77,7 @@ def test_they_draw_no_random_number_that_training_misses() -> None:
     def noisy(model: nn.Module, batch: Batch) -> LossSum:
         return squared_error(model, (batch[0] + torch.rand(1), batch[1]))
 
-    mine = NormStatistics(model, noisy, lambda: feed.from_start(48))
+    mine = BatchNormRecalibration(model, noisy, lambda: feed.from_start(48))
     before = torch.get_rng_state()
     mine()
     assert torch.equal(torch.get_rng_state(), before)
@@ -90,8 +90,8 @@ def test_without_new_statistics_the_mean_of_a_batch_norm_model_is_wrong() -> Non
     model, feed = network(), Feed(data(), 8, seed=2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     step = OptimizerStep(model, squared_error, optimizer)
-    statistics = NormStatistics(model, squared_error, lambda: feed.from_start(48))
-    mean = EqualMean(model, Taking(0, tuple(range(6, 601, 6))), statistics)
+    statistics = BatchNormRecalibration(model, squared_error, lambda: feed.from_start(48))
+    mean = SWA(model, SWASchedule(0, tuple(range(6, 601, 6))), statistics)
     means = {name: one for name, one in model.named_buffers() if one.is_floating_point()}
     sums = {name: torch.zeros_like(one) for name, one in means.items()}
     for number in range(600):
@@ -125,7 +125,7 @@ def loss_of(model: nn.Module) -> float:
 
 
 def test_before_its_start_the_trained_weights_are_evaluated() -> None:
-    found = averaging(MemoryCheckpoints(), taking=Taking(8, (20,)))
+    found = averaging(MemoryCheckpoints(), taking=SWASchedule(8, (20,)))
     trained: list[Tensor] = []
     evaluated: list[bool] = []
 
@@ -150,7 +150,7 @@ def test_a_dropped_step_is_not_taken_and_no_step_is_taken_twice(on_device: bool)
         return torch.tensor(value) if on_device else value
 
     model = nn.Linear(1, 1, bias=False).double()
-    mean = EqualMean(model, Taking(0, (1, 3)), nothing)
+    mean = SWA(model, SWASchedule(0, (1, 3)), nothing)
 
     def after(step: int, weight: float, dropped: float) -> None:
         mean(Progress(step=step - 1))

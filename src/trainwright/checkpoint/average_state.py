@@ -6,15 +6,15 @@ from typing import final
 
 from trainwright.checkpoint.mismatch import check_same_layout
 from trainwright.checkpoint.state import Snapshot
-from trainwright.optim.ema import ExponentialMean
-from trainwright.optim.swa import EqualMean
+from trainwright.optim.ema import EMA
+from trainwright.optim.swa import SWA
 
 
 @final
-class ExponentialMeanState:
+class EMAState:
     """The mean of each weight by name."""
 
-    def __init__(self, mean: ExponentialMean) -> None:
+    def __init__(self, mean: EMA) -> None:
         self._mean = mean
 
     def snapshot(self) -> Snapshot:
@@ -33,11 +33,11 @@ class ExponentialMeanState:
 
 
 @final
-class EqualMeanState:
+class SWAState:
     """The mean of each weight and the statistics of each norm by name, and how often weights were
     taken."""
 
-    def __init__(self, mean: EqualMean) -> None:
+    def __init__(self, mean: SWA) -> None:
         self._mean = mean
 
     def snapshot(self) -> Snapshot:

@@ -18,7 +18,7 @@ from trainwright.checkpoint.store import (
     Kept,
     Loaded,
     NoCheckpoint,
-    Saved,
+    SaveOutcome,
 )
 from trainwright.core.files import Json
 
@@ -104,7 +104,7 @@ class BackgroundCheckpoints:
         try:
             self._fence.whole()
             kept = self._store.save(step, parts, inventory, score)
-            if isinstance(kept, Saved):
+            if isinstance(kept, SaveOutcome):
                 kept = replace(kept, held_seconds=self._fence.waited_seconds)
             self._kept.append(kept)
         except BaseException as error:  # raised again by the thread that trains

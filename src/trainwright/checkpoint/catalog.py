@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import final
 
 from trainwright.checkpoint.file_names import step_of
-from trainwright.checkpoint.ledger import Line
+from trainwright.checkpoint.ledger import LedgerLine
 from trainwright.checkpoint.retention import Entry, with_abandoned
 
 
@@ -23,7 +23,7 @@ class Candidate:
 
     sequence: int
     name: str
-    line: Line | NotInLedger
+    line: LedgerLine | NotInLedger
 
 
 @final
@@ -44,7 +44,7 @@ class Catalog:
     commits: tuple[Entry, ...]
     """All that the storage knows of at its opening, in order, also of what has gone since."""
 
-    def left_by(self, step: int, sequence: int) -> tuple[Line, ...]:
+    def left_by(self, step: int, sequence: int) -> tuple[LedgerLine, ...]:
         """What becomes true with a save of `step`: the run leaves the course of later steps that
         were saved before it. A copy may come after those of later saves, and leaves none."""
         later = {
@@ -53,14 +53,14 @@ class Catalog:
             if entry.step > step and entry.sequence < sequence and not entry.abandoned
         }
         lines = [c.line for c in self.candidates if c.name in later]
-        return tuple(line.now("abandoned") for line in lines if isinstance(line, Line))
+        return tuple(line.now("abandoned") for line in lines if isinstance(line, LedgerLine))
 
     def remove(self, name: str) -> None:
         """A checkpoint is no longer there."""
         self.entries.pop(name, None)
         self.candidates = [one for one in self.candidates if one.name != name]
 
-    def add(self, line: Line, beside: Sequence[Line]) -> None:
+    def add(self, line: LedgerLine, beside: Sequence[LedgerLine]) -> None:
         """Take in a checkpoint that was just committed, and the lines beside it."""
         self.has_history = True
         if line.sequence >= self.sequence:
@@ -74,7 +74,7 @@ class Catalog:
         self.candidates = [Candidate(line.sequence, line.name, line), *others]
 
 
-def entry_of(line: Line) -> Entry:
+def entry_of(line: LedgerLine) -> Entry:
     """What a line of the ledger says for retention."""
     left = line.kind == "abandoned"
     return Entry(line.sequence, line.name, line.score, step_of(line.name), left)

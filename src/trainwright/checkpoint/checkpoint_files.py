@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from trainwright.checkpoint.file_names import name_of
-from trainwright.checkpoint.ledger import Line
+from trainwright.checkpoint.ledger import LedgerLine
 from trainwright.checkpoint.manifest import (
     MANIFEST,
     VALUES,
@@ -32,7 +32,7 @@ _HASHERS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class CheckpointFiles:
     """A checkpoint that is to be written."""
 
     lineage: str
@@ -44,7 +44,7 @@ class Draft:
     inventory: Json
 
 
-def files_of(draft: Draft, beside: tuple[Line, ...]) -> FileSet:
+def files_of(draft: CheckpointFiles, beside: tuple[LedgerLine, ...]) -> FileSet:
     """The files of a draft, hashed while they are taken. Nobody changes its tensors meanwhile."""
     for part in draft.parts:
         check_name(part, "a part of a checkpoint")
@@ -84,7 +84,7 @@ def stored_files(storage: CheckpointStorage, name: str) -> FileSet:
     )
 
 
-def _files(draft: Draft, values: bytes) -> Iterator[tuple[str, Iterable[Block]]]:
+def _files(draft: CheckpointFiles, values: bytes) -> Iterator[tuple[str, Iterable[Block]]]:
     layouts = {part: describe(snapshot.tensors) for part, snapshot in draft.parts.items()}
     with ThreadPoolExecutor(_HASHERS, thread_name_prefix="hash") as pool:
         entries = [_hashing(VALUES, [values], pool)]

@@ -18,7 +18,7 @@ from trainwright.checkpoint.catalog import (
 )
 from trainwright.checkpoint.file_names import POINTERS, QUARANTINE, is_checkpoint, step_of
 from trainwright.checkpoint.folder_reuse import discard
-from trainwright.checkpoint.ledger import Ledger, LedgerContent, Line
+from trainwright.checkpoint.ledger import Ledger, LedgerContent, LedgerLine
 from trainwright.checkpoint.manifest import Manifest, read_manifest
 from trainwright.checkpoint.regular_file import read_file
 from trainwright.checkpoint.retention import Entry, with_abandoned
@@ -52,7 +52,9 @@ def read_catalog(folder: Path, ledger: Ledger) -> Catalog:
             discard(folder, candidate.name)
     live = [candidate for candidate in candidates if not _is_gone(candidate)]
     live = list(_adopted(live, manifests, lineage, ledger))
-    entries = with_abandoned([entry_of(one.line) for one in live if isinstance(one.line, Line)])
+    entries = with_abandoned(
+        [entry_of(one.line) for one in live if isinstance(one.line, LedgerLine)]
+    )
     left = {name for name, entry in entries.items() if entry.abandoned}
     if unsaid := left & _committed(lines):
         # The process died before it had written the lines.
@@ -69,7 +71,7 @@ def read_catalog(folder: Path, ledger: Ledger) -> Catalog:
     )
 
 
-def _candidates(lines: Mapping[str, Line], manifests: _Manifests) -> list[Candidate]:
+def _candidates(lines: Mapping[str, LedgerLine], manifests: _Manifests) -> list[Candidate]:
     """What lies on the disk, and what the ledger keeps though the disk has lost it."""
     return [
         _from_disk(name, manifest, lines.get(name, NotInLedger()))
@@ -117,7 +119,7 @@ def _readable(manifests: _Manifests) -> list[Manifest]:
 
 
 def _from_disk(
-    name: str, found: tuple[Manifest, str] | Damaged, line: Line | NotInLedger
+    name: str, found: tuple[Manifest, str] | Damaged, line: LedgerLine | NotInLedger
 ) -> Candidate:
     if isinstance(found, Damaged):
         return Candidate(-1 if isinstance(line, NotInLedger) else line.sequence, name, line)
@@ -135,14 +137,14 @@ def _is_history(name: str, ledger: Ledger) -> bool:
 
 def _is_removed(candidate: Candidate) -> bool:
     """Whether a removal was cut short after its line in the ledger."""
-    return isinstance(candidate.line, Line) and candidate.line.kind == "removed"
+    return isinstance(candidate.line, LedgerLine) and candidate.line.kind == "removed"
 
 
 def _is_gone(candidate: Candidate) -> bool:
-    return isinstance(candidate.line, Line) and not candidate.line.is_kept
+    return isinstance(candidate.line, LedgerLine) and not candidate.line.is_kept
 
 
-def _committed(lines: Mapping[str, Line]) -> set[str]:
+def _committed(lines: Mapping[str, LedgerLine]) -> set[str]:
     return {name for name, line in lines.items() if line.kind == "committed"}
 
 
@@ -163,7 +165,7 @@ def _adopted(
         if (content.lineage, content.step) != (lineage, step_of(name)):
             yield candidate
             continue
-        line = Line("committed", lineage, content.sequence, name, sha256, content.score)
+        line = LedgerLine("committed", lineage, content.sequence, name, sha256, content.score)
         ledger.append([line])
         yield replace(candidate, line=line)
 

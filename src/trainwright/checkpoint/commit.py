@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from trainwright.checkpoint.folder_reuse import TEMPORARY, Spare, discard
-from trainwright.checkpoint.ledger import Ledger, Line
+from trainwright.checkpoint.ledger import Ledger, LedgerLine
 from trainwright.checkpoint.manifest import MANIFEST
 from trainwright.checkpoint.storage import Block, FileSet
 from trainwright.core.errors import StorageFailed
@@ -26,7 +26,9 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _OVER = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def commit(folder: Path, ledger: Ledger, files: FileSet, reserve_bytes: int, spare: Spare) -> Line:
+def commit(
+    folder: Path, ledger: Ledger, files: FileSet, reserve_bytes: int, spare: Spare
+) -> LedgerLine:
     """Write a checkpoint and its line in the ledger.
 
     A checkpoint of the same name is replaced; it comes back if this one fails.
@@ -59,7 +61,7 @@ def commit(folder: Path, ledger: Ledger, files: FileSet, reserve_bytes: int, spa
     return line
 
 
-def tidy(folder: Path) -> None:
+def remove_interrupted_save(folder: Path) -> None:
     """Remove what an interrupted save left, and put back what it had moved aside.
 
     Raises:
@@ -150,7 +152,7 @@ def _clear(path: Path) -> None:
 
 
 def _undo(temporary: Path, final: Path, replaced: Path, *, placed: bool) -> None:
-    """Leave the folder as it was before the save; what cannot be done now, `tidy` does later."""
+    """Leave the folder as it was before the save; `remove_interrupted_save` does the rest later."""
     shutil.rmtree(temporary, ignore_errors=True)
     with contextlib.suppress(OSError):
         if placed:

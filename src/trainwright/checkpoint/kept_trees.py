@@ -35,7 +35,7 @@ _UNREADABLE = (ValueError, TypeError, KeyError, AttributeError)
 
 @final
 @dataclass(frozen=True, slots=True)
-class Kept:
+class FoundTrees:
     """What was kept: the name of its file, empty where there is none, and with what library and
     threads it was grown. `rejected` says what was wrong with each newer one."""
 
@@ -79,7 +79,7 @@ class KeptTrees:
                 old.unlink()
         return path.name, len(data)
 
-    def newest_valid(self, outputs: int) -> Kept:
+    def newest_valid(self, outputs: int) -> FoundTrees:
         """The newest file that verifies. Newer ones that do not are set aside, never deleted.
 
         Raises:
@@ -99,7 +99,7 @@ class KeptTrees:
             except _UNREADABLE as error:
                 rejected.append(f"{path.name}: {error}{self._set_aside(path)}")
                 continue
-            return Kept(path.name, grown, content["grown_with"], tuple(rejected))
+            return FoundTrees(path.name, grown, content["grown_with"], tuple(rejected))
         tried = rejected or [path.name for path in self.folder.glob(f"{QUARANTINE}*-trees-*")]
         if tried or self.begun:
             listed = "".join(f"\n    {one}" for one in tried) or f"\n    it is empty, {self.begun}"
@@ -107,7 +107,7 @@ class KeptTrees:
                 f"no trees kept in {self.folder} can be used, and nothing is started from scratch "
                 f"in their place. Put them back, or start a new run. Tried:{listed}"
             )
-        return Kept()
+        return FoundTrees()
 
     def _files(self) -> list[Path]:
         """Newest first."""

@@ -23,7 +23,7 @@ _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class LedgerLine:
     """One line. `sequence` is that of the checkpoint which the line is about."""
 
     kind: Kind
@@ -85,7 +85,7 @@ class Line:
 class LedgerContent:
     """What a ledger says, and which of its lines say nothing any more."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[LedgerLine, ...]
     damaged: tuple[str, ...]
     torn: bool
     """Whether the last line was being written when the process died."""
@@ -109,20 +109,20 @@ class Ledger:
         except FileNotFoundError:
             return LedgerContent((), (), torn=False)
         *whole, rest = data.split(b"\n")
-        lines: list[Line] = []
+        lines: list[LedgerLine] = []
         damaged: list[str] = []
         for number, text in enumerate(whole, start=1):
             try:
-                lines.append(Line.from_bytes(text))
+                lines.append(LedgerLine.from_bytes(text))
             except Damaged as error:
                 damaged.append(f"{self.path.name}:{number}: {error}")
         with contextlib.suppress(Damaged):
             # A whole line and one byte more was not cut short: its newline has changed.
-            lines.append(Line.from_bytes(rest[:-1]))
+            lines.append(LedgerLine.from_bytes(rest[:-1]))
             damaged.append(f"{self.path.name}:{len(whole) + 1}: its newline is another byte")
         return LedgerContent(tuple(lines), tuple(damaged), torn=bool(rest))
 
-    def append(self, lines: Sequence[Line]) -> None:
+    def append(self, lines: Sequence[LedgerLine]) -> None:
         """Append lines.
 
         Raises:
@@ -144,7 +144,7 @@ class Ledger:
         if before == 0:
             sync_folder(self.path.parent)
 
-    def rewrite(self, lines: Sequence[Line]) -> None:
+    def rewrite(self, lines: Sequence[LedgerLine]) -> None:
         """Replace the whole file in one step.
 
         Raises:

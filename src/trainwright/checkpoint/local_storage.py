@@ -12,10 +12,10 @@ from typing import final
 
 from trainwright.checkpoint.catalog import Candidate, Catalog
 from trainwright.checkpoint.checkpoint_folder import read_catalog
-from trainwright.checkpoint.commit import commit, tidy
+from trainwright.checkpoint.commit import commit, remove_interrupted_save
 from trainwright.checkpoint.file_names import LEDGER, POINTERS, QUARANTINE
 from trainwright.checkpoint.folder_reuse import Spare
-from trainwright.checkpoint.ledger import Ledger, Line
+from trainwright.checkpoint.ledger import Ledger, LedgerLine
 from trainwright.checkpoint.manifest import Bytes
 from trainwright.checkpoint.pins import nothing_is_removed, read_pins
 from trainwright.checkpoint.regular_file import read_file
@@ -57,10 +57,10 @@ class LocalStorage:
         with storage_errors(f"opening {self._folder}"):
             self._folder.mkdir(parents=True, exist_ok=True)
             _check_writable(self._folder)
-            tidy(self._folder)
+            remove_interrupted_save(self._folder)
             return read_catalog(self._folder, self._ledger)
 
-    def commit(self, files: FileSet) -> Line:
+    def commit(self, files: FileSet) -> LedgerLine:
         """Write a checkpoint; on the disk when this returns."""
         return commit(self._folder, self._ledger, files, self._reserve_bytes, self._spare)
 
@@ -68,7 +68,7 @@ class LocalStorage:
         """A regular file; links are not followed."""
         return read_file(self._folder / name, file, limit_bytes)
 
-    def retain(self, pointers: Mapping[str, str], leaving: Leaving) -> Iterator[Line]:
+    def retain(self, pointers: Mapping[str, str], leaving: Leaving) -> Iterator[LedgerLine]:
         """Move the pointers, then remove what leaves: a line in the ledger, then the folder.
 
         The ledger first: a removal that is cut short is no loss to be reported.
@@ -94,7 +94,7 @@ class LocalStorage:
                 path.rename(self._folder / aside)
                 where = aside
                 reached("ckpt.aside")
-            if isinstance(candidate.line, Line):
+            if isinstance(candidate.line, LedgerLine):
                 self._ledger.append([candidate.line.now("quarantined")])
         return where
 

@@ -21,7 +21,7 @@ from trainwright.checkpoint.store import (
     Kept,
     Loaded,
     NoCheckpoint,
-    Saved,
+    SaveOutcome,
 )
 from trainwright.checkpoint.strict_json import Damaged
 from trainwright.core.errors import Mistake, NoValidCheckpoint, Problem, StorageFailed
@@ -176,7 +176,7 @@ class MirroredCheckpoints:
         self._waiting = [name for name in wanted if name not in there]
 
     def _hear(self, kept: Kept) -> None:
-        if isinstance(kept, Saved) and kept.name:
+        if isinstance(kept, SaveOutcome) and kept.name:
             others = [name for name in self._waiting if name not in (*kept.removed, kept.name)]
             self._waiting = [*others, kept.name]
             self._scores = {n: of for n, of in self._scores.items() if n not in kept.removed}

@@ -17,7 +17,7 @@ from trainwright.checkpoint.catalog import (
     new_lineage,
 )
 from trainwright.checkpoint.file_names import POINTERS
-from trainwright.checkpoint.ledger import Kind, Line
+from trainwright.checkpoint.ledger import Kind, LedgerLine
 from trainwright.checkpoint.manifest import MANIFEST, Bytes, read_manifest
 from trainwright.checkpoint.object_files import ObjectFiles, open_system
 from trainwright.checkpoint.retention import with_abandoned
@@ -71,7 +71,7 @@ class ObjectStorage:
             live, _ = self._sorted(there)
         return _catalog(live, has_history=bool(there))
 
-    def commit(self, files: FileSet) -> Line:
+    def commit(self, files: FileSet) -> LedgerLine:
         """Upload a checkpoint, the manifest when all others are there in their whole length."""
         check_name(files.name, "a checkpoint")
         folder = f"{files.name}-{files.sequence:012d}"
@@ -107,7 +107,7 @@ class ObjectStorage:
                 raise Damaged(f"{file}: there is no such checkpoint")
             return self._read(mine[-1], file, limit_bytes)
 
-    def retain(self, pointers: Mapping[str, str], leaving: Leaving) -> Iterator[Line]:
+    def retain(self, pointers: Mapping[str, str], leaving: Leaving) -> Iterator[LedgerLine]:
         """Move the pointers, then remove what leaves: its manifest, and it counts no more."""
         with self._objects.errors("tidying"):
             self._objects.put(self._objects.path(POINTERS), to_json(dict(pointers)).encode())
@@ -163,7 +163,7 @@ class ObjectStorage:
         except Damaged:
             return Candidate(int(number), name, NotInLedger())
         kind: Kind = "abandoned" if _ABANDONED in names else "committed"
-        line = Line(kind, manifest.lineage, int(number), name, sha256, manifest.score)
+        line = LedgerLine(kind, manifest.lineage, int(number), name, sha256, manifest.score)
         return Candidate(int(number), name, line)
 
     def _upload(self, path: str, blocks: Iterable[Block]) -> None:
@@ -215,7 +215,7 @@ def _folder_of(candidate: Candidate) -> str:
 
 
 def _catalog(live: list[Candidate], *, has_history: bool) -> Catalog:
-    lines = [one.line for one in live if isinstance(one.line, Line)]
+    lines = [one.line for one in live if isinstance(one.line, LedgerLine)]
     newest_line = max(lines, key=lambda line: line.sequence, default=None)
     lineage = newest_line.lineage if newest_line is not None else new_lineage()
     entries = with_abandoned([entry_of(line) for line in lines if line.lineage == lineage])

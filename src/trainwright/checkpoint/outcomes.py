@@ -12,7 +12,7 @@ from trainwright.core.files import Json
 
 
 @dataclass(frozen=True, slots=True)
-class Saved:
+class SaveOutcome:
     """A checkpoint is on the disk. `warnings` says what did not succeed after that, `held_seconds`
     for how long the training had to wait for the copies after the save was begun."""
 
@@ -41,7 +41,7 @@ class Missed:
     error: StorageFailed
 
 
-Kept = Saved | Begun | Missed
+Kept = SaveOutcome | Begun | Missed
 """What can be said of a save when the training goes on."""
 
 

@@ -11,11 +11,11 @@ from typing import final
 from trainwright.checkpoint.catalog import entry_of
 from trainwright.checkpoint.checkpoint_files import stored_files
 from trainwright.checkpoint.file_names import LEDGER, step_of
-from trainwright.checkpoint.ledger import Ledger, Line
+from trainwright.checkpoint.ledger import Ledger, LedgerLine
 from trainwright.checkpoint.local_storage import LocalStorage
 from trainwright.checkpoint.object_storage import ObjectStorage
 from trainwright.checkpoint.pins import read_pins, unpin
-from trainwright.checkpoint.retention import ranked
+from trainwright.checkpoint.retention import best_first
 from trainwright.checkpoint.strict_json import Damaged
 from trainwright.contract.metric import Direction
 from trainwright.core.errors import NoValidCheckpoint
@@ -24,7 +24,7 @@ from trainwright.core.files import storage_errors
 
 @final
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class CopyRequirements:
     """What a copy must have to be gone on from.
 
     `lineage` is that of the training, empty where it has none. `last_step` is the last one in its
@@ -58,18 +58,18 @@ class NothingCopied:
 class _Copies:
     """What lies elsewhere, and what of it does not verify."""
 
-    lines: Mapping[int, Line]
+    lines: Mapping[int, LedgerLine]
     rejected: list[str] = field(default_factory=list)
     lost: set[int] = field(default_factory=set)
     taken: set[int] = field(default_factory=set)
 
-    def reject(self, line: Line, why: str) -> None:
+    def reject(self, line: LedgerLine, why: str) -> None:
         self.lost.add(line.sequence)
         self.rejected.append(f"{line.name}: {why}")
 
 
 def recover_checkpoints(
-    folder: Path, away: ObjectStorage, wanted: Wanted
+    folder: Path, away: ObjectStorage, wanted: CopyRequirements
 ) -> Recovered | NothingCopied:
     """Fill a folder that holds the copied ledger, or nothing, with the checkpoints that were copied
     up to the newest one that verifies; of later ones the ledger knows nothing then, as if they had
@@ -80,7 +80,9 @@ def recover_checkpoints(
         StorageFailed: not readable, or not writable here.
     """
     catalog = away.look()
-    known = {one.sequence: one.line for one in catalog.candidates if isinstance(one.line, Line)}
+    known = {
+        one.sequence: one.line for one in catalog.candidates if isinstance(one.line, LedgerLine)
+    }
     copies = _Copies(known)
     for one in catalog.candidates:
         if one.sequence not in known:
@@ -106,7 +108,7 @@ def recover_checkpoints(
     raise NoValidCheckpoint(f"no checkpoint in {away} can be gone on from. Tried:{tried}")
 
 
-def _is_usable(line: Line, wanted: Wanted, copies: _Copies) -> bool:
+def _is_usable(line: LedgerLine, wanted: CopyRequirements, copies: _Copies) -> bool:
     if line.sequence in copies.lost:
         return False
     if wanted.lineage and line.lineage != wanted.lineage:
@@ -118,9 +120,11 @@ def _is_usable(line: Line, wanted: Wanted, copies: _Copies) -> bool:
     return True
 
 
-def _ledger_at(sequence: int, written: Sequence[Line], known: Mapping[int, Line]) -> list[Line]:
+def _ledger_at(
+    sequence: int, written: Sequence[LedgerLine], known: Mapping[int, LedgerLine]
+) -> list[LedgerLine]:
     """The lines of the ledger as they were when the checkpoint of this sequence was the newest."""
-    lines: list[Line] = []
+    lines: list[LedgerLine] = []
     for line in written:
         if line.kind == "committed" and line.sequence > sequence:
             break
@@ -130,7 +134,7 @@ def _ledger_at(sequence: int, written: Sequence[Line], known: Mapping[int, Line]
     return lines + [known[one] for one in sorted(known) if one <= sequence and one not in said]
 
 
-def _kept(lines: Sequence[Line]) -> dict[str, Line]:
+def _kept(lines: Sequence[LedgerLine]) -> dict[str, LedgerLine]:
     """The checkpoints that should be there by these lines."""
     last = {line.name: line for line in lines}
     return {name: line for name, line in last.items() if line.is_kept}
@@ -139,10 +143,10 @@ def _kept(lines: Sequence[Line]) -> dict[str, Line]:
 def _take(
     folder: Path,
     away: ObjectStorage,
-    lines: Sequence[Line],
+    lines: Sequence[LedgerLine],
     sequence: int,
     copies: _Copies,
-    wanted: Wanted,
+    wanted: CopyRequirements,
 ) -> bool:
     """Bring the checkpoints of these lines, that of `sequence` first; whether it can be gone on
     from."""
@@ -167,12 +171,14 @@ def _take(
     return _has_best(lines, sequence, copies, wanted)
 
 
-def _has_best(lines: Sequence[Line], sequence: int, copies: _Copies, wanted: Wanted) -> bool:
+def _has_best(
+    lines: Sequence[LedgerLine], sequence: int, copies: _Copies, wanted: CopyRequirements
+) -> bool:
     """A run that was never stopped would have the best of them."""
     if not wanted.keeps_best:
         return True
     entries = [entry_of(line) for line in _kept(lines).values()]
-    best = next(iter(ranked(entries, wanted.direction)), None)
+    best = next(iter(best_first(entries, wanted.direction)), None)
     if best is None or best.sequence in copies.taken:
         return True
     name = copies.lines[sequence].name
@@ -180,7 +186,7 @@ def _has_best(lines: Sequence[Line], sequence: int, copies: _Copies, wanted: Wan
     return False
 
 
-def _settle(folder: Path, lines: Sequence[Line], copies: _Copies, newest: int) -> None:
+def _settle(folder: Path, lines: Sequence[LedgerLine], copies: _Copies, newest: int) -> None:
     """Write the ledger, and remove what it does not say is there. A number that was used elsewhere
     is never used again."""
     there = {line.name: line for line in _kept(lines).values() if line.sequence in copies.taken}

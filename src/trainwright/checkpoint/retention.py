@@ -36,7 +36,7 @@ def at_any_step(step: int) -> bool:  # noqa: ARG001
 @final
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """Which checkpoints are kept beside the best: see `kept`.
+    """Which checkpoints are kept beside the best: see `retained_names`.
 
     `planned` says of a step whether the run saves there by itself. Others are saved because
     somebody asked, or stopped the run: they are there to go on from, and decide nothing, so that a
@@ -64,7 +64,7 @@ def abandoned(history: Iterable[Entry]) -> set[str]:
     return names
 
 
-def ranked(history: Sequence[Entry], direction: Direction) -> list[Entry]:
+def best_first(history: Sequence[Entry], direction: Direction) -> list[Entry]:
     """The scored entries, best first; of equal scores the earlier one is better.
 
     A score that is not a finite number is no score, and what was abandoned is no candidate: neither
@@ -90,7 +90,9 @@ def newest_first(history: Iterable[Entry]) -> list[Entry]:
     return sorted(history, key=lambda entry: (not entry.abandoned, entry.sequence), reverse=True)
 
 
-def kept(history: Sequence[Entry], retention: Retention, pinned: Collection[str]) -> set[str]:
+def retained_names(
+    history: Sequence[Entry], retention: Retention, pinned: Collection[str]
+) -> set[str]:
     """Names of the checkpoints that stay.
 
     These are the best by score, the newest (at least two: the second is there for the day on which
@@ -101,7 +103,7 @@ def kept(history: Sequence[Entry], retention: Retention, pinned: Collection[str]
     One that was not planned stays while it is the newest.
     """
     assert retention.best > 0, "at least the best one stays"
-    any_best = ranked(history, retention.direction)
+    any_best = best_first(history, retention.direction)
     wanted = max(FEWEST_NEWEST, retention.newest, 0 if any_best else retention.best)
     planned = [entry for entry in history if retention.planned(entry.step)]
     newest = newest_first(planned)[:wanted]
@@ -109,7 +111,7 @@ def kept(history: Sequence[Entry], retention: Retention, pinned: Collection[str]
     stay = {entry.name for entry in (*newest, *others, *_from_before(planned, retention))}
     for end in newest:
         so_far = [entry for entry in history if entry.sequence <= end.sequence]
-        best = ranked(so_far, retention.direction)[: retention.best]
+        best = best_first(so_far, retention.direction)[: retention.best]
         stay |= {entry.name for entry in best}
     return stay | (set(pinned) & {entry.name for entry in history})
 

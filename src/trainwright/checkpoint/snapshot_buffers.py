@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 
-class Memory(Protocol):
+class SnapshotMemory(Protocol):
     """Gives copies of tensors, on the CPU and contiguous, that nobody else writes to."""
 
     def copy(self, tensor: Tensor) -> Tensor:
@@ -116,7 +116,7 @@ class ReusedMemory:
 
 _Key = tuple[torch.dtype, torch.Size, bool]
 _FRESH: Final = FreshMemory()
-_MEMORY: ContextVar[Memory] = ContextVar("memory of snapshots", default=_FRESH)
+_MEMORY: ContextVar[SnapshotMemory] = ContextVar("memory of snapshots", default=_FRESH)
 
 
 def copy_of(tensor: Tensor) -> Tensor:

@@ -8,13 +8,13 @@ from mmap import mmap
 from typing import Protocol, final
 
 from trainwright.checkpoint.catalog import Candidate, Catalog
-from trainwright.checkpoint.ledger import Line
+from trainwright.checkpoint.ledger import LedgerLine
 from trainwright.checkpoint.manifest import Bytes
 from trainwright.checkpoint.score import NotScored
 
 Block = bytes | bytearray | memoryview | mmap
 
-Leaving = Callable[[Collection[str]], Sequence[Line]]
+Leaving = Callable[[Collection[str]], Sequence[LedgerLine]]
 """Which checkpoints leave, given the names of the pinned ones."""
 
 
@@ -34,11 +34,11 @@ class FileSet:
     score: float | NotScored
     size_bytes: int
     files: Iterator[tuple[str, Iterable[Block]]]
-    beside: tuple[Line, ...] = ()
+    beside: tuple[LedgerLine, ...] = ()
 
-    def line(self, manifest_sha256: str) -> Line:
+    def line(self, manifest_sha256: str) -> LedgerLine:
         """What a ledger says of it once it is committed."""
-        return Line(
+        return LedgerLine(
             "committed", self.lineage, self.sequence, self.name, manifest_sha256, self.score
         )
 
@@ -57,7 +57,7 @@ class CheckpointStorage(Protocol):
         """What is there, after what was interrupted is finished or undone."""
         ...
 
-    def commit(self, files: FileSet) -> Line:
+    def commit(self, files: FileSet) -> LedgerLine:
         """Take a checkpoint in. One of the same name is replaced, and comes back if this fails."""
         ...
 
@@ -65,7 +65,7 @@ class CheckpointStorage(Protocol):
         """A file of a checkpoint, of at most so many bytes."""
         ...
 
-    def retain(self, pointers: Mapping[str, str], leaving: Leaving) -> Iterator[Line]:
+    def retain(self, pointers: Mapping[str, str], leaving: Leaving) -> Iterator[LedgerLine]:
         """Move the pointers, then remove what leaves; gives each one that is removed."""
         ...
 

@@ -12,14 +12,20 @@ from pathlib import Path
 from typing import Literal, Protocol, final
 
 from trainwright.checkpoint.catalog import Candidate, Catalog, entry_of
-from trainwright.checkpoint.checkpoint_files import Draft, files_of, stored_files
+from trainwright.checkpoint.checkpoint_files import CheckpointFiles, files_of, stored_files
 from trainwright.checkpoint.file_names import name_of, step_of
 from trainwright.checkpoint.kept_by_rule import KeptByRule
-from trainwright.checkpoint.ledger import Line
+from trainwright.checkpoint.ledger import LedgerLine
 from trainwright.checkpoint.local_storage import LocalStorage
 from trainwright.checkpoint.manifest import read_manifest, read_parts
-from trainwright.checkpoint.outcomes import Begun, Kept, Loaded, Missed, NoCheckpoint, Saved
-from trainwright.checkpoint.retention import Entry, Retention, at_any_step, kept, ranked
+from trainwright.checkpoint.outcomes import Begun, Kept, Loaded, Missed, NoCheckpoint, SaveOutcome
+from trainwright.checkpoint.retention import (
+    Entry,
+    Retention,
+    at_any_step,
+    best_first,
+    retained_names,
+)
 from trainwright.checkpoint.score import NOT_SCORED, NotScored
 from trainwright.checkpoint.snapshot_buffers import ReusedMemory
 from trainwright.checkpoint.state import Snapshot
@@ -41,7 +47,7 @@ __all__ = [
     "Missed",
     "NoCheckpoint",
     "NotScored",
-    "Saved",
+    "SaveOutcome",
 ]
 
 
@@ -134,7 +140,7 @@ class Checkpoints:
         parts: Mapping[str, Snapshot],
         inventory: Json,
         score: float | NotScored = NOT_SCORED,
-    ) -> Saved:
+    ) -> SaveOutcome:
         """Write a checkpoint, then move the pointers and remove those that need not stay.
 
         One that stands at the same step is replaced. A score that is not finite is kept and never
@@ -145,7 +151,7 @@ class Checkpoints:
         """
         began = time.monotonic()
         catalog = self._catalog()
-        draft = Draft(
+        draft = CheckpointFiles(
             lineage=catalog.lineage,
             sequence=catalog.sequence + 1,
             step=step,
@@ -156,7 +162,7 @@ class Checkpoints:
         )
         return self._commit(files_of(draft, catalog.left_by(step, draft.sequence)), catalog, began)
 
-    def copy_from(self, storage: CheckpointStorage, name: str) -> Saved:
+    def copy_from(self, storage: CheckpointStorage, name: str) -> SaveOutcome:
         """Take in a checkpoint that lies in another storage, byte for byte, verified on the way.
 
         Raises:
@@ -298,7 +304,7 @@ class Checkpoints:
     def best_of(self, scores: Mapping[str, float | NotScored]) -> str:
         """The name with the best of these scores; empty where none has one."""
         entries = [Entry(step_of(name), name, score) for name, score in scores.items()]
-        return (*(entry.name for entry in ranked(entries, self._retention.direction)), "")[0]
+        return (*(entry.name for entry in best_first(entries, self._retention.direction)), "")[0]
 
     def _catalog(self) -> Catalog:
         if not self._opened:
@@ -317,7 +323,7 @@ class Checkpoints:
             NoValidCheckpoint: they are those of another run; nothing was changed.
         """
         wanted = self._identity.lineage
-        lines = [one.line for one in catalog.candidates if isinstance(one.line, Line)]
+        lines = [one.line for one in catalog.candidates if isinstance(one.line, LedgerLine)]
         if wanted and any(line.lineage != wanted for line in lines):
             raise NoValidCheckpoint(
                 f"the checkpoints in {self._storage} belong to another run (another run id, plan "
@@ -337,20 +343,22 @@ class Checkpoints:
         there = [one for one in catalog.candidates if step_of(one.name) <= up_to]
         return sorted(there, key=lambda one: rank(one.name))
 
-    def _commit(self, files: FileSet, catalog: Catalog, began: float) -> Saved:
+    def _commit(self, files: FileSet, catalog: Catalog, began: float) -> SaveOutcome:
         line = self._storage.commit(files)
         catalog.add(line, files.beside)
         self._by_rule.take(entry_of(line))
         removed, warnings = self._after_commit(catalog)
         seconds = time.monotonic() - began
         step = step_of(line.name)
-        return Saved(line.name, seconds, files.size_bytes, step, line.score, removed, warnings)
+        return SaveOutcome(
+            line.name, seconds, files.size_bytes, step, line.score, removed, warnings
+        )
 
     def _load(self, candidate: Candidate, lineage: str) -> Loaded:
         reached("ckpt.load")
         read = partial(self._storage.read, candidate.name)
         manifest, sha256 = read_manifest(read)
-        if isinstance(candidate.line, Line) and candidate.line.manifest_sha256 != sha256:
+        if isinstance(candidate.line, LedgerLine) and candidate.line.manifest_sha256 != sha256:
             raise Damaged("its manifest is not the one in the ledger")
         if manifest.lineage != lineage:
             raise Damaged("it belongs to another run")
@@ -370,11 +378,11 @@ class Checkpoints:
         """Pointers, then retention. The checkpoint is safe already: failures are only warnings."""
         removed: list[str] = []
 
-        def leaving(pinned: Collection[str]) -> list[Line]:
+        def leaving(pinned: Collection[str]) -> list[LedgerLine]:
             history = list(catalog.entries.values())
-            stay = kept(history, self._retention, self._pinned | self._held | set(pinned))
+            stay = retained_names(history, self._retention, self._pinned | self._held | set(pinned))
             lines = (candidate.line for candidate in catalog.candidates)
-            known = {line.name: line for line in lines if isinstance(line, Line)}
+            known = {line.name: line for line in lines if isinstance(line, LedgerLine)}
             stay |= self._by_rule.names
             return [known[entry.name] for entry in history if entry.name not in stay]
 
@@ -390,7 +398,7 @@ class Checkpoints:
     def _ranked(self, catalog: Catalog) -> list[str]:
         names = {*self._by_rule.names, catalog.newest}
         entries = [entry for name, entry in catalog.entries.items() if name in names]
-        return [entry.name for entry in ranked(entries, self._retention.direction)]
+        return [entry.name for entry in best_first(entries, self._retention.direction)]
 
     def _pointers(self, catalog: Catalog) -> dict[str, str]:
         return {"newest": catalog.newest, "best": (*self._ranked(catalog), "")[0]}

@@ -10,13 +10,13 @@ from trainwright.cli.data_check import exit_code
 from trainwright.cli.render import say, say_whole, screen_on_stderr, show_json
 from trainwright.contract.data_base import DELIVERY
 from trainwright.contract.model import Boosting, Linear, Pretrained
-from trainwright.data.audit.audit_result import Audited
+from trainwright.data.audit.audit_result import AuditResult
 from trainwright.data.quality.finding import one_a_kind
 from trainwright.doctor.preflight import preflight
 from trainwright.planner.resolve.choice import Choice
 from trainwright.run.audit_data import MOST_JUDGED, look_at_data
 from trainwright.run.prepare_run import Ready, Request, make_ready
-from trainwright.run.screen import Stages
+from trainwright.run.screen import StageTimes
 
 
 def check_contract(
@@ -30,7 +30,7 @@ def check_contract(
     """Print what was decided and what the checks found, one line a kind unless `every` finding is
     asked for; mistakes are raised, all at once. The exit code is that of `data check`."""
     request = Request(contract, overrides, runs)
-    ready = make_ready(request, Stages(), screen_on_stderr(), MOST_JUDGED)
+    ready = make_ready(request, StageTimes(), screen_on_stderr(), MOST_JUDGED)
     found = look_at_data(ready)
     findings = preflight(ready.plan, ready.prepared, found.faults, found.audited, runs)
     if as_json:
@@ -56,7 +56,7 @@ def check_contract(
     return exit_code(findings)
 
 
-def _audit_lines(audited: Sequence[Audited], *, every: bool) -> list[str]:
+def _audit_lines(audited: Sequence[AuditResult], *, every: bool) -> list[str]:
     """What each test found; of the clean ones only their names, unless `every` one is asked for."""
     clean = [one.test for one in audited if one.verdict == "clean" and not every]
     lines = [

@@ -14,7 +14,7 @@ from trainwright.core.errors import EXIT_DATA_FAULTY, EXIT_DONE
 from trainwright.data.base.messages import some
 from trainwright.data.quality.finding import Finding, findings_json, one_a_kind
 from trainwright.data.quality.run_checks import Effort
-from trainwright.run.after.data_quality import check_contract_data, check_file
+from trainwright.run.after.data_quality import check_contract_data, file_findings
 from trainwright.run.summary import labelled
 
 _STYLE = {"error": "bold red", "warning": "yellow", "info": "dim"}
@@ -36,7 +36,7 @@ def check_quality(
     if source.endswith(_CONTRACTS):
         findings = check_contract_data(Path(source), target, effort, tell)
     else:
-        findings = check_file(source, target, effort, tell)
+        findings = file_findings(source, target, effort, tell)
     if as_json:
         show_json(findings_json(findings))
     else:

@@ -30,7 +30,7 @@ _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 
 @final
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class InitRequest:
     """The data that a contract is for, and which of its columns is predicted or learned,
     and values of the contract that are set."""
 
@@ -40,7 +40,7 @@ class Wanted:
     overrides: Sequence[str] = ()
 
 
-def write_contract(wanted: Wanted, output: Path, *, force: bool, as_json: bool) -> None:
+def write_contract(wanted: InitRequest, output: Path, *, force: bool, as_json: bool) -> None:
     """Write a proposed contract, never over one that is there unless `force`."""
     if output != _STDOUT and output.exists() and not force:
         raise Mistake(
@@ -70,7 +70,7 @@ def write_contract(wanted: Wanted, output: Path, *, force: bool, as_json: bool) 
 
 @final
 @dataclass(frozen=True, slots=True)
-class Written:
+class PredictionOutput:
     """Where predictions go, which columns of the input go with them, and whether cells that a
     spreadsheet would run as formulas are guarded."""
 
@@ -79,8 +79,13 @@ class Written:
     guard_formulas: bool = False
 
 
-def write_predictions(
-    folder: RunFolder, rows: str, wanted: Written, overrides: Sequence[str], *, as_json: bool
+def predict_to_file(
+    folder: RunFolder,
+    rows: str,
+    wanted: PredictionOutput,
+    overrides: Sequence[str],
+    *,
+    as_json: bool,
 ) -> None:
     """Predict and write, as the suffix of the output says."""
     output = wanted.output

@@ -77,9 +77,9 @@ def init(
     as_json: AsJson = False,
 ) -> None:
     """Look at data and write a commented contract for it."""
-    from trainwright.cli.init_predict import Wanted, write_contract
+    from trainwright.cli.init_predict import InitRequest, write_contract
 
-    write_contract(Wanted(data, target, text, overrides), output, force=force, as_json=as_json)
+    write_contract(InitRequest(data, target, text, overrides), output, force=force, as_json=as_json)
 
 
 @app.command()
@@ -185,11 +185,11 @@ def predict(
     as_json: AsJson = False,
 ) -> None:
     """Predict the rows of a file with the model of a run."""
-    from trainwright.cli.init_predict import Written, write_predictions
+    from trainwright.cli.init_predict import PredictionOutput, predict_to_file
     from trainwright.run.after.evaluate_rows import find_run
 
-    written = Written(output, keep, guard_formulas)
-    write_predictions(find_run(run, runs), rows, written, overrides, as_json=as_json)
+    written = PredictionOutput(output, keep, guard_formulas)
+    predict_to_file(find_run(run, runs), rows, written, overrides, as_json=as_json)
 
 
 @app.command()

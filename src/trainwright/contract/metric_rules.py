@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from trainwright.contract.document import Contract
 from trainwright.contract.metric import METRICS
 from trainwright.contract.training import EarlyStopping
-from trainwright.contract.validation_errors import nearest
+from trainwright.contract.validation_errors import nearest_word
 from trainwright.core.errors import Problem
 
 
@@ -65,7 +65,7 @@ def watched_problems(watched: str, path: str, task: str) -> Iterator[Problem]:
     if watched.startswith("val_") and bare in METRICS:
         yield from metric_problems(bare, path, task, prefix="val_")
         return
-    close = nearest(bare, ("loss", *METRICS))
+    close = nearest_word(bare, ("loss", *METRICS))
     fix = f"did you mean val_{close}?" if close else ""
     yield Problem(
         f"{watched!r} is not measured on the validation rows",
@@ -104,7 +104,7 @@ def metric_problems(name: str, path: str, task: str, prefix: str = "") -> Iterat
     """`name` is a metric, and one of `task` unless that is `auto`."""
     fact = METRICS.get(name)
     if fact is None:
-        close = nearest(name, tuple(METRICS))
+        close = nearest_word(name, tuple(METRICS))
         yield Problem(
             f"unknown metric {name!r}",
             path=path,

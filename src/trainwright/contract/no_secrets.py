@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from trainwright.contract.key_paths import join
-from trainwright.contract.yaml_reader import Plain, Written
+from trainwright.contract.yaml_reader import ParsedYaml, Plain
 from trainwright.core.errors import NOWHERE, ContractMistake, Place, Problem
 from trainwright.core.secret_urls import HIDDEN, KNOWN_TOKEN, hide_in_urls, holds_secret
 
@@ -18,7 +18,7 @@ _FIX = (
 )
 
 
-def secrets_of(written: Written, text: str, file: str) -> list[Problem]:
+def secrets_of(written: ParsedYaml, text: str, file: str) -> list[Problem]:
     """One problem for each value that holds a secret, or else for each line of the text, as a
     comment may. None of them repeats it."""
     found = [

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from trainwright.contract.key_paths import PIECE, join, names_of
-from trainwright.contract.yaml_reader import Plain, Written, read_yaml, show_value
+from trainwright.contract.yaml_reader import ParsedYaml, Plain, read_yaml, yaml_value_text
 from trainwright.core.errors import ContractMistake, Place, Problem
 from trainwright.core.redaction import redact
 from trainwright.core.secret_urls import HIDDEN
@@ -22,11 +22,11 @@ _OVERRIDE = re.compile(rf"((?:{PIECE})(?:\.(?:{PIECE}))*)=(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class Override:
     """One override: where it goes, and what it writes there."""
 
     parts: tuple[str, ...]
-    written: Written
+    written: ParsedYaml
     place: Place
 
     @property
@@ -35,7 +35,7 @@ class Setting:
         return join("", *self.parts)
 
 
-def read_settings(overrides: Sequence[str]) -> tuple[Setting, ...]:
+def read_settings(overrides: Sequence[str]) -> tuple[Override, ...]:
     """What overrides write, and where.
 
     Raises:
@@ -48,7 +48,7 @@ def read_settings(overrides: Sequence[str]) -> tuple[Setting, ...]:
     return settings
 
 
-def set_values(written: Written, overrides: Sequence[str]) -> tuple[Written, tuple[str, ...]]:
+def set_values(written: ParsedYaml, overrides: Sequence[str]) -> tuple[ParsedYaml, tuple[str, ...]]:
     """`written` with the overrides in place, and notes on what they took out.
 
     Raises:
@@ -71,7 +71,7 @@ def set_values(written: Written, overrides: Sequence[str]) -> tuple[Written, tup
     return written, tuple(notes)
 
 
-def _readable(overrides: Sequence[str], problems: list[Problem]) -> Iterator[Setting]:
+def _readable(overrides: Sequence[str], problems: list[Problem]) -> Iterator[Override]:
     for text in overrides:
         override = _OVERRIDE.fullmatch(text)
         place = Place(f"--set {_shown(text, override)}")
@@ -87,7 +87,7 @@ def _readable(overrides: Sequence[str], problems: list[Problem]) -> Iterator[Set
             )
             continue
         try:
-            yield Setting(parts, read_yaml(_value(override[2]).encode(), place.file), place)
+            yield Override(parts, read_yaml(_value(override[2]).encode(), place.file), place)
         except ContractMistake as mistake:
             problems.extend(mistake.problems)
 
@@ -105,7 +105,7 @@ def _value(text: str) -> str:
     return json.dumps(text) if text.startswith("%") else text
 
 
-def _set(written: Written, setting: Setting) -> Written:
+def _set(written: ParsedYaml, setting: Override) -> ParsedYaml:
     value = _placed(written.value, setting, 0)
     path = setting.path
     places = {
@@ -117,10 +117,10 @@ def _set(written: Written, setting: Setting) -> Written:
         places.setdefault(join("", *setting.parts[:count]), setting.place)
     for inner in setting.written.places:
         places[f"{path}.{inner}" if inner else path] = setting.place
-    return Written(value, places)
+    return ParsedYaml(value, places)
 
 
-def _placed(around: Plain, setting: Setting, depth: int) -> Plain:
+def _placed(around: Plain, setting: Override, depth: int) -> Plain:
     """A copy of `around` in which the setting's value stands at the rest of its path."""
     if depth == len(setting.parts):
         return setting.written.value
@@ -136,7 +136,7 @@ def _placed(around: Plain, setting: Setting, depth: int) -> Plain:
     return {**keys, part: _placed(keys.get(part), setting, depth + 1)}
 
 
-def _no_item(setting: Setting, depth: int, length: int) -> Problem:
+def _no_item(setting: Override, depth: int, length: int) -> Problem:
     listed = join("", *setting.parts[:depth])
     return Problem(
         f"{listed} is a list and has no item {setting.parts[depth]!r}",
@@ -148,8 +148,8 @@ def _no_item(setting: Setting, depth: int, length: int) -> Problem:
 
 
 def _drop_old_model(
-    written: Written, kind: str, chosen: set[str]
-) -> tuple[Written, tuple[str, ...]]:
+    written: ParsedYaml, kind: str, chosen: set[str]
+) -> tuple[ParsedYaml, tuple[str, ...]]:
     """Without the keys that belong to the kind of model that `kind` takes the place of.
 
     Keys that an override sets itself stay. A `training` section goes with the network it was
@@ -169,8 +169,8 @@ def _drop_old_model(
         return written, ()
     kept: dict[str, Plain] = {key: value for key, value in root.items() if key not in gone}
     kept["model"] = {key: value for key, value in model.items() if f"model.{key}" not in gone}
-    note = f"model.kind is now {kind}; left out with {show_value(old)}: {', '.join(gone)}"
-    return Written(kept, _without(written.places, gone)), (note,)
+    note = f"model.kind is now {kind}; left out with {yaml_value_text(old)}: {', '.join(gone)}"
+    return ParsedYaml(kept, _without(written.places, gone)), (note,)
 
 
 def _without(places: Mapping[str, Place], gone: Sequence[str]) -> dict[str, Place]:

@@ -19,7 +19,7 @@ from trainwright.contract.no_secrets import secrets_of
 from trainwright.contract.overrides import set_values
 from trainwright.contract.rules import problems_of_rules
 from trainwright.contract.validation_errors import problems_of_shape
-from trainwright.contract.yaml_reader import MAX_BYTES, Written, read_yaml
+from trainwright.contract.yaml_reader import MAX_BYTES, ParsedYaml, read_yaml
 from trainwright.core.errors import NOWHERE, ContractMistake, Place, Problem
 
 _LONGEST_NAME = 56
@@ -27,7 +27,7 @@ _LONGEST_NAME = 56
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ContractSource:
     """The text that a contract was read from, and where each path stands in it.
 
     The keys of `places` are contract paths such as `slices.0.floor`; `""` is the whole file.
@@ -55,7 +55,7 @@ class Document:
     """
 
     contract: Contract
-    source: Source
+    source: ContractSource
     written: frozenset[str]
     notes: tuple[str, ...] = ()
 
@@ -140,7 +140,7 @@ def read_contract(path: Path | ContractText, overrides: Sequence[str] = ()) -> D
     if not isinstance(written.value, dict):
         raise ContractMistake(_no_mapping(str(path)))
     written, notes = set_values(written, overrides)
-    source = Source(str(path), data.decode("utf-8-sig"), _folder_of(path), written.places)
+    source = ContractSource(str(path), data.decode("utf-8-sig"), _folder_of(path), written.places)
     if problems := secrets_of(written, source.text, source.file):
         raise ContractMistake(placed(problems, source))
     contract = _shaped(written, source)
@@ -155,7 +155,7 @@ def read_contract(path: Path | ContractText, overrides: Sequence[str] = ()) -> D
     return document
 
 
-def placed(problems: Iterable[Problem], source: Source) -> list[Problem]:
+def placed(problems: Iterable[Problem], source: ContractSource) -> list[Problem]:
     """The problems with their places, in the order of the file."""
     found = [
         replace(problem, place=source.place_of(problem.path))
@@ -166,7 +166,7 @@ def placed(problems: Iterable[Problem], source: Source) -> list[Problem]:
     return sorted(found, key=lambda problem: problem.place.line)
 
 
-def _shaped(written: Written, source: Source) -> Contract:
+def _shaped(written: ParsedYaml, source: ContractSource) -> Contract:
     text = json.dumps(written.value, allow_nan=False)
     try:
         # JSON mode: lists become tuples, and everything else stays strict.

@@ -17,17 +17,17 @@ from trainwright.contract.yaml_reader import Plain
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class AnnotationShape:
     """A type annotation with the constraints that stand around it."""
 
     annotation: Any
     limits: tuple[Any, ...] = ()
 
     @property
-    def members(self) -> tuple[Shape, ...]:
+    def members(self) -> tuple[AnnotationShape, ...]:
         """The members of a union; of anything else, itself."""
         if get_origin(self.annotation) in (Union, types.UnionType):
-            return tuple(shape_of(member) for member in get_args(self.annotation))
+            return tuple(annotation_shape(member) for member in get_args(self.annotation))
         return (self,)
 
     @property
@@ -42,7 +42,7 @@ class Shape:
         return self.annotation if is_section else None
 
     @property
-    def tags(self) -> Mapping[str, Shape]:
+    def tags(self) -> Mapping[str, AnnotationShape]:
         """The members of a family by their tags; empty outside of families."""
         return {member.tag: member for member in self.members if member.tag}
 
@@ -52,7 +52,7 @@ class Spot:
     """Where an error is: the contract path, what stands there, and what may."""
 
     path: tuple[str | int, ...]
-    shape: Shape
+    shape: AnnotationShape
     value: Plain
 
     @property
@@ -61,20 +61,20 @@ class Spot:
         return join("", *self.path)
 
 
-def shape_of(annotation: Any) -> Shape:
+def annotation_shape(annotation: Any) -> AnnotationShape:
     """The shape of an annotation, with `Annotated` and its fields unpacked."""
     limits: tuple[Any, ...] = ()
     while get_origin(annotation) is Annotated:
         annotation, *extra = get_args(annotation)
         for item in extra:
             limits += tuple(item.metadata) if isinstance(item, FieldInfo) else (item,)
-    return Shape(annotation, limits)
+    return AnnotationShape(annotation, limits)
 
 
-def shape_of_field(field: FieldInfo) -> Shape:
+def shape_of_field(field: FieldInfo) -> AnnotationShape:
     """The shape of a section's field."""
-    inner = shape_of(field.annotation)
-    return Shape(inner.annotation, (*inner.limits, *field.metadata))
+    inner = annotation_shape(field.annotation)
+    return AnnotationShape(inner.annotation, (*inner.limits, *field.metadata))
 
 
 def locate(root: type[BaseModel], location: Sequence[str | int], value: Plain) -> Spot | None:
@@ -83,7 +83,7 @@ def locate(root: type[BaseModel], location: Sequence[str | int], value: Plain) -
     The names of union members, which pydantic puts into its locations, are left out. None is for an
     error about a member that the value was not meant to be.
     """
-    spot = Spot((), Shape(root), value)
+    spot = Spot((), AnnotationShape(root), value)
     for part in location:
         if len(spot.shape.members) > 1:
             member = _member(spot, str(part))
@@ -98,7 +98,7 @@ def locate(root: type[BaseModel], location: Sequence[str | int], value: Plain) -
     return spot
 
 
-def _takes_mapping(shape: Shape) -> bool:
+def _takes_mapping(shape: AnnotationShape) -> bool:
     return any(
         member.section or member.tags or get_origin(member.annotation) in (dict, Mapping)
         for outer in shape.members
@@ -106,7 +106,7 @@ def _takes_mapping(shape: Shape) -> bool:
     )
 
 
-def _member(spot: Spot, label: str) -> Shape | None:
+def _member(spot: Spot, label: str) -> AnnotationShape | None:
     if spot.shape.tags:
         return spot.shape.tags.get(label)
     if not isinstance(spot.value, dict):
@@ -128,13 +128,13 @@ def _inside(spot: Spot, part: str | int) -> Spot | None:
         return Spot(path, shape_of_field(field) if field else spot.shape, value)
     arguments = get_args(spot.shape.annotation)
     if isinstance(spot.value, dict) and isinstance(part, str):
-        return Spot(path, shape_of(arguments[1]), spot.value.get(part))
+        return Spot(path, annotation_shape(arguments[1]), spot.value.get(part))
     if isinstance(spot.value, list) and isinstance(part, int) and part < len(spot.value):
-        return Spot(path, shape_of(arguments[0]), spot.value[part])
+        return Spot(path, annotation_shape(arguments[0]), spot.value[part])
     return None
 
 
-def expected(shape: Shape) -> str:
+def expected(shape: AnnotationShape) -> str:
     """What a shape accepts, in plain words."""
     if shape.tags:
         return f"a mapping with one of: {', '.join(shape.tags)}"
@@ -155,9 +155,9 @@ def expected(shape: Shape) -> str:
     )
 
 
-def _expected_list(shape: Shape) -> str:
+def _expected_list(shape: AnnotationShape) -> str:
     arguments = get_args(shape.annotation)
-    item = expected(shape_of(arguments[0]))
+    item = expected(annotation_shape(arguments[0]))
     if arguments[-1] is not Ellipsis:
         return f"a list of {len(arguments)} items, each {item}"
     least = any(isinstance(limit, MinLen) and limit.min_length for limit in shape.limits)
@@ -188,7 +188,7 @@ def _range(limits: tuple[Any, ...]) -> str:
     return " and ".join(parts)
 
 
-def choices(shape: Shape) -> tuple[str, ...]:
+def choices(shape: AnnotationShape) -> tuple[str, ...]:
     """The words that a shape accepts, of all its members."""
     return tuple(
         str(value)

@@ -9,7 +9,7 @@ from pydantic import Field
 from trainwright.contract.section import Auto, Count, Section
 
 
-class Windows(Section):
+class WindowsSection(Section):
     """What is measured once in a window of steps and written to `windows.jsonl`: rows and tokens a
     second, memory, FLOP utilisation, and for each layer group the norms of weights, gradients and
     updates and the share of dead units. Trouble is looked for in these numbers and in the course of
@@ -51,7 +51,7 @@ class Tracking(Section):
     sinks: tuple[Literal["mlflow", "tensorboard", "wandb"], ...] = Field(default=())
     """Trackers that get the signals as well."""
 
-    windows: Literal["off"] | Windows = Windows()
+    windows: Literal["off"] | WindowsSection = WindowsSection()
     """What is measured once in a window of steps; `off` measures nothing but the signals of every
     step."""
 

@@ -10,15 +10,15 @@ from pydantic import BaseModel, ValidationError
 
 from trainwright.contract.key_paths import join
 from trainwright.contract.schema_paths import (
-    Shape,
+    AnnotationShape,
     Spot,
+    annotation_shape,
     choices,
     expected,
     known_paths,
     locate,
-    shape_of,
 )
-from trainwright.contract.yaml_reader import Plain, show_value
+from trainwright.contract.yaml_reader import Plain, yaml_value_text
 from trainwright.core.errors import Problem
 
 _EXAMPLES: Mapping[str, str] = {
@@ -31,7 +31,7 @@ _RANGES = frozenset(
 )
 
 
-def nearest(word: str, known: Sequence[str]) -> str:
+def nearest_word(word: str, known: Sequence[str]) -> str:
     """The known word that `word` may be a slip of; empty if none comes close."""
     lowered = {name.lower(): name for name in known}
     close = get_close_matches(word.lower(), list(lowered), n=1, cutoff=0.6)
@@ -80,7 +80,7 @@ def _unknown_key(root: type[BaseModel], spot: Spot) -> Problem:
     key = str(spot.path[-1])
     assert spot.shape.section is not None, "only sections forbid keys"
     here = tuple(spot.shape.section.model_fields)
-    close = nearest(key, here)
+    close = nearest_word(key, here)
     elsewhere = [
         path for path in known_paths(root) if path.rpartition(".")[2] == key and path != spot.text
     ]
@@ -92,7 +92,7 @@ def _unknown_key(root: type[BaseModel], spot: Spot) -> Problem:
         fix = f"did you mean {close}?"
     else:
         last = {path.rpartition(".")[2]: path for path in reversed(known_paths(root))}
-        far = nearest(key, tuple(last))
+        far = nearest_word(key, tuple(last))
         fix = f"did you mean {last[far]}?" if far else "remove it, or choose one of the known keys"
     return Problem(
         f"unknown key {key!r}", path=spot.text, expected=f"one of: {', '.join(here)}", fix=fix
@@ -116,8 +116,8 @@ def _unknown_member(spot: Spot, value: Mapping[str, Plain]) -> Problem:
             expected=f"one of: {', '.join(family)}",
             fix=_EXAMPLES.get(path, f"add for example: {key}: {next(iter(family))}"),
         )
-    found = show_value(value[key])
-    close = nearest(found, tuple(family))
+    found = yaml_value_text(value[key])
+    close = nearest_word(found, tuple(family))
     return Problem(
         f"unknown {key} {found!r}",
         path=path,
@@ -139,7 +139,7 @@ def _wrong_value(spot: Spot, kind: str) -> Problem:
     return Problem(
         message,
         path=spot.text,
-        found=show_value(spot.value),
+        found=yaml_value_text(spot.value),
         expected=wanted,
         fix=fix,
     )
@@ -148,17 +148,17 @@ def _wrong_value(spot: Spot, kind: str) -> Problem:
 def _wrong_kind(spot: Spot, wanted: str) -> tuple[str, str]:
     """The message and the fix for a value of a wrong type or an unknown word."""
     types = {member.annotation for member in spot.shape.members}
-    found = show_value(spot.value)
+    found = yaml_value_text(spot.value)
     match spot.value:
         case str() as word if spot.shape.tags:
-            close = nearest(word, tuple(spot.shape.tags))
+            close = nearest_word(word, tuple(spot.shape.tags))
             key = _tag_key(spot)
             return "the value has the wrong type", f"write {{{key}: {close or '...'}}}"
         case str() as word if _is_item(spot.shape, word):
             return "the value has the wrong type", f"put it in brackets: [{found}]"
         case str() as word:
             known = choices(spot.shape)
-            close = nearest(word, known)
+            close = nearest_word(word, known)
             if bool in types:
                 return "the value has the wrong type", "write true or false"
             if types & {int, float} and _reads_as_number(word):
@@ -179,10 +179,10 @@ def _wrong_kind(spot: Spot, wanted: str) -> tuple[str, str]:
             return "the value has the wrong type", f"write {wanted}"
 
 
-def _is_item(shape: Shape, word: str) -> bool:
+def _is_item(shape: AnnotationShape, word: str) -> bool:
     """Whether the word would do as the only item of the list that is wanted."""
     lists = (get_args(member.annotation) for member in shape.members if _is_list(member))
-    items = [shape_of(arguments[0]) for arguments in lists if arguments[-1] is Ellipsis]
+    items = [annotation_shape(arguments[0]) for arguments in lists if arguments[-1] is Ellipsis]
     kinds = {member.annotation for item in items for member in item.members}
     return (
         str in kinds
@@ -191,7 +191,7 @@ def _is_item(shape: Shape, word: str) -> bool:
     )
 
 
-def _is_list(shape: Shape) -> bool:
+def _is_list(shape: AnnotationShape) -> bool:
     return get_origin(shape.annotation) is tuple
 
 

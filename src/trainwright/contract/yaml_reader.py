@@ -56,7 +56,7 @@ _NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class ParsedYaml:
     """What a text says: its value, and where each path stands.
 
     Items count from 0; `""` is the root.
@@ -80,7 +80,7 @@ class _Hopeless(Exception):
     """Nothing after this problem can be read."""
 
 
-def read_yaml(data: bytes, file: str) -> Written:
+def read_yaml(data: bytes, file: str) -> ParsedYaml:
     """Read the bytes of one YAML document; messages and places name it `file`.
 
     Raises:
@@ -95,10 +95,10 @@ def read_yaml(data: bytes, file: str) -> Written:
     if builder.problems:
         raise ContractMistake(builder.problems)
     places: dict[str, Place] = {}
-    return Written(_plain(root, "", places), places)
+    return ParsedYaml(_plain(root, "", places), places)
 
 
-def show_value(value: Plain) -> str:
+def yaml_value_text(value: Plain) -> str:
     """A value about as it is written in YAML, in at most 80 characters, without secrets of keys."""
     match value:
         case None:
@@ -108,7 +108,7 @@ def show_value(value: Plain) -> str:
         case str():
             text = value if _reads_as_text(value) else f'"{value}"'
         case list():
-            text = "[" + ", ".join(show_value(item) for item in value[:20]) + "]"
+            text = "[" + ", ".join(yaml_value_text(item) for item in value[:20]) + "]"
         case dict():
             items = list(value.items())[:20]
             text = "{" + ", ".join(f"{key}: {_show_of_key(key, item)}" for key, item in items) + "}"
@@ -119,7 +119,7 @@ def show_value(value: Plain) -> str:
 
 
 def _show_of_key(key: str, value: Plain) -> str:
-    return HIDDEN if names_a_secret(key) else show_value(value)
+    return HIDDEN if names_a_secret(key) else yaml_value_text(value)
 
 
 def _reads_as_text(value: str) -> bool:

@@ -119,7 +119,7 @@ class FaultInjected(Exception):
 
 
 @final
-class Fault:
+class InjectedFault:
     """One fault that waits for its point."""
 
     def __init__(self, text: str) -> None:
@@ -151,7 +151,7 @@ class Fault:
                 os.kill(os.getpid(), _SIGNALS[name])
 
 
-_armed: tuple[Fault, ...] = ()
+_armed: tuple[InjectedFault, ...] = ()
 
 
 def arm(text: str) -> None:
@@ -161,7 +161,7 @@ def arm(text: str) -> None:
         ValueError: not a list of faults.
     """
     global _armed
-    _armed = tuple(Fault(one) for one in text.split(",") if one.strip())
+    _armed = tuple(InjectedFault(one) for one in text.split(",") if one.strip())
 
 
 @contextmanager

@@ -22,15 +22,15 @@ from trainwright.contract.data import (
 from trainwright.contract.key_paths import as_key
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.hashing import hash_bytes, hash_value
-from trainwright.data.base.applied_actions import Done
+from trainwright.data.base.applied_actions import AppliedAction
 from trainwright.data.base.cell_values import to_labels
 from trainwright.data.base.messages import quoted
 from trainwright.data.base.row_storage import (
-    Space,
+    RowStorage,
     bounds,
-    counted,
     gathered,
-    places_of,
+    positions_of_code,
+    row_numbers,
     slices_of,
     taken,
 )
@@ -38,14 +38,14 @@ from trainwright.data.base.table import Integers, Part, PartName, TableInputs
 from trainwright.data.columns.column_kinds import ColumnType, best_typed
 from trainwright.data.columns.target import Classes, Numbers, Target, encoded, fit_target
 from trainwright.data.columns.winsorize import Limit
-from trainwright.data.encoders.lag_features import NO_HISTORY, History, fit_history
-from trainwright.data.encoders.table_encoder import Features, TrainRows, fit_features
+from trainwright.data.encoders.lag_features import NO_HISTORY, LagFeatures, fit_history
+from trainwright.data.encoders.table_encoder import TableEncoder, TrainRows, fit_features
 from trainwright.data.encoders.target_encoding import train_target
 from trainwright.data.quality.actions import act
 from trainwright.data.read_table import RawTable
 from trainwright.data.split.fold_split import Folds, cut_folds
 from trainwright.data.split.fractions import PARTS, TRAIN, VALIDATION, Shares, left_out_of
-from trainwright.data.split.groups import label_codes
+from trainwright.data.split.groups import combined_label_codes
 from trainwright.data.split.split_file import PART_COLUMN
 from trainwright.data.split.split_report import (
     SplitReport,
@@ -53,7 +53,7 @@ from trainwright.data.split.split_report import (
     report_folds,
     report_split,
 )
-from trainwright.data.split.splits import divide
+from trainwright.data.split.splits import split_rows
 from trainwright.data.split.time_order import moments, time_units
 from trainwright.data.split.time_split import check_times, keep_apart_from_files
 from trainwright.data.types import Prepared
@@ -75,10 +75,10 @@ def prepare_table(
     if fold_count(section):
         return _prepare_whole(table, seed)
     shares = Shares.of(section.split, raw.facts.given)
-    codes = divide(table.typed["train"], section.target, section.split, shares, seed, raw.space)
+    codes = split_rows(table.typed["train"], section.target, section.split, shares, seed, raw.space)
     if isinstance(section.split, TimeSplit) and raw.facts.given:
         codes = keep_apart_from_files(codes, table.typed, section.split, shares, raw.space)
-    rows = {part: places_of(code, codes, raw.space) for code, part in enumerate(PARTS)}
+    rows = {part: positions_of_code(code, codes, raw.space) for code, part in enumerate(PARTS)}
     return table.prepared(rows, left_out_of(codes))
 
 
@@ -155,7 +155,7 @@ class _Table:
     section: TableData
     task: Literal["classification", "regression"]
     columns: tuple[ColumnType, ...]
-    history: History
+    history: LagFeatures
     seed: int
 
     @classmethod
@@ -229,7 +229,7 @@ class _Table:
             space=self.raw.space,
         )
 
-    def _fitted(self, rows: _ChosenRows) -> tuple[Features, TableInputs]:
+    def _fitted(self, rows: _ChosenRows) -> tuple[TableEncoder, TableInputs]:
         """Features of the training rows, and these encoded."""
         known = partial(
             train_target,
@@ -290,7 +290,7 @@ class _ChosenRows:
     places: Mapping[PartName, Integers]
     columns: tuple[ColumnType, ...]
     limits: tuple[Limit, ...]
-    done: tuple[Done, ...]
+    done: tuple[AppliedAction, ...]
     report: SplitReport
     target: Target
     encoded: Mapping[PartName, npt.NDArray[Any]]
@@ -314,7 +314,7 @@ def feature_columns(columns: tuple[ColumnType, ...], section: TableData) -> tupl
 
 
 def read_part(
-    frame: pl.DataFrame, features: Features, target: Target, name: PartName = "test"
+    frame: pl.DataFrame, features: TableEncoder, target: Target, name: PartName = "test"
 ) -> Part:
     """New labelled rows as a part of their own, for judging a fitted model on them.
 
@@ -346,7 +346,7 @@ def _target_typed(
     frame: pl.DataFrame,
     section: TableData,
     task: Literal["classification", "regression"],
-    space: Space,
+    space: RowStorage,
 ) -> pl.DataFrame:
     """The target as labels or numbers, as the task says: the contract may call few numbers a
     regression, or many numbers classes."""
@@ -368,11 +368,11 @@ def _target_typed(
 
 
 def _units(
-    frames: Mapping[PartName, pl.DataFrame], section: TableData, space: Space
+    frames: Mapping[PartName, pl.DataFrame], section: TableData, space: RowStorage
 ) -> dict[PartName, Integers]:
     match section.split:
         case GroupSplit(column=name) | StratifiedGroupSplit(column=name):
-            codes = label_codes((frame[name] for frame in frames.values()), space)
+            codes = combined_label_codes((frame[name] for frame in frames.values()), space)
             return dict(zip(frames, codes, strict=True))
         case TimeSplit() as split:
             return {
@@ -380,4 +380,4 @@ def _units(
                 for part, frame in frames.items()
             }
         case _:
-            return {part: counted(frame.height, space) for part, frame in frames.items()}
+            return {part: row_numbers(frame.height, space) for part, frame in frames.items()}

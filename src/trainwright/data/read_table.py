@@ -35,9 +35,9 @@ from trainwright.data.base.row_storage import (
     IS_SMALL,
     InFiles,
     Placing,
-    Space,
+    RowStorage,
+    chosen_positions,
     place_rows,
-    positions,
     taken,
 )
 from trainwright.data.base.table import Integers, PartName
@@ -105,7 +105,7 @@ class RawTable:
     cleaning: Cleaning
     facts: DataFacts
     notes: tuple[str, ...]
-    space: Space = IN_MEMORY
+    space: RowStorage = IN_MEMORY
 
 
 def read_table(
@@ -161,7 +161,7 @@ class _Typed:
 def _typed(
     section: TableData,
     sources: Mapping[PartName, SourceFile],
-    space: Space,
+    space: RowStorage,
     known: Mapping[str, Cells],
 ) -> _Typed:
     """`known` are cells of the training file that were cleaned in the same way before."""
@@ -187,7 +187,7 @@ def _typed(
 
 def _placed(
     section: TableData, sources: Mapping[PartName, SourceFile], folder: Path
-) -> tuple[Placing, Space]:
+) -> tuple[Placing, RowStorage]:
     rows = sum(source.frame.height for source in sources.values())
     placing = place_rows(section.reading, rows, sources["train"].frame.width)
     if placing.rows_in == "memory":
@@ -317,7 +317,7 @@ def _raw(
     frames: Mapping[PartName, pl.DataFrame],
     known: tuple[tuple[ColumnType, ...], TargetColumn, Cleaning],
     written: WrittenSplit,
-    space: Space,
+    space: RowStorage,
 ) -> RawTable:
     columns, target, cleaning = known
     kept: dict[PartName, pl.DataFrame] = {}
@@ -350,11 +350,11 @@ def _raw(
     return RawTable(kept, places, columns, cleaning, facts, tuple(notes), space)
 
 
-def _with_target(series: pl.Series, space: Space) -> Integers:
+def _with_target(series: pl.Series, space: RowStorage) -> Integers:
     def there(start: int, stop: int) -> npt.NDArray[np.bool_]:
         return series.slice(start, stop - start).is_not_null().to_numpy()
 
-    return positions(len(series), there, space)
+    return chosen_positions(len(series), there, space)
 
 
 def skipped_notes(source: SourceFile) -> list[str]:

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from typing import final
 
 from trainwright.core.files import Json
-from trainwright.data.base.applied_actions import Done
-from trainwright.data.base.row_storage import IN_MEMORY, Space
+from trainwright.data.base.applied_actions import AppliedAction
+from trainwright.data.base.row_storage import IN_MEMORY, RowStorage
 from trainwright.data.base.table import Part
 from trainwright.data.columns.target import Target
 from trainwright.data.encoders.pixel_statistics import Pixels
-from trainwright.data.encoders.table_encoder import Features
+from trainwright.data.encoders.table_encoder import TableEncoder
 from trainwright.data.encoders.vocabulary import TextVocabulary
 from trainwright.data.split.split_report import SplitReport
 
-Encoding = Features | Pixels | TextVocabulary
+Encoding = TableEncoder | Pixels | TextVocabulary
 """How rows of a file become inputs: of a table, of images, of a text."""
 
 
@@ -32,13 +32,13 @@ class Prepared:
     target: Target
     split: SplitReport
     version: str
-    done: tuple[Done, ...] = ()
-    space: Space = IN_MEMORY
+    done: tuple[AppliedAction, ...] = ()
+    space: RowStorage = IN_MEMORY
 
     @property
-    def table(self) -> Features:
+    def table(self) -> TableEncoder:
         """The fitted features of a table; of other data there are none."""
-        assert isinstance(self.features, Features), "only rows of a table have columns"
+        assert isinstance(self.features, TableEncoder), "only rows of a table have columns"
         return self.features
 
 
@@ -50,4 +50,4 @@ def encoding_from_json(json: Json) -> Encoding:
         case "tokens":
             return TextVocabulary.from_json(json)
         case _:
-            return Features.from_json(json)
+            return TableEncoder.from_json(json)

@@ -12,13 +12,13 @@ from trainwright.contract.sampling import Mixture, Uniform
 from trainwright.contract.section import settled
 from trainwright.contract.tokens import TokenData
 from trainwright.core.formatting import many, show_bytes
-from trainwright.data.audit.audit_result import Audited, findings_beside
+from trainwright.data.audit.audit_result import AuditResult, findings_beside
 from trainwright.data.base.table import TokenInputs
 from trainwright.data.quality.finding import Finding, Severity, worst_first
-from trainwright.data.sampling.build_sampler import mixture_draws
-from trainwright.data.sampling.length_buckets import BucketDraws
-from trainwright.data.sampling.samplers import Draws
-from trainwright.data.text.chunks import Pieces, cut_documents
+from trainwright.data.sampling.build_sampler import mixture_sampler
+from trainwright.data.sampling.length_buckets import BucketSampler
+from trainwright.data.sampling.samplers import Sampler
+from trainwright.data.text.chunks import Chunks, cut_documents
 from trainwright.data.text.packing import pack_inputs
 from trainwright.data.text.padding import Steps, measure_padding, padded_shapes
 from trainwright.data.types import Prepared
@@ -34,7 +34,7 @@ def preflight(
     decided: Plan,
     prepared: Prepared,
     faults: Sequence[Finding],
-    audited: Sequence[Audited],
+    audited: Sequence[AuditResult],
     runs: Path,
 ) -> tuple[Finding, ...]:
     """Everything that was found, the worst first: `faults` in the data, what the leakage audit
@@ -51,7 +51,7 @@ def preflight(
 
 
 def of_data(
-    prepared: Prepared, faults: Sequence[Finding], audited: Sequence[Audited]
+    prepared: Prepared, faults: Sequence[Finding], audited: Sequence[AuditResult]
 ) -> tuple[Finding, ...]:
     """What was found in the data alone, the worst first: of a model that is trained elsewhere."""
     return worst_first((*faults, *findings_beside(audited, faults), *_test_rows(prepared)))
@@ -110,7 +110,7 @@ def _padding(decided: Plan, prepared: Prepared) -> tuple[Finding, ...]:
     pieces = cut_documents(tokens, model.context, data.long_documents)
     steps = Steps(settled(training.effective_batch_size), settled(training.batch_size))
 
-    def share(draws: Draws) -> float:
+    def share(draws: Sampler) -> float:
         return measure_padding(pieces.lengths, draws, steps, shapes)
 
     if isinstance(data.sampling, Mixture):
@@ -119,7 +119,7 @@ def _padding(decided: Plan, prepared: Prepared) -> tuple[Finding, ...]:
     else:
         buckets = settled(data.padding.buckets)
         padding, without = (
-            share(BucketDraws(pieces.lengths, count, steps.rows, contract.seed))
+            share(BucketSampler(pieces.lengths, count, steps.rows, contract.seed))
             for count in (buckets, 1)
         )
         what = f"{padding:.1%} padding with {buckets} buckets, {without:.1%} without"
@@ -131,13 +131,13 @@ def _padding(decided: Plan, prepared: Prepared) -> tuple[Finding, ...]:
     return (_padding_found(found, padding, pieces, data),)
 
 
-def _mixed(sampling: Mixture, inputs: TokenInputs, pieces: Pieces, seed: int) -> Draws:
+def _mixed(sampling: Mixture, inputs: TokenInputs, pieces: Chunks, seed: int) -> Sampler:
     """The order of the documents of a mixture."""
     codes = inputs.sources.of(inputs.document_starts()[pieces.documents])
-    return mixture_draws(sampling, inputs.sources.names, codes, seed)
+    return mixture_sampler(sampling, inputs.sources.names, codes, seed)
 
 
-def _padding_found(message: str, padding: float, pieces: Pieces, data: TokenData) -> Finding:
+def _padding_found(message: str, padding: float, pieces: Chunks, data: TokenData) -> Finding:
     fix = ""
     if pieces.lost:
         fix = "raise model.context, or write data.long_documents: split"

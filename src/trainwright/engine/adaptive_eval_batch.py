@@ -15,7 +15,7 @@ Result = TypeVar("Result")
 
 
 @final
-class Portions:
+class AdaptiveEvalBatch:
     """How many rows a forward pass of an evaluation takes; halved when memory runs out, for the
     rest of the run.
 

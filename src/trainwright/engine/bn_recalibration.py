@@ -15,7 +15,7 @@ from trainwright.optim.swa import NORMS
 
 
 @final
-class NormStatistics:
+class BatchNormRecalibration:
     """Forward passes over training rows, of which norms take the equal mean over batches of their
     mean and variance, as `torch.optim.swa_utils.update_bn`; but dropout and all else is as in a
     validation.

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from trainwright.core.faultpoints import is_armed, reached
 from trainwright.core.progress import Progress
 from trainwright.data.loading.feed import StepBatches
-from trainwright.engine.job import Job, Source
+from trainwright.engine.job import BatchSource, Job
 from trainwright.engine.step import Step
 from trainwright.optim.optimizer_protocol import Optimizer
 from trainwright.tracking.events import StepOutcome
@@ -57,7 +57,7 @@ def _faulty_knob(progress: Progress) -> None:  # noqa: ARG001
 
 @final
 class _FaultySource:
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: BatchSource) -> None:
         self._source = source
 
     def next_step(self) -> StepBatches:

@@ -8,7 +8,7 @@ from typing import final
 from trainwright.checkpoint.state import Snapshot
 from trainwright.engine import health_rules
 from trainwright.engine.health_rules import Sign
-from trainwright.engine.loss_history import Course
+from trainwright.engine.loss_history import LossHistory
 from trainwright.engine.telemetry import Trouble, Window
 
 _CONFIRMED_STEPS = 100
@@ -35,7 +35,7 @@ OF_THE_LAYERS: Mapping[str, Sign] = {
 
 
 @final
-class EarlyTrouble:
+class HealthMonitor:
     """A watch that tells a sign when it has held for 100 steps, each time it was looked at; a leap
     in the first steps at once.
 
@@ -46,7 +46,7 @@ class EarlyTrouble:
     name = "trouble"
 
     def __init__(self) -> None:
-        self._course = Course()
+        self._course = LossHistory()
         self._latches = {
             kind: _Latch(0 if kind in _AT_ONCE else _CONFIRMED_STEPS)
             for kind in (*OF_THE_LOSS, *OF_THE_LAYERS)

@@ -12,7 +12,7 @@ from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
-from trainwright.engine.loss_history import STRETCH, Course
+from trainwright.engine.loss_history import STRETCH, LossHistory
 
 
 class Evidence(NamedTuple):
@@ -22,10 +22,10 @@ class Evidence(NamedTuple):
     numbers: Mapping[str, float]
 
 
-Sign = Callable[[Course, Mapping[str, float]], Evidence | None]
+Sign = Callable[[LossHistory, Mapping[str, float]], Evidence | None]
 
 
-def divergence(course: Course, _: Mapping[str, float]) -> Evidence | None:
+def divergence(course: LossHistory, _: Mapping[str, float]) -> Evidence | None:
     """The loss has risen above its start, has given back half of what it had won, or leapt up in
     the first steps and has not come back.
 
@@ -57,7 +57,7 @@ def divergence(course: Course, _: Mapping[str, float]) -> Evidence | None:
     )
 
 
-def _leapt(course: Course) -> bool:
+def _leapt(course: LossHistory) -> bool:
     """Whether every loss of the last three stretches is above the one before the first update."""
     if course.steps < 4 * STRETCH:
         return False
@@ -65,8 +65,8 @@ def _leapt(course: Course) -> bool:
     return 0 < course.origin < least and course.now.loss > 3 * course.origin
 
 
-def leap(course: Course, _: Mapping[str, float]) -> Evidence | None:
-    """The loss exploded within the first 50 steps, see `Course`; told after them."""
+def leap(course: LossHistory, _: Mapping[str, float]) -> Evidence | None:
+    """The loss exploded within the first 50 steps, see `LossHistory`; told after them."""
     step, loss, before = course.leap
     if not step or course.steps > STRETCH:
         return None
@@ -77,11 +77,11 @@ def leap(course: Course, _: Mapping[str, float]) -> Evidence | None:
     )
 
 
-def _exploded(course: Course) -> str:
+def _exploded(course: LossHistory) -> str:
     return f"; it exploded at step {course.leap.step}" if course.leap.step else ""
 
 
-def explosion(course: Course, _: Mapping[str, float]) -> Evidence | None:
+def explosion(course: LossHistory, _: Mapping[str, float]) -> Evidence | None:
     """The gradient norm is over 100 times that of the first stretch, and the loss no lower than at
     the start: the layers multiply what passes through them."""
     now, first = course.now, course.first
@@ -94,7 +94,7 @@ def explosion(course: Course, _: Mapping[str, float]) -> Evidence | None:
     )
 
 
-def oscillation(course: Course, _: Mapping[str, float]) -> Evidence | None:
+def oscillation(course: LossHistory, _: Mapping[str, float]) -> Evidence | None:
     """The loss swings and does not fall.
 
     Either each step undoes the one before: in a stretch the loss turns in at least 85% of all
@@ -123,7 +123,7 @@ def oscillation(course: Course, _: Mapping[str, float]) -> Evidence | None:
     )
 
 
-def plateau(course: Course, _: Mapping[str, float]) -> Evidence | None:
+def plateau(course: LossHistory, _: Mapping[str, float]) -> Evidence | None:
     """The loss has not moved since the first step.
 
     After the worth of 300 steps at the full learning rate the loss has fallen by less than a
@@ -149,7 +149,7 @@ def plateau(course: Course, _: Mapping[str, float]) -> Evidence | None:
     )
 
 
-def vanishing(course: Course, numbers: Mapping[str, float]) -> Evidence | None:
+def vanishing(course: LossHistory, numbers: Mapping[str, float]) -> Evidence | None:
     """The gradient of a layer group is under a thousandth of that of the last one, and under
     0.0001: beta 1 and beta 2 of AUTOTRAINER (Zhang et al. 2021, ICSE). Units that are dead pass no
     gradient on, and a loss that has risen has another cause: then that is told."""
@@ -170,7 +170,7 @@ def vanishing(course: Course, numbers: Mapping[str, float]) -> Evidence | None:
     )
 
 
-def dead_units(course: Course, numbers: Mapping[str, float]) -> Evidence | None:
+def dead_units(course: LossHistory, numbers: Mapping[str, float]) -> Evidence | None:
     """At least 70% of the units of some layer get no gradient from any row (AUTOTRAINER's gamma),
     while the loss is above a fifth of its start: near 0 few rows have any gradient to give. Of
     several layers the last one is told, since no gradient gets past it to those before. Where the
@@ -192,12 +192,12 @@ def _dead_layer(numbers: Mapping[str, float]) -> str:
     return dead[-1] if dead else ""
 
 
-def _has_leapt(course: Course) -> bool:
+def _has_leapt(course: LossHistory) -> bool:
     """Whether the loss exploded at the start, or the run was rolled back."""
     return bool(course.leap.step or course.rollbacks)
 
 
-def learning_rate_low(course: Course, numbers: Mapping[str, float]) -> Evidence | None:
+def learning_rate_low(course: LossHistory, numbers: Mapping[str, float]) -> Evidence | None:
     """The middle one of the layer groups moves by less than 0.00001 of its weights in a step, at a
     learning rate near its peak, and the loss has hardly moved: 0.001 is usual (Karpathy 2022,
     "Neural networks: zero to hero", lecture 4)."""
@@ -211,7 +211,7 @@ def learning_rate_low(course: Course, numbers: Mapping[str, float]) -> Evidence 
     )
 
 
-def learning_rate_high(course: Course, numbers: Mapping[str, float]) -> Evidence | None:
+def learning_rate_high(course: LossHistory, numbers: Mapping[str, float]) -> Evidence | None:
     """The middle one of the layer groups moves by more than 0.03 of its weights in a step, and the
     loss is no lower than at the start. Or 70% of the units of a layer have died after the loss had
     leapt."""
@@ -233,7 +233,7 @@ def learning_rate_high(course: Course, numbers: Mapping[str, float]) -> Evidence
     )
 
 
-def lost_updates(course: Course, numbers: Mapping[str, float]) -> Evidence | None:
+def lost_updates(course: LossHistory, numbers: Mapping[str, float]) -> Evidence | None:
     """A layer group that is trained moves by less than 1e-7 of its weights at a learning rate near
     its peak, while the middle one moves: fp32 holds 6e-8, so most of the update is rounded away."""
     moves = _middle_ratio(numbers) >= 1e-5
@@ -250,7 +250,7 @@ def lost_updates(course: Course, numbers: Mapping[str, float]) -> Evidence | Non
     )
 
 
-def _stands_still(course: Course) -> bool:
+def _stands_still(course: LossHistory) -> bool:
     """Whether the loss is neither below half of its start nor above it by more than a fifth and its
     noise."""
     now, start = course.now, course.start
@@ -258,7 +258,7 @@ def _stands_still(course: Course) -> bool:
     return start / 2 <= now.loss <= above
 
 
-def _at_step(course: Course) -> str:
+def _at_step(course: LossHistory) -> str:
     return f" at step {course.leap.step}" if course.leap.step else " and the run was rolled back"
 
 
@@ -274,11 +274,11 @@ def _middle_ratio(numbers: Mapping[str, float]) -> float:
     return median(ratios) if ratios else math.nan
 
 
-def _is_at_peak(course: Course) -> bool:
+def _is_at_peak(course: LossHistory) -> bool:
     return course.now.rate >= 0.5 * course.peak_rate
 
 
-def _has_learned(course: Course) -> bool:
+def _has_learned(course: LossHistory) -> bool:
     """Whether the loss is below its start by more than a twentieth, or than its noise."""
     fallen = course.start - course.now.loss
     return fallen > min(0.05 * abs(course.start), max(course.now.noise, course.first.noise))

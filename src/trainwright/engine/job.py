@@ -17,13 +17,13 @@ from trainwright.data.loading.feed import StepBatches
 from trainwright.engine.null_objects import Never, NoCheckpoints, NoValidation
 from trainwright.engine.save_interval import Due
 from trainwright.engine.step import Step
-from trainwright.engine.step_guard import Guard, HaltOnNonFinite
+from trainwright.engine.step_guard import HaltOnNonFinite, StepGuard
 from trainwright.engine.stop_rules import Patience, StopRule
 from trainwright.optim.schedule import Knob
 from trainwright.tracking.observers import Observer
 
 
-class Source(Protocol):
+class BatchSource(Protocol):
     """Gives each step its batches, and can be moved to any position."""
 
     def next_step(self) -> StepBatches:
@@ -87,12 +87,12 @@ class Job:
     """
 
     model: nn.Module
-    feed: Source
+    feed: BatchSource
     step: Step
     stop_rules: tuple[StopRule, ...]
     state: Mapping[str, Stateful] = field(default_factory=dict)
     knobs: tuple[Knob, ...] = ()
-    guard: Guard = field(default_factory=HaltOnNonFinite)
+    guard: StepGuard = field(default_factory=HaltOnNonFinite)
     observers: tuple[Observer, ...] = ()
     validate: Validate = field(default_factory=NoValidation)
     validate_every: Every | At | Never = field(default_factory=Never)

@@ -26,7 +26,7 @@ _TO_DEVIATION = 1.0483
 """A normal deviation in medians of |x - y| of two draws."""
 
 
-class Stretch(NamedTuple):
+class LossWindow(NamedTuple):
     """Fifty steps.
 
     `loss` is the median loss and `norm` the median gradient norm, `rate` the mean learning rate.
@@ -45,7 +45,7 @@ class Stretch(NamedTuple):
     least: float
 
 
-class Leap(NamedTuple):
+class LossJump(NamedTuple):
     """A loss that explodes in the first steps: the step, the loss there and the one before."""
 
     step: int
@@ -53,12 +53,12 @@ class Leap(NamedTuple):
     before: float
 
 
-NO_LEAP = Leap(0, math.nan, math.nan)
-NO_STRETCH = Stretch(math.nan, math.nan, 0.0, math.nan, 0.0, (), math.nan)
+NO_LEAP = LossJump(0, math.nan, math.nan)
+NO_STRETCH = LossWindow(math.nan, math.nan, 0.0, math.nan, 0.0, (), math.nan)
 
 
 @final
-class Course:
+class LossHistory:
     """What signs of trouble are judged by.
 
     `origin` is the very first loss, computed before any update, `start` the median of the first
@@ -78,7 +78,7 @@ class Course:
         self.worth = 0.0
         self.peak_rate = 0.0
         self.first = NO_STRETCH
-        self.last: list[Stretch] = []
+        self.last: list[LossWindow] = []
         self.leap = NO_LEAP
         self.rollbacks = 0
 
@@ -88,7 +88,7 @@ class Course:
         return self.leap.before if self.leap.step else self.start
 
     @property
-    def now(self) -> Stretch:
+    def now(self) -> LossWindow:
         """The newest stretch."""
         return self.last[-1]
 
@@ -151,7 +151,7 @@ class Course:
         self.steps, self.worth = int(values["steps"]), float(values["worth"])
         self.peak_rate = float(values["peak_rate"])
         step, *losses = values["leap"]
-        self.leap = Leap(int(step), *map(float, losses))
+        self.leap = LossJump(int(step), *map(float, losses))
         self.rollbacks = int(values["rollbacks"])
         self.first = _read_stretch(values["first"])
         self.last = [_read_stretch(stretch) for stretch in values["last"]]
@@ -179,10 +179,10 @@ class Course:
                 since = max(0, at - _PIECE)
                 above = next(i for i in range(since, at + _PIECE) if losses[i] > limit)
                 before = calm if above >= _PIECE else losses[0]
-                self.leap = Leap(self._waiting[above].step, max(piece), before)
+                self.leap = LossJump(self._waiting[above].step, max(piece), before)
                 return
 
-    def _weigh(self, stretch: Stretch) -> None:
+    def _weigh(self, stretch: LossWindow) -> None:
         """Steps count by their rate; when the rate rises, those before it count for less."""
         if stretch.rate > self.peak_rate:
             self.worth *= self.peak_rate / stretch.rate
@@ -191,11 +191,11 @@ class Course:
             self.worth += STRETCH * stretch.rate / self.peak_rate
 
 
-def _stretch(steps: Sequence[StepNumbers]) -> Stretch:
+def _stretch(steps: Sequence[StepNumbers]) -> LossWindow:
     losses = [step.loss for step in steps]
     differences = [after - before for before, after in pairwise(losses)]
     turns = sum(a * b < 0 for a, b in pairwise(differences))
-    return Stretch(
+    return LossWindow(
         loss=median(losses),
         norm=median(step.gradient_norm for step in steps),
         rate=sum(step.learning_rate for step in steps) / len(steps),
@@ -206,6 +206,6 @@ def _stretch(steps: Sequence[StepNumbers]) -> Stretch:
     )
 
 
-def _read_stretch(values: Json) -> Stretch:
+def _read_stretch(values: Json) -> LossWindow:
     loss, norm, rate, noise, turns, pieces, least = values
-    return Stretch(loss, norm, rate, noise, turns, tuple(pieces), least)
+    return LossWindow(loss, norm, rate, noise, turns, tuple(pieces), least)

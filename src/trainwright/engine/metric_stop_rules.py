@@ -110,7 +110,7 @@ class WatchedStep:
 
 
 @final
-class LossPlateau:
+class LossPlateauRule:
     """Ends when the mean loss of a stretch of steps is not lower than that of the stretch before.
 
     Stretches follow one another without overlap. A loss that is not positive counts as falling as

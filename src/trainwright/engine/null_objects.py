@@ -8,7 +8,7 @@ from typing import final
 
 from trainwright.checkpoint.score import NOT_SCORED, NotScored
 from trainwright.checkpoint.state import Snapshot
-from trainwright.checkpoint.store import Kept, Loaded, NoCheckpoint, Saved
+from trainwright.checkpoint.store import Kept, Loaded, NoCheckpoint, SaveOutcome
 from trainwright.core.files import Json
 from trainwright.core.progress import Progress
 
@@ -41,9 +41,9 @@ class NoCheckpoints:
         parts: Mapping[str, Snapshot],  # noqa: ARG002
         inventory: Json,  # noqa: ARG002
         score: float | NotScored = NOT_SCORED,
-    ) -> Saved:
+    ) -> SaveOutcome:
         """Write nothing; the empty name says so."""
-        return Saved("", 0.0, 0, step, score)
+        return SaveOutcome("", 0.0, 0, step, score)
 
     def settled(self, *, wait: bool) -> tuple[Kept, ...]:  # noqa: ARG002
         """Nothing was begun."""

@@ -14,10 +14,10 @@ from trainwright.core.progress import Progress
 from trainwright.data.loading.dataset import Batch
 from trainwright.data.loading.feed import StepBatches
 from trainwright.engine.oom import BackwardOutOfMemory, give_back_memory
-from trainwright.engine.rng_rewind import StepNumbers
+from trainwright.engine.rng_rewind import StepGenerators
 from trainwright.engine.save_interval import Due
 from trainwright.engine.step import Step
-from trainwright.engine.step_guard import Guard, Halt, Judgement
+from trainwright.engine.step_guard import Halt, Judgement, StepGuard
 from trainwright.tracking.events import Event, Noted, StepOutcome
 
 _ROWS_ARE_MIXED = "; batch norm sees fewer rows at once, so the update is another one"
@@ -56,7 +56,7 @@ class SplittingStep:
         self._tell = tell
         self._fewest_rows = 2 if mixes_rows else 1
         self._most_rows = math.inf
-        self._numbers = StepNumbers()
+        self._numbers = StepGenerators()
         self._split_at: set[int] = set()
         self.exhausted = ""
 
@@ -128,7 +128,7 @@ class MemoryGuard:
     The weights are those of the last good step, and a checkpoint of them is written.
     """
 
-    def __init__(self, guard: Guard, step: SplittingStep) -> None:
+    def __init__(self, guard: StepGuard, step: SplittingStep) -> None:
         self._guard = guard
         self._step = step
 

@@ -18,7 +18,7 @@ from trainwright.engine.buffers import MovingBuffers
 from trainwright.engine.oom import BackwardOutOfMemory, is_out_of_memory
 from trainwright.engine.precision import Full, Precision
 from trainwright.engine.step import above, no_limit, no_reader, root_of, wrong_count
-from trainwright.engine.step_guard import Guard, Halt, Judgement
+from trainwright.engine.step_guard import Halt, Judgement, StepGuard
 from trainwright.objective.losses import LossSum, Objective
 from trainwright.optim.optimizer_protocol import drops_on_device
 from trainwright.tracking.events import StepOutcome
@@ -174,7 +174,7 @@ class NeverSaveHalf:
     """Ends the run without a checkpoint where the guard inside halts it: a step may be half made.
     The newest checkpoint is the state to go on from."""
 
-    def __init__(self, guard: Guard) -> None:
+    def __init__(self, guard: StepGuard) -> None:
         self._guard = guard
 
     def judge(self, outcome: StepOutcome) -> Judgement:

@@ -18,7 +18,7 @@ _SECOND_DIFFERENCE = 0.6745 * math.sqrt(6)
 """Median size of the second difference of noise, in its deviations."""
 
 
-class Scored(NamedTuple):
+class ValidationLoss(NamedTuple):
     """One validation: its step, its loss, and the mean training loss of the steps before it, back
     to the validation before."""
 
@@ -35,7 +35,7 @@ class Fit(NamedTuple):
     numbers: Mapping[str, float]
 
 
-def name_fit(scored: Sequence[Scored], *, is_at_its_end: bool) -> tuple[Fit, ...]:
+def name_fit(scored: Sequence[ValidationLoss], *, is_at_its_end: bool) -> tuple[Fit, ...]:
     """Overfitting or underfitting, if the losses show it beyond their noise; at most one.
 
     With b the mean of the best validation loss and its neighbours, e that of the last three and s
@@ -56,7 +56,7 @@ def name_fit(scored: Sequence[Scored], *, is_at_its_end: bool) -> tuple[Fit, ...
     return _underfitting(finite, _noise(losses)) if is_at_its_end else ()
 
 
-def _overfitting(scored: Sequence[Scored], at: int) -> tuple[Fit, ...]:
+def _overfitting(scored: Sequence[ValidationLoss], at: int) -> tuple[Fit, ...]:
     around, end = scored[max(0, at - 1) : at + 2], scored[-3:]
     before, now = (fmean(one.validation for one in part) for part in (around, end))
     learned, fitted = (fmean(one.training for one in part) for part in (around, end))
@@ -77,7 +77,7 @@ def _overfitting(scored: Sequence[Scored], at: int) -> tuple[Fit, ...]:
     )
 
 
-def _underfitting(scored: Sequence[Scored], noise: float) -> tuple[Fit, ...]:
+def _underfitting(scored: Sequence[ValidationLoss], noise: float) -> tuple[Fit, ...]:
     first, last = scored[0], scored[-1]
     then = scored[-1 - len(scored) // 3].validation
     gain, whole = then - last.validation, first.validation - last.validation

@@ -19,7 +19,7 @@ class _Generator(NamedTuple):
 
 
 @final
-class StepNumbers:
+class StepGenerators:
     """The generators that a step draws from, put back where they were before it.
 
     Which ones it draws from is seen in the first step; one that stands still in it costs nothing

@@ -10,7 +10,7 @@ from trainwright.optim.optimizer_protocol import Optimizer
 
 
 @final
-class Caution:
+class RollbackBackoff:
     """A knob that lowers the learning rate from a rollback on, for a number of attempted steps.
 
     It is a function of the progress and of one number that stands in the checkpoint: the attempted

@@ -12,7 +12,7 @@ from typing import Literal, Self, assert_never, final
 from trainwright.checkpoint.score import NOT_SCORED, NotScored
 from trainwright.checkpoint.state import Snapshot
 from trainwright.checkpoint.store import Begun, Kept, Missed
-from trainwright.checkpoint.store import Saved as OnDisk
+from trainwright.checkpoint.store import SaveOutcome as OnDisk
 from trainwright.core.errors import StorageFailed
 from trainwright.core.faultpoints import reached
 from trainwright.core.progress import Progress

@@ -10,7 +10,7 @@ from trainwright.checkpoint.state import Snapshot
 from trainwright.contract.guard import Guard as GuardSection
 from trainwright.engine.advice import OF_SCRIPTS, Advice
 from trainwright.engine.bad_region import BadRegion
-from trainwright.engine.rollback_backoff import Caution
+from trainwright.engine.rollback_backoff import RollbackBackoff
 from trainwright.engine.spike_detection import Spike, SpikeWatch
 from trainwright.tracking.events import StepOutcome, read_number
 from trainwright.tracking.signals import ReadScalars, read_each
@@ -53,7 +53,7 @@ class Halt(NamedTuple):
 Judgement = Keep | Drop | RollBack | Halt
 
 
-class Guard(Protocol):
+class StepGuard(Protocol):
     """Judges outcomes. It sees every step once, in order, and must give the same judgement on every
     rank."""
 
@@ -129,7 +129,7 @@ class PolicyGuard:
     def __init__(
         self,
         section: GuardSection,
-        caution: Caution,
+        caution: RollbackBackoff,
         rows_between: RowsBetween,
         *,
         window: int = 1,

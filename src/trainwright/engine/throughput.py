@@ -29,7 +29,7 @@ class Throughput:
 
 
 @final
-class Padding:
+class PaddingGauge:
     """`padding`, the share of the places of a window's rows that held no target, from 0 to 1: work
     that teaches nothing."""
 
@@ -40,7 +40,7 @@ class Padding:
 
 
 @final
-class Memory:
+class MemoryGauge:
     """`host_memory_bytes`, what this process has in RAM; on a GPU also `device_memory_bytes`, what
     its tensors take now, and `device_memory_peak_bytes`, the most they took since the process
     began. The caching allocator and the driver hold more."""

@@ -14,9 +14,9 @@ import numpy as np
 from trainwright.contract.features import Features as FeaturesSection
 from trainwright.contract.model import Linear
 from trainwright.data.base.row_storage import IN_MEMORY, spread_rows, taken
-from trainwright.data.base.table import Floats, ImageInputs, Part, TokenInputs, columns_of
+from trainwright.data.base.table import Floats, ImageInputs, Part, TokenInputs, as_columns
 from trainwright.data.encoders.pixel_statistics import Pixels
-from trainwright.data.encoders.table_encoder import Features, TrainRows, fit_features
+from trainwright.data.encoders.table_encoder import TableEncoder, TrainRows, fit_features
 from trainwright.data.encoders.target_encoding import train_target
 from trainwright.data.encoders.vocabulary import TextVocabulary
 from trainwright.data.types import Prepared
@@ -61,7 +61,7 @@ def fit_baselines(
     """Fit both on the training part; `section` is of a table's rare categories. The linear one sees
     at most `most_rows` rows of a table or images, and says so; a text is counted in full."""
     match prepared.features:
-        case Features() as features:
+        case TableEncoder() as features:
             return _of_table(prepared, features, section or FeaturesSection(), most_rows)
         case Pixels():
             return _of_images(prepared, most_rows)
@@ -101,7 +101,7 @@ def _of_images(prepared: Prepared, most_rows: float) -> Baselines:
         if warnings
         else np.arange(0, len(train), math.ceil(len(train) / most))
     )
-    inputs = columns_of(train.inputs.take(rows))
+    inputs = as_columns(train.inputs.take(rows))
     linear = fit_linear(_LINEAR_OF_PIXELS, inputs, train.target[rows], target.outputs, ())
     return Baselines(
         dummy=Predictor(features, target, fit_constant(train.target, target.outputs)),
@@ -128,7 +128,7 @@ def _of_text(prepared: Prepared) -> Baselines:
 
 
 def _of_table(
-    prepared: Prepared, known: Features, section: FeaturesSection, most_rows: float
+    prepared: Prepared, known: TableEncoder, section: FeaturesSection, most_rows: float
 ) -> Baselines:
     """Fit both on the same columns.
 

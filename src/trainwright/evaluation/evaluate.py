@@ -21,12 +21,17 @@ from trainwright.evaluation.evaluation_warnings import (
     find_warnings,
     low_target,
 )
-from trainwright.evaluation.intervals import Draws, Interval, method_of
+from trainwright.evaluation.intervals import Interval, Resampling, method_of
 from trainwright.evaluation.metric_values import metrics_of
 from trainwright.evaluation.naive_forecasts import PERSISTENCE, SEASONAL
 from trainwright.evaluation.plot_data import Curves, curves_from_json, curves_to_json, draw_curves
 from trainwright.evaluation.predictions import Answers, answers_of
-from trainwright.evaluation.resampled_metrics import Line, Measured, gain_of, measure_lines
+from trainwright.evaluation.resampled_metrics import (
+    MeasuredMetric,
+    ResampledMetric,
+    gain_of,
+    measure_lines,
+)
 from trainwright.evaluation.resampling_units import count_units
 from trainwright.evaluation.slice_rows import SliceRows, find_slices
 
@@ -155,7 +160,7 @@ def evaluate(scored: Scored, metric: Metric, slices: Sequence[Slice], seed: int)
     answers = _answers(scored)
     lines = _lines(answers, metrics_of(scored.target))
     of_slices = _slice_lines(answers[MODEL], found, slices, metric)
-    draws = Draws(scored.part.units, metric.resamples, seed)
+    draws = Resampling(scored.part.units, metric.resamples, seed)
     measured = measure_lines([*lines.values(), *of_slices], metric, draws)
     by_line = dict(zip(lines, measured, strict=False))
     of_model = _of(MODEL, by_line)
@@ -191,11 +196,11 @@ def evaluate(scored: Scored, metric: Metric, slices: Sequence[Slice], seed: int)
     )
 
 
-def _of(who: str, by_line: Mapping[tuple[str, str], Measured]) -> dict[str, Measured]:
+def _of(who: str, by_line: Mapping[tuple[str, str], ResampledMetric]) -> dict[str, ResampledMetric]:
     return {name: one for (whose, name), one in by_line.items() if whose == who}
 
 
-def _intervals(measured: Mapping[str, Measured]) -> dict[str, Interval]:
+def _intervals(measured: Mapping[str, ResampledMetric]) -> dict[str, Interval]:
     return {name: one.interval for name, one in measured.items()}
 
 
@@ -205,20 +210,26 @@ def _answers(scored: Scored) -> dict[str, Answers]:
     return {who: answers_of(scored.part.target, each, positive) for who, each in given.items()}
 
 
-def _lines(answers: Mapping[str, Answers], names: Sequence[str]) -> dict[tuple[str, str], Line]:
+def _lines(
+    answers: Mapping[str, Answers], names: Sequence[str]
+) -> dict[tuple[str, str], MeasuredMetric]:
     rows = np.arange(len(answers[MODEL]))
-    return {(who, name): Line(name, each, rows) for who, each in answers.items() for name in names}
+    return {
+        (who, name): MeasuredMetric(name, each, rows)
+        for who, each in answers.items()
+        for name in names
+    }
 
 
 def _slice_lines(
     answers: Answers, found: Sequence[SliceRows], slices: Sequence[Slice], metric: Metric
-) -> list[Line]:
+) -> list[MeasuredMetric]:
     lines = []
     for one in found:
         wanted = slices[one.number].metric
         name = metric.name if wanted == "auto" else wanted
         assert name in METRICS, "the plan has decided the metric"
-        lines.append(Line(name, answers.take(one.rows), one.rows))
+        lines.append(MeasuredMetric(name, answers.take(one.rows), one.rows))
     return lines
 
 

@@ -9,7 +9,7 @@ from trainwright.contract.metric import METRICS, Direction, Metric
 from trainwright.core.formatting import many, show_number
 from trainwright.evaluation.intervals import Interval
 from trainwright.evaluation.naive_forecasts import PERSISTENCE, SEASONAL
-from trainwright.evaluation.resampled_metrics import Measured
+from trainwright.evaluation.resampled_metrics import ResampledMetric
 
 NEAR_PERFECT = 0.995
 """A linear model that reaches this on real data most often sees the answer in a column."""
@@ -48,7 +48,7 @@ class LinearBaseline:
 
 
 def find_warnings(
-    judged: str, size: Size, metrics: Mapping[str, Measured], linear: LinearBaseline
+    judged: str, size: Size, metrics: Mapping[str, ResampledMetric], linear: LinearBaseline
 ) -> tuple[str, ...]:
     """Warnings in plain English, the gravest first.
 
@@ -88,7 +88,7 @@ def find_warnings(
     return tuple(found)
 
 
-def low_target(metric: Metric, dummy: Mapping[str, Measured]) -> tuple[str, ...]:
+def low_target(metric: Metric, dummy: Mapping[str, ResampledMetric]) -> tuple[str, ...]:
     """The warning that a target asks for less than a model that knows nothing reaches."""
     if isinstance(metric.target, str) or metric.name not in dummy:
         return ()
@@ -104,7 +104,7 @@ def low_target(metric: Metric, dummy: Mapping[str, Measured]) -> tuple[str, ...]
 
 
 def better_forecasts(
-    judged: str, own: Mapping[str, Measured], naive: Mapping[str, Mapping[str, Interval]]
+    judged: str, own: Mapping[str, ResampledMetric], naive: Mapping[str, Mapping[str, Interval]]
 ) -> tuple[str, ...]:
     """The warning that a forecast without any model is surely better; `naive` holds, by name, the
     gains of the model over each on every metric."""

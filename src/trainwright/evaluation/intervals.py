@@ -19,8 +19,8 @@ from trainwright.data.base.table import Floats, Integers
 from trainwright.evaluation.random_groups import (
     GROUPS,
     MOST_UNITS,
-    Groups,
     GroupSums,
+    RowGroups,
     groups_of,
     weigh_groups,
 )
@@ -88,7 +88,7 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True)
-class Draws:
+class Resampling:
     """Which resamples are drawn: the same for everything measured, so differences are paired.
 
     `units` [N] is the number of the unit each row belongs to.
@@ -107,7 +107,7 @@ class Question:
     weighted: Weighted
 
 
-def row_weights(draws: Draws) -> Iterator[Floats]:
+def row_weights(draws: Resampling) -> Iterator[Floats]:
     """How often each row is drawn, in chunks [r, N] of all [resamples, N]; about 8 MB a chunk.
 
     Of U units, U are drawn with equal chances, with replacement.
@@ -126,7 +126,7 @@ def row_weights(draws: Draws) -> Iterator[Floats]:
         yield weights if alone else np.take(weights, unit_of_row, axis=1)
 
 
-def resample(questions: Sequence[Question], draws: Draws) -> Floats:
+def resample(questions: Sequence[Question], draws: Resampling) -> Floats:
     """Each question's value on each resample, [questions, resamples]; nan where undefined. More
     than `MOST_UNITS` units are drawn in `GROUPS` random groups."""
     if len(draws.units) > MOST_UNITS:
@@ -168,7 +168,7 @@ def method_of(units: int) -> str:
     return "bootstrap of units"
 
 
-def _resample_groups(questions: Sequence[Question], groups: Groups, draws: Draws) -> Floats:
+def _resample_groups(questions: Sequence[Question], groups: RowGroups, draws: Resampling) -> Floats:
     values = np.full((len(questions), draws.resamples), np.nan)
     drawn = replace(draws, units=np.arange(groups.count))
     weights = np.concatenate(list(row_weights(drawn)))
@@ -195,7 +195,7 @@ def _resample_groups(questions: Sequence[Question], groups: Groups, draws: Draws
     return values
 
 
-def _anew(weighted: Weighted, groups: Groups, weights: Floats) -> Floats:
+def _anew(weighted: Weighted, groups: RowGroups, weights: Floats) -> Floats:
     """The values [R] of these draws of groups [R, G], computed from the weights of the rows."""
     size = max(1, _CHUNK_BYTES // (8 * len(groups.of_row)))
     chunks = (weights[at : at + size] for at in range(0, len(weights), size))

@@ -15,7 +15,7 @@ from trainwright.contract.features import History
 from trainwright.data.base.row_storage import IN_MEMORY
 from trainwright.data.base.table import Floats, Integers
 from trainwright.data.columns.target import Classes
-from trainwright.data.split.groups import label_codes
+from trainwright.data.split.groups import combined_label_codes
 from trainwright.data.split.time_order import times
 from trainwright.data.types import Prepared
 
@@ -118,7 +118,7 @@ def _series(prepared: Prepared, split: TimeSplit, history: str | History) -> _Se
     if not isinstance(history, str):
         horizon = history.horizon
         if history.group:
-            codes = label_codes((frame[history.group] for frame in frames), IN_MEMORY)
+            codes = combined_label_codes((frame[history.group] for frame in frames), IN_MEMORY)
             groups = np.concatenate(list(codes))
     target = np.concatenate([part.target for part in parts])
     values = target[:, None].astype(np.float64)

@@ -68,14 +68,14 @@ class RegressionCurves:
 
 
 @dataclass(frozen=True, slots=True)
-class SurpriseCurves:
+class NegativeLogLikelihoodCurves:
     """`edges` [B + 1] and `counts` [B]: a histogram of the nats per token of the stretches."""
 
     edges: tuple[float, ...]
     counts: tuple[int, ...]
 
 
-Curves = ClassificationCurves | RegressionCurves | SurpriseCurves
+Curves = ClassificationCurves | RegressionCurves | NegativeLogLikelihoodCurves
 
 
 def draw_curves(answers: Answers, target: Target) -> Curves:
@@ -89,7 +89,7 @@ def draw_curves(answers: Answers, target: Target) -> Curves:
             return _of_numbers(answers)
         case NextToken():
             counts, edges = np.histogram(answers.values() / answers.truth, _HISTOGRAM_BINS)
-            return SurpriseCurves(
+            return NegativeLogLikelihoodCurves(
                 tuple(float(edge) for edge in edges), tuple(int(count) for count in counts)
             )
         case _:
@@ -103,7 +103,7 @@ def curves_to_json(curves: Curves) -> Json:
             kind = "classification"
         case RegressionCurves():
             kind = "regression"
-        case SurpriseCurves():
+        case NegativeLogLikelihoodCurves():
             kind = "generation"
         case _:
             assert_never(curves)
@@ -113,7 +113,7 @@ def curves_to_json(curves: Curves) -> Json:
 def curves_from_json(json: Json) -> Curves:
     """The inverse of `curves_to_json`."""
     if json["kind"] == "generation":
-        return SurpriseCurves(tuple(json["edges"]), tuple(json["counts"]))
+        return NegativeLogLikelihoodCurves(tuple(json["edges"]), tuple(json["counts"]))
     if json["kind"] == "regression":
         return RegressionCurves(
             _points(json["sample"]), tuple(json["residual_edges"]), tuple(json["residual_counts"])

@@ -26,16 +26,16 @@ _MOST_COLUMNS = 4096
 
 @final
 @dataclass(frozen=True, slots=True)
-class Groups:
+class RowGroups:
     """The group [N] of each row, of so many groups. What is summed is kept: metrics share it."""
 
     of_row: Integers
     count: int
     _kept: dict[int, tuple[Floats, Floats]] = field(default_factory=dict, repr=False, compare=False)
 
-    def take(self, rows: Integers) -> Groups:
+    def take(self, rows: Integers) -> RowGroups:
         """The groups of these rows."""
-        return Groups(self.of_row[rows], self.count)
+        return RowGroups(self.of_row[rows], self.count)
 
     def sums(self, columns: Floats) -> Floats:
         """The sum of each column [N, K] in each group, [G, K]; of one column [N], [G]."""
@@ -101,9 +101,9 @@ def _shaped(sums: Floats, block: Floats) -> Floats:
     return sums[:, 0] if block.ndim == 1 else sums
 
 
-def groups_of(unit_of_row: Integers, count: int, seed: int) -> Groups:
+def groups_of(unit_of_row: Integers, count: int, seed: int) -> RowGroups:
     """Random groups of as many units each, but for one more in some; of `count` units, each row's
     has the number `unit_of_row` [N]."""
     generator = np.random.default_rng([seed, 0x67726F75])
     group_of_unit = generator.permutation(count) % GROUPS
-    return Groups(group_of_unit[unit_of_row].astype(np.int64), GROUPS)
+    return RowGroups(group_of_unit[unit_of_row].astype(np.int64), GROUPS)

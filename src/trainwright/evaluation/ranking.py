@@ -14,7 +14,7 @@ from trainwright.contract.metric import Metric
 from trainwright.data.base.table import Floats, Integers
 from trainwright.evaluation.metric_values import present_classes
 from trainwright.evaluation.predictions import Answers
-from trainwright.evaluation.random_groups import Groups, GroupSums
+from trainwright.evaluation.random_groups import GroupSums, RowGroups
 from trainwright.evaluation.ratios import ratio, ratio_or_zero
 
 FEW_POSITIVES = 500
@@ -53,7 +53,7 @@ class Ranked:
             return found, total
         return np.take(found, self.ends, axis=1), np.take(total, self.ends, axis=1)
 
-    def counts_at(self, ends: Integers, groups: Groups) -> tuple[Floats, Floats]:
+    def counts_at(self, ends: Integers, groups: RowGroups) -> tuple[Floats, Floats]:
         """The same of each group, down to the rows at `ends` only, [G, D] each."""
         between = self._spans(ends, len(ends) + 1)
         cell = groups.of_row[self.order] * (len(ends) + 1) + between
@@ -69,7 +69,7 @@ class Ranked:
         kept = [np.maximum(spans - 1, 0), spans, np.array([len(self.ends) - 1])]
         return np.asarray(self.ends[np.unique(np.concatenate(kept))])
 
-    def ends_about(self, recall: float, groups: Groups) -> Integers:
+    def ends_about(self, recall: float, groups: RowGroups) -> Integers:
         """Some 300 thresholds, most of them of about this recall."""
         reached = self.positive.cumsum()[self.ends] / self.positives
         window = min(_WINDOW, _WINDOW_ERRORS * self._recall_error(reached, recall, groups))
@@ -77,7 +77,7 @@ class Ranked:
         wanted = np.searchsorted(reached, np.concatenate([near, np.linspace(0, 1, 129)]))
         return np.asarray(self.ends[np.unique(np.minimum(wanted, len(self.ends) - 1))])
 
-    def _recall_error(self, reached: Floats, recall: float, groups: Groups) -> float:
+    def _recall_error(self, reached: Floats, recall: float, groups: RowGroups) -> float:
         """The standard error of the recall of the threshold that reaches this one."""
         end = self.ends[min(int(np.searchsorted(reached, recall)), len(self.ends) - 1)]
         apart = np.where(np.arange(len(self.order)) <= end, 1 - recall, -recall) * self.positive
@@ -118,7 +118,7 @@ class OneAgainstRest:
         """Whether there are positives enough for the first-order form."""
         return all(ranked.positives > FEW_POSITIVES for ranked in self.each)
 
-    def grouped(self, groups: Groups) -> GroupSums:
+    def grouped(self, groups: RowGroups) -> GroupSums:
         """The same as a function of how often each group is drawn [R, G]."""
         parts = [self._grouped(ranked, groups) for ranked in self.each]
         counts = [len(part.blocks) for part in parts]
@@ -133,7 +133,7 @@ class OneAgainstRest:
 
         return GroupSums(tuple(block for part in parts for block in part.blocks), mean)
 
-    def _grouped(self, ranked: Ranked, groups: Groups) -> GroupSums:
+    def _grouped(self, ranked: Ranked, groups: RowGroups) -> GroupSums:
         if ranked.positives <= FEW_POSITIVES:
             return GroupSums(ranked.counts_at(ranked.few_ends(), groups), self.use)
         value = self.use(*ranked.counts(np.ones((1, len(ranked.order)))))
@@ -161,7 +161,7 @@ class PrecisionAtRecall:
         best = np.where(reached, precision, 0.0).max(axis=1)
         return np.where(positives[:, 0] > 0, best, np.nan)
 
-    def grouped(self, groups: Groups) -> GroupSums:
+    def grouped(self, groups: RowGroups) -> GroupSums:
         """The same as a function of how often each group is drawn [R, G]."""
         ranked = self.ranked
         few = ranked.positives <= FEW_POSITIVES

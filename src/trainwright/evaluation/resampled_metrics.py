@@ -10,9 +10,9 @@ import numpy as np
 from trainwright.contract.metric import Metric
 from trainwright.data.base.table import Floats, Integers
 from trainwright.evaluation.intervals import (
-    Draws,
     Interval,
     Question,
+    Resampling,
     interval_of,
     resample,
     share_interval,
@@ -49,7 +49,7 @@ Count = Callable[[Integers], int]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class MeasuredMetric:
     """One metric of some rows. `answers` are those of `rows`, positions in the whole part."""
 
     metric: str
@@ -58,7 +58,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class ResampledMetric:
     """An interval, the resampled values [R] behind it, and how many units it rests on."""
 
     interval: Interval
@@ -71,7 +71,9 @@ class Measured:
         return undefined_share(self.values)
 
 
-def measure_lines(lines: Sequence[Line], section: Metric, draws: Draws) -> list[Measured]:
+def measure_lines(
+    lines: Sequence[MeasuredMetric], section: Metric, draws: Resampling
+) -> list[ResampledMetric]:
     """Each line's value and interval, in order; one set of resamples serves all."""
     questions = [
         Question(
@@ -95,7 +97,7 @@ def measure_lines(lines: Sequence[Line], section: Metric, draws: Draws) -> list[
     ]
 
 
-def gain_of(model: Measured, baseline: Measured, confidence: float) -> Interval:
+def gain_of(model: ResampledMetric, baseline: ResampledMetric, confidence: float) -> Interval:
     """The model's value minus the baseline's, with the interval of the paired differences.
 
     Where the model's resamples all agree, its own interval, which is widened then, is what could
@@ -112,7 +114,7 @@ def gain_of(model: Measured, baseline: Measured, confidence: float) -> Interval:
     )
 
 
-def _point(line: Line, question: Question, section: Metric, units: int) -> float:
+def _point(line: MeasuredMetric, question: Question, section: Metric, units: int) -> float:
     """The value: of many units that of the form that was prepared for the resamples, which does
     not sort and check the rows again for each metric."""
     if units <= MOST_UNITS or not len(line.rows):
@@ -124,16 +126,18 @@ def _point(line: Line, question: Question, section: Metric, units: int) -> float
             return float(weighted(np.ones((1, len(line.rows))))[0])
 
 
-def _measured(metric: str, value: float, values: Floats, section: Metric, units: int) -> Measured:
+def _measured(
+    metric: str, value: float, values: Floats, section: Metric, units: int
+) -> ResampledMetric:
     bound = share_interval if metric in SHARES else interval_of
-    return Measured(bound(value, values, section.confidence, units), values, units)
+    return ResampledMetric(bound(value, values, section.confidence, units), values, units)
 
 
 def _undefined(weights: Floats) -> Floats:
     return np.full(len(weights), np.nan)
 
 
-def _deciding_units(line: Line, units: Integers, count: Count) -> int:
+def _deciding_units(line: MeasuredMetric, units: Integers, count: Count) -> int:
     """Units that the value rests on: of the positive class, or of the class that has fewest."""
     answers = line.answers
     if line.metric not in SHARES or line.metric in _OF_ALL or not len(answers):

@@ -24,7 +24,7 @@ from trainwright.evaluation.metric_values import (
     calibration_pairs,
 )
 from trainwright.evaluation.predictions import Answers
-from trainwright.evaluation.random_groups import Groups, GroupSums
+from trainwright.evaluation.random_groups import GroupSums, RowGroups
 from trainwright.evaluation.ranking import average_precision, precision_at_recall, roc_auc
 from trainwright.evaluation.ratios import ratio, ratio_or_zero
 
@@ -56,7 +56,7 @@ class Sums:
         """The value [1] of the rows themselves."""
         return self.use(self.columns.sum(axis=0)[None], np.array([float(len(self.columns))]))
 
-    def grouped(self, groups: Groups) -> GroupSums:
+    def grouped(self, groups: RowGroups) -> GroupSums:
         """The same as a function of how often each group is drawn [R, G]."""
         return GroupSums((groups.sums(self.columns), groups.sizes()), self.use)
 
@@ -83,7 +83,7 @@ class BinSums:
         sums = np.bincount(self._bins, self._values, self._count).astype(np.float64)
         return self._use(sums[None], np.array([float(len(self._bins))]))
 
-    def grouped(self, groups: Groups) -> GroupSums:
+    def grouped(self, groups: RowGroups) -> GroupSums:
         """The same as a function of how often each group is drawn [R, G]."""
         shape = (groups.count, self._count)
         cells = groups.of_row * self._count + self._bins

@@ -16,15 +16,21 @@ from lightgbm.callback import CallbackEnv
 from trainwright.contract.model import Boosting
 from trainwright.core.files import Json, read_json, write_json, write_text
 from trainwright.data.base.row_storage import SLICE_ROWS, bounds
-from trainwright.data.base.table import Floats, Inputs, TableInputs, columns_of
-from trainwright.model.boosting_callbacks import Left, OtherTrees, RedrawnNumbers, Watcher, Watching
+from trainwright.data.base.table import Floats, Inputs, TableInputs, as_columns
+from trainwright.model.boosting_callbacks import (
+    Left,
+    OtherTrees,
+    RedrawnNumbers,
+    TreeWatcher,
+    Watching,
+)
 from trainwright.model.grown_trees import NOTHING_GROWN, CurvePoint, Grown
 from trainwright.model.lightgbm_text import check_model_text
 from trainwright.model.replay import Replay, SomeRows, contradiction
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class BoostingRows:
     """Encoded rows with their target: int64 class codes [N] or float64 values [N]."""
 
     inputs: Inputs
@@ -42,8 +48,8 @@ class BoostingJob:
     """
 
     section: Boosting
-    train: Rows
-    validation: Rows
+    train: BoostingRows
+    validation: BoostingRows
     outputs: int
     seed: int
     watch: str = "loss"
@@ -76,7 +82,7 @@ class Boosted:
         """Class probabilities [N, C], or values [N, 1]."""
         if not len(inputs):
             return np.zeros((0, self.outputs))
-        columns = columns_of(inputs)
+        columns = as_columns(inputs)
         raw = np.concatenate(
             [self._predict(matrix_of(columns.between(*ends))) for ends in bounds(len(columns))]
         )
@@ -122,7 +128,7 @@ def available_threads() -> int:
 def matrix_of(inputs: Inputs) -> Any:
     """Numeric columns, terms of texts, then category codes: float32 [N, F + T + G], sparse where
     there are terms; codes below 2**24 stay exact."""
-    columns = columns_of(inputs)
+    columns = as_columns(inputs)
     if not columns.terms.width:
         return _matrix(columns, slice(None))
     from scipy.sparse import csr_matrix, hstack
@@ -292,7 +298,7 @@ def _prove_values(job: BoostingJob, watching: Watching, before: Grown) -> None:
 def _slices(job: BoostingJob) -> Iterator[SomeRows]:
     """The validation rows, a slice at a time, with targets and weights as LightGBM has them."""
     rows = job.validation
-    columns, weights = columns_of(rows.inputs), _class_weights(job)
+    columns, weights = as_columns(rows.inputs), _class_weights(job)
     for low, high in bounds(len(columns)):
         target = rows.target[low:high]
         counted = np.ones(len(target)) if weights is None else weights[target]
@@ -308,7 +314,9 @@ def _grow(job: BoostingJob, watching: Watching, before: Grown) -> Grown:
     weights, parameters = _class_weights(job), boosting_parameters(job)
     train = _dataset(job.train, weights)
     validation = [_dataset(job.validation, weights, train)] if len(job.validation.target) else []
-    watcher = Watcher(job.section.early_stopping_rounds, job.section.max_trees, watching, before)
+    watcher = TreeWatcher(
+        job.section.early_stopping_rounds, job.section.max_trees, watching, before
+    )
     callbacks: list[Callable[[CallbackEnv], None]] = [watcher]
     first: lightgbm.Booster | None = None
     if before.rounds:
@@ -340,9 +348,9 @@ def _class_weights(job: BoostingJob) -> Floats | None:
 
 
 def _dataset(
-    rows: Rows, weights: Floats | None, reference: lightgbm.Dataset | None = None
+    rows: BoostingRows, weights: Floats | None, reference: lightgbm.Dataset | None = None
 ) -> lightgbm.Dataset:
-    columns = columns_of(rows.inputs)
+    columns = as_columns(rows.inputs)
     numbers = columns.numeric.shape[1] + columns.terms.width
     width = numbers + columns.categories.shape[1]
     return _Dataset(

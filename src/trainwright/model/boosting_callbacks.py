@@ -115,7 +115,7 @@ class RedrawnNumbers:
 
 @final
 @dataclass(eq=False)  # as above
-class Watcher:
+class TreeWatcher:
     """Keeps the curve and the best tree, tells, keeps trees, ends the growing.
 
     Of a growing that goes on from `before`, the first round is the last one of those; where that

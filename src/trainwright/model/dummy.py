@@ -15,7 +15,7 @@ from trainwright.data.base.table import Floats, Inputs
 
 @final
 @dataclass(frozen=True, slots=True)
-class Constant:
+class ConstantModel:
     """Class shares [C], or one mean value, given to every row."""
 
     answer: tuple[float, ...]
@@ -30,15 +30,17 @@ class Constant:
         write_json(folder / "constant.json", {"answer": list(self.answer)})
 
 
-def fit_constant(target: npt.NDArray[Any], outputs: int) -> Constant:
+def fit_constant(target: npt.NDArray[Any], outputs: int) -> ConstantModel:
     """The shares of the `outputs` classes among `target` [N], or its mean if `outputs` is 1."""
     assert len(target), "there are training rows"
     if outputs == 1:
-        return Constant((float(np.mean(target)),))
+        return ConstantModel((float(np.mean(target)),))
     shares = np.bincount(target, minlength=outputs) / len(target)
-    return Constant(tuple(float(share) for share in shares))
+    return ConstantModel(tuple(float(share) for share in shares))
 
 
-def read_constant(folder: Path) -> Constant:
+def read_constant(folder: Path) -> ConstantModel:
     """Read what `Constant.write` wrote."""
-    return Constant(tuple(float(value) for value in read_json(folder / "constant.json")["answer"]))
+    return ConstantModel(
+        tuple(float(value) for value in read_json(folder / "constant.json")["answer"])
+    )

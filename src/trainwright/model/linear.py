@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from trainwright.contract.model import Linear
 from trainwright.core.files import read_json, write_json
-from trainwright.data.base.table import Floats, Inputs, TableInputs, columns_of
+from trainwright.data.base.table import Floats, Inputs, TableInputs, as_columns
 
 Link = Literal["identity", "logistic", "softmax"]
 
@@ -42,7 +42,7 @@ class FittedLinear:
 
     def score(self, inputs: Inputs) -> Floats:
         """Class probabilities [N, C], or values [N, 1]. Inputs hold no NaN."""
-        columns = columns_of(inputs)
+        columns = as_columns(inputs)
         numbers = columns.numeric.shape[1]
         raw = columns.numeric.astype(np.float64) @ self.numeric[:, :numbers].T + self.intercept
         if columns.terms.width:

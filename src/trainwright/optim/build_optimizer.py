@@ -11,15 +11,15 @@ from torch import nn
 
 from trainwright.contract import optimizer as contract
 from trainwright.contract.section import settled
-from trainwright.optim.conv_muon import KernelMuon
+from trainwright.optim.conv_muon import ConvMuon
 from trainwright.optim.dependencies import need_optimizer
 from trainwright.optim.dynamo_workaround import leave_compiler_out
 from trainwright.optim.eval_weights import ScheduleFreeWeights, TrainedWeights, Weights
 from trainwright.optim.layerwise_lr import rate_factors
-from trainwright.optim.multi_optimizer import JointOptimizer
+from trainwright.optim.multi_optimizer import MultiOptimizer
 from trainwright.optim.muon_parameters import hidden_kernels, hidden_matrices
 from trainwright.optim.optimizer_protocol import Optimizer
-from trainwright.optim.parameter_groups import Group, divide, group_parameters
+from trainwright.optim.parameter_groups import Group, group_parameters, split_groups
 
 
 def build_optimizer(
@@ -158,7 +158,7 @@ def _of_library(
 def _muon(
     section: contract.Muon, groups: Sequence[Group], model: nn.Module, scale: float
 ) -> Optimizer:
-    hidden, rest = divide(groups, hidden_matrices(model))
+    hidden, rest = split_groups(groups, hidden_matrices(model))
     rate = settled(section.learning_rate) * scale
     rate_of_rest = settled(section.adamw_learning_rate) * scale
     muon: dict[str, Any] = {
@@ -166,13 +166,13 @@ def _muon(
         "nesterov": section.nesterov,
         "adjust_lr_fn": section.scale,
     }
-    members: list[torch.optim.Optimizer | KernelMuon] = []
+    members: list[torch.optim.Optimizer | ConvMuon] = []
     if hidden:
         members.append(torch.optim.Muon(_options(hidden, section.weight_decay, rate), **muon))
     if section.convolutions == "muon":
-        kernels, rest = divide(rest, hidden_kernels(model))
+        kernels, rest = split_groups(rest, hidden_kernels(model))
         if kernels:
-            members.append(KernelMuon(_options(kernels, section.weight_decay, rate), **muon))
+            members.append(ConvMuon(_options(kernels, section.weight_decay, rate), **muon))
     if rest:
         members.append(
             torch.optim.AdamW(
@@ -182,4 +182,4 @@ def _muon(
                 fused=True,
             )
         )
-    return JointOptimizer(*members)
+    return MultiOptimizer(*members)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 
 @final
-class KernelMuon:
+class ConvMuon:
     """torch.optim.Muon over kernels [O, I, ...], each as the matrix [O, I ...] of what it does to a
     patch (Jordan 2024, kellerjordan.github.io/posts/muon).
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 
 @final
-class ExponentialMean:
+class EMA:
     """m <- d m + (1 - d) w over the parameters and floating buffers w of a model (Tarvainen and
     Valpola 2017, arXiv:1703.01780, equation 2), from the weights that the model has now.
 

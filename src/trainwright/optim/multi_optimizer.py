@@ -8,19 +8,19 @@ from typing import Any, final
 import torch
 from torch import Tensor
 
-from trainwright.optim.conv_muon import KernelMuon
+from trainwright.optim.conv_muon import ConvMuon
 from trainwright.optim.fused_adam import stepping_of
 
 
 @final
-class JointOptimizer:
+class MultiOptimizer:
     """Several optimizers, each over parameters of its own, stepped together.
 
     Their groups stand one after the other, and they share one mapping of states, so that whoever
     reads, saves or sets groups and states sees a single optimizer.
     """
 
-    def __init__(self, *members: torch.optim.Optimizer | KernelMuon) -> None:
+    def __init__(self, *members: torch.optim.Optimizer | ConvMuon) -> None:
         self._steps = [stepping_of(member) for member in members]
         self.param_groups: list[dict[str, Any]] = [
             group for member in members for group in member.param_groups

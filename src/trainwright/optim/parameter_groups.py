@@ -58,7 +58,7 @@ def group_parameters(model: nn.Module, factors: Factors = NO_FACTORS) -> list[Gr
     return [Group(tuple(groups[key]), *key) for key in keys]
 
 
-def divide(
+def split_groups(
     groups: Collection[Group], chosen: Collection[nn.Parameter]
 ) -> tuple[list[Group], list[Group]]:
     """The groups of the `chosen` parameters, and those of the rest."""

@@ -10,14 +10,14 @@ import torch
 from torch import Tensor, nn
 
 from trainwright.core.progress import Progress
-from trainwright.optim.swa_schedule import Taking
+from trainwright.optim.swa_schedule import SWASchedule
 
 NORMS = nn.modules.batchnorm._NormBase
 """The common base of all norms with running statistics."""
 
 
 @final
-class EqualMean:
+class SWA:
     """m <- m + (w - m) / (n + 1) over the parameters w of a model, after some of its steps
     (stochastic weight averaging, Izmailov et al. 2018, arXiv:1803.05407, algorithm 1).
 
@@ -32,7 +32,9 @@ class EqualMean:
         statistics: computes the running statistics of the model's norms for its weights.
     """
 
-    def __init__(self, model: nn.Module, taking: Taking, statistics: Callable[[], None]) -> None:
+    def __init__(
+        self, model: nn.Module, taking: SWASchedule, statistics: Callable[[], None]
+    ) -> None:
         weights = {name: p for name, p in model.named_parameters() if p.is_floating_point()}
         buffers = {
             f"{path}.{name}" if path else name: buffer

@@ -9,11 +9,11 @@ from trainwright.contract.averaging import ConstantRate, CyclicRate
 from trainwright.core.progress import Progress
 from trainwright.optim.lr_schedule import half_cosine
 from trainwright.optim.optimizer_protocol import Optimizer
-from trainwright.optim.swa_schedule import Taking
+from trainwright.optim.swa_schedule import SWASchedule
 
 
 @final
-class AveragingRate:
+class SWALearningRate:
     """A knob that sets the learning rate from the start of the taking on, in the place of what the
     knob before it has set (Izmailov et al. 2018, arXiv:1803.05407, section 3.1).
 
@@ -30,7 +30,7 @@ class AveragingRate:
         self,
         optimizer: Optimizer,
         section: ConstantRate | CyclicRate,
-        taking: Taking,
+        taking: SWASchedule,
         anneal_steps: int = 0,
     ) -> None:
         self._groups = [(group, float(group["lr"])) for group in optimizer.param_groups]

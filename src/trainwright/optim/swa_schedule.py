@@ -12,7 +12,7 @@ from trainwright.contract.averaging import Swa
 
 @final
 @dataclass(frozen=True, slots=True)
-class Taking:
+class SWASchedule:
     """From `start` applied steps on, the weights after each of `steps` are taken; steps rise, and
     the first is behind the start."""
 
@@ -20,12 +20,12 @@ class Taking:
     steps: tuple[int, ...]
 
 
-def taking_of(section: Swa, epoch_ends: Sequence[int], steps: int) -> Taking:
+def taking_of(section: Swa, epoch_ends: Sequence[int], steps: int) -> SWASchedule:
     """The steps of a section in a run with these ends of epochs, of `steps` in all."""
     start = math.ceil(section.start_ratio * steps - 1e-9)
     if section.start_epoch:
         start = epoch_ends[min(section.start_epoch, len(epoch_ends)) - 1]
     if section.every_n_steps == "epoch":
-        return Taking(start, tuple(end for end in epoch_ends if start < end <= steps))
+        return SWASchedule(start, tuple(end for end in epoch_ends if start < end <= steps))
     every = section.every_n_steps
-    return Taking(start, tuple(range(start + every, steps + 1, every)))
+    return SWASchedule(start, tuple(range(start + every, steps + 1, every)))

@@ -41,7 +41,7 @@ class Speeds:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestedRun:
     """A run as its contract has it. `steps` and `validations` are those of one training, of which
     there are `trainings`. What is written is kept: the length, the spacing of validations, their
     rows; `samples_test`: whether fewer test rows can be judged."""
@@ -60,7 +60,7 @@ class Asked:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Share:
+class BudgetShare:
     """What is done of it: `steps` are made in the time, `validations` of `validation_rows` each and
     a judgement of `test_rows`. `training_seconds`: when a training is cut. `planned_seconds`: when
     the run ends if all goes as measured. `fits`: nothing had to give way."""
@@ -83,7 +83,7 @@ class TooSmallError(Exception):
         self.seconds = seconds
 
 
-def share_out(asked: Asked, speeds: Speeds) -> Share:
+def share_out(asked: RequestedRun, speeds: Speeds) -> BudgetShare:
     """The largest part of a run that ends within its budget, with a margin where there is room for
     one.
 
@@ -96,7 +96,7 @@ def share_out(asked: Asked, speeds: Speeds) -> Share:
         return _share_out(asked, speeds, 1.0)
 
 
-def _share_out(asked: Asked, speeds: Speeds, margin: float) -> Share:
+def _share_out(asked: RequestedRun, speeds: Speeds, margin: float) -> BudgetShare:
     ending = _ENDING_SECONDS + _ENDING_SHARE * asked.budget + speeds.judging
     left = margin * asked.budget - speeds.spent - ending
     test_rows = _judged_rows(asked, speeds, left)
@@ -112,7 +112,7 @@ def _share_out(asked: Asked, speeds: Speeds, margin: float) -> Share:
     validating = made.validations * _validation(asked, speeds, made.rows)
     used = speeds.start + made.steps * speeds.step + validating
     others = speeds.spent + ending + judging
-    return Share(
+    return BudgetShare(
         steps=made.steps,
         validations=made.validations,
         validation_rows=made.rows,
@@ -123,7 +123,7 @@ def _share_out(asked: Asked, speeds: Speeds, margin: float) -> Share:
     )
 
 
-def _judged_rows(asked: Asked, speeds: Speeds, left: float) -> int:
+def _judged_rows(asked: RequestedRun, speeds: Speeds, left: float) -> int:
     """The test rows that are judged in the seconds left: all that a training in full leaves time
     for, or that a share of the time suffices for."""
     if not asked.samples_test or not speeds.judged_row:
@@ -135,13 +135,13 @@ def _judged_rows(asked: Asked, speeds: Speeds, left: float) -> int:
     return min(asked.test_rows, max(LEAST_JUDGED, fit))
 
 
-def _whole(asked: Asked, speeds: Speeds) -> float:
+def _whole(asked: RequestedRun, speeds: Speeds) -> float:
     """Seconds of a training after its start, with all its steps and validations."""
     one = _validation(asked, speeds, asked.validation_rows)
     return asked.steps * speeds.step + asked.validations * one
 
 
-def _least(asked: Asked, speeds: Speeds) -> float:
+def _least(asked: RequestedRun, speeds: Speeds) -> float:
     """Seconds of one step and one validation."""
     return speeds.step + _validation(asked, speeds, _least_rows(asked))
 
@@ -154,7 +154,7 @@ class _Made(NamedTuple):
     rows: int
 
 
-def _fewer(asked: Asked, speeds: Speeds, training: float) -> _Made:
+def _fewer(asked: RequestedRun, speeds: Speeds, training: float) -> _Made:
     """What is made where not all can be made in full."""
     seconds = MOST_FOR_VALIDATION * training
     cheapest = _validation(asked, speeds, _least_rows(asked))
@@ -182,12 +182,12 @@ def _fewer(asked: Asked, speeds: Speeds, training: float) -> _Made:
     return _Made(max(1, min(asked.steps, steps)), count, rows)
 
 
-def _validation(asked: Asked, speeds: Speeds, rows: int) -> float:
+def _validation(asked: RequestedRun, speeds: Speeds, rows: int) -> float:
     """Seconds of a validation of so many rows and of its checkpoint; none where nothing is."""
     return rows * speeds.validation_row + speeds.save if asked.validations else 0.0
 
 
-def _least_rows(asked: Asked) -> int:
+def _least_rows(asked: RequestedRun) -> int:
     return (
         asked.validation_rows if asked.keeps_rows else min(LEAST_VALIDATED, asked.validation_rows)
     )

@@ -42,7 +42,7 @@ Layout = Literal["contiguous", "channels_last"]
 
 @final
 @dataclass(frozen=True, slots=True)
-class Setting:
+class ComputeSetting:
     """One way to compute a step."""
 
     precision: Precision = "fp32"
@@ -79,7 +79,7 @@ class Failed:
     reason: str
 
 
-class Trial(Protocol):
+class ComputeTrial(Protocol):
     """Measures ways to compute with the model and the batches of a plan. It leaves random numbers
     and the settings of the process as it found them."""
 
@@ -87,20 +87,22 @@ class Trial(Protocol):
         """The relative error of oneDNN's products on matrices like the model's, against fp64."""
         ...
 
-    def time(self, settings: Sequence[Setting]) -> Mapping[Setting, Timing | Failed]:
+    def time(self, settings: Sequence[ComputeSetting]) -> Mapping[ComputeSetting, Timing | Failed]:
         """Each of the settings, in turns."""
         ...
 
-    def without_determinism(self, setting: Setting) -> tuple[Timing | Failed, Timing | Failed]:
+    def without_determinism(
+        self, setting: ComputeSetting
+    ) -> tuple[Timing | Failed, Timing | Failed]:
         """The setting as deterministic as the plan says, and not at all, in turns."""
         ...
 
-    def compile(self, setting: Setting) -> CompiledTiming | Failed:
+    def compile(self, setting: ComputeSetting) -> CompiledTiming | Failed:
         """The setting in compiled kernels."""
         ...
 
 
-def measure_compute(plan: Plan, trial: Trial) -> Plan:
+def measure_compute(plan: Plan, trial: ComputeTrial) -> Plan:
     """The plan with everything decided that `decide_compute` has left open."""
     training = plan.contract.training
     paths = open_paths(training)
@@ -115,7 +117,7 @@ def measure_compute(plan: Plan, trial: Trial) -> Plan:
     return plan.with_training(take_choices(training, choices), choices)
 
 
-def measure_determinism(plan: Plan, trial: Trial) -> Plan:
+def measure_determinism(plan: Plan, trial: ComputeTrial) -> Plan:
     """The plan with what `resume.determinism` costs, where it is on and the run is long enough."""
     if plan.contract.resume.determinism == "off" or plan.too_short:
         return plan
@@ -123,7 +125,7 @@ def measure_determinism(plan: Plan, trial: Trial) -> Plan:
     precision: Precision = settled(training.mixed_precision)
     products: Products = settled(training.compute.matrix_products)
     layout: Layout = settled(training.compute.memory_format)
-    one = Setting(precision, products, layout)
+    one = ComputeSetting(precision, products, layout)
     mine, without = trial.without_determinism(one)
     if isinstance(mine, Failed) or isinstance(without, Failed):
         (why, *_) = [one.reason for one in (mine, without) if isinstance(one, Failed)]
@@ -149,7 +151,7 @@ def take_choices(training: Training, choices: Sequence[Choice]) -> Training:
     return training.model_copy(update=update)
 
 
-def _settings(training: Training, *, is_accurate: bool) -> list[Setting]:
+def _settings(training: Training, *, is_accurate: bool) -> list[ComputeSetting]:
     """What to measure; the first is what everything else is held against."""
     written, compute = training.mixed_precision, training.compute
     formats: tuple[Precision, ...] = ("fp32", "bf16") if written == "auto" else (written,)
@@ -160,20 +162,22 @@ def _settings(training: Training, *, is_accurate: bool) -> list[Setting]:
     if compute.memory_format != "auto":
         layouts = (compute.memory_format,)
     return [
-        Setting(one, kernels, layout)
+        ComputeSetting(one, kernels, layout)
         for one, kernels, layout in product(formats, products, layouts)
         # Under bf16 there are no fp32 products that would matter.
         if one == "fp32" or kernels == products[0]
     ]
 
 
-def _best(settings: Sequence[Setting], timings: Mapping[Setting, Timing | Failed]) -> Setting:
+def _best(
+    settings: Sequence[ComputeSetting], timings: Mapping[ComputeSetting, Timing | Failed]
+) -> ComputeSetting:
     """The fastest by its margins, of those that compute the same."""
     usable = [one for one in settings if _complaint(timings[settings[0]], timings[one]) == ""]
     return min(usable or settings[:1], key=lambda one: _cost(one, settings[0], timings[one]))
 
 
-def _cost(setting: Setting, first: Setting, timing: Timing | Failed) -> float:
+def _cost(setting: ComputeSetting, first: ComputeSetting, timing: Timing | Failed) -> float:
     if isinstance(timing, Failed):
         return math.inf
     pairs = (
@@ -203,9 +207,9 @@ def _complaint(first: Timing | Failed, other: Timing | Failed) -> str:
 class _Told:
     """What was measured, put into words and numbers."""
 
-    settings: Sequence[Setting]
-    timings: Mapping[Setting, Timing | Failed]
-    best: Setting
+    settings: Sequence[ComputeSetting]
+    timings: Mapping[ComputeSetting, Timing | Failed]
+    best: ComputeSetting
     error: float
 
     def choice(self, path: str) -> Choice:
@@ -248,7 +252,7 @@ class _Told:
         return numbers | ({"error_of_onednn": self.error} if path == PRODUCTS else {})
 
 
-def _at(path: str, setting: Setting) -> str:
+def _at(path: str, setting: ComputeSetting) -> str:
     match path:
         case "training.mixed_precision":
             return setting.precision
@@ -258,7 +262,9 @@ def _at(path: str, setting: Setting) -> str:
             return setting.memory_format
 
 
-def _compiling(plan: Plan, trial: Trial, setting: Setting, timing: Timing | Failed) -> Choice:
+def _compiling(
+    plan: Plan, trial: ComputeTrial, setting: ComputeSetting, timing: Timing | Failed
+) -> Choice:
     """Compile where the run is long enough, and keep it where that pays."""
     if isinstance(timing, Failed):
         return Choice(COMPILE, "off", f"nothing could be measured: {timing.reason}")

@@ -23,7 +23,7 @@ from trainwright.contract.sampling_rules import check_balanced
 from trainwright.contract.section import settled
 from trainwright.contract.tokens import TokenData
 from trainwright.contract.training import EarlyStopping
-from trainwright.contract.validation_errors import nearest
+from trainwright.contract.validation_errors import nearest_word
 from trainwright.core.errors import Problem
 from trainwright.core.formatting import many
 from trainwright.data.quality.patterns import problem_with_pattern
@@ -98,7 +98,7 @@ def _columns(contract: Contract, facts: DataFacts) -> Iterator[Problem]:
     ]
     for path, name in named:
         if name not in names and name != data.target:
-            close = nearest(name, [*names, data.target])
+            close = nearest_word(name, [*names, data.target])
             yield Problem(
                 f"the data has no column {name!r}",
                 path=path,
@@ -179,7 +179,7 @@ def _positive(contract: Contract, facts: DataFacts) -> Iterator[Problem]:
             fix="remove positive",
         )
     elif positive not in classes:
-        close = nearest(positive, classes)
+        close = nearest_word(positive, classes)
         yield Problem(
             f"no row has the class {positive!r}",
             path="data.positive",

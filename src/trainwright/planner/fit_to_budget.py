@@ -20,8 +20,8 @@ from trainwright.optim.lr_schedule import build_schedule
 from trainwright.optim.plateau import Plateau
 from trainwright.planner.budget_fit import (
     MARGIN,
-    Asked,
-    Share,
+    BudgetShare,
+    RequestedRun,
     Speeds,
     fitting_batch,
     round_up,
@@ -135,19 +135,19 @@ def budget_problem(section: Budget, spent: str, needed: float) -> Problem:
     )
 
 
-def _asked(document: Document, plan: Plan, parts: PartRows) -> Asked:
+def _asked(document: Document, plan: Plan, parts: PartRows) -> RequestedRun:
     contract, written = plan.contract, document.written
     model, budget = contract.model, contract.budget.seconds()
     trainings = fold_count(contract.data) + contract.training.seeds
     samples = not isinstance(contract.data, TableData) and fold_count(contract.data) == 0
     if isinstance(model, Linear | Pretrained):
-        return Asked(budget, 0, 0, 0, parts.test, trainings, samples_test=samples)
+        return RequestedRun(budget, 0, 0, 0, parts.test, trainings, samples_test=samples)
     if isinstance(model, Boosting):
         kept = "model.max_trees" in written
-        return Asked(budget, model.max_trees, 0, 0, parts.test, trainings, keeps_length=kept)
+        return RequestedRun(budget, model.max_trees, 0, 0, parts.test, trainings, keeps_length=kept)
     rows = contract.training.validation.rows
     made = Validations.of(contract, plan.estimate.train_rows)
-    return Asked(
+    return RequestedRun(
         budget=budget,
         steps=plan.steps,
         validations=made.count,
@@ -168,7 +168,9 @@ def _keeps_length(training: Training) -> bool:
     return training.num_epochs != "auto" or any(limit != "off" for limit in limits)
 
 
-def _settings(document: Document, plan: Plan, asked: Asked, share: Share) -> dict[str, Json]:
+def _settings(
+    document: Document, plan: Plan, asked: RequestedRun, share: BudgetShare
+) -> dict[str, Json]:
     """What the budget decides of the paths that the contract leaves open."""
     kept = {choice.path: choice.value for choice in plan.choices if choice.reason == BY_BUDGET}
     settings: dict[str, Json] = dict(kept)
@@ -196,7 +198,7 @@ BY_BUDGET = "what fits into the budget"
 """The reason of what a budget decides."""
 
 
-def _rate_at_end(plan: Plan, settings: dict[str, Json], share: Share) -> Json:
+def _rate_at_end(plan: Plan, settings: dict[str, Json], share: BudgetShare) -> Json:
     """The learning rate of the last step that fits, as a share of its peak; `open` where it depends
     on what the run reaches."""
     steps = scheduled_steps(plan.contract, plan.estimate.train_rows)
@@ -207,7 +209,7 @@ def _rate_at_end(plan: Plan, settings: dict[str, Json], share: Share) -> Json:
 
 
 def _lines(
-    plan: Plan, asked: Asked, share: Share, speeds: Speeds, planned: dict[str, Json]
+    plan: Plan, asked: RequestedRun, share: BudgetShare, speeds: Speeds, planned: dict[str, Json]
 ) -> Iterator[str]:
     """What fits, what does not, and what to write."""
     yield (
@@ -234,7 +236,7 @@ def _lines(
 
 
 def _shortened(
-    plan: Plan, asked: Asked, share: Share, speeds: Speeds, planned: dict[str, Json]
+    plan: Plan, asked: RequestedRun, share: BudgetShare, speeds: Speeds, planned: dict[str, Json]
 ) -> str:
     """What is made of a length that the contract leaves open."""
     one = f"{_unit(plan)} takes {_precise(speeds.step)}"
@@ -246,7 +248,7 @@ def _shortened(
 
 
 def _too_long(
-    plan: Plan, asked: Asked, share: Share, speeds: Speeds, planned: dict[str, Json]
+    plan: Plan, asked: RequestedRun, share: BudgetShare, speeds: Speeds, planned: dict[str, Json]
 ) -> str:
     """What becomes of a length that the contract writes, and what to write in its place."""
     one = f"{_unit(plan)} takes {_precise(speeds.step)}"

@@ -21,8 +21,8 @@ from trainwright.core.files import read_json, write_json
 from trainwright.core.limits import MOST_LAYERS
 from trainwright.data.base.table import Floats, ImageInputs, Inputs, TableInputs, TokenInputs
 from trainwright.data.columns.target import Classes, NextToken, Numbers, Target, target_from_json
-from trainwright.data.text.eval_windows import Windows, cut_windows
-from trainwright.engine.adaptive_eval_batch import Portions
+from trainwright.data.text.eval_windows import EvalWindows, cut_windows
+from trainwright.engine.adaptive_eval_batch import AdaptiveEvalBatch
 from trainwright.model.build_network import build_network
 from trainwright.model.counting import count_parameters
 from trainwright.model.input_shape import Shape, TableShape, shape_from_json
@@ -52,20 +52,20 @@ class NetworkScorer:
         shape: Shape,
         target: Target,
         model: nn.Module,
-        portions: Portions | None = None,
+        portions: AdaptiveEvalBatch | None = None,
     ) -> None:
         self._section = section
         self._shape = shape
         self._target = target
         self._model = model
-        self._portions = portions or Portions()
+        self._portions = portions or AdaptiveEvalBatch()
 
     def score(self, inputs: Inputs) -> Floats:
         """Class probabilities [N, C], values [N, 1] in the target's own unit, or of a text the
         summed surprise of each stretch in nats [N, 1].
 
         Raises:
-            Mistake: memory does not suffice, see `Portions`.
+            Mistake: memory does not suffice, see `AdaptiveEvalBatch`.
         """
         # Modes belong to the whole model: a thread that changed them would change another's scores.
         assert not self._model.training, "a scorer's model is in evaluation mode"
@@ -152,7 +152,7 @@ class NetworkScorer:
         return scores[:, None]
 
 
-def _tokens(windows: Windows, shift: int, device: torch.device) -> Tensor:
+def _tokens(windows: EvalWindows, shift: int, device: torch.device) -> Tensor:
     return torch.from_numpy(windows.tokens(shift).astype(np.int64)).to(device)
 
 

@@ -13,7 +13,7 @@ from trainwright.data.base.row_storage import slices_of
 from trainwright.data.base.table import Floats, Inputs, Part
 from trainwright.data.columns.target import Classes, NextToken, Numbers, Target
 from trainwright.data.encoders.pixel_statistics import Pixels
-from trainwright.data.encoders.table_encoder import Features
+from trainwright.data.encoders.table_encoder import TableEncoder
 from trainwright.data.encoders.vocabulary import TextVocabulary
 from trainwright.data.sources.frames import ArrowTable
 from trainwright.data.types import Encoding
@@ -47,7 +47,7 @@ class Predictor:
     def score_part(self, part: Part) -> Floats:
         """`score` for a part; rows of a table are encoded by these features, which may be others
         than those that the part was encoded with, a slice at a time."""
-        if isinstance(self.features, Features):
+        if isinstance(self.features, TableEncoder):
             frame = part.frame
             scores = (self.scorer.score(self.features.transform(rows)) for rows in slices_of(frame))
             return np.concatenate(list(scores))
@@ -94,7 +94,7 @@ class Predictor:
         Raises:
             DataMistake: as `predict`.
         """
-        if not isinstance(self.features, Features):
+        if not isinstance(self.features, TableEncoder):
             return {}
         typed = self.features.read(frame_of(rows))
         counts = {one.name: one.count_unseen(typed[one.name]) for one in self.features.known}
@@ -102,7 +102,7 @@ class Predictor:
 
     def _read(self, rows: Rows) -> Inputs:
         match self.features:
-            case Features() as features:
+            case TableEncoder() as features:
                 return features.transform(features.read(frame_of(rows)))
             case Pixels() as pixels:
                 return pixels.read(images_of(rows))

@@ -39,7 +39,7 @@ class Scale:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Span:
+class BarSpan:
     """A stretch of a bar in percent."""
 
     left: float
@@ -51,7 +51,7 @@ class Span:
 class Bar:
     """A drawn interval: its range, value and target, each at most once, and the same in words."""
 
-    range: tuple[Span, ...]
+    range: tuple[BarSpan, ...]
     value: tuple[float, ...]
     target: tuple[float, ...]
     words: str
@@ -63,7 +63,7 @@ def draw_bar(interval: Interval, target: float, scale: Scale) -> Bar:
     words = f"{show_value(interval.value)}, interval {show_range(interval)}"
     aimed = math.isfinite(target)
     return Bar(
-        range=(Span(left, round(right - left, 2)),) if interval.given else (),
+        range=(BarSpan(left, round(right - left, 2)),) if interval.given else (),
         value=(scale.percent(interval.value),) if math.isfinite(interval.value) else (),
         target=(scale.percent(target),) if aimed else (),
         words=f"{words}, target {show_value(target)}" if aimed else words,

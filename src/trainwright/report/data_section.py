@@ -8,7 +8,7 @@ from typing import final
 
 from trainwright.core.files import Json
 from trainwright.core.formatting import show_bytes
-from trainwright.report.format import NOTHING, counted, show_share, show_value
+from trainwright.report.format import NOTHING, count_text, show_share, show_value
 from trainwright.report.histogram_figures import DistributionView, view_distributions
 from trainwright.report.load_run import Contents, FindingRow
 
@@ -52,7 +52,7 @@ class ColumnRow:
 
 @final
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class ExcludedData:
     """What no model saw, and why."""
 
     what: str
@@ -72,7 +72,7 @@ class DataView:
     checks: tuple[str, ...]
     columns: tuple[ColumnRow, ...]
     distributions: tuple[DistributionView, ...]
-    left_out: tuple[LeftOut, ...]
+    left_out: tuple[ExcludedData, ...]
     notes: tuple[str, ...]
     findings: tuple[FindingRow, ...]
     done: tuple[str, ...]
@@ -151,19 +151,19 @@ def _place(item: tuple[str, int]) -> int:
 def _checks(split: Mapping[str, Json]) -> tuple[str, ...]:
     found: list[str] = []
     if split.get("groups"):
-        crossing = counted(split.get("groups_on_two_sides", 0), "group stands", "groups stand")
+        crossing = count_text(split.get("groups_on_two_sides", 0), "group stands", "groups stand")
         found.append(f"{crossing} in more than one part.")
     if split.get("time_ranges"):
         late = split.get("future_rows_in_training", 0)
         found.append(
-            f"{counted(late, 'training row is', 'training rows are')} later than a validation or "
-            "test row."
+            f"{count_text(late, 'training row is', 'training rows are')} later than a validation "
+            "or test row."
         )
     if "duplicate_rows" in split:
-        same = counted(split["duplicate_rows"], "row equals", "rows equal")
+        same = count_text(split["duplicate_rows"], "row equals", "rows equal")
         found.append(f"{same} a training row in every feature and the target, outside training.")
     if left_out := split.get("left_out"):
-        stand = counted(left_out, "row stands", "rows stand")
+        stand = count_text(left_out, "row stands", "rows stand")
         found.append(f"{stand} in no part: too near to the part behind, or older than the window.")
     return tuple(found)
 
@@ -182,13 +182,13 @@ def _column(one: Mapping[str, Json], rows: int) -> ColumnRow:
 
 def _left_out(
     columns: Sequence[Mapping[str, Json]], facts: Mapping[str, Json], plan: Mapping[str, Json]
-) -> tuple[LeftOut, ...]:
+) -> tuple[ExcludedData, ...]:
     ignored = {
         str(one["name"]): str(one["reason"]) for one in columns if one.get("kind") == "ignored"
     }
     section = (plan.get("contract") or {}).get("data") or {}
     excluded = {str(name): "the contract excludes it" for name in section.get("exclude") or []}
-    found = [LeftOut(f"column {name}", why) for name, why in {**excluded, **ignored}.items()]
+    found = [ExcludedData(f"column {name}", why) for name, why in {**excluded, **ignored}.items()]
     if missing := (facts.get("target") or {}).get("missing"):
-        found.append(LeftOut(counted(int(missing), "row", "rows"), "the target is missing"))
+        found.append(ExcludedData(count_text(int(missing), "row", "rows"), "the target is missing"))
     return tuple(found)

@@ -13,8 +13,8 @@ from trainwright.evaluation.plot_data import (
     ClassCurve,
     ClassificationCurves,
     Curves,
+    NegativeLogLikelihoodCurves,
     RegressionCurves,
-    SurpriseCurves,
 )
 from trainwright.report.figures import (
     DASHES,
@@ -52,7 +52,7 @@ def draw_evaluation(curves: Curves) -> tuple[Figure, ...]:
             if sum(curves.residual_counts):
                 figures.append(_residuals(curves))
             return tuple(figures)
-        case SurpriseCurves():
+        case NegativeLogLikelihoodCurves():
             return (_surprise(curves),) if sum(curves.counts) else ()
         case _:
             assert_never(curves)
@@ -215,7 +215,7 @@ def _scatter(curves: RegressionCurves) -> Figure:
     )
 
 
-def _surprise(curves: SurpriseCurves) -> Figure:
+def _surprise(curves: NegativeLogLikelihoodCurves) -> Figure:
     edges, counts = np.array(curves.edges), np.array(curves.counts)
 
     def draw(axes: Axes) -> None:

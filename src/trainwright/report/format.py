@@ -76,6 +76,6 @@ def show_when(time: str) -> str:
     return f"{match[1]} {match[2]} UTC" if match else time
 
 
-def counted(count: int, one: str, many: str) -> str:
+def count_text(count: int, one: str, many: str) -> str:
     """`1 row`, `2 rows`."""
     return f"{count:,} {one if count == 1 else many}"

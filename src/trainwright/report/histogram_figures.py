@@ -15,7 +15,7 @@ _WHOLE = 1e9
 
 @final
 @dataclass(frozen=True, slots=True)
-class Shape:
+class HistogramShape:
     """A histogram: the bars of the training rows as (left, top, width, height), the outline of the
     held-out rows as the points (x, y) of a line, and the ends of its axis."""
 
@@ -27,7 +27,7 @@ class Shape:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Share:
+class ValueShare:
     """A value with its share of the rows of each part, as a number of percent and in words."""
 
     label: str
@@ -44,8 +44,8 @@ class DistributionView:
 
     name: str
     words: str
-    shape: tuple[Shape, ...] = ()
-    shares: tuple[Share, ...] = ()
+    shape: tuple[HistogramShape, ...] = ()
+    shares: tuple[ValueShare, ...] = ()
 
 
 def view_distributions(found: Sequence[Distribution]) -> tuple[DistributionView, ...]:
@@ -60,7 +60,7 @@ def _view(one: Distribution) -> DistributionView:
         words = f"histogram from {low} to {high}, training rows beside held-out rows"
         return DistributionView(one.name, words, (_shape(train, held_out, low, high),))
     rows = tuple(
-        Share(label, round(100 * a, 2), round(100 * b, 2), show_share(a), show_share(b))
+        ValueShare(label, round(100 * a, 2), round(100 * b, 2), show_share(a), show_share(b))
         for label, a, b in zip(one.labels, train, held_out, strict=True)
     )
     return DistributionView(one.name, "shares of the values", shares=rows)
@@ -77,7 +77,9 @@ def _shares(counts: Sequence[int]) -> list[float]:
     return [count / total for count in counts]
 
 
-def _shape(train: Sequence[float], held_out: Sequence[float], low: str, high: str) -> Shape:
+def _shape(
+    train: Sequence[float], held_out: Sequence[float], low: str, high: str
+) -> HistogramShape:
     highest = max(*train, *held_out)
     step = WIDTH / len(train)
     tops = [[HEIGHT * (1 - share / highest) for share in part] for part in (train, held_out)]
@@ -90,4 +92,4 @@ def _shape(train: Sequence[float], held_out: Sequence[float], low: str, high: st
         for at, top in enumerate(tops[1])
         for x in (at * step, (at + 1) * step)
     )
-    return Shape(bars, ends if sum(held_out) else (), low, high)
+    return HistogramShape(bars, ends if sum(held_out) else (), low, high)

@@ -28,7 +28,7 @@ _WRONG_SHAPE = (ValueError, KeyError, TypeError, AttributeError, IndexError, Rec
 
 @final
 @dataclass(frozen=True, slots=True)
-class Judged:
+class StoredEvaluation:
     """`evaluation.json`: what was measured, how it was judged, and how long each part took; the
     scores of single folds and seeds where there are several."""
 
@@ -81,7 +81,7 @@ class Contents:
     are there and cannot be read, with the reason."""
 
     name: str
-    judged: tuple[Judged, ...] = ()
+    judged: tuple[StoredEvaluation, ...] = ()
     plan: Mapping[str, Json] = field(default_factory=dict)
     record: Mapping[str, Json] = field(default_factory=dict)
     manifest: Mapping[str, Json] = field(default_factory=dict)
@@ -158,8 +158,8 @@ def _mapping(value: Json) -> Mapping[str, Json]:
     return value
 
 
-def _judged(value: Json) -> Judged:
-    return Judged(
+def _judged(value: Json) -> StoredEvaluation:
+    return StoredEvaluation(
         Evaluation.from_json(value["evaluation"]),
         Verdict.from_json(value["verdict"]),
         {str(name): float(each) for name, each in value.get("seconds", {}).items()},

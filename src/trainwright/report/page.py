@@ -15,7 +15,7 @@ from trainwright.report.confusion import view_confusion
 from trainwright.report.data_section import view_data
 from trainwright.report.evaluation_figures import draw_evaluation, draw_forecast
 from trainwright.report.format import clean, clean_lines, show_when
-from trainwright.report.load_run import Contents, Judged, read_contents
+from trainwright.report.load_run import Contents, StoredEvaluation, read_contents
 from trainwright.report.record_section import (
     Fact,
     view_choices,
@@ -66,7 +66,7 @@ def _views(contents: Contents) -> dict[str, Json]:
             damaged.append((file, f"{type(error).__name__}: {error}"))
             return ()
 
-    def of_judged(build: Callable[[Judged], Sequence[object]]) -> Sequence[object]:
+    def of_judged(build: Callable[[StoredEvaluation], Sequence[object]]) -> Sequence[object]:
         return view(
             "evaluation.json", lambda: [each for one in contents.judged for each in build(one)]
         )

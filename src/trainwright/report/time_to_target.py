@@ -27,7 +27,7 @@ _UNITS = ((7200.0, 3600.0, "hours"), (180.0, 60.0, "minutes"), (0.0, 1.0, "secon
 
 @final
 @dataclass(frozen=True, slots=True)
-class Scored:
+class TimedScore:
     """One validation: seconds of training until it was done, and the value it gave."""
 
     seconds: float
@@ -50,7 +50,7 @@ class Wish:
         is_more = METRICS[self.metric].direction == "max"
         return value >= self.target if is_more else value <= self.target
 
-    def best(self, scored: Sequence[Scored]) -> Scored:
+    def best(self, scored: Sequence[TimedScore]) -> TimedScore:
         """The best validation; the first one of equal ones."""
         sign = 1 if METRICS[self.metric].direction == "max" else -1
         return max(scored, key=lambda one: sign * one.value)
@@ -65,14 +65,14 @@ def view_reaching(contents: Contents) -> tuple[Figure, ...]:
     return ()
 
 
-def time_validations(events: Events, metric: str) -> list[Scored]:
+def time_validations(events: Events, metric: str) -> list[TimedScore]:
     """Each validation with the seconds of training before its end, validations and checkpoints
     included.
 
     The clock of a resumed run goes on from where it stood when its checkpoint was saved; what came
     after that checkpoint was made again and counts once. A clock that was set back stands still.
     """
-    found: list[Scored] = []
+    found: list[TimedScore] = []
     at_checkpoint: dict[str, float] = {}
     clock, last = 0.0, math.nan
     for event in events:
@@ -91,11 +91,11 @@ def time_validations(events: Events, metric: str) -> list[Scored]:
             at_checkpoint[str(event.get("checkpoint"))] = clock
         value = _value(event, metric)
         if math.isfinite(value):
-            found.append(Scored(clock, _step(event), value))
+            found.append(TimedScore(clock, _step(event), value))
     return found
 
 
-def _figure(wish: Wish, scored: Sequence[Scored]) -> Figure:
+def _figure(wish: Wish, scored: Sequence[TimedScore]) -> Figure:
     size, unit = next((size, unit) for least, size, unit in _UNITS if scored[-1].seconds >= least)
     reached = next((one for one in scored if wish.is_met_by(one.value)), None)
 
@@ -121,7 +121,7 @@ def _figure(wish: Wish, scored: Sequence[Scored]) -> Figure:
     )
 
 
-def _caption(wish: Wish, scored: Sequence[Scored], reached: Scored | None) -> str:
+def _caption(wish: Wish, scored: Sequence[TimedScore], reached: TimedScore | None) -> str:
     if reached is not None:
         return (
             f"The target {wish.target:g} (dashed) was first reached on the validation rows after "

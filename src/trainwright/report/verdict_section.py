@@ -16,8 +16,8 @@ from trainwright.evaluation.experiments.experiment import Experiment, Outcome
 from trainwright.evaluation.intervals import Interval
 from trainwright.evaluation.verdict import Decision, Verdict
 from trainwright.report.bars import Bar, Scale, draw_bar, scale_of
-from trainwright.report.format import counted, show_change, show_range, show_value, show_when
-from trainwright.report.load_run import Judged
+from trainwright.report.format import count_text, show_change, show_range, show_value, show_when
+from trainwright.report.load_run import StoredEvaluation
 
 Word = Literal["met", "missed", "undecided", "not judged"]
 
@@ -72,7 +72,7 @@ class FoldTable:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Baselines:
+class BaselineGains:
     """What the model adds, in the metric that the contract judges. `values` on one scale, `gains`
     on another."""
 
@@ -119,7 +119,7 @@ class JudgedView:
     clauses: tuple[Row, ...]
     opened: tuple[tuple[str, str], ...]
     warnings: tuple[str, ...]
-    baselines: tuple[Baselines, ...]
+    baselines: tuple[BaselineGains, ...]
     metrics: tuple[Row, ...]
     compared: tuple[str, ...]
     slices: tuple[SliceTable, ...]
@@ -128,10 +128,10 @@ class JudgedView:
     tried: tuple[TriedRow, ...]
 
 
-def view_judged(judged: Judged) -> JudgedView:
+def view_judged(judged: StoredEvaluation) -> JudgedView:
     """Everything in the order of the page."""
     evaluation, verdict = judged.evaluation, judged.verdict
-    rows = counted(evaluation.rows, "row", "rows")
+    rows = count_text(evaluation.rows, "row", "rows")
     if evaluation.units != evaluation.rows:
         rows += f" ({evaluation.units:,} independent units)"
     return JudgedView(
@@ -205,10 +205,10 @@ def _sentence(verdict: Verdict) -> str:
                 else f"All {count} clauses of the contract hold over their whole intervals."
             )
         case "missed":
-            missed = counted(found.count("missed"), "clause", "clauses")
+            missed = count_text(found.count("missed"), "clause", "clauses")
             return f"{missed} of {count} missed: the whole interval lies on the wrong side."
         case "undecided":
-            open_ones = counted(found.count("undecided"), "clause", "clauses")
+            open_ones = count_text(found.count("undecided"), "clause", "clauses")
             return (
                 f"{open_ones} of {count} undecided: the interval reaches over the target, or there "
                 "are too few rows. More evaluation rows would decide it."
@@ -243,7 +243,7 @@ def _judged_metric(evaluation: Evaluation, verdict: Verdict) -> str:
     return judged[0] if judged else next(iter(evaluation.metrics), "")
 
 
-def _baselines(evaluation: Evaluation, verdict: Verdict) -> tuple[Baselines, ...]:
+def _baselines(evaluation: Evaluation, verdict: Verdict) -> tuple[BaselineGains, ...]:
     metric = _judged_metric(evaluation, verdict)
     order = _strongest_first(evaluation.baselines)
     beside = {who: evaluation.baselines[who][metric] for who in order}
@@ -254,7 +254,7 @@ def _baselines(evaluation: Evaluation, verdict: Verdict) -> tuple[Baselines, ...
     gain_scale = scale_of(list(gains.values()), [0.0])
     value_scale = scale_of(list(values.values()))
     return (
-        Baselines(
+        BaselineGains(
             metric=metric,
             better=better_words(metric),
             values=tuple(_plain_row(who, one, value_scale) for who, one in values.items()),

@@ -18,7 +18,7 @@ from trainwright.contract.images import ImageData
 from trainwright.contract.tokens import TokenData
 from trainwright.core.files import Json, write_json
 from trainwright.core.hashing import hash_file, hash_value
-from trainwright.data.audit.audit_result import Audited
+from trainwright.data.audit.audit_result import AuditResult
 from trainwright.data.audit.image_overlap import audit_images
 from trainwright.data.audit.run_audit import audit, audit_folds, audit_sampled
 from trainwright.data.audit.text_overlap import audit_text
@@ -34,7 +34,7 @@ from trainwright.data.types import Prepared
 from trainwright.doctor import prepared_data_faults
 from trainwright.doctor.prepared_data_faults import prepared_faults
 from trainwright.run.open_folder import StartedRun
-from trainwright.run.prepare_run import Ready, task_of
+from trainwright.run.prepare_run import Ready, decided_task
 from trainwright.run.screen import Screen
 from trainwright.run.summary import labelled
 
@@ -68,7 +68,7 @@ class Looked:
     `rows` are all, `audit` and `checks` those that each looked at. Of very many rows of a finding
     the first."""
 
-    audited: tuple[Audited, ...]
+    audited: tuple[AuditResult, ...]
     faults: tuple[Finding, ...]
     sample: Mapping[str, int]
 
@@ -115,11 +115,13 @@ def record_found(
         screen.say(labelled("warning", finding.message))
 
 
-def audit_prepared(contract: Contract, raw: RawTable, prepared: Prepared) -> tuple[Audited, ...]:
+def audit_prepared(
+    contract: Contract, raw: RawTable, prepared: Prepared
+) -> tuple[AuditResult, ...]:
     """Every test of a table that was prepared as a decided contract says, with folds of each of
     them."""
     assert isinstance(contract.data, TableData), "a table"
-    section, task, seed = contract.data, task_of(contract), contract.split_seed
+    section, task, seed = contract.data, decided_task(contract), contract.split_seed
     if not (count := fold_count(section)):
         return audit(prepared, section)
     assert task != "generation", "the rules refuse it for a table"
@@ -159,7 +161,7 @@ def _look(ready: Ready, most_rows: Literal["all"] | int) -> Json:
 
 def _audit_table(
     contract: Contract, raw: RawTable, prepared: Prepared, most: int
-) -> tuple[tuple[Audited, ...], int]:
+) -> tuple[tuple[AuditResult, ...], int]:
     """What the leakage audit finds of at most so many rows, and of how many it looked at."""
     data, in_files = contract.data, raw.facts.placing.rows_in == "files"
     assert isinstance(data, TableData)
@@ -230,13 +232,13 @@ def _sampled_images(sample: Mapping[str, int]) -> tuple[Finding, ...]:
     return (Finding("sampled", "info", message, rows - judged),)
 
 
-def _written(found: Sequence[Audited | Finding]) -> Json:
+def _written(found: Sequence[AuditResult | Finding]) -> Json:
     return [{**asdict(one), "rows": one.rows[:MOST_ROWS]} for one in found]
 
 
 def _read(value: Json) -> Looked:
     return Looked(
-        tuple(Audited(**_tuples(one)) for one in value["audited"]),
+        tuple(AuditResult(**_tuples(one)) for one in value["audited"]),
         tuple(Finding(**_tuples(one)) for one in value["faults"]),
         value["sample"],
     )

@@ -16,7 +16,7 @@ from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import write_atomic
 from trainwright.data.base.table import Bytes, ImageInputs, Integers
 from trainwright.data.images.prepare_images import prepare_images, read_images
-from trainwright.data.loading.augment import ImageStore
+from trainwright.data.loading.augment import ImageDataset
 from trainwright.data.loading.pixel_rows import build_pixels
 from trainwright.data.types import Prepared
 
@@ -63,7 +63,7 @@ def contact_sheet(
     inputs = prepared.train.inputs
     assert isinstance(inputs, ImageInputs)
     labels = torch.from_numpy(prepared.train.target)
-    store = ImageStore(build_pixels(inputs, torch.device("cpu")), labels, section.augment, seed)
+    store = ImageDataset(build_pixels(inputs, torch.device("cpu")), labels, section.augment, seed)
     columns = [inputs.take(rows).copied()]
     columns += [
         store.take(epoch, rows)[0].round().to(torch.uint8).numpy()

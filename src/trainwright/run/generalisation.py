@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from trainwright.core.files import Json
-from trainwright.engine.overfitting import Scored, name_fit
+from trainwright.engine.overfitting import ValidationLoss, name_fit
 from trainwright.run.run_context import RunContext
 from trainwright.run.summary import labelled
 from trainwright.tracking.event_log import read_events
@@ -34,7 +34,7 @@ def note_fit(run: RunContext, ended: Ended) -> None:
 
 def pair_losses(
     events: Sequence[Mapping[str, Json]], signals: Mapping[str, Sequence[float]]
-) -> list[Scored]:
+) -> list[ValidationLoss]:
     """Each validation with the mean training loss of the steps since the one before."""
     validated = {
         int(event["step"]): number_from_json(event["values"]["val_loss"])
@@ -42,12 +42,12 @@ def pair_losses(
         if event.get("event") == "validated" and "val_loss" in event["values"]
     }
     steps, losses = signals["step"], signals["loss"]
-    found: list[Scored] = []
+    found: list[ValidationLoss] = []
     begin = 0
     for step in sorted(validated):
         end = bisect_right(steps, step)
         between = [loss for loss in losses[begin:end] if math.isfinite(loss)]
         if between:
-            found.append(Scored(step, validated[step], fmean(between)))
+            found.append(ValidationLoss(step, validated[step], fmean(between)))
         begin = end
     return found

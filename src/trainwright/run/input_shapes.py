@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from trainwright.data.encoders.pixel_statistics import Pixels
-from trainwright.data.encoders.table_encoder import Features
+from trainwright.data.encoders.table_encoder import TableEncoder
 from trainwright.data.encoders.vocabulary import TextVocabulary
 from trainwright.data.types import Prepared
 from trainwright.model.input_shape import ImageShape, Shape, TableShape, TokenShape
@@ -15,7 +15,7 @@ def shape_of(prepared: Prepared) -> Shape:
     """What the data looks like to a network."""
     outputs = prepared.target.outputs
     match prepared.features:
-        case Features() as table:
+        case TableEncoder() as table:
             return TableShape(len(table.numeric_names), table.cardinalities, outputs)
         case Pixels() as images:
             size = (images.channels, images.height, images.width)

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trainwright.data.audit.audit_result import Audited
+from trainwright.data.audit.audit_result import AuditResult
 from trainwright.evaluation.evaluate import Evaluation, Scored, evaluate
 from trainwright.evaluation.verdict import Verdict, judge
 from trainwright.run.prepare_run import Ready
-from trainwright.run.screen import Stages
+from trainwright.run.screen import StageTimes
 from trainwright.run.train_folds import HeldOut
 from trainwright.run.try_findings import try_audited, with_warnings
 
 
 def judge_scored(
-    ready: Ready, scored: Scored, held_out: HeldOut, audited: Sequence[Audited], stages: Stages
+    ready: Ready,
+    scored: Scored,
+    held_out: HeldOut,
+    audited: Sequence[AuditResult],
+    stages: StageTimes,
 ) -> tuple[Evaluation, Verdict]:
     """Every metric with its interval, and the verdict once what the audit found was tried."""
     contract = ready.plan.contract

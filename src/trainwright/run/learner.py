@@ -15,8 +15,8 @@ from trainwright.contract.model import (
     TabularResNet,
 )
 from trainwright.core.import_gc import loading
-from trainwright.data.base.table import Part, columns_of
-from trainwright.data.encoders.table_encoder import Features
+from trainwright.data.base.table import Part, as_columns
+from trainwright.data.encoders.table_encoder import TableEncoder
 from trainwright.data.types import Prepared
 from trainwright.planner.plan import Plan
 from trainwright.predictor.predictor import Predictor
@@ -71,11 +71,11 @@ class LinearLearner:
         from trainwright.model.linear import fit_linear
 
         train: Part = prepared.train
-        is_table = isinstance(prepared.features, Features)
+        is_table = isinstance(prepared.features, TableEncoder)
         cardinalities = prepared.table.cardinalities if is_table else ()
         linear = fit_linear(
             self._section,
-            columns_of(train.inputs),
+            as_columns(train.inputs),
             train.target,
             prepared.target.outputs,
             cardinalities,

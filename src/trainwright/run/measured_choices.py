@@ -21,14 +21,14 @@ from trainwright.planner.resolve.compute_choices import LONG_SECONDS, PLAIN, ope
 from trainwright.planner.resolve.worker_choices import WORKERS, choose_workers
 from trainwright.run.open_folder import find_begun, read_started
 from trainwright.run.prepare_run import Ready, Request
-from trainwright.run.screen import Screen, Stages
+from trainwright.run.screen import Screen, StageTimes
 from trainwright.run.summary import describe_choice
 
 _DETERMINISM = "resume.determinism"
 _BRIEF_ROWS = 16
 
 
-def settle(request: Request, ready: Ready, stages: Stages, screen: Screen) -> Ready:
+def settle(request: Request, ready: Ready, stages: StageTimes, screen: Screen) -> Ready:
     """The same with nothing left open in its plan, and of a run that goes on with the endings that
     it was given. Writes nothing.
 
@@ -47,7 +47,7 @@ def _with_endings(request: Request, ready: Ready) -> Ready:
     return replace(ready, plan=plan)
 
 
-def _settle_workers(request: Request, ready: Ready, stages: Stages, screen: Screen) -> Ready:
+def _settle_workers(request: Request, ready: Ready, stages: StageTimes, screen: Screen) -> Ready:
     """How many processes make batches; a run that goes on keeps the number it has."""
     if ready.plan.contract.data.num_workers != "auto":
         return ready
@@ -70,7 +70,7 @@ def _settle_workers(request: Request, ready: Ready, stages: Stages, screen: Scre
     return replace(ready, plan=ready.plan.with_workers(choice))
 
 
-def _settle_compute(request: Request, ready: Ready, stages: Stages, screen: Screen) -> Ready:
+def _settle_compute(request: Request, ready: Ready, stages: StageTimes, screen: Screen) -> Ready:
     """How a step is computed.
 
     A run that goes on computes as its first start chose, and nothing is measured: another choice

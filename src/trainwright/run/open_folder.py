@@ -13,7 +13,7 @@ from trainwright.contract.data import TableData
 from trainwright.contract.read_contract import ContractText
 from trainwright.contract.resumable_fields import differences, is_free
 from trainwright.contract.stored_contracts import with_defaults
-from trainwright.contract.yaml_reader import show_value
+from trainwright.contract.yaml_reader import yaml_value_text
 from trainwright.core.errors import (
     ContractMistake,
     DataChanged,
@@ -48,7 +48,7 @@ from trainwright.tracking.observers import Observer, Observers
 from trainwright.tracking.record import Ending, RunRecord
 from trainwright.tracking.run_folder import RunFolder
 from trainwright.tracking.run_list import list_runs
-from trainwright.tracking.unfinished import tidy
+from trainwright.tracking.unfinished import remove_unfinished_of_run
 
 
 @final
@@ -99,7 +99,7 @@ def open_run(request: Request, ready: Ready, screen: Screen) -> Iterator[Started
         for watcher in request.watchers:
             watcher.opened(folder.path)
         reached("open")
-        tidy(folder)
+        remove_unfinished_of_run(folder)
         goes_on = not is_new and not is_blank(folder)
         if request.resume and is_new:
             screen.say(labelled("note", f"there is no run {folder.name} yet: it begins"))
@@ -179,7 +179,7 @@ def _starts(request: Request) -> bool:
     return bool(request.name) and RunFolder.is_free(request.runs, request.name)
 
 
-def check_name(request: Request) -> None:
+def check_run_name(request: Request) -> None:
     """Say before the data is read that the run's name is taken, unsafe, or that of no run.
 
     Raises:
@@ -284,7 +284,7 @@ def _refused(folder: RunFolder, ready: Ready, path: str, old: Json, new: Json) -
     another, fix = "contract", "put the value back"
     if path in {choice.path for choice in ready.plan.choices}:
         another = "value where the contract says auto"
-        fix = f"write --set {shlex.quote(f'{path}={show_value(old)}')} as well"
+        fix = f"write --set {shlex.quote(f'{path}={yaml_value_text(old)}')} as well"
     return Problem(
         f"run {folder.name} was started with another {another}",
         path=path,

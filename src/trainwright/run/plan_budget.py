@@ -40,7 +40,7 @@ from trainwright.run.input_shapes import shape_of
 from trainwright.run.measured_choices import as_started
 from trainwright.run.open_folder import find_begun, read_started
 from trainwright.run.prepare_run import Ready, Request
-from trainwright.run.screen import Screen, Stages
+from trainwright.run.screen import Screen, StageTimes
 from trainwright.run.summary import labelled
 from trainwright.run.trial.tree_times import StepTimes, time_trees
 
@@ -72,7 +72,7 @@ class Beforehand:
 
 
 def allot(
-    request: Request, ready: Ready, stages: Stages, screen: Screen, loading: float = 0.0
+    request: Request, ready: Ready, stages: StageTimes, screen: Screen, loading: float = 0.0
 ) -> tuple[Ready, Beforehand]:
     """The plan with its budget shared out, and what was done for that. A run that goes on has the
     allotment that it was started with. `loading` are the seconds that the program took to load, as
@@ -94,7 +94,7 @@ def allot(
 
 
 def _shared_out(
-    ready: Ready, stages: Stages, screen: Screen, loading: float
+    ready: Ready, stages: StageTimes, screen: Screen, loading: float
 ) -> tuple[Ready, Beforehand]:
     limit = ready.plan.contract.budget.seconds()
     with stages("look"):
@@ -150,7 +150,7 @@ def _baseline_rows(ready: Ready, limit: float) -> Rows:
     return "all"
 
 
-def _rehearsed(ready: Ready, stages: Stages, limit: float) -> tuple[Ready, StepTimes]:
+def _rehearsed(ready: Ready, stages: StageTimes, limit: float) -> tuple[Ready, StepTimes]:
     """What a training takes, and the plan with the rows of a step that leave it steps enough."""
     seconds = min(_MOST_REHEARSAL, max(_LEAST_REHEARSAL, _SHARE * limit))
     section = ready.plan.contract.model

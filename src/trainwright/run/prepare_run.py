@@ -15,13 +15,19 @@ from trainwright.contract.data import TableData, fold_count
 from trainwright.contract.document import Contract
 from trainwright.contract.metric import TaskKind
 from trainwright.contract.model import Boosting, Linear, Pretrained
-from trainwright.contract.read_contract import ContractText, Document, Source, placed, read_contract
+from trainwright.contract.read_contract import (
+    ContractSource,
+    ContractText,
+    Document,
+    placed,
+    read_contract,
+)
 from trainwright.contract.tokens import TokenData
 from trainwright.core.errors import NOWHERE, ContractMistake, Mistake, NotAvailable
 from trainwright.core.optional_dependencies import need_torch
 from trainwright.data.dispatch import Raw, prepare, read_data
 from trainwright.data.read_table import RawTable
-from trainwright.data.sampling.build_sampler import build_draws
+from trainwright.data.sampling.build_sampler import build_sampler
 from trainwright.data.sources.frames import Frame
 from trainwright.data.types import Prepared
 from trainwright.evaluation.slice_rows import find_slices
@@ -31,12 +37,12 @@ from trainwright.planner.plan import Plan, plan
 from trainwright.planner.read_device import DeviceFacts, read_device
 from trainwright.run.extension_request import NO_EXTENSION, ExtensionRequest
 from trainwright.run.input_shapes import shape_of
-from trainwright.run.screen import Screen, Stages
+from trainwright.run.screen import Screen, StageTimes
 from trainwright.run.summary import describe_data, describe_plan, labelled
 from trainwright.tracking.events import Event
 
 
-class Watcher(Protocol):
+class FolderObserver(Protocol):
     """An observer of the run that wants to know its folder too."""
 
     def opened(self, folder: Path) -> None:
@@ -62,7 +68,7 @@ class Request:
     name: str = ""
     resume: bool = False
     command: Sequence[str] = tuple(sys.argv)
-    watchers: Sequence[Watcher] = ()
+    watchers: Sequence[FolderObserver] = ()
     frames: Mapping[str, Frame] = field(default_factory=dict)
     extend: ExtensionRequest = NO_EXTENSION
     asked_at: float = field(default_factory=time.monotonic)
@@ -92,7 +98,7 @@ def without_undivided(ready: Ready) -> Ready:
 
 
 def make_ready(
-    request: Request, stages: Stages, screen: Screen, most_images: int = sys.maxsize
+    request: Request, stages: StageTimes, screen: Screen, most_images: int = sys.maxsize
 ) -> Ready:
     """Read, plan and prepare, and say what was found. Writes nothing. Of more image files than
     `most_images` as many are decoded, which is enough for checks and not for a training.
@@ -113,7 +119,7 @@ def make_ready(
         raw = read_data(contract.data, document.source.folder, request.frames, most_images)
     device = read_device(is_network)
     decided = plan(document, raw.facts, device)
-    task = task_of(decided.contract)
+    task = decided_task(decided.contract)
     with stages("prepare"), _blaming(document.source):
         prepared = prepare(raw, decided.contract.data, task, contract.split_seed)
         if problems := list(problems_with_counts(decided.contract, prepared)):
@@ -123,7 +129,7 @@ def make_ready(
         if is_network and not isinstance(contract.data, TokenData):
             # Built again for the feed: what a column lacks is told before training. The sources of
             # a text were looked at when it was read.
-            build_draws(decided.contract.data, prepared, 1, len(prepared.train), contract.seed)
+            build_sampler(decided.contract.data, prepared, 1, len(prepared.train), contract.seed)
     decided = decided.with_shape(shape_of(prepared), device)
     notes = (labelled("note", note) for note in document.notes)
     for line in (*notes, *describe_data(raw, prepared), describe_plan(decided)):
@@ -131,7 +137,7 @@ def make_ready(
     return Ready(document, raw, device, decided, prepared)
 
 
-def task_of(contract: Contract) -> TaskKind:
+def decided_task(contract: Contract) -> TaskKind:
     """The task of a decided contract."""
     match contract.task:
         case "classification" | "regression" | "generation" as task:
@@ -141,7 +147,7 @@ def task_of(contract: Contract) -> TaskKind:
 
 
 @contextmanager
-def _blaming(source: Source) -> Iterator[None]:
+def _blaming(source: ContractSource) -> Iterator[None]:
     """Problems that stand in no file of the data stand in the contract."""
     try:
         yield

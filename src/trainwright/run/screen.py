@@ -70,7 +70,7 @@ class StreamScreen:
 
 
 @final
-class Stages:
+class StageTimes:
     """The seconds of each named part, in the order they were first entered; `began` is when, on the
     monotonic clock, if not now."""
 

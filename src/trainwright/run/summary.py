@@ -15,7 +15,7 @@ from trainwright.data.columns.propose_columns import said
 from trainwright.data.columns.target import NextToken, Numbers
 from trainwright.data.dispatch import Raw
 from trainwright.data.encoders.pixel_statistics import Pixels
-from trainwright.data.encoders.table_encoder import Features
+from trainwright.data.encoders.table_encoder import TableEncoder
 from trainwright.data.encoders.vocabulary import TextVocabulary
 from trainwright.data.images.raw_images import RawImages
 from trainwright.data.read_table import DataFacts, RawTable
@@ -70,7 +70,7 @@ def doubt_warnings(facts: DataFacts) -> list[str]:
 
 def _content(rows: int, prepared: Prepared) -> str:
     match prepared.features:
-        case Features(columns=columns):
+        case TableEncoder(columns=columns):
             kinds = Counter(column.kind for column in columns)
             listed = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
             columns_of = "column" if len(columns) == 1 else "columns"

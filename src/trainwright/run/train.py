@@ -32,12 +32,12 @@ from trainwright.run.fit_result import Fitted, check_ending
 from trainwright.run.judge import judge_scored
 from trainwright.run.learner import build_learner
 from trainwright.run.measured_choices import settle
-from trainwright.run.open_folder import FinishedRun, StartedRun, check_name, open_run
+from trainwright.run.open_folder import FinishedRun, StartedRun, check_run_name, open_run
 from trainwright.run.plan_budget import Beforehand, allot
 from trainwright.run.prepare_run import Ready, Request, make_ready, without_undivided
 from trainwright.run.run_context import RunContext
 from trainwright.run.run_result import Result
-from trainwright.run.screen import Screen, Stages
+from trainwright.run.screen import Screen, StageTimes
 from trainwright.run.summary import doubt_warnings, labelled
 from trainwright.run.supervise.preemption_deadline import watch_grace
 from trainwright.run.supervise.preemption_notice import stop_on_notice
@@ -62,12 +62,12 @@ def train(request: Request, screen: Screen) -> Result:
 
 
 def _train(request: Request, screen: Screen, flag: StopFlag, wake: Callable[[], None]) -> Result:
-    stages = Stages(request.asked_at)
+    stages = StageTimes(request.asked_at)
     loading = stages.seconds["load"] = stages.elapsed
     since = time.time_ns()
     with before_the_run(flag):
         reached("start")
-        check_name(request)
+        check_run_name(request)
         ready = settle(request, make_ready(request, stages, screen), stages, screen)
         ready, beforehand = allot(request, ready, stages, screen, loading)
         reached("ready")
@@ -105,7 +105,7 @@ def _train(request: Request, screen: Screen, flag: StopFlag, wake: Callable[[], 
             fitted = build_learner(share_of_budget(ready.plan)).fit(ready.prepared, run)
         check_ending(fitted, flag)
         _check_data(files, resume, started, screen)
-        trained = Trained(fitted, held_out, others, found, beforehand)
+        trained = TrainedModels(fitted, held_out, others, found, beforehand)
         result = _judge(ready, trained, started, stages, screen)
         reached("finish")
         started.finish(result.verdict.status, fitted.reason, fitted.kept_step)
@@ -138,7 +138,7 @@ def _check_data(files: FilesRead, resume: Resume, started: StartedRun, screen: S
 
 @final
 @dataclass(frozen=True, slots=True)
-class Trained:
+class TrainedModels:
     """The run's model, what the models of the folds gave, the models of other seeds, what was
     found in the data, and what a budget had done before the training."""
 
@@ -150,7 +150,7 @@ class Trained:
 
 
 def _judge(
-    ready: Ready, trained: Trained, started: StartedRun, stages: Stages, screen: Screen
+    ready: Ready, trained: TrainedModels, started: StartedRun, stages: StageTimes, screen: Screen
 ) -> Result:
     """Open the test rows, once, and hold the model and the baselines to the contract."""
     contract, prepared = ready.plan.contract, ready.prepared

@@ -32,13 +32,13 @@ from trainwright.run.check_own_files import check_owner, describe_owner
 from trainwright.run.fit_result import check_ending
 from trainwright.run.interruption import note_cut
 from trainwright.run.learner import build_learner
-from trainwright.run.prepare_run import Ready, task_of
+from trainwright.run.prepare_run import Ready, decided_task
 from trainwright.run.run_context import RunContext
 from trainwright.run.summary import labelled
 from trainwright.tracking.event_log import EventLog
 from trainwright.tracking.observers import Observer, Observers
 from trainwright.tracking.run_folder import RunFolder
-from trainwright.tracking.unfinished import tidy
+from trainwright.tracking.unfinished import remove_unfinished_of_run
 
 
 class _Tested(NamedTuple):
@@ -132,9 +132,11 @@ def train_folds(ready: Ready, run: RunContext, watchers: Sequence[Observer]) -> 
 
 def _tested(ready: Ready, run: RunContext, number: int, count: int) -> _Tested:
     contract, data = ready.plan.contract, ready.plan.contract.data
-    prepared = prepare_one_fold(ready.raw, data, task_of(contract), contract.split_seed, number)
+    prepared = prepare_one_fold(
+        ready.raw, data, decided_task(contract), contract.split_seed, number
+    )
     folder = run.folder.fold(number + 1, prepared.version)
-    tidy(folder)
+    remove_unfinished_of_run(folder)
     sizes = f"{len(prepared.train):,} / {len(prepared.validation):,} / {len(prepared.test):,}"
     run.screen.say(labelled("fold", f"{number + 1} of {count} · {sizes} rows"))
     predictor, notes = inner_predictor(ready.plan, prepared, run, folder)

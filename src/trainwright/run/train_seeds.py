@@ -16,7 +16,7 @@ from trainwright.run.run_context import RunContext
 from trainwright.run.summary import labelled
 from trainwright.run.train_folds import inner_predictor
 from trainwright.tracking.observers import Observer
-from trainwright.tracking.unfinished import tidy
+from trainwright.tracking.unfinished import remove_unfinished_of_run
 
 _MOST_SEED = 2**32
 
@@ -38,7 +38,7 @@ def train_seeds(
         seed = (contract.seed + number) % _MOST_SEED
         run.screen.say(labelled("seed", f"{seed} · {number + 1} of {count} trainings"))
         folder = run.folder.seed(number, ready.prepared.version)
-        tidy(folder)
+        remove_unfinished_of_run(folder)
         plan = with_seed(ready.plan, seed)
         found[seed], _ = inner_predictor(plan, ready.prepared, of_seed, folder)
     return found

@@ -12,7 +12,7 @@ import polars as pl
 from trainwright.core.files import read_json, write_atomic, write_json
 from trainwright.data.base.permutation import Words
 from trainwright.data.base.table import Part
-from trainwright.data.encoders.table_encoder import Features
+from trainwright.data.encoders.table_encoder import TableEncoder
 from trainwright.data.formats.parquet_sizes import read_parquet
 from trainwright.data.types import Prepared
 from trainwright.data.versions.row_hash import hash_rows
@@ -33,7 +33,7 @@ def write_trained_rows(prepared: Prepared, folder: Path) -> None:
         StorageFailed: the disk.
     """
     features = prepared.features
-    if not isinstance(features, Features) or len(prepared.train) > MOST_ROWS:
+    if not isinstance(features, TableEncoder) or len(prepared.train) > MOST_ROWS:
         return
     trained = np.unique(_hashes(prepared.train, features))
     of_test = _hashes(prepared.test, features)
@@ -44,7 +44,7 @@ def write_trained_rows(prepared: Prepared, folder: Path) -> None:
     write_json(folder / _ABOUT, {"rows": len(prepared.train), "test_rows_repeated": repeats})
 
 
-def find_trained_rows(part: Part, features: Features, folder: RunFolder) -> list[str]:
+def find_trained_rows(part: Part, features: TableEncoder, folder: RunFolder) -> list[str]:
     """What to say where more of the rows equal training rows than of the run's own test rows do."""
     if not (folder.data / _ROWS).is_file() or not len(part):
         return []
@@ -61,6 +61,6 @@ def find_trained_rows(part: Part, features: Features, folder: RunFolder) -> list
     ]
 
 
-def _hashes(part: Part, features: Features) -> Words:
+def _hashes(part: Part, features: TableEncoder) -> Words:
     columns = [part.frame[column.name] for column in features.columns]
     return hash_rows(pl.DataFrame([*columns, pl.Series(_TARGET, part.target)]))

@@ -10,7 +10,7 @@ from typing import final
 
 import lightgbm
 
-from trainwright.checkpoint.kept_trees import Kept, KeptTrees
+from trainwright.checkpoint.kept_trees import FoundTrees, KeptTrees
 from trainwright.contract.checkpointing import Checkpointing
 from trainwright.contract.model import Boosting
 from trainwright.core.errors import StorageFailed
@@ -28,7 +28,7 @@ from trainwright.engine.save_interval import (
 from trainwright.model.boosting import (
     Boosted,
     BoostingJob,
-    Rows,
+    BoostingRows,
     available_threads,
     fit_boosting,
 )
@@ -87,8 +87,8 @@ class BoostingLearner:
     def _job(self, prepared: Prepared) -> BoostingJob:
         return BoostingJob(
             section=self._section,
-            train=Rows(prepared.train.inputs, prepared.train.target),
-            validation=Rows(prepared.validation.inputs, prepared.validation.target),
+            train=BoostingRows(prepared.train.inputs, prepared.train.target),
+            validation=BoostingRows(prepared.validation.inputs, prepared.validation.target),
             outputs=prepared.target.outputs,
             seed=self._plan.contract.seed,
             watch=self._plan.contract.metric.name,
@@ -216,7 +216,7 @@ def _grown_with() -> Json:
     return {"lightgbm": lightgbm.__version__, "threads": available_threads()}
 
 
-def _changed(kept: Kept) -> str:
+def _changed(kept: FoundTrees) -> str:
     """What the trees were grown with that is another here."""
     before, now = kept.grown_with, _grown_with()
     changed = (
@@ -225,7 +225,7 @@ def _changed(kept: Kept) -> str:
     return ", ".join(changed)
 
 
-def _say_resumed(kept: Kept, run: RunContext, tell: Callable[[Event], None]) -> None:
+def _say_resumed(kept: FoundTrees, run: RunContext, tell: Callable[[Event], None]) -> None:
     grown = kept.grown
     what = "all of them are grown" if grown.is_done else "the same as without the interruption"
     run.screen.say(
@@ -243,7 +243,9 @@ def _say_resumed(kept: Kept, run: RunContext, tell: Callable[[Event], None]) -> 
         tell(Noted("not_exact", note))
 
 
-def _say_other_trees(what: str, kept: Kept, run: RunContext, tell: Callable[[Event], None]) -> None:
+def _say_other_trees(
+    what: str, kept: FoundTrees, run: RunContext, tell: Callable[[Event], None]
+) -> None:
     why = _changed(kept) or "nothing that is known has changed"
     note = f"{what} comes out otherwise here ({why}): all are grown again from the first"
     run.screen.say(labelled("note", note))

@@ -10,7 +10,7 @@ from trainwright.contract.data import TableData
 from trainwright.contract.images import ImageData
 from trainwright.contract.model import Linear
 from trainwright.contract.tokens import TokenData
-from trainwright.data.audit.audit_result import Audited
+from trainwright.data.audit.audit_result import AuditResult
 from trainwright.evaluation.evaluate import Evaluation, Scored
 from trainwright.evaluation.experiments.copy_trials import JudgedCopies
 from trainwright.evaluation.experiments.experiment import warnings_of
@@ -22,7 +22,11 @@ from trainwright.run.train_folds import HeldOut
 
 
 def try_audited(
-    ready: Ready, scored: Scored, verdict: Verdict, held_out: HeldOut, audited: Sequence[Audited]
+    ready: Ready,
+    scored: Scored,
+    verdict: Verdict,
+    held_out: HeldOut,
+    audited: Sequence[AuditResult],
 ) -> Verdict:
     """The verdict with what was tried."""
     contract, prepared = ready.plan.contract, ready.prepared

@@ -11,7 +11,7 @@ import torch
 from trainwright.checkpoint.file_names import name_of
 from trainwright.checkpoint.score import NOT_SCORED, NotScored
 from trainwright.checkpoint.state import Snapshot
-from trainwright.checkpoint.store import Kept, Loaded, NoCheckpoint, Saved
+from trainwright.checkpoint.store import Kept, Loaded, NoCheckpoint, SaveOutcome
 from trainwright.core.files import Json
 
 
@@ -28,12 +28,12 @@ class MemoryCheckpoints:
         parts: Mapping[str, Snapshot],
         inventory: Json,
         score: float | NotScored = NOT_SCORED,
-    ) -> Saved:
+    ) -> SaveOutcome:
         """Keep it."""
         name = name_of(step)
         self.kept.append(Loaded(name, step, dict(parts), inventory, score))
         size_bytes = sum(snapshot.size_bytes for snapshot in parts.values())
-        return Saved(name, 0.0, size_bytes, step, score)
+        return SaveOutcome(name, 0.0, size_bytes, step, score)
 
     def settled(self, *, wait: bool) -> tuple[Kept, ...]:  # noqa: ARG002
         """Nothing is pending."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from trainwright.core.files import read_json, write_json
 from trainwright.data.base.sparse import SparseColumns
-from trainwright.data.base.table import Floats, Inputs, columns_of
+from trainwright.data.base.table import Floats, Inputs, as_columns
 from trainwright.predictor.scorer import Scorer
 
 
@@ -26,7 +26,7 @@ class FakeScorer:
     def score(self, inputs: Inputs) -> Floats:
         """Class probabilities [N, 2]."""
         chance = np.clip(
-            np.nan_to_num(columns_of(inputs).numeric[:, 0].astype(np.float64)), 0.0, 1.0
+            np.nan_to_num(as_columns(inputs).numeric[:, 0].astype(np.float64)), 0.0, 1.0
         )
         return np.stack([1 - chance, chance], axis=1)
 

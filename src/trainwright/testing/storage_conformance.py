@@ -10,7 +10,7 @@ from functools import partial
 
 import torch
 
-from trainwright.checkpoint.checkpoint_files import Draft, files_of
+from trainwright.checkpoint.checkpoint_files import CheckpointFiles, files_of
 from trainwright.checkpoint.file_names import name_of
 from trainwright.checkpoint.manifest import MANIFEST, VALUES
 from trainwright.checkpoint.state import Snapshot
@@ -32,7 +32,7 @@ def draft(step: int, sequence: int, mark: float = 0.0) -> FileSet:
         "model": Snapshot(tensors={"w": torch.full((3, 5), mark), "none": torch.empty(0)}),
         "progress": Snapshot(values={"step": step}),
     }
-    made = Draft("a" * 32, sequence, step, "", 0.5, parts, {"seed": 1})
+    made = CheckpointFiles("a" * 32, sequence, step, "", 0.5, parts, {"seed": 1})
     return files_of(made, ())
 
 

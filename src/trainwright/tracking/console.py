@@ -35,7 +35,7 @@ LABEL_WIDTH = 10
 """Letters before the text of a line that stays: its label and blanks."""
 
 
-class Screen(Protocol):
+class ProgressScreen(Protocol):
     """Where progress is shown."""
 
     def draw(self, step: int, line: str) -> None:
@@ -117,7 +117,7 @@ class ConsoleProgress:
 
     def __init__(
         self,
-        screen: Screen,
+        screen: ProgressScreen,
         total_steps: int,
         interval_seconds: float,
         clock: Clock | None = None,
@@ -234,7 +234,7 @@ class CountProgress:
 
     def __init__(
         self,
-        screen: Screen,
+        screen: ProgressScreen,
         total: int,
         interval_seconds: float,
         clock: Clock | None = None,
@@ -259,7 +259,7 @@ class CountProgress:
 
 
 def build_count(
-    stream: TextIO, total: int, build_live: Callable[[TextIO, int], Screen] = LiveScreen
+    stream: TextIO, total: int, build_live: Callable[[TextIO, int], ProgressScreen] = LiveScreen
 ) -> CountProgress:
     """Live on a terminal, plain lines at most every ten seconds elsewhere."""
     if stream.isatty():
@@ -268,7 +268,9 @@ def build_count(
 
 
 def build_console(
-    stream: TextIO, total_steps: int, build_live: Callable[[TextIO, int], Screen] = LiveScreen
+    stream: TextIO,
+    total_steps: int,
+    build_live: Callable[[TextIO, int], ProgressScreen] = LiveScreen,
 ) -> ConsoleProgress:
     """Live on a terminal, plain lines at most every ten seconds elsewhere."""
     if stream.isatty():

@@ -13,7 +13,7 @@ from trainwright.tracking.run_folder import RunFolder
 _UNFINISHED = re.compile(r"\.tmp-([0-9]+)-")
 
 
-def tidy(folder: RunFolder) -> None:
+def remove_unfinished_of_run(folder: RunFolder) -> None:
     """Remove unfinished writes that dead processes have left in a run folder that is locked.
 
     Raises:

@@ -18,7 +18,7 @@ from trainwright.checkpoint.background_save import BackgroundCheckpoints
 from trainwright.checkpoint.copy_fence import Fence
 from trainwright.checkpoint.score import NOT_SCORED, NotScored
 from trainwright.checkpoint.state import Snapshot
-from trainwright.checkpoint.store import Begun, Checkpoints, Loaded, Saved
+from trainwright.checkpoint.store import Begun, Checkpoints, Loaded, SaveOutcome
 from trainwright.core.errors import StorageFailed
 from trainwright.core.faultpoints import arm
 from trainwright.core.files import Json
@@ -46,7 +46,7 @@ class Gate:
         parts: Mapping[str, Snapshot],
         inventory: Json,
         score: float | NotScored = NOT_SCORED,
-    ) -> Saved:
+    ) -> SaveOutcome:
         self.under_way += 1
         self.most = max(self.most, self.under_way)
         assert self.open.wait(within(60))

@@ -15,7 +15,7 @@ from saves import NEXT_CALLS, leave_copies_to_training  # noqa: E402
 from trainwright.checkpoint.background_save import BackgroundCheckpoints  # noqa: E402
 from trainwright.checkpoint.copy_fence import Fence, TornSnapshot  # noqa: E402
 from trainwright.checkpoint.state import Snapshot  # noqa: E402
-from trainwright.checkpoint.store import Loaded, NoCheckpoint, Saved  # noqa: E402
+from trainwright.checkpoint.store import Loaded, NoCheckpoint, SaveOutcome  # noqa: E402
 from trainwright.testing.fake_checkpoints import MemoryCheckpoints  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -118,7 +118,7 @@ def test_a_write_behind_the_fence_is_none_of_its_business(write: Callable[[Tenso
     fence.wait()
     write(tensors["weight"])
     (kept,) = store.settled(wait=True)
-    assert isinstance(kept, Saved)
+    assert isinstance(kept, SaveOutcome)
     assert kept.held_seconds > 0
 
 

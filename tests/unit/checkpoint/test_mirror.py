@@ -18,7 +18,7 @@ from trainwright.checkpoint.object_files import ObjectFiles, open_system
 from trainwright.checkpoint.object_storage import open_objects
 from trainwright.checkpoint.run_copies import Moment, RunCopies
 from trainwright.checkpoint.storage import CheckpointStorage
-from trainwright.checkpoint.store import Checkpoints, Saved
+from trainwright.checkpoint.store import Checkpoints, SaveOutcome
 from trainwright.core.errors import StorageFailed
 from trainwright.testing.storage_conformance import _parts
 from trainwright.tracking.run_folder import RunFolder
@@ -53,7 +53,7 @@ class Mirrored:
             assert self.gate.wait(within(20))
             return copy(files, moment)
 
-        def told(to: Checkpoints, storage: CheckpointStorage, name: str) -> Saved:
+        def told(to: Checkpoints, storage: CheckpointStorage, name: str) -> SaveOutcome:
             self.copied.append(step_of(name))
             return copy_from(to, storage, name)
 

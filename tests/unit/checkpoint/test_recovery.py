@@ -13,9 +13,9 @@ from trainwright.checkpoint.file_names import LEDGER, name_of, step_of
 from trainwright.checkpoint.ledger import Ledger
 from trainwright.checkpoint.object_storage import ObjectStorage, open_objects
 from trainwright.checkpoint.recovery import (
+    CopyRequirements,
     NothingCopied,
     Recovered,
-    Wanted,
     recover_checkpoints,
 )
 from trainwright.checkpoint.store import Checkpoints, Loaded
@@ -48,7 +48,7 @@ class Run:
         """On a new machine, with the ledger that was copied."""
         self.new.mkdir()
         (self.new / LEDGER).write_bytes((self.here / LEDGER).read_bytes())
-        wanted = Wanted(self.lineage, last_step, keeps_best, "min")
+        wanted = CopyRequirements(self.lineage, last_step, keeps_best, "min")
         return recover_checkpoints(self.new, self.away, wanted)
 
     def loaded(self) -> Loaded:

@@ -18,8 +18,8 @@ from trainwright.checkpoint.retention import (
     Entry,
     Retention,
     abandoned,
-    kept,
-    ranked,
+    best_first,
+    retained_names,
     with_abandoned,
 )
 from trainwright.checkpoint.score import NOT_SCORED, NotScored
@@ -64,7 +64,9 @@ class Course:
         self.since += 1
 
     def stays(self) -> set[str]:
-        return kept(list(self.disk.values()), self.retention, self.pins | self.resumed_from)
+        return retained_names(
+            list(self.disk.values()), self.retention, self.pins | self.resumed_from
+        )
 
     def newest(self) -> Entry:
         return self.whole[-1]
@@ -149,7 +151,7 @@ def violations(course: Course) -> list[str]:
         if course.disk.get(entry.name) != entry
     ]
     found += [f"pinned: {name}" for name in course.owed - set(course.disk)]
-    order = ranked(list(course.disk.values()), course.retention.direction)
+    order = best_first(list(course.disk.values()), course.retention.direction)
     if [entry.name for entry in order[:1]] != [entry.name for entry in course.best()[:1]]:
         found.append(f"ranked first: {order[:1]}")
     return found
@@ -192,7 +194,7 @@ def test_a_course_that_the_run_left_never_ranks() -> None:
     assert abandoned(history) == {"step-10", "step-20"}
     left = abandoned(history)
     marked = [replace(e, abandoned=e.name in left) for e in history]
-    assert [e.name for e in ranked(marked, "min")] == ["step-5"]
+    assert [e.name for e in best_first(marked, "min")] == ["step-5"]
     # The mark outlives the checkpoint that it follows from.
     later = [e for e in marked if e.step != 5] + [entry(9, 40, 0.9)]
     assert abandoned(later) == {"step-10", "step-20"}
@@ -201,15 +203,15 @@ def test_a_course_that_the_run_left_never_ranks() -> None:
 def test_what_was_left_fills_up_while_there_is_nothing_better() -> None:
     left = replace(entry(3, 20, 0.1), abandoned=True)
     history = [entry(4, 10, 0.5), left]
-    assert kept(history, Retention(best=1), ()) == {"step-10", "step-20"}
-    assert kept([*history, entry(5, 15)], Retention(best=1), ()) == {"step-10", "step-15"}
+    assert retained_names(history, Retention(best=1), ()) == {"step-10", "step-20"}
+    assert retained_names([*history, entry(5, 15)], Retention(best=1), ()) == {"step-10", "step-15"}
 
 
 def test_the_best_before_the_newest_stays_for_the_day_on_which_the_newest_is_lost() -> None:
     history = [entry(1, 1, 0.4), entry(2, 2, 0.5), entry(3, 3, 0.3)]
-    assert kept(history, Retention(best=1), ()) == {"step-1", "step-2", "step-3"}
+    assert retained_names(history, Retention(best=1), ()) == {"step-1", "step-2", "step-3"}
     history.append(entry(4, 4, 0.6))
-    assert kept(history, Retention(best=1), ()) == {"step-3", "step-4"}
+    assert retained_names(history, Retention(best=1), ()) == {"step-3", "step-4"}
 
 
 @pytest.mark.parametrize("every", [1, 5, 10])
@@ -217,7 +219,7 @@ def test_the_first_of_each_stretch_stays_for_ever(every: int) -> None:
     history: list[Entry] = []
     for sequence, step in enumerate(range(0, 41, 4), start=1):
         history.append(entry(sequence, step, float(step)))
-        stay = kept(history, Retention(best=1, every_n_steps=every), ())
+        stay = retained_names(history, Retention(best=1, every_n_steps=every), ())
         history = [e for e in history if e.name in stay]
     steps = {e.step for e in history}
     wanted = {
@@ -247,7 +249,9 @@ class Lived:
         new = entry(self.commits, step, score)
         self.by_rule.take(new)
         there = with_abandoned([*self.disk.values(), new])
-        stay = kept(list(there.values()), self.retention, self.pinned) | self.by_rule.names
+        stay = (
+            retained_names(list(there.values()), self.retention, self.pinned) | self.by_rule.names
+        )
         self.disk = {name: one for name, one in there.items() if name in stay}
 
     def target(self, up_to: int, further: int = 0) -> Entry:
@@ -260,7 +264,7 @@ class Lived:
         """See `Checkpoints.best_valid`."""
         newest = max(self.disk.values(), key=lambda one: one.sequence).name
         there = [e for e in self.disk.values() if e.name in {*self.by_rule.names, newest}]
-        return [one.name for one in ranked(there, self.retention.direction)[:1]]
+        return [one.name for one in best_first(there, self.retention.direction)[:1]]
 
     def roll_back(self, up_to: int, further: int) -> int:
         """What is put back is saved at once."""
@@ -376,7 +380,7 @@ def test_the_best_is_that_of_the_unbroken_run(every: int) -> None:
                 up_to = draw.choice([e.step for e in course if not e.abandoned])
                 step = lives.roll_back(up_to)
             assert whole.best() == cut.best(), f"seed {seed}"
-            lie_there = ranked(list(cut.disk.values()), retention.direction)
+            lie_there = best_first(list(cut.disk.values()), retention.direction)
             better_lay_there += [one.name for one in lie_there[:1]] != cut.best()
             step += 1
         score = draw.random()

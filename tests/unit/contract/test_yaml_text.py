@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from faults.tiers import times
-from trainwright.contract.yaml_reader import MAX_BYTES, Plain, read_yaml, show_value
+from trainwright.contract.yaml_reader import MAX_BYTES, Plain, read_yaml, yaml_value_text
 from trainwright.core.errors import ContractMistake, Problem
 
 
@@ -217,6 +217,6 @@ scalars = st.one_of(
 
 @given(st.dictionaries(st.sampled_from(["a", "b"]), st.lists(scalars, max_size=3), max_size=2))
 def test_a_shown_value_reads_back(value: dict[str, Plain]) -> None:
-    shown = show_value(value)
+    shown = yaml_value_text(value)
     if value and len(shown) < 80 and "nothing" not in shown:
         assert read_yaml(shown.encode(), "c.yaml").value == value

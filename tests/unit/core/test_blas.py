@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from trainwright.core.blas import one_blas_thread
 from trainwright.data.quality import run_checks
 from trainwright.data.quality.finding import Finding
-from trainwright.data.quality.views import Examined, examine
+from trainwright.data.quality.views import ExaminedData, examine
 
 
 @contextmanager
@@ -37,7 +37,7 @@ def test_inside_the_block_there_is_one_and_behind_it_as_many_as_before() -> None
 def test_checks_of_data_run_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[set[int]] = []
 
-    def check(data: Examined) -> list[Finding]:
+    def check(data: ExaminedData) -> list[Finding]:
         assert len(data)
         seen.append(threads())
         return []

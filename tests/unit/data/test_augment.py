@@ -16,7 +16,7 @@ from trainwright.contract.images import Augment, ColorJitter, Erasing, RandAugme
 from trainwright.data.base.counter_rng import integers, uniform  # noqa: E402
 from trainwright.data.base.table import ImageInputs  # noqa: E402
 from trainwright.data.loading import color_ops, randaugment  # noqa: E402
-from trainwright.data.loading.augment import ImageStore, beta_quantile, moved  # noqa: E402
+from trainwright.data.loading.augment import ImageDataset, beta_quantile, moved  # noqa: E402
 from trainwright.data.loading.feed import Feed  # noqa: E402
 from trainwright.data.loading.pixel_rows import MappedPixels, ResidentPixels, build_pixels  # noqa: E402
 
@@ -35,8 +35,8 @@ EVERYTHING = Augment(
 )
 
 
-def store(section: Augment) -> ImageStore:
-    return ImageStore(ResidentPixels(PIXELS), LABELS, section, seed=5)
+def store(section: Augment) -> ImageDataset:
+    return ImageDataset(ResidentPixels(PIXELS), LABELS, section, seed=5)
 
 
 def test_without_changes_the_images_are_themselves() -> None:
@@ -137,7 +137,7 @@ def test_what_happens_to_an_image_depends_on_seed_epoch_and_row_alone(
         update={"randaugment": RandAugment(operations=operations, magnitude=9.0)}
     )
     pixels = torch.from_numpy(np.random.default_rng(seed).integers(0, 256, (ROWS, *size), np.uint8))
-    made = ImageStore(ResidentPixels(pixels), LABELS, section, seed)
+    made = ImageDataset(ResidentPixels(pixels), LABELS, section, seed)
     together = made.take(epoch, np.array(rows))
     whole = made.take(epoch, np.arange(ROWS))
     for part, every in zip(together, whole, strict=True):
@@ -154,7 +154,7 @@ def test_images_that_stay_in_their_file_are_changed_alike(tmp_path: Path) -> Non
     assert [type(kind) for kind in kinds] == [MappedPixels, ResidentPixels]
     labels = LABELS[torch.from_numpy(order)]
     first, second = (
-        ImageStore(kind, labels, EVERYTHING, 3).take(4, np.arange(20)) for kind in kinds
+        ImageDataset(kind, labels, EVERYTHING, 3).take(4, np.arange(20)) for kind in kinds
     )
     assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
 
@@ -175,8 +175,8 @@ def from_pillow(image: Image.Image) -> torch.Tensor:
 @pytest.mark.parametrize(
     ("ours", "theirs"),
     [
-        (randaugment.brightness, ImageEnhance.Brightness),
-        (randaugment.contrast, ImageEnhance.Contrast),
+        (randaugment.change_brightness, ImageEnhance.Brightness),
+        (randaugment.change_contrast, ImageEnhance.Contrast),
         (randaugment.color, ImageEnhance.Color),
         (randaugment.sharpness, ImageEnhance.Sharpness),
     ],
@@ -237,7 +237,7 @@ def test_hue_turns_colours_and_keeps_grey() -> None:
 def test_erasing_covers_the_shares_that_it_should() -> None:
     pixels = torch.zeros((2000, 1, 32, 32), dtype=torch.uint8)
     section = Augment(erase=Erasing(probability=0.5, smallest=0.1, largest=0.2))
-    out, _ = ImageStore(ResidentPixels(pixels), torch.zeros(2000), section, 0).take(
+    out, _ = ImageDataset(ResidentPixels(pixels), torch.zeros(2000), section, 0).take(
         0, np.arange(2000)
     )
     share = (out != 0).float().mean(dim=(1, 2, 3))

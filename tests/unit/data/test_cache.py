@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from trainwright.contract.sources import Reading
 from trainwright.core.errors import DataMistake, StorageFailed
 from trainwright.data.formats.arrow_mmap import open_arrow
-from trainwright.data.formats.parse_result import NO_LINES, Parsed
+from trainwright.data.formats.parse_result import NO_LINES, ParseResult
 from trainwright.data.sources.cache import Cache, Uncached, cache_folder, open_cache
 from trainwright.data.sources.data_source import SourceFile, read_source
 
@@ -104,9 +104,9 @@ def test_a_killed_builder_hinders_nobody(tmp_path: Path) -> None:
     assert [path.name[:4] for path in (tmp_path / "tables").iterdir()] == [".tmp"]
     frame = pl.DataFrame({"a": [1, 2]})
 
-    def build(target: Path) -> Parsed:
+    def build(target: Path) -> ParseResult:
         frame.write_ipc(target)
-        return Parsed(NO_LINES)
+        return ParseResult(NO_LINES)
 
     assert Cache(tmp_path).table("ab" * 32, "rows", build).frame.equals(frame)
     assert [path.name for path in (tmp_path / "tables").iterdir()] == ["ab" * 32]
@@ -118,10 +118,10 @@ def test_builders_at_one_time_build_once(tmp_path: Path) -> None:
     together = threading.Barrier(4)
     found: list[bool] = []
 
-    def build(target: Path) -> Parsed:
+    def build(target: Path) -> ParseResult:
         built.append(1)
         frame.write_ipc(target)
-        return Parsed(NO_LINES)
+        return ParseResult(NO_LINES)
 
     def one() -> None:
         together.wait()
@@ -145,7 +145,7 @@ def test_a_file_that_changes_while_it_is_read_is_not_kept(
     file.write_text("a,y\n1,no\n2,yes\n")
     real = local_files.read_delimited
 
-    def meanwhile(*arguments: object) -> Parsed:
+    def meanwhile(*arguments: object) -> ParseResult:
         parsed = real(*arguments)  # type: ignore[arg-type]
         file.write_text("a,y\n1,no\n3,yes\n")
         return parsed

@@ -13,16 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from trainwright.data.base.permutation import Order, even_pieces
-from trainwright.data.sampling.block_shuffle import BlockDraws
-from trainwright.data.sampling.length_buckets import BucketDraws
+from trainwright.data.base.permutation import Permutation, even_pieces
+from trainwright.data.sampling.block_shuffle import BlockSampler
+from trainwright.data.sampling.length_buckets import BucketSampler
 from trainwright.data.sampling.samplers import (
-    CurriculumDraws,
-    Draws,
-    GroupDraws,
+    CurriculumSampler,
+    GroupSampler,
     Pace,
     Pacing,
-    WeightedDraws,
+    Sampler,
+    WeightedSampler,
 )
 
 ROWS = 997
@@ -31,20 +31,20 @@ WEIGHTS = np.random.default_rng(1).exponential(size=ROWS)
 LENGTHS = np.random.default_rng(3).integers(1, 400, ROWS)
 DIFFICULTY = np.random.default_rng(2).normal(size=ROWS)
 
-KINDS: dict[str, Callable[[int], Draws]] = {
-    "uniform": lambda seed: Order(ROWS, seed),
-    "balanced": lambda seed: GroupDraws.balanced(CLASSES, seed),
-    "mixture": lambda seed: GroupDraws(CLASSES, [1, 2, 3, 0.5, 0.01], seed),
-    "tempered": lambda seed: GroupDraws.tempered(CLASSES, 5.0, seed),
-    "weighted": lambda seed: WeightedDraws(WEIGHTS, seed),
-    "curriculum": lambda seed: CurriculumDraws(DIFFICULTY, Pace(0.1, 1500), seed),
-    "buckets": lambda seed: BucketDraws(LENGTHS, 8, 24, seed),
-    "blocks": lambda seed: BlockDraws(ROWS, 16, 12, seed),
+KINDS: dict[str, Callable[[int], Sampler]] = {
+    "uniform": lambda seed: Permutation(ROWS, seed),
+    "balanced": lambda seed: GroupSampler.balanced(CLASSES, seed),
+    "mixture": lambda seed: GroupSampler(CLASSES, [1, 2, 3, 0.5, 0.01], seed),
+    "tempered": lambda seed: GroupSampler.tempered(CLASSES, 5.0, seed),
+    "weighted": lambda seed: WeightedSampler(WEIGHTS, seed),
+    "curriculum": lambda seed: CurriculumSampler(DIFFICULTY, Pace(0.1, 1500), seed),
+    "buckets": lambda seed: BucketSampler(LENGTHS, 8, 24, seed),
+    "blocks": lambda seed: BlockSampler(ROWS, 16, 12, seed),
 }
 kinds = pytest.mark.parametrize("kind", KINDS)
 
 
-def counts(draws: Draws, epochs: int) -> np.ndarray:
+def counts(draws: Sampler, epochs: int) -> np.ndarray:
     return np.sum(
         [np.bincount(draws.at(e, 0, draws.rows), minlength=draws.rows) for e in range(epochs)],
         axis=0,
@@ -90,11 +90,11 @@ def test_seeds_and_epochs_have_orders_of_their_own(kind: str) -> None:
 
 
 def test_uniform_loses_nothing() -> None:
-    assert (counts(Order(ROWS, 5), 7) == 7).all()
+    assert (counts(Permutation(ROWS, 5), 7) == 7).all()
 
 
 def test_classes_are_drawn_equally_often_and_their_rows_take_turns() -> None:
-    draws = GroupDraws.balanced(CLASSES, seed=4)
+    draws = GroupSampler.balanced(CLASSES, seed=4)
     epochs = 20
     drawn = counts(draws, epochs)
     by_class = np.bincount(CLASSES, weights=drawn)
@@ -105,7 +105,7 @@ def test_classes_are_drawn_equally_often_and_their_rows_take_turns() -> None:
         assert mine.max() - mine.min() <= 1
 
 
-def drawn_of(draws: GroupDraws, groups: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def drawn_of(draws: GroupSampler, groups: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Samples of an epoch that each group has."""
     return np.bincount(groups[draws.at(0, 0, draws.rows)])
 
@@ -114,26 +114,26 @@ def drawn_of(draws: GroupDraws, groups: npt.NDArray[np.int64]) -> npt.NDArray[np
 def test_a_temperature_evens_sources_out(temperature: float) -> None:
     sizes = np.bincount(CLASSES).astype(float)
     wanted = sizes ** (1 / temperature) / (sizes ** (1 / temperature)).sum()
-    quotas = drawn_of(GroupDraws.tempered(CLASSES, temperature), CLASSES)
+    quotas = drawn_of(GroupSampler.tempered(CLASSES, temperature), CLASSES)
     assert quotas.sum() == ROWS
     assert np.abs(quotas - wanted * ROWS).max() < 1
 
 
 def test_a_source_with_a_tiny_share_is_not_lost() -> None:
-    quotas = drawn_of(GroupDraws(CLASSES, [1, 1, 1, 1, 1e-9]), CLASSES)
+    quotas = drawn_of(GroupSampler(CLASSES, [1, 1, 1, 1, 1e-9]), CLASSES)
     assert quotas[4] == 1
     assert quotas.sum() == ROWS
 
 
 def test_a_source_without_rows_gets_no_samples() -> None:
     groups = np.zeros(10, np.int64)
-    assert drawn_of(GroupDraws(groups, [1.0, 5.0]), groups).tolist() == [10]
+    assert drawn_of(GroupSampler(groups, [1.0, 5.0]), groups).tolist() == [10]
 
 
 def test_weights_are_what_rows_are_drawn_by() -> None:
     epochs = 400
     expected = WEIGHTS / WEIGHTS.sum() * ROWS * epochs
-    observed = counts(WeightedDraws(WEIGHTS, seed=8), epochs)
+    observed = counts(WeightedSampler(WEIGHTS, seed=8), epochs)
     assert observed.sum() == ROWS * epochs
     # Systematic sampling varies less than independent draws, so the upper tail is the one to hold.
     assert ((observed - expected) ** 2 / expected).sum() < chi2.ppf(0.999, ROWS - 1)
@@ -144,19 +144,19 @@ def test_weights_are_what_rows_are_drawn_by() -> None:
 def test_in_each_epoch_a_weight_is_rounded_down_or_up() -> None:
     expected = WEIGHTS / WEIGHTS.sum() * ROWS
     for epoch in range(5):
-        observed = np.bincount(WeightedDraws(WEIGHTS).at(epoch, 0, ROWS), minlength=ROWS)
+        observed = np.bincount(WeightedSampler(WEIGHTS).at(epoch, 0, ROWS), minlength=ROWS)
         assert (np.abs(observed - expected) < 1 + 1e-9).all()
 
 
 def test_a_weight_of_0_is_never_drawn() -> None:
     weights = np.where(np.arange(50) % 2, 1.0, 0.0)
-    assert not counts(WeightedDraws(weights), 20)[::2].any()
+    assert not counts(WeightedSampler(weights), 20)[::2].any()
 
 
 def test_both_chances_of_a_sample_are_as_wanted_over_many_seeds() -> None:
     wanted = np.array([0.1, 0.2, 0.3, 0.4])
     groups = np.repeat(np.arange(4), 25)
-    first = [int(groups[GroupDraws(groups, wanted, seed).at(0, 7, 8)[0]]) for seed in range(2000)]
+    first = [int(groups[GroupSampler(groups, wanted, seed).at(0, 7, 8)[0]]) for seed in range(2000)]
     observed = np.bincount(first, minlength=4)
     assert ((observed - 2000 * wanted) ** 2 / (2000 * wanted)).sum() < chi2.ppf(0.999, 3)
 
@@ -164,7 +164,7 @@ def test_both_chances_of_a_sample_are_as_wanted_over_many_seeds() -> None:
 @pytest.mark.parametrize("pacing", ["linear", "root", "exponential"])
 def test_a_curriculum_holds_hard_rows_back_and_ends_uniform(pacing: Pacing) -> None:
     pace = Pace(0.2, 3 * ROWS + 100, pacing)
-    draws = CurriculumDraws(DIFFICULTY, pace, seed=6)
+    draws = CurriculumSampler(DIFFICULTY, pace, seed=6)
     rank = np.argsort(np.argsort(DIFFICULTY))
     for epoch in range(4):
         rows = draws.at(epoch, 0, ROWS)
@@ -183,7 +183,7 @@ def test_pacing_functions_begin_at_the_start_and_end_at_1() -> None:
 
 
 def test_equal_chances_within_what_is_in() -> None:
-    draws = CurriculumDraws(np.arange(40), Pace(1.0, 10**9), seed=1)
+    draws = CurriculumSampler(np.arange(40), Pace(1.0, 10**9), seed=1)
     observed = counts(draws, 500)
     assert ((observed - 500) ** 2 / 500).sum() < chi2.ppf(0.999, 39)
 
@@ -195,13 +195,13 @@ def test_equal_chances_within_what_is_in() -> None:
     epoch=st.integers(0, 10**6),
 )
 def test_blocks_lose_nothing(rows: int, block_rows: int, mixed_blocks: int, epoch: int) -> None:
-    visited = BlockDraws(rows, block_rows, mixed_blocks, seed=8).at(epoch, 0, rows)
+    visited = BlockSampler(rows, block_rows, mixed_blocks, seed=8).at(epoch, 0, rows)
     assert np.array_equal(np.sort(visited), np.arange(rows))
 
 
 def test_only_so_many_blocks_are_read_at_a_time() -> None:
     rows, block_rows, mixed = 10_007, 20, 25
-    draws = BlockDraws(rows, block_rows, mixed, seed=2)
+    draws = BlockSampler(rows, block_rows, mixed, seed=2)
     ends = np.cumsum([0, *even_pieces(rows // block_rows, mixed)]) * block_rows
     for epoch in range(5):
         for start, stop in pairwise([*ends[:-1].tolist(), rows]):
@@ -214,7 +214,7 @@ def test_only_so_many_blocks_are_read_at_a_time() -> None:
 
 def test_blocks_put_every_row_anywhere() -> None:
     rows, epochs = 41, 4000
-    draws = BlockDraws(rows, 6, 2, seed=3)
+    draws = BlockSampler(rows, 6, 2, seed=3)
     observed = np.zeros((rows, rows))
     for epoch in range(epochs):
         observed[np.arange(rows), draws.at(epoch, 0, rows)] += 1

@@ -14,7 +14,7 @@ from trainwright.contract.data import Column, GroupSplit, RandomSplit, Split, Ta
 from trainwright.contract.features import ColumnFeatures, Encoding, TextFeatures
 from trainwright.contract.features import Features as FeaturesSection
 from trainwright.data.encoders.date_features import fit_dates
-from trainwright.data.encoders.table_encoder import Features
+from trainwright.data.encoders.table_encoder import TableEncoder
 from trainwright.data.prepare_table import prepare_table, read_part
 from trainwright.data.read_table import read_table
 from trainwright.data.sources.data_source import read_source
@@ -104,7 +104,7 @@ def test_poisoned_rows_and_targets_outside_of_training_change_nothing(
 @pytest.mark.parametrize("text", [SVD, TERMS])
 def test_a_saved_copy_encodes_new_rows_to_the_same_bits(tmp_path: Path, text: TextFeatures) -> None:
     prepared = made(tmp_path, table(classes=3), text)
-    again = Features.from_json(json.loads(json.dumps(prepared.features.to_json())))
+    again = TableEncoder.from_json(json.loads(json.dumps(prepared.features.to_json())))
     assert again.numeric_names == prepared.table.numeric_names
     encoded = again.transform(again.read(read_source("a.csv", tmp_path).frame))
     assert encoded.dense().numeric.shape[1] == len(again.numeric_names)

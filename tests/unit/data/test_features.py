@@ -17,7 +17,7 @@ from trainwright.contract.features import Features as FeaturesSection
 from trainwright.core.errors import DataMistake
 from trainwright.data.base.row_storage import SLICE_ROWS
 from trainwright.data.encoders.scaling import NumberRows, fit_numbers
-from trainwright.data.encoders.table_encoder import Features
+from trainwright.data.encoders.table_encoder import TableEncoder
 from trainwright.data.prepare_table import prepare_table
 from trainwright.data.read_table import read_table
 from trainwright.data.sources.data_source import read_source
@@ -104,7 +104,7 @@ def bits(values: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
 @pytest.mark.parametrize(("scale", "impute"), SCALES)
 def test_json_keeps_every_bit(tmp_path: Path, scale: Scaling, impute: Imputing) -> None:
     prepared = made(tmp_path, table(), scale, impute)
-    again = Features.from_json(json.loads(json.dumps(prepared.features.to_json())))
+    again = TableEncoder.from_json(json.loads(json.dumps(prepared.features.to_json())))
     encoded = again.transform(again.read(read_source("a.csv", tmp_path).frame))
     for part in (prepared.train, prepared.validation, prepared.test):
         expected = encoded.take(part.rows)
@@ -116,7 +116,7 @@ def test_json_keeps_every_bit(tmp_path: Path, scale: Scaling, impute: Imputing) 
 
 def test_another_format_is_refused() -> None:
     with pytest.raises(ValueError, match="format 99"):
-        Features.from_json({"format": 99})
+        TableEncoder.from_json({"format": 99})
 
 
 def test_numbers_are_those_of_scikit_learn(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from trainwright.data.read_table import read_table
 from trainwright.data.split.fold_split import NEVER, Folds, cut_folds
 from trainwright.data.split.fractions import LEFT_OUT, TEST, TRAIN, VALIDATION, Shares
 from trainwright.data.split.row_keys import shares_of_keys
-from trainwright.data.split.splits import divide
+from trainwright.data.split.splits import split_rows
 from trainwright.data.split.time_order import time_blocks
 
 ROWS = 600
@@ -61,7 +61,7 @@ def cut(split: Split, frame: pl.DataFrame = FRAME, seed: int = 0) -> Folds:
 
 
 def single(split: Split, frame: pl.DataFrame = FRAME, seed: int = 0) -> Integers:
-    return divide(frame, "y", split, Shares.of(split, frozenset()), seed)
+    return split_rows(frame, "y", split, Shares.of(split, frozenset()), seed)
 
 
 @pytest.mark.parametrize("split", KINDS, ids=lambda split: f"{split.kind}")

@@ -17,8 +17,8 @@ from trainwright.contract.data import TableData, TimeSplit
 from trainwright.contract.features import Features as FeaturesSection
 from trainwright.contract.features import History as Section
 from trainwright.core.errors import DataMistake
-from trainwright.data.encoders.lag_features import History
-from trainwright.data.encoders.table_encoder import Features
+from trainwright.data.encoders.lag_features import LagFeatures
+from trainwright.data.encoders.table_encoder import TableEncoder
 from trainwright.data.prepare_table import prepare_table, read_part
 from trainwright.data.read_table import read_table
 from trainwright.data.sources.data_source import read_source
@@ -38,7 +38,7 @@ def frame_of(rows: list[tuple[int, int | None, float | None]]) -> pl.DataFrame:
 
 
 def past(frame: pl.DataFrame, section: Section) -> pl.DataFrame:
-    history = History((section,), ())
+    history = LagFeatures((section,), ())
     return history.added_to({"train": frame})["train"].select(history.names)
 
 
@@ -181,7 +181,7 @@ def test_training_rows_see_nothing_of_validation_and_test(tmp_path: Path) -> Non
 
 def test_new_rows_get_their_past_from_the_same_file(tmp_path: Path) -> None:
     prepared = made(tmp_path, table())
-    again = Features.from_json(json.loads(json.dumps(prepared.features.to_json())))
+    again = TableEncoder.from_json(json.loads(json.dumps(prepared.features.to_json())))
     file = read_source("a.csv", tmp_path).frame
     encoded = again.transform(again.read(file))
     for part in (prepared.train, prepared.validation, prepared.test):
@@ -208,7 +208,7 @@ def test_rows_without_any_past_are_refused(tmp_path: Path) -> None:
 
 def test_a_count_of_no_rows_is_no_past() -> None:
     counting = Section(time="t", columns=("v",), lags=(1,), windows=(2,), statistics=("count",))
-    history = History((counting,), ())
+    history = LagFeatures((counting,), ())
     with pytest.raises(DataMistake, match="no row has an earlier row"):
         history.added(frame_of([(0, 1, 1.0), (0, 1, 2.0)]))
     assert history.added(frame_of([(0, 1, None), (0, 2, 2.0)]).with_columns(v=1.0)).height == 2

@@ -11,7 +11,7 @@ from made_data import idx_bytes, make_images
 from trainwright.contract.images import ImageData
 from trainwright.core.errors import DataMistake
 from trainwright.data.base.counter_rng import integers, uniform
-from trainwright.data.base.table import ImageInputs, columns_of
+from trainwright.data.base.table import ImageInputs, as_columns
 from trainwright.data.columns.target import Classes
 from trainwright.data.dispatch import prepare, read_data
 from trainwright.data.encoders.pixel_statistics import Pixels
@@ -186,7 +186,7 @@ def test_images_of_another_size_are_refused() -> None:
 
 
 def test_an_image_as_columns_is_its_pixels_from_0_to_1() -> None:
-    columns = columns_of(ImageInputs.of(np.full((2, 1, 2, 2), 255, np.uint8)))
+    columns = as_columns(ImageInputs.of(np.full((2, 1, 2, 2), 255, np.uint8)))
     assert columns.numeric.tolist() == [[1.0] * 4] * 2
 
 

@@ -33,9 +33,9 @@ from trainwright.data.base import row_storage as space_module
 from trainwright.data.base.row_storage import IN_MEMORY, InFiles
 from trainwright.data.prepare_table import prepare_table
 from trainwright.data.read_table import RawTable, read_table
-from trainwright.data.sampling.build_sampler import build_draws
+from trainwright.data.sampling.build_sampler import build_sampler
 from trainwright.data.split.fractions import Shares
-from trainwright.data.split.splits import divide
+from trainwright.data.split.splits import split_rows
 from trainwright.data.types import Prepared
 
 ROWS = 5000
@@ -154,7 +154,7 @@ def test_slices_change_no_split(name: str, tmp_path: Path, monkeypatch: pytest.M
     found = []
     for rows in (700, 65_536):
         monkeypatch.setattr(space_module, "SLICE_ROWS", rows)
-        found.append(divide(frame, "y", split, shares, 3, InFiles(tmp_path)))
+        found.append(split_rows(frame, "y", split, shares, 3, InFiles(tmp_path)))
     assert (found[0] == found[1]).all()
     assert len(np.unique(found[0])) > 2
 
@@ -237,7 +237,7 @@ def test_every_sampling_is_the_same(sampling: Sampling, tmp_path: Path) -> None:
     drawn = []
     for _, prepared in both(tmp_path, "a.parquet", SPLITS["random"]):
         section = TableData(path="a.parquet", target="y", sampling=sampling)
-        draws = build_draws(section, prepared, 3, len(prepared.train), 5)
+        draws = build_sampler(section, prepared, 3, len(prepared.train), 5)
         drawn.append(np.stack([draws.at(epoch, 0, draws.rows) for epoch in range(3)]))
     assert (drawn[0] == drawn[1]).all()
     assert len(np.unique(drawn[0])) > 1000

@@ -10,7 +10,7 @@ import pytest
 
 from trainwright.contract.data import StratifiedSplit, TableData, TimeSplit
 from trainwright.core.errors import DataMistake
-from trainwright.data.encoders.table_encoder import Features
+from trainwright.data.encoders.table_encoder import TableEncoder
 from trainwright.data.prepare_table import prepare_fold, prepare_table
 from trainwright.data.read_table import read_table
 from trainwright.data.split.hidden_columns import without_hidden
@@ -52,7 +52,7 @@ def test_the_newest_rows_are_tested(tmp_path: Path, split: TimeSplit, *, shuffle
     last = [float(part.frame["y"].to_numpy().max()) for part in (found.train, found.validation)]
     first = [float(part.frame["y"].to_numpy().min()) for part in (found.validation, found.test)]
     assert last[0] < first[0] <= last[1] < first[1]
-    assert isinstance(found.features, Features)
+    assert isinstance(found.features, TableEncoder)
     assert {"x", "year", "month"} == set(found.features.numeric_names)
     assert found.split.future_rows_in_training == 0
     if split.parts:

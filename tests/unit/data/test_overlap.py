@@ -8,7 +8,12 @@ import numpy as np
 import pytest
 
 from trainwright.data.audit import shared_ngrams
-from trainwright.data.audit.shared_ngrams import CHARACTERS, Span, copied_segments, sequence_length
+from trainwright.data.audit.shared_ngrams import (
+    CHARACTERS,
+    TokenSpan,
+    copied_segments,
+    sequence_length,
+)
 from trainwright.data.base.table import TokenInputs
 
 SEGMENT = 256
@@ -64,7 +69,7 @@ def test_few_letters_need_longer_sequences(pieces: bool) -> None:
     tokens = letters(60 * SEGMENT, 4)
     words = np.array([[0, 1, 1, 0, 5], [2, 3, 2, 4, 5], [6, 0, 7, 8, 5]], dtype=np.uint16)
     few = words[letters(12 * SEGMENT, 3)].ravel()
-    spans = [Span(0, 40 * SEGMENT)]
+    spans = [TokenSpan(0, 40 * SEGMENT)]
     assert sequence_length(few, spans, pieces=pieces) > 50
     for one in (tokens, few):
         train, held_out = inputs_of(one, 0, 40 * SEGMENT), inputs_of(one, 40 * SEGMENT, 15360)

@@ -154,8 +154,8 @@ def test_a_store_gives_what_the_packing_says() -> None:
     from trainwright.data.loading.feed import Feed
     from trainwright.data.loading.packed_dataset import (
         NO_TARGET,
-        Counted,
-        PackedStore,
+        PackedBatches,
+        PackedDataset,
         packed_targets,
     )
 
@@ -167,10 +167,10 @@ def test_a_store_gives_what_the_packing_says() -> None:
     text = EncodedText(tokens, BYTES, documents)
     part = document_part(text, "train", 0, total)
     assert isinstance(part.inputs, TokenInputs)
-    store = PackedStore(part.inputs, 12, "split", torch.device("cpu"))
+    store = PackedDataset(part.inputs, 12, "split", torch.device("cpu"))
     shown: list[int] = []
     order = np.random.default_rng(0).permutation(store.rows)
-    forming = Counted(store.packing)
+    forming = PackedBatches(store.packing)
     x, positions, counted, y = forming.form(store.take(3, order), order)
     assert x.shape == positions.shape == y.shape == (store.rows, 12)
     assert ((y != NO_TARGET) == counted).all()
@@ -195,7 +195,7 @@ def test_a_store_gives_what_the_packing_says() -> None:
 def test_workers_make_the_same_windows_and_counts(workers: int) -> None:
     torch = pytest.importorskip("torch")
     from trainwright.data.loading.feed import Feed
-    from trainwright.data.loading.packed_dataset import Counted, PackedStore, packed_targets
+    from trainwright.data.loading.packed_dataset import PackedBatches, PackedDataset, packed_targets
     from trainwright.data.loading.worker_pool import Workers
 
     lengths = np.random.default_rng(2).integers(1, 40, 60)
@@ -203,8 +203,8 @@ def test_workers_make_the_same_windows_and_counts(workers: int) -> None:
     text = EncodedText(np.arange(int(lengths.sum()), dtype=np.uint16), BYTES, documents)
     part = document_part(text, "train", 0, len(text.tokens))
     assert isinstance(part.inputs, TokenInputs)
-    store = PackedStore(part.inputs, 16, "split", torch.device("cpu"))
-    forming = Counted(store.packing)
+    store = PackedDataset(part.inputs, 16, "split", torch.device("cpu"))
+    forming = PackedBatches(store.packing)
     here, there = (
         Feed(loader, 4, 2, seed=1, count_targets=packed_targets, forming=forming)
         for loader in (store, Workers(store, workers))

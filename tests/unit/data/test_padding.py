@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainwright.data.base.permutation import Order
+from trainwright.data.base.permutation import Permutation
 from trainwright.data.base.table import TokenInputs
 from trainwright.data.encoders.vocabulary import TextVocabulary
-from trainwright.data.sampling.length_buckets import BucketDraws, cut_line
+from trainwright.data.sampling.length_buckets import BucketSampler, cut_line
 from trainwright.data.text.chunks import LongDocuments, cut_documents
 from trainwright.data.text.padding import PaddedShapes, Steps, choose_buckets, measure_padding
 from trainwright.data.text.prepare_text import document_part
@@ -39,13 +39,13 @@ def test_every_row_comes_once_an_epoch(
     rows: int, buckets: int, group: int, seed: int, epoch: int
 ) -> None:
     lengths = np.random.default_rng(seed).integers(1, 50, rows)
-    drawn = BucketDraws(lengths, buckets, group, seed).at(epoch, 0, rows)
+    drawn = BucketSampler(lengths, buckets, group, seed).at(epoch, 0, rows)
     assert sorted(drawn.tolist()) == list(range(rows))
 
 
 def test_a_group_has_rows_of_one_bucket_or_of_two_neighbours() -> None:
     group = 32
-    draws = BucketDraws(LONG_TAIL, 10, group, seed=1)
+    draws = BucketSampler(LONG_TAIL, 10, group, seed=1)
     assert draws.buckets == 10
     rank = np.empty(len(LONG_TAIL), dtype=np.int64)
     rank[np.argsort(LONG_TAIL, kind="stable")] = np.arange(len(LONG_TAIL))
@@ -95,7 +95,7 @@ def test_many_lengths_are_cut_nearly_as_well() -> None:
 
 def test_groups_come_in_random_order_and_are_made_anew_in_each_epoch() -> None:
     group = 32
-    draws = BucketDraws(LONG_TAIL, 10, group, seed=2)
+    draws = BucketSampler(LONG_TAIL, 10, group, seed=2)
     whole = len(LONG_TAIL) // group
     together: list[set[frozenset[int]]] = []
     for epoch in range(4):
@@ -110,7 +110,7 @@ def test_groups_come_in_random_order_and_are_made_anew_in_each_epoch() -> None:
 
 def test_the_smaller_group_at_the_end_of_an_epoch_is_of_any_length() -> None:
     group = 64
-    draws = BucketDraws(LONG_TAIL, 16, group, seed=3)
+    draws = BucketSampler(LONG_TAIL, 16, group, seed=3)
     rest = len(LONG_TAIL) % group
     assert rest
     means = [LONG_TAIL[draws.at(e, draws.rows - rest, draws.rows)].mean() for e in range(40)]
@@ -120,7 +120,7 @@ def test_the_smaller_group_at_the_end_of_an_epoch_is_of_any_length() -> None:
 
 
 def test_any_position_is_as_far_away_as_the_first() -> None:
-    draws = BucketDraws(LONG_TAIL, 10, 32, seed=4)
+    draws = BucketSampler(LONG_TAIL, 10, 32, seed=4)
     epoch = 10**9
     whole = draws.at(epoch, 0, draws.rows)
     assert np.array_equal(draws.at(epoch, 3210, 3300), whole[3210:3300])
@@ -130,12 +130,12 @@ def test_buckets_save_padding_and_the_rest_of_it_is_measured() -> None:
     shapes, group = PaddedShapes(8, 512), 32
     whole = Steps(group, group)
     shares = [
-        measure_padding(LONG_TAIL, BucketDraws(LONG_TAIL, count, group, 5), whole, shapes)
+        measure_padding(LONG_TAIL, BucketSampler(LONG_TAIL, count, group, 5), whole, shapes)
         for count in (1, 2, 4, 8, 16)
     ]
     assert all(one > other for one, other in pairwise(shares))
     assert shares[0] == pytest.approx(
-        measure_padding(LONG_TAIL, Order(len(LONG_TAIL), 5), whole, shapes), abs=0.02
+        measure_padding(LONG_TAIL, Permutation(len(LONG_TAIL), 5), whole, shapes), abs=0.02
     )
     assert shares[0] > 0.6
     assert shares[-1] < 0.2
@@ -213,16 +213,16 @@ def documents(count: int = 120) -> TokenInputs:
 def padded_feed(long: LongDocuments, most: float, workers: int = 0) -> Feed:
     torch = pytest.importorskip("torch")
     from trainwright.data.loading.feed import Feed
-    from trainwright.data.loading.padded_dataset import PaddedStore, Trimmed, padded_targets
+    from trainwright.data.loading.padded_dataset import PaddedDataset, Trimmed, padded_targets
     from trainwright.data.loading.worker_pool import Workers
 
     shapes = PaddedShapes(4, 24, most)
-    store = PaddedStore(documents(), long, shapes, torch.device("cpu"))
+    store = PaddedDataset(documents(), long, shapes, torch.device("cpu"))
     return Feed(
         Workers(store, workers) if workers else store,
         5,
         2,
-        draws=BucketDraws(store.lengths, 4, 10, seed=7),
+        draws=BucketSampler(store.lengths, 4, 10, seed=7),
         forming=Trimmed(store.lengths, shapes),
         count_targets=padded_targets,
     )

@@ -22,15 +22,21 @@ from trainwright.contract.data import (
 from trainwright.core.hashing import hash_bytes
 from trainwright.data.base import row_storage as space_module
 from trainwright.data.base.column_reader import Cells
-from trainwright.data.base.external_sort import dense_ranks, ranked
-from trainwright.data.base.row_storage import IN_MEMORY, InFiles, positions, spread_rows, taken
+from trainwright.data.base.external_sort import dense_ranks, sorted_positions
+from trainwright.data.base.row_storage import (
+    IN_MEMORY,
+    InFiles,
+    chosen_positions,
+    spread_rows,
+    taken,
+)
 from trainwright.data.base.table import Integers
 from trainwright.data.split.fractions import Shares
 from trainwright.data.split.groups import group_codes
-from trainwright.data.split.key_index import NOWHERE, KeyPlaces
+from trainwright.data.split.key_index import NOWHERE, KeyIndex
 from trainwright.data.split.random_split import draw_parts
 from trainwright.data.split.row_keys import random_keys
-from trainwright.data.split.splits import divide
+from trainwright.data.split.splits import split_rows
 
 
 @pytest.fixture(autouse=True)
@@ -80,7 +86,7 @@ def test_a_split_of_earlier_versions_stays_as_it_was(name: str, tmp_path: Path) 
         {"shop": shops, "when": row * 48271 % 3000 / 3, "y": (row % 3).astype(str)}
     )
     for space in (IN_MEMORY, InFiles(tmp_path)):
-        parts = divide(frame, "y", split, Shares.of(split, frozenset()), 3, space)
+        parts = split_rows(frame, "y", split, Shares.of(split, frozenset()), 3, space)
         assert hash_bytes(parts.tobytes()) == frozen
 
 
@@ -88,7 +94,7 @@ def test_nothing_stays_on_the_disk(tmp_path: Path) -> None:
     space = InFiles(tmp_path / "scratch")
     frame = pl.DataFrame({"a": range(2000), "b": ["x", None] * 1000})
     numbers = frame["a"].to_numpy()
-    chosen = positions(2000, lambda start, stop: numbers[start:stop] % 3 == 0, space)
+    chosen = chosen_positions(2000, lambda start, stop: numbers[start:stop] % 3 == 0, space)
     assert chosen.tolist() == list(range(0, 2000, 3))
     assert space.frame(taken(frame, chosen)).equals(IN_MEMORY.frame(taken(frame, chosen)))
     assert space.frame([frame.head(0)]).equals(frame.head(0))
@@ -146,7 +152,7 @@ def test_many_classes_need_no_more_arrays(monkeypatch: pytest.MonkeyPatch, tmp_p
     labels = pl.Series("y", [f"class {row % 900}" for row in range(4500)])
     split = StratifiedSplit(kind="stratified")
     shares = Shares.of(split, frozenset())
-    parts = divide(labels.to_frame(), "y", split, shares, 3, InFiles(tmp_path))
+    parts = split_rows(labels.to_frame(), "y", split, shares, 3, InFiles(tmp_path))
     assert np.bincount(parts).tolist() == [2700, 900, 900]
     assert len(made) < 5
 
@@ -169,7 +175,7 @@ def test_places_and_ranks_are_those_of_a_sort(kind: str, tmp_path: Path) -> None
         "equal": np.full(3000, 7),
     }[kind]
     for space in (IN_MEMORY, InFiles(tmp_path)):
-        assert (ranked(values, space) == np.argsort(values, kind="stable")).all()
+        assert (sorted_positions(values, space) == np.argsort(values, kind="stable")).all()
         expected = np.unique(values, return_inverse=True)[1] + 1
         assert (dense_ranks(values, space) == expected).all()
 
@@ -177,7 +183,7 @@ def test_places_and_ranks_are_those_of_a_sort(kind: str, tmp_path: Path) -> None
 def test_keys_are_found_even_where_their_first_hashes_are_one(tmp_path: Path) -> None:
     keys = pl.Series([f"k{at}" for at in range(2000)])
     space = InFiles(tmp_path)
-    places = KeyPlaces.of(lambda start, stop: keys.slice(start, stop - start), 2000, space)
+    places = KeyIndex.of(lambda start, stop: keys.slice(start, stop - start), 2000, space)
     asked = pl.Series(["k1999", None, "k0", "none"])
     assert places.find(asked).tolist() == [1999, NOWHERE, 0, NOWHERE]
     assert not places.alike(space).size
@@ -186,6 +192,6 @@ def test_keys_are_found_even_where_their_first_hashes_are_one(tmp_path: Path) ->
     ascending = np.full(2000, 2**64 - 1, np.uint64)
     ascending[:3] = same
     order = np.array([5, 1999, 6, *range(1997)])
-    collided = KeyPlaces(ascending, order, places.others)
+    collided = KeyIndex(ascending, order, places.others)
     assert collided.find(pl.Series(["k1999"])).tolist() == [1999]
     assert set(order[:3]) <= set(collided.alike(space).tolist())

@@ -21,7 +21,7 @@ from trainwright.data.base.table import Integers
 from trainwright.data.split.fractions import PARTS, Shares
 from trainwright.data.split.row_keys import random_keys
 from trainwright.data.split.split_report import report_split
-from trainwright.data.split.splits import divide
+from trainwright.data.split.splits import split_rows
 from trainwright.data.split.time_order import time_units
 
 RANDOM = RandomSplit(kind="random")
@@ -42,7 +42,7 @@ def frame(rows: int = 200) -> pl.DataFrame:
 
 def parts_of(data: pl.DataFrame, split: Split, seed: int = 0, given: str = "") -> Integers:
     shares = Shares.of(split, frozenset(given.split()))
-    return divide(data, "y", split, shares, seed)
+    return split_rows(data, "y", split, shares, seed)
 
 
 def test_a_split_is_a_function_of_the_seed() -> None:

@@ -16,7 +16,7 @@ from mixed_texts import CONTEXT, LETTERS, WINDOWS, Windows, inputs_of, source_of
 from trainwright.contract.sampling import Mixture
 from trainwright.contract.tokens import TokenData
 from trainwright.data.base.table import Sources, TokenInputs
-from trainwright.data.sampling.build_sampler import mixture_draws
+from trainwright.data.sampling.build_sampler import mixture_sampler
 from trainwright.data.text.eval_windows import cut_windows
 from trainwright.data.text.packing import count_windows
 from trainwright.data.text.prepare_text import RawTokens, prepare_tokens, read_tokens
@@ -24,27 +24,27 @@ from trainwright.data.text.token_file import EncodedText
 from trainwright.model.ngram_baseline import fit_frequencies
 
 if TYPE_CHECKING:
-    from trainwright.data.loading.dataset import TextStore
+    from trainwright.data.loading.dataset import TextDataset
 
 ways = pytest.mark.parametrize("windows", WINDOWS)
 
 
-def store_of(section: TokenData, folder: Path) -> tuple[RawTokens, TextStore]:
+def store_of(section: TokenData, folder: Path) -> tuple[RawTokens, TextDataset]:
     torch = pytest.importorskip("torch")
-    from trainwright.data.loading.dataset import WindowStore
-    from trainwright.data.loading.packed_dataset import PackedStore
-    from trainwright.data.loading.padded_dataset import PaddedStore
+    from trainwright.data.loading.dataset import WindowDataset
+    from trainwright.data.loading.packed_dataset import PackedDataset
+    from trainwright.data.loading.padded_dataset import PaddedDataset
     from trainwright.data.text.padding import PaddedShapes
 
     raw = read_tokens(section, folder)
     inputs, device = inputs_of(prepare_tokens(raw, section).train), torch.device("cpu")
     match section.windows:
         case "across":
-            return raw, WindowStore(inputs, CONTEXT, device=device, seed=2)
+            return raw, WindowDataset(inputs, CONTEXT, device=device, seed=2)
         case "packed":
-            return raw, PackedStore(inputs, CONTEXT, "split", device)
+            return raw, PackedDataset(inputs, CONTEXT, "split", device)
         case "padded":
-            return raw, PaddedStore(inputs, "split", PaddedShapes(1, CONTEXT), device)
+            return raw, PaddedDataset(inputs, "split", PaddedShapes(1, CONTEXT), device)
 
 
 @ways
@@ -79,7 +79,7 @@ def test_no_row_shows_two_sources(windows: Windows, tmp_path: Path) -> None:
 )
 def test_windows_of_any_sources_stay_in_them(lengths: list[int], context: int, epoch: int) -> None:
     torch = pytest.importorskip("torch")
-    from trainwright.data.loading.dataset import WindowStore
+    from trainwright.data.loading.dataset import WindowDataset
 
     ends = list(accumulate(lengths))
     sources = Sources(np.array([0, *ends[:-1]]), tuple(map(str, range(len(lengths)))))
@@ -87,7 +87,7 @@ def test_windows_of_any_sources_stay_in_them(lengths: list[int], context: int, e
     stretches = [(end - n + 1, n - n // 10 - 1) for end, n in zip(ends, lengths, strict=True)]
     starts, sizes = np.array(stretches).T
     tokens = np.arange(ends[-1], dtype=np.uint16)
-    store = WindowStore(
+    store = WindowDataset(
         TokenInputs(tokens, starts, sizes, sources.starts, sources),
         context,
         device=torch.device("cpu"),
@@ -117,7 +117,7 @@ def test_sources_have_their_shares_and_their_rows_take_turns(
 ) -> None:
     raw, store = store_of(table(tmp_path, windows, sampling), tmp_path)
     codes = store.sources
-    draws = mixture_draws(sampling, [one.name for one in raw.sources], codes, seed=4)
+    draws = mixture_sampler(sampling, [one.name for one in raw.sources], codes, seed=4)
     sizes = np.bincount(codes)
     shares = np.array(list(sampling.weights.values()) or sizes ** (1 / sampling.temperature))
     epochs = 9
@@ -139,7 +139,7 @@ def test_a_position_far_away_is_reached_at_once(windows: Windows, tmp_path: Path
 
     sampling = Mixture(kind="mixture", weights={"books": 5, "code": 1, "web": 1})
     raw, store = store_of(table(tmp_path, windows, sampling), tmp_path)
-    draws = mixture_draws(
+    draws = mixture_sampler(
         sampling,
         [one.name for one in raw.sources],
         store.sources,
@@ -167,7 +167,7 @@ def test_workers_make_the_same_batches(windows: Windows, workers: int, tmp_path:
     names = [one.name for one in raw.sources]
     codes = store.sources
     here, there = (
-        Feed(loader, 8, draws=mixture_draws(sampling, names, codes, seed=1))
+        Feed(loader, 8, draws=mixture_sampler(sampling, names, codes, seed=1))
         for loader in (store, Workers(store, workers))
     )
     with closing(there):

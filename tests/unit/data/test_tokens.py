@@ -120,11 +120,11 @@ def test_windows_predict_every_token_of_every_stretch_once(context: int) -> None
 
 def test_an_epoch_shows_each_token_at_most_once_at_changing_places() -> None:
     torch = pytest.importorskip("torch")
-    from trainwright.data.loading.dataset import WindowStore
+    from trainwright.data.loading.dataset import WindowDataset
     from trainwright.data.loading.feed import Feed
 
     inputs = TokenInputs(np.arange(500, dtype=np.uint16), np.array([1, 257]), np.array([256, 200]))
-    store = WindowStore(inputs, 8, device=torch.device("cpu"), seed=2)
+    store = WindowDataset(inputs, 8, device=torch.device("cpu"), seed=2)
     first, second = (store.take(epoch, np.arange(store.rows))[0] for epoch in (0, 1))
     assert len(set(first.flatten().tolist())) == first.numel() == 8 * store.rows
     assert first.max() < 456

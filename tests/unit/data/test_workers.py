@@ -22,7 +22,7 @@ from trainwright.contract.loading import Loading  # noqa: E402
 from trainwright.contract.read_contract import read_contract  # noqa: E402
 from trainwright.core.errors import PeerLost  # noqa: E402
 from trainwright.data.base.permutation import Positions  # noqa: E402
-from trainwright.data.loading.augment import ImageStore  # noqa: E402
+from trainwright.data.loading.augment import ImageDataset  # noqa: E402
 from trainwright.data.loading.dataset import Batch  # noqa: E402
 from trainwright.data.loading.feed import Feed, StepBatches  # noqa: E402
 from trainwright.data.loading.pixel_rows import ResidentPixels  # noqa: E402
@@ -40,10 +40,10 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("trainwright.data.loading.feed._BLOCK_BYTES", 12 * 30 * 4)
 
 
-def images() -> ImageStore:
+def images() -> ImageDataset:
     pixels = np.random.default_rng(0).integers(1, 255, (ROWS, 1, 6, 5), np.uint8)
     resident = ResidentPixels(torch.from_numpy(pixels))
-    return ImageStore(resident, torch.arange(ROWS), EVERYTHING, seed=5)
+    return ImageDataset(resident, torch.arange(ROWS), EVERYTHING, seed=5)
 
 
 def feed_of(workers: int, **given: object) -> Feed:

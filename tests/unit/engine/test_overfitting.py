@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from trainwright.engine.overfitting import Scored, name_fit
+from trainwright.engine.overfitting import ValidationLoss, name_fit
 
 
 def curves(
@@ -17,11 +17,11 @@ def curves(
     deviation: float = 0.0,
     count: int = 20,
     seed: int = 0,
-) -> list[Scored]:
+) -> list[ValidationLoss]:
     """Both losses as functions of the share of the training that is done, with noise."""
     draw = random.Random(seed)
     return [
-        Scored(
+        ValidationLoss(
             100 * at,
             validation(at / count) + draw.gauss(0, deviation),
             training(at / count) + draw.gauss(0, deviation),
@@ -34,7 +34,7 @@ def falling(share: float) -> float:
     return 0.4 + 0.6 * math.exp(-8 * share)
 
 
-def kinds(scored: list[Scored], *, is_at_its_end: bool = True) -> list[str]:
+def kinds(scored: list[ValidationLoss], *, is_at_its_end: bool = True) -> list[str]:
     return [fit.kind for fit in name_fit(scored, is_at_its_end=is_at_its_end)]
 
 
@@ -81,4 +81,4 @@ def test_noise_alone_is_neither(seed: int) -> None:
 def test_few_validations_and_numbers_that_are_none_are_not_judged() -> None:
     scored = curves(lambda share: 2 - share, lambda share: 2 - share, count=4)
     assert kinds(scored) == []
-    assert kinds([Scored(one, math.nan, 1.0) for one in range(9)]) == []
+    assert kinds([ValidationLoss(one, math.nan, 1.0) for one in range(9)]) == []

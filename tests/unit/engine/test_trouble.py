@@ -12,7 +12,7 @@ pytest.importorskip("torch")
 
 from trainwright.checkpoint.state import Snapshot
 from trainwright.core.progress import Progress
-from trainwright.engine.health_monitor import OF_THE_LAYERS, OF_THE_LOSS, EarlyTrouble
+from trainwright.engine.health_monitor import OF_THE_LAYERS, OF_THE_LOSS, HealthMonitor
 from trainwright.engine.telemetry import StepNumbers, Trouble, Window
 
 pytestmark = pytest.mark.torch
@@ -49,7 +49,7 @@ def windows(
 
 
 def told(seen: Iterable[Window], numbers: Mapping[str, float] = HEALTHY) -> list[tuple[str, int]]:
-    watch = EarlyTrouble()
+    watch = HealthMonitor()
     return [(one.kind, at.progress.step) for at in seen for one in watch.look(at, numbers)]
 
 
@@ -163,7 +163,7 @@ def stepping(losses: Sequence[float], targets: int = 64) -> list[Window]:
 
 @pytest.mark.parametrize(("step", "losses"), EXPLODED)
 def test_an_explosion_is_named_at_once_with_its_step(step: int, losses: list[float]) -> None:
-    watch = EarlyTrouble()
+    watch = HealthMonitor()
     first, *later = stepping(losses)
     (found,) = watch.look(first, HEALTHY)
     assert found.kind == "leap"
@@ -202,7 +202,7 @@ DEAD = {
 
 
 def test_dead_units_are_told_in_their_own_layer_and_not_as_a_vanishing_gradient() -> None:
-    watch = EarlyTrouble()
+    watch = HealthMonitor()
     calm = windows(noisy(lambda step: 2.3 - 1e-4 * step, 0.2))
     said = [one for at in calm for one in watch.look(at, DEAD)]
     assert [one.kind for one in said] == ["dead_units"]
@@ -210,7 +210,7 @@ def test_dead_units_are_told_in_their_own_layer_and_not_as_a_vanishing_gradient(
 
 
 def test_units_that_died_of_a_high_rate_are_told_as_that() -> None:
-    watch = EarlyTrouble()
+    watch = HealthMonitor()
     said = [one for at in stepping(EXPLODED[1][1]) for one in watch.look(at, DEAD)]
     kinds = [one.kind for one in said]
     assert kinds[:2] == ["leap", "learning_rate_high"]
@@ -291,24 +291,24 @@ def test_a_watch_that_was_cut_anywhere_tells_what_an_unbroken_one_tells(kind: st
     seen, numbers, _ = CASES.get(kind, CASES["divergence"])
     if kind == "flickering":
         seen = windows(noisy(lambda s: 4.0 if s // 150 % 2 else 2.0, 0.02), steps=1500)
-    whole = tell(EarlyTrouble(), seen, numbers)
+    whole = tell(HealthMonitor(), seen, numbers)
     assert whole
     for cut in range(1, len(seen)):
-        first, second = EarlyTrouble(), EarlyTrouble()
+        first, second = HealthMonitor(), HealthMonitor()
         before = tell(first, seen[:cut], numbers)
         second.restore(Snapshot(values=first.snapshot().values))
         assert before + tell(second, seen[cut:], numbers) == whole
 
 
 def tell(
-    watch: EarlyTrouble, seen: Sequence[Window], numbers: Mapping[str, float]
+    watch: HealthMonitor, seen: Sequence[Window], numbers: Mapping[str, float]
 ) -> list[Trouble]:
     return [trouble for one in seen for trouble in watch.look(one, numbers)]
 
 
 def test_a_rollback_forgets_the_course_and_not_what_was_told() -> None:
     seen = windows(noisy(lambda step: 2.0 + 0.004 * step, 0.05), steps=1200)
-    watch = EarlyTrouble()
+    watch = HealthMonitor()
     assert len(tell(watch, seen[:8], HEALTHY)) == 1
     watch.rearm()
     assert tell(watch, seen[:3], HEALTHY) == []

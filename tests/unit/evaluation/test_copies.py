@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from trainwright.contract.images import ImageData
 from trainwright.contract.metric import Metric
 from trainwright.contract.tokens import TokenData
-from trainwright.data.audit.audit_result import Audited
+from trainwright.data.audit.audit_result import AuditResult
 from trainwright.data.audit.image_overlap import audit_images
 from trainwright.data.audit.text_overlap import audit_text
 from trainwright.data.base.table import Floats, ImageInputs
@@ -34,7 +34,9 @@ SEEDS = st.integers(0, 2**20)
 Copy = Literal["none", "equal", "near"]
 
 
-def drawn(seed: int, copy: Copy, share: float) -> tuple[Prepared, tuple[Audited, ...], np.ndarray]:
+def drawn(
+    seed: int, copy: Copy, share: float
+) -> tuple[Prepared, tuple[AuditResult, ...], np.ndarray]:
     """Images of random squares, a share of them twice, their audit, and which of the test images
     have their like in training."""
     random = np.random.default_rng(seed)
@@ -66,7 +68,7 @@ def answers(prepared: Prepared, known: np.ndarray, of_new: float, seed: int) -> 
 
 def judged(
     prepared: Prepared,
-    audited: tuple[Audited, ...],
+    audited: tuple[AuditResult, ...],
     scores: Floats,
     metric: Metric,
     section: ImageData | TokenData = IMAGES,
@@ -172,7 +174,7 @@ WORDS = np.array([f"{a}{b}{c}" for a in "bdfgklmn" for b in "aeiou" for c in "nr
 
 def text(
     folder: Path, seed: int, copied: float, *, several: bool = False
-) -> tuple[Prepared, tuple[Audited, ...], TokenData]:
+) -> tuple[Prepared, tuple[AuditResult, ...], TokenData]:
     """A text of random words whose end repeats its beginning, in this share of its documents."""
     random = np.random.default_rng(seed)
     documents = [" ".join(random.choice(WORDS, 60)) for _ in range(240)]

@@ -9,9 +9,9 @@ import pytest
 from trainwright.contract.metric import Metric
 from trainwright.core.files import to_json
 from trainwright.evaluation.intervals import (
-    Draws,
     Interval,
     Question,
+    Resampling,
     interval_of,
     resample,
     row_weights,
@@ -28,7 +28,7 @@ def _accuracy_interval(hits: np.ndarray, units: np.ndarray, resamples: int, seed
     scores = np.where(hits[:, None], [[0.1, 0.9]], [[0.9, 0.1]])
     answers = answers_of(np.ones(len(hits), np.int64), scores)
     question = Question(np.arange(len(hits)), weigh("accuracy", answers, SECTION))
-    values = resample([question], Draws(units, resamples, seed))[0]
+    values = resample([question], Resampling(units, resamples, seed))[0]
     value = measure("accuracy", answers, SECTION)
     return share_interval(value, values, 0.95, len(np.unique(units)))
 
@@ -54,7 +54,7 @@ def test_rows_that_depend_on_each_other_do_not_count_as_many() -> None:
 
 def test_all_rows_of_a_unit_are_drawn_together() -> None:
     units = np.array([7, 3, 7, 3, 9])
-    weights = np.concatenate(list(row_weights(Draws(units, 50, 0))))
+    weights = np.concatenate(list(row_weights(Resampling(units, 50, 0))))
     np.testing.assert_array_equal(weights[:, 0], weights[:, 2])
     np.testing.assert_array_equal(weights[:, 1], weights[:, 3])
     np.testing.assert_array_equal(weights[:, [0, 1, 4]].sum(axis=1), 3)
@@ -62,21 +62,21 @@ def test_all_rows_of_a_unit_are_drawn_together() -> None:
 
 def test_the_same_seed_draws_the_same_and_another_does_not() -> None:
     def first(seed: int) -> np.ndarray:
-        return next(row_weights(Draws(np.arange(30), 10, seed)))
+        return next(row_weights(Resampling(np.arange(30), 10, seed)))
 
     np.testing.assert_array_equal(first(1), first(1))
     assert bool((first(1) != first(2)).any())
 
 
 def test_chunks_hold_a_bounded_number_of_numbers() -> None:
-    chunk = next(row_weights(Draws(np.arange(400_000), 100, 0)))
+    chunk = next(row_weights(Resampling(np.arange(400_000), 100, 0)))
     assert chunk.nbytes <= 8 * 1024 * 1024
 
 
 def test_a_slice_is_measured_on_its_own_rows() -> None:
     rows = np.array([2, 3])
     question = Question(rows, lambda weights: weights.sum(axis=1))
-    draws = Draws(np.arange(5), 20, 0)
+    draws = Resampling(np.arange(5), 20, 0)
     weights = np.concatenate(list(row_weights(draws)))
     np.testing.assert_array_equal(resample([question], draws)[0], weights[:, rows].sum(axis=1))
 

@@ -12,7 +12,7 @@ from trainwright.data.base.table import Floats
 from trainwright.data.columns.column_kinds import ColumnType
 from trainwright.evaluation.experiments.probe import (
     ProbeKind,
-    Rows,
+    ProbeRows,
     encode,
     foretold,
     interpolated,
@@ -27,7 +27,7 @@ def test_a_season_that_the_model_foretells_is_foretold_by_the_probe() -> None:
     times = pl.Series("ts", [start + datetime.timedelta(hours=at) for at in range(1500)])
     noise = np.random.default_rng(0).normal(scale=0.3, size=1500)
     target = 2.0 * np.sin(2 * np.pi * np.arange(1500) / 168) + noise
-    rows = Rows(times.to_frame(), target, 1)
+    rows = ProbeRows(times.to_frame(), target, 1)
     inputs = encode(rows, [ColumnType("ts", "datetime", "", 0, 1500, "")])
     blocks = np.arange(1500) // 300
     held = blocks >= 3
@@ -47,7 +47,7 @@ def test_a_probe_without_columns_gives_the_mean_of_what_it_saw(
 ) -> None:
     """What is left where every column is part of the finding."""
     target = np.arange(12) % outputs if outputs > 1 else np.arange(12.0)
-    rows = Rows(pl.DataFrame({"x": np.zeros(12)}), target, outputs)
+    rows = ProbeRows(pl.DataFrame({"x": np.zeros(12)}), target, outputs)
     folds = np.arange(12) % 2
     scores = out_of_fold(rows, encode(rows, []), folds, kind, level=False)
     assert scores.shape == (12, outputs)

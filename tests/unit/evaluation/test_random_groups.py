@@ -8,8 +8,8 @@ import pytest
 from trainwright.contract.metric import METRICS, Metric
 from trainwright.evaluation import intervals, metric_values, random_groups, resampled_metrics
 from trainwright.evaluation.intervals import (
-    Draws,
     Question,
+    Resampling,
     interval_of,
     method_of,
     resample,
@@ -18,9 +18,9 @@ from trainwright.evaluation.intervals import (
 )
 from trainwright.evaluation.metric_values import measure
 from trainwright.evaluation.predictions import Answers, answers_of
-from trainwright.evaluation.random_groups import Groups, GroupSums, weigh_groups
+from trainwright.evaluation.random_groups import GroupSums, RowGroups, weigh_groups
 from trainwright.evaluation.ranking import OneAgainstRest, PrecisionAtRecall, Ranked
-from trainwright.evaluation.resampled_metrics import Line, measure_lines
+from trainwright.evaluation.resampled_metrics import MeasuredMetric, measure_lines
 from trainwright.evaluation.weighted_metrics import BinSums, Sums, weigh
 
 SECTION = Metric()
@@ -56,7 +56,7 @@ def test_groups_have_the_interval_of_their_units(
 ) -> None:
     answers = _answers(METRICS[name].task, 6000, classes=classes)
     question = Question(np.arange(6000), weigh(name, answers, SECTION))
-    draws = Draws(np.arange(6000), 400, 0)
+    draws = Resampling(np.arange(6000), 400, 0)
     alone = resample([question], draws)[0]
     monkeypatch.setattr(intervals, "MOST_UNITS", 1000)
     monkeypatch.setattr(intervals, "FEW_ROWS", 1000)
@@ -74,8 +74,8 @@ def test_groups_of_one_row_have_the_values_of_the_rows(
     weighted = weigh(name, answers, SECTION)
     assert isinstance(weighted, Sums | BinSums | OneAgainstRest | PrecisionAtRecall)
     rows = np.arange(2500)
-    weights = next(row_weights(Draws(rows, 40, 0)))
-    alone, grouped = weighted(weights), weighted.grouped(Groups(rows, 2500))(weights)
+    weights = next(row_weights(Resampling(rows, 40, 0)))
+    alone, grouped = weighted(weights), weighted.grouped(RowGroups(rows, 2500))(weights)
     # Sums, and rare positives of two classes, are the same; closed forms are near.
     exact = isinstance(weighted, Sums | BinSums) or (share < 0.1 and classes == 2)
     np.testing.assert_allclose(grouped, alone, atol=1e-9 if exact else 0.35 * alone.std())
@@ -88,9 +88,9 @@ def test_groups_keep_units_together(monkeypatch: pytest.MonkeyPatch) -> None:
     truth = np.repeat(generator.integers(0, 2, 4000), 5)
     answers = answers_of(truth, np.stack([1 - chance, chance], axis=1))
     question = Question(np.arange(len(units)), weigh("roc_auc", answers, SECTION))
-    alone = resample([question], Draws(units, 300, 0))[0]
+    alone = resample([question], Resampling(units, 300, 0))[0]
     monkeypatch.setattr(intervals, "MOST_UNITS", 1000)
-    grouped = resample([question], Draws(units, 300, 0))[0]
+    grouped = resample([question], Resampling(units, 300, 0))[0]
     assert grouped.std() == pytest.approx(alone.std(), rel=0.15)
 
 
@@ -112,7 +112,9 @@ def test_values_of_many_units_are_those_of_scikit_learn(
     monkeypatch.setattr(resampled_metrics, "MOST_UNITS", 1000)
     monkeypatch.setattr(intervals, "FEW_ROWS", 1000)
     rows = np.arange(3000)
-    (measured,) = measure_lines([Line(name, answers, rows)], SECTION, Draws(rows, 100, 0))
+    (measured,) = measure_lines(
+        [MeasuredMetric(name, answers, rows)], SECTION, Resampling(rows, 100, 0)
+    )
     assert measured.interval.value == pytest.approx(measure(name, answers, SECTION), rel=1e-12)
 
 
@@ -135,8 +137,8 @@ def test_of_many_units_no_metric_sorts_or_checks_the_rows_for_itself(
     monkeypatch.setattr(intervals, "MOST_UNITS", 1000)
     rows = np.arange(3000)
     names = metric_values.metric_names(2)
-    lines = [Line(name, answers, rows) for name in names]
-    found = measure_lines(lines, SECTION, Draws(rows, 100, 0))
+    lines = [MeasuredMetric(name, answers, rows) for name in names]
+    found = measure_lines(lines, SECTION, Resampling(rows, 100, 0))
     assert all(one.interval.given for one in found)
     assert sorted_for == [3000]
 
@@ -172,7 +174,7 @@ def test_bounds_of_the_closed_form_are_those_of_the_resamples(
     answers = _binormal(2001, apart, 1)
     rows = np.sort(np.random.default_rng(2).permutation(20_000)[:2001])
     question = Question(rows, weigh(name, answers, SECTION))
-    value, draws = measure(name, answers, SECTION), Draws(np.arange(20_000), 1000, 0)
+    value, draws = measure(name, answers, SECTION), Resampling(np.arange(20_000), 1000, 0)
     closed = share_interval(value, resample([question], draws)[0], 0.95, 2001)
     monkeypatch.setattr(intervals, "FEW_ROWS_OF_CLOSED_FORM", 2001)
     anew = share_interval(value, resample([question], draws)[0], 0.95, 2001)
@@ -193,7 +195,7 @@ def test_95_of_100_intervals_of_the_closed_form_hold_the_truth(
     for seed in range(200):
         answers = _binormal(2500, apart, seed)
         question = Question(rows, weigh("roc_auc", answers, SECTION))
-        values = resample([question], Draws(rows, 200, seed))[0]
+        values = resample([question], Resampling(rows, 200, seed))[0]
         interval = interval_of(measure("roc_auc", answers, SECTION), values, 0.95, 2500)
         held += interval.low <= truth <= interval.high
     assert 0.90 <= held / 200 <= 0.985

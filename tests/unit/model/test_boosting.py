@@ -12,7 +12,7 @@ from trainwright.data.base.sparse import sparse_of
 from trainwright.data.base.table import TableInputs
 from trainwright.model.boosting import (
     BoostingJob,
-    Rows,
+    BoostingRows,
     fit_boosting,
     matrix_of,
     watched_metric,
@@ -20,17 +20,17 @@ from trainwright.model.boosting import (
 from trainwright.model.boosting_callbacks import Watching
 
 
-def _rows(count: int = 300, seed: int = 0) -> Rows:
+def _rows(count: int = 300, seed: int = 0) -> BoostingRows:
     generator = np.random.default_rng(seed)
     numeric = generator.normal(size=(count, 2)).astype(np.float32)
     categories = generator.integers(0, 5, (count, 1))
-    return Rows(TableInputs(numeric, categories), (numeric[:, 0] > 0).astype(np.int64))
+    return BoostingRows(TableInputs(numeric, categories), (numeric[:, 0] > 0).astype(np.int64))
 
 
-EMPTY = Rows(_rows().inputs.take(np.zeros(0, np.int64)), np.zeros(0, np.int64))
+EMPTY = BoostingRows(_rows().inputs.take(np.zeros(0, np.int64)), np.zeros(0, np.int64))
 
 
-def _job(validation: Rows, **section: object) -> BoostingJob:
+def _job(validation: BoostingRows, **section: object) -> BoostingJob:
     chosen = Boosting.model_validate({"kind": "boosting", "max_trees": 25, **section})
     return BoostingJob(chosen, _rows(), validation, outputs=2, seed=0, threads=1)
 
@@ -82,7 +82,7 @@ def test_balanced_class_weights_find_the_rare_class() -> None:
     generator = np.random.default_rng(0)
     numeric = generator.normal(size=(2000, 1)).astype(np.float32)
     target = (numeric[:, 0] + 2 * generator.normal(size=2000) > 4).astype(np.int64)
-    rows = Rows(TableInputs(numeric, np.zeros((2000, 0), np.int64)), target)
+    rows = BoostingRows(TableInputs(numeric, np.zeros((2000, 0), np.int64)), target)
     found = {}
     for weights in ("none", "balanced"):
         section = Boosting(kind="boosting", max_trees=25, class_weights=weights)
@@ -111,7 +111,7 @@ def test_an_objective_of_numbers_predicts_what_makes_its_loss_small(
     values = np.random.default_rng(0).exponential(size=4000)
     nothing = TableInputs(np.zeros((4000, 1), np.float32), np.zeros((4000, 0), np.int64))
     section = Boosting.model_validate({"kind": "boosting", "objective": objective})
-    rows = Rows(nothing, values)
+    rows = BoostingRows(nothing, values)
     job = BoostingJob(section, rows, rows, outputs=1, seed=0, threads=1, quantile=quantile)
     assert fit_boosting(job).score(nothing)[0, 0] == pytest.approx(expected(values), rel=0.02)
 

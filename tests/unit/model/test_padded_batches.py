@@ -11,14 +11,14 @@ from trainwright.contract.model import Gpt  # noqa: E402
 from trainwright.data.base.table import TokenInputs  # noqa: E402
 from trainwright.data.encoders.vocabulary import TextVocabulary  # noqa: E402
 from trainwright.data.loading.feed import Feed  # noqa: E402
-from trainwright.data.loading.packed_dataset import Counted, PackedStore, packed_targets  # noqa: E402
+from trainwright.data.loading.packed_dataset import PackedBatches, PackedDataset, packed_targets  # noqa: E402
 from trainwright.data.loading.padded_dataset import (  # noqa: E402
     NO_TARGET,
-    PaddedStore,
+    PaddedDataset,
     Trimmed,
     padded_targets,
 )
-from trainwright.data.sampling.length_buckets import BucketDraws  # noqa: E402
+from trainwright.data.sampling.length_buckets import BucketSampler  # noqa: E402
 from trainwright.data.text.padding import PaddedShapes  # noqa: E402
 from trainwright.data.text.prepare_text import document_part  # noqa: E402
 from trainwright.data.text.token_file import EncodedText  # noqa: E402
@@ -58,12 +58,12 @@ def documents(count: int = 200) -> TokenInputs:
 
 def padded_feed(batch: int, accumulate: int = 1, most: float = np.inf) -> Feed:
     shapes = PaddedShapes(4, CONTEXT, most)
-    store = PaddedStore(documents(), "split", shapes, CPU)
+    store = PaddedDataset(documents(), "split", shapes, CPU)
     return Feed(
         store,
         batch,
         accumulate,
-        draws=BucketDraws(store.lengths, 3, 12, seed=1),
+        draws=BucketSampler(store.lengths, 3, 12, seed=1),
         forming=Trimmed(store.lengths, shapes),
         count_targets=padded_targets,
     )
@@ -89,7 +89,7 @@ def surprise_alone(model: GptNetwork, tokens: np.ndarray) -> float:
 def test_the_loss_is_that_of_each_token_alone(positions: str) -> None:
     model = network(positions).eval()
     inputs = documents()
-    store = PaddedStore(inputs, "cut", SHAPES, CPU)
+    store = PaddedDataset(inputs, "cut", SHAPES, CPU)
     rows = np.array([0, 3, 7, 11, 12])
     batch = Trimmed(store.lengths, SHAPES).form(store.take(0, rows), rows)
     found = Padded(CrossEntropyLoss())(model, batch)
@@ -107,8 +107,10 @@ def test_the_loss_is_that_of_each_token_alone(positions: str) -> None:
 def test_an_epoch_weighs_each_token_as_packed_windows_do() -> None:
     model = network()
     padded = padded_feed(12)
-    store = PackedStore(documents(), CONTEXT, "split", CPU)
-    packed = Feed(store, store.rows, count_targets=packed_targets, forming=Counted(store.packing))
+    store = PackedDataset(documents(), CONTEXT, "split", CPU)
+    packed = Feed(
+        store, store.rows, count_targets=packed_targets, forming=PackedBatches(store.packing)
+    )
     sums, counts, found = [], [], []
     for feed, objective in ((padded, Padded), (packed, Packed)):
         total, targets = torch.zeros((), dtype=torch.float64), 0

@@ -14,7 +14,7 @@ from trainwright.optim import dependencies  # noqa: E402
 from trainwright.optim.build_optimizer import batch_scale, build_optimizer  # noqa: E402
 from trainwright.optim.freezing import Unfreezing, freeze  # noqa: E402
 from trainwright.optim.layerwise_lr import block_depths, rate_factors  # noqa: E402
-from trainwright.optim.multi_optimizer import JointOptimizer  # noqa: E402
+from trainwright.optim.multi_optimizer import MultiOptimizer  # noqa: E402
 from trainwright.optim.muon_parameters import hidden_matrices  # noqa: E402
 from trainwright.optim.optimizer_protocol import drops_on_device  # noqa: E402
 from trainwright.optim.parameter_groups import group_parameters  # noqa: E402
@@ -194,7 +194,7 @@ def test_muon_has_the_hidden_matrices_and_adamw_the_rest() -> None:
     assert hidden_matrices(model) == {model.hidden.weight}
     section = Muon(name="muon", learning_rate=0.02, adamw_learning_rate=0.001)
     optimizer = build_optimizer(section, model, rows_per_step=1)
-    assert isinstance(optimizer, JointOptimizer)
+    assert isinstance(optimizer, MultiOptimizer)
     assert [(len(g["params"]), g["lr"]) for g in optimizer.param_groups] == [
         (1, 0.02),
         (2, 0.001),

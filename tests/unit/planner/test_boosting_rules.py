@@ -11,7 +11,7 @@ import pytest
 from trainwright.core.errors import ContractMistake
 from trainwright.planner.plan import Plan
 from trainwright.run.prepare_run import Request, make_ready
-from trainwright.run.screen import Stages, StreamScreen
+from trainwright.run.screen import StageTimes, StreamScreen
 
 CONTRACT = """\
 data: {path: a.csv, target: y, split: {kind: random}}
@@ -26,7 +26,7 @@ def _planned(folder: Path, *words: str, low: int = 0) -> Plan:
     pl.DataFrame(table).write_csv(folder / "a.csv")
     (folder / "contract.yaml").write_text(CONTRACT)
     request = Request(folder / "contract.yaml", words, folder / "runs")
-    return make_ready(request, Stages(), StreamScreen(io.StringIO())).plan
+    return make_ready(request, StageTimes(), StreamScreen(io.StringIO())).plan
 
 
 @pytest.mark.parametrize(

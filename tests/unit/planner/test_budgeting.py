@@ -14,8 +14,8 @@ from trainwright.planner.budget_fit import (
     LEAST_VALIDATED,
     MARGIN,
     MOST_FOR_VALIDATION,
-    Asked,
-    Share,
+    BudgetShare,
+    RequestedRun,
     Speeds,
     TooSmallError,
     fitting_batch,
@@ -24,7 +24,7 @@ from trainwright.planner.budget_fit import (
 )
 from trainwright.planner.fit_to_budget import budget_problem
 
-ASKED = Asked(
+ASKED = RequestedRun(
     budget=100.0,
     steps=4000,
     validations=10,
@@ -37,7 +37,7 @@ SPEEDS = Speeds(
 )
 
 
-def seconds_of(asked: Asked, share: Share, speeds: Speeds = SPEEDS) -> float:
+def seconds_of(asked: RequestedRun, share: BudgetShare, speeds: Speeds = SPEEDS) -> float:
     """What the share takes, added up by hand: without the time for bundle and report."""
     validation = share.validation_rows * speeds.validation_row + speeds.save
     training = speeds.start + share.steps * speeds.step + share.validations * validation
@@ -118,7 +118,9 @@ def test_the_margin_is_given_up_where_nothing_fits_with_it() -> None:
 
 
 def test_trees_are_not_validated_apart() -> None:
-    asked = Asked(budget=20.0, steps=2000, validations=0, validation_rows=0, test_rows=30_000)
+    asked = RequestedRun(
+        budget=20.0, steps=2000, validations=0, validation_rows=0, test_rows=30_000
+    )
     share = share_out(asked, Speeds(spent=4.0, step=0.02, start=1.0, judging=3.0))
     assert share.validations == 0
     assert 300 < share.steps < 600
@@ -153,7 +155,9 @@ def test_all_test_rows_are_judged_where_the_training_leaves_time() -> None:
 
 
 def test_cheap_validations_stay_as_many_as_usual() -> None:
-    asked = Asked(budget=100, steps=10_000, validations=100, validation_rows=1000, test_rows=100)
+    asked = RequestedRun(
+        budget=100, steps=10_000, validations=100, validation_rows=1000, test_rows=100
+    )
     cheap = share_out(asked, Speeds(spent=0, step=0.02, validation_row=1e-5))
     assert cheap.validation_rows == 1000
     assert 0.8 < cheap.validations / (100 * cheap.steps / 10_000) <= 1

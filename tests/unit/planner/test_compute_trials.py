@@ -12,8 +12,8 @@ import pytest
 from trainwright.contract.read_contract import read_contract
 from trainwright.planner.compute_trials import (
     CompiledTiming,
+    ComputeSetting,
     Failed,
-    Setting,
     Timing,
     measure_compute,
     measure_determinism,
@@ -27,7 +27,7 @@ TEXT = "data: {kind: tokens, path: d}\nmodel: {kind: gpt}\n"
 IMAGES = "data: {kind: images, path: d}\nmodel: {kind: resnet}\n"
 STEPS = 10_000
 
-Speed = Callable[[Setting], Timing | Failed]
+Speed = Callable[[ComputeSetting], Timing | Failed]
 
 
 @dataclass
@@ -37,20 +37,22 @@ class Fake:
     speed: Speed
     error: float = 3e-7
     compiled: CompiledTiming | Failed = field(default_factory=lambda: CompiledTiming(0.5, 20.0))
-    asked: list[Setting] = field(default_factory=list)
-    compiles: list[Setting] = field(default_factory=list)
+    asked: list[ComputeSetting] = field(default_factory=list)
+    compiles: list[ComputeSetting] = field(default_factory=list)
 
     def product_error(self) -> float:
         return self.error
 
-    def time(self, settings: Sequence[Setting]) -> Mapping[Setting, Timing | Failed]:
+    def time(self, settings: Sequence[ComputeSetting]) -> Mapping[ComputeSetting, Timing | Failed]:
         self.asked = list(settings)
         return {setting: self.speed(setting) for setting in settings}
 
-    def without_determinism(self, setting: Setting) -> tuple[Timing | Failed, Timing | Failed]:
+    def without_determinism(
+        self, setting: ComputeSetting
+    ) -> tuple[Timing | Failed, Timing | Failed]:
         return self.speed(setting), speeds()(setting)
 
-    def compile(self, setting: Setting) -> CompiledTiming | Failed:
+    def compile(self, setting: ComputeSetting) -> CompiledTiming | Failed:
         self.compiles.append(setting)
         return self.compiled
 
@@ -60,7 +62,7 @@ def speeds(
 ) -> Speed:
     """Each change is so many times as fast."""
 
-    def speed(setting: Setting) -> Timing:
+    def speed(setting: ComputeSetting) -> Timing:
         seconds = scale
         seconds /= bf16 if setting.precision == "bf16" else 1
         seconds /= onednn if setting.matrix_products == "onednn" else 1
@@ -122,9 +124,9 @@ def test_what_pays_clearly_is_chosen(
 def test_the_layout_is_chosen_within_the_number_format(tmp_path: Path) -> None:
     exact = "training.compute.matrix_products=exact"
 
-    def speed(setting: Setting) -> Timing:
+    def speed(setting: ComputeSetting) -> Timing:
         plain = speeds(bf16=2.0)(setting)
-        slow = setting == Setting("bf16", "exact", "channels_last")
+        slow = setting == ComputeSetting("bf16", "exact", "channels_last")
         return plain._replace(seconds=plain.seconds * (1.6 if slow else 1))
 
     made = measure_compute(plan(tmp_path, IMAGES, exact), Fake(speed))
@@ -145,7 +147,7 @@ def test_the_layout_is_chosen_within_the_number_format(tmp_path: Path) -> None:
 def test_a_format_that_gives_other_numbers_is_not_chosen(
     tmp_path: Path, change: dict[str, float], said: str
 ) -> None:
-    def speed(setting: Setting) -> Timing | Failed:
+    def speed(setting: ComputeSetting) -> Timing | Failed:
         timing = speeds(bf16=3.0)(setting)
         if setting.precision == "fp32":
             return timing

@@ -19,7 +19,7 @@ from trainwright.data.read_table import read_table
 from trainwright.data.statistics.leak_tests import find_leaks
 from trainwright.planner.init import propose_table as proposing
 from trainwright.planner.init.first_contract import propose_contract
-from trainwright.planner.init.propose_table import Settings, propose
+from trainwright.planner.init.propose_table import ProposalSettings, propose
 
 GENERATOR = np.random.default_rng(0)
 
@@ -207,7 +207,7 @@ def test_a_schema_is_named_on_the_first_line(tmp_path: Path) -> None:
     frame = pl.DataFrame({"x": GENERATOR.normal(size=60), "y": labels(60, 0.3)})
     frame.write_csv(tmp_path / "rows.csv")
     raw = read_table(TableData(path="rows.csv", target="y"), tmp_path)
-    text = propose(raw, "rows.csv", "y", Settings("schema.json"))
+    text = propose(raw, "rows.csv", "y", ProposalSettings("schema.json"))
     assert text.startswith("# yaml-language-server: $schema=schema.json\n")
     assert "$schema" not in propose(raw, "rows.csv", "y")
 

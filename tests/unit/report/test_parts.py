@@ -24,7 +24,7 @@ from trainwright.report.format import (
     show_value,
     show_when,
 )
-from trainwright.report.load_run import Judged
+from trainwright.report.load_run import StoredEvaluation
 from trainwright.report.training_figures import smooth
 from trainwright.report.verdict_section import view_judged
 
@@ -50,7 +50,7 @@ def test_a_scale_of_one_value_has_a_width() -> None:
         assert scale.percent(value) == 50.0
 
 
-def judged(scores: list[tuple[str, float, Status]], metric: str) -> Judged:
+def judged(scores: list[tuple[str, float, Status]], metric: str) -> StoredEvaluation:
     """Slices by name, value and status, all of one metric; an empty slice has no value."""
     intervals = [Interval(v, v - 0.1, v + 0.1) if v == v else ABSENT for _, v, _ in scores]
     slices = tuple(
@@ -67,7 +67,7 @@ def judged(scores: list[tuple[str, float, Status]], metric: str) -> Judged:
     evaluation = Evaluation(
         "test", 100, 20, 0.95, {metric: whole}, slices, {}, {}, curves, ("beware",)
     )
-    return Judged(evaluation, Verdict("missed", tuple(clauses)), {}, ())
+    return StoredEvaluation(evaluation, Verdict("missed", tuple(clauses)), {}, ())
 
 
 @pytest.mark.parametrize(("metric", "order"), [("r2", "dabc"), ("rmse", "dbac")])

@@ -19,7 +19,7 @@ from trainwright.core.stop_flag import StopFlag
 from trainwright.run.network_learner import NetworkLearner
 from trainwright.run.prepare_run import Request, make_ready
 from trainwright.run.run_context import RunContext
-from trainwright.run.screen import Stages, StreamScreen
+from trainwright.run.screen import StageTimes, StreamScreen
 from trainwright.tracking.events import Ended, Event
 from trainwright.tracking.run_folder import RunFolder
 
@@ -80,7 +80,7 @@ class Damaging:
 
 
 def test_that_the_best_does_not_verify_is_told_where_the_next_is_taken(project: Path) -> None:
-    ready = make_ready(Request(Path("small.yaml")), Stages(), StreamScreen(io.StringIO()))
+    ready = make_ready(Request(Path("small.yaml")), StageTimes(), StreamScreen(io.StringIO()))
     folder = RunFolder.create(Path("runs"), "one")
     watch = Damaging(folder.checkpoints)
     run = RunContext(folder, (watch,), StreamScreen(io.StringIO()), StopFlag())

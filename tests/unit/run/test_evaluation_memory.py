@@ -25,7 +25,7 @@ from trainwright.contract.model import Gpt, ResNet  # noqa: E402
 from trainwright.core.errors import Mistake  # noqa: E402
 from trainwright.data.base.table import ImageInputs, Inputs, TokenInputs  # noqa: E402
 from trainwright.data.columns.target import Classes, NextToken  # noqa: E402
-from trainwright.engine.adaptive_eval_batch import Portions  # noqa: E402
+from trainwright.engine.adaptive_eval_batch import AdaptiveEvalBatch  # noqa: E402
 from trainwright.engine.loop import fit  # noqa: E402
 from trainwright.model.build_network import build_network  # noqa: E402
 from trainwright.model.input_shape import ImageShape, TokenShape  # noqa: E402
@@ -56,7 +56,7 @@ class SmallMemory:
                 raise RuntimeError(REAL)
 
 
-def _text() -> tuple[Inputs, Callable[[Portions, SmallMemory], NetworkScorer]]:
+def _text() -> tuple[Inputs, Callable[[AdaptiveEvalBatch, SmallMemory], NetworkScorer]]:
     tokens = np.random.default_rng(0).integers(0, 9, 400).astype(np.uint16)
     starts = np.arange(1, 400, 30)
     section, shape = Gpt(kind="gpt", layers=1, width=16, heads=2, context=16), TokenShape(9)
@@ -67,7 +67,7 @@ def _text() -> tuple[Inputs, Callable[[Portions, SmallMemory], NetworkScorer]]:
     )
 
 
-def _images() -> tuple[Inputs, Callable[[Portions, SmallMemory], NetworkScorer]]:
+def _images() -> tuple[Inputs, Callable[[AdaptiveEvalBatch, SmallMemory], NetworkScorer]]:
     pixels = np.random.default_rng(0).integers(0, 256, (30, 1, 8, 8), dtype=np.uint8)
     section = ResNet(kind="resnet", width=8, blocks=(1,), norm="batch")
     shape = ImageShape((1, 8, 8), (127.0,), (70.0,), 3)
@@ -84,9 +84,9 @@ def test_the_numbers_are_those_of_an_evaluation_with_enough_memory(
     most: int, make: Callable[[], tuple[Inputs, Callable[..., NetworkScorer]]]
 ) -> None:
     inputs, build = make()
-    expected = build(Portions(), SmallMemory()).score(inputs)
+    expected = build(AdaptiveEvalBatch(), SmallMemory()).score(inputs)
     told: list[Noted] = []
-    scorer = build(Portions(tell=told.append), SmallMemory(most))
+    scorer = build(AdaptiveEvalBatch(tell=told.append), SmallMemory(most))
     np.testing.assert_allclose(scorer.score(inputs), expected, rtol=1e-12)
     assert told
     assert {noted.kind for noted in told} == {"out_of_memory_in_evaluation"}
@@ -99,13 +99,13 @@ def test_the_numbers_are_those_of_an_evaluation_with_enough_memory(
 def test_one_row_that_does_not_fit_is_a_clear_mistake() -> None:
     inputs, build = _images()
     with pytest.raises(Mistake, match=r"1 row at once: DefaultCPUAllocator"):
-        build(Portions(), SmallMemory(0)).score(inputs)
+        build(AdaptiveEvalBatch(), SmallMemory(0)).score(inputs)
 
 
 def test_raise_does_not_halve() -> None:
     inputs, build = _images()
     with pytest.raises(Mistake, match=r"set training.guard.out_of_memory: split"):
-        build(Portions("raise"), SmallMemory(20)).score(inputs)
+        build(AdaptiveEvalBatch("raise"), SmallMemory(20)).score(inputs)
 
 
 def test_other_errors_pass() -> None:
@@ -113,7 +113,7 @@ def test_other_errors_pass() -> None:
         raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
 
     with pytest.raises(RuntimeError, match="mat1"):
-        Portions().complete(evaluate)
+        AdaptiveEvalBatch().complete(evaluate)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from command import CONTRACT, write_project
 from trainwright.data.types import Prepared
 from trainwright.run.prepare_run import Request, make_ready
-from trainwright.run.screen import Stages, StreamScreen
+from trainwright.run.screen import StageTimes, StreamScreen
 
 SPLITS = [
     "data.split.validation=0.2",
@@ -26,7 +26,7 @@ def parts(prepared: Prepared) -> list[list[int]]:
 
 def prepared(folder: Path, settings: Sequence[str]) -> Prepared:
     request = Request(folder / "small.yaml", settings, folder / "runs")
-    return make_ready(request, Stages(), StreamScreen(io.StringIO())).prepared
+    return make_ready(request, StageTimes(), StreamScreen(io.StringIO())).prepared
 
 
 @pytest.mark.parametrize("split", SPLITS)

@@ -16,7 +16,7 @@ from command import command, inside
 from made_data import make_images
 from trainwright.planner.resolve import worker_choices
 from trainwright.run.prepare_run import Request, make_ready
-from trainwright.run.screen import Stages, StreamScreen
+from trainwright.run.screen import StageTimes, StreamScreen
 from trainwright.run.trial.compute_trial import worker_trial
 
 pytestmark = pytest.mark.torch
@@ -72,7 +72,7 @@ def test_what_is_measured_is_chosen_and_kept(
 
 def test_workers_are_measured_with_the_batches_of_most_of_the_run(project: Path) -> None:
     words = ("training.ramps.batch={start: 4}", "data.augment={flip: true}")
-    ready = make_ready(Request(Path("work.yaml"), words), Stages(), StreamScreen(io.StringIO()))
+    ready = make_ready(Request(Path("work.yaml"), words), StageTimes(), StreamScreen(io.StringIO()))
     rehearsal = worker_trial.Rehearsal(ready.plan, ready.prepared)
     rows: list[int] = []
     with mock.patch.object(rehearsal, "_pass", lambda batch: rows.append(len(batch[0]))):

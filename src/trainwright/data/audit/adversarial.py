@@ -16,10 +16,10 @@ from trainwright.contract.data import (
     split_columns,
 )
 from trainwright.core.import_gc import loading
-from trainwright.data.audit.audit_result import Audited, Sides
+from trainwright.data.audit.audit_result import AuditResult, Sides
 from trainwright.data.base.row_storage import spread_rows
 from trainwright.data.base.table import Floats, Integers
-from trainwright.data.base.value_counts import counted
+from trainwright.data.base.value_counts import count_values
 from trainwright.data.statistics.leak_tests import rank_auc
 
 APART, APART_GIVEN = 0.6, 0.75
@@ -46,13 +46,13 @@ _OPTIONS = {
 }
 
 
-def different_rows(sides: Sides) -> list[Audited]:
+def different_rows(sides: Sides) -> list[AuditResult]:
     """The cross-validated ROC AUC of boosted trees that tell training from held-out rows by their
     features and the target, with the columns that they split on most."""
     matrix, names, sources = _matrix(sides)
     if not names or min(np.bincount(sources, minlength=2)) < _FOLDS * _FOLDS:
         message = "not looked for: too few rows or columns"
-        return [Audited("different rows", "clean", 0.5, message, "train_test_difference")]
+        return [AuditResult("different rows", "clean", 0.5, message, "train_test_difference")]
     scores, gains = _told_apart(matrix, sources)
     area = rank_auc(pl.Series(scores), sources == 1)
     given = isinstance(sides.split, ColumnSplit | FileSplit) or sides.given
@@ -61,11 +61,11 @@ def different_rows(sides: Sides) -> list[Audited]:
     message = f"a model tells held-out rows from training rows with a ROC AUC of {area:.2f}"
     if area >= limit and isinstance(sides.split, GroupSplit | StratifiedGroupSplit | TimeSplit):
         message += f", above all by {', '.join(map(repr, best))}: they are others by design"
-        return [Audited("different rows", "clean", area, message, "train_test_difference")]
+        return [AuditResult("different rows", "clean", area, message, "train_test_difference")]
     if area < limit:
-        return [Audited("different rows", "clean", area, message, "train_test_difference")]
+        return [AuditResult("different rows", "clean", area, message, "train_test_difference")]
     return [
-        Audited(
+        AuditResult(
             "different rows",
             "suspicious",
             area,
@@ -97,7 +97,7 @@ def _numbers(series: pl.Series) -> Floats:
     """Numbers as they are, dates as moments, words by how common they are: an order that a tree can
     use, and that holds nothing of the sides."""
     if series.dtype == pl.String:
-        labels = counted(series)["value"].head(_MOST_CODES)
+        labels = count_values(series)["value"].head(_MOST_CODES)
         codes = list(range(len(labels)))
         coded = series.replace_strict(labels, codes, default=_MOST_CODES, return_dtype=pl.Float64)
         return coded.to_numpy()

@@ -13,7 +13,7 @@ from trainwright.contract.quality import FindingKind
 from trainwright.core.files import Json
 from trainwright.data.base.table import Integers
 from trainwright.data.columns.column_kinds import ColumnType
-from trainwright.data.quality.finding import Finding, Severity, positions
+from trainwright.data.quality.finding import Finding, Severity, row_numbers_of
 from trainwright.data.statistics.lag_detection import lags
 
 Verdict = Literal["leak", "suspicious", "clean"]
@@ -40,7 +40,7 @@ _SEVERITIES: Mapping[Verdict, Severity] = {"leak": "error", "suspicious": "warni
 
 @final
 @dataclass(frozen=True, slots=True)
-class Audited:
+class AuditResult:
     """One test. `number` is what was measured, as `message` says it; `count` rows or columns are
     concerned, `rows` their positions in the data (the first of very many)."""
 
@@ -129,14 +129,16 @@ class Sides:
 
     def held_out_rows(self, chosen: Integers) -> tuple[int, ...]:
         """Held-out rows as positions in the data."""
-        return positions(self.places[chosen])
+        return row_numbers_of(self.places[chosen])
 
     def of_kind(self, *kinds: str) -> tuple[str, ...]:
         """The names of the features of these kinds."""
         return tuple(column.name for column in self.columns if column.kind in kinds)
 
 
-def findings_beside(audited: Iterable[Audited], faults: Iterable[Finding]) -> tuple[Finding, ...]:
+def findings_beside(
+    audited: Iterable[AuditResult], faults: Iterable[Finding]
+) -> tuple[Finding, ...]:
     """What the audit found, without the columns of which `faults` says the same already."""
     said = {(fault.kind, column) for fault in faults for column in fault.columns}
     return tuple(

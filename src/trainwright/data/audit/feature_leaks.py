@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from trainwright.core.formatting import many
-from trainwright.data.audit.audit_result import Audited, Sides, Test
+from trainwright.data.audit.audit_result import AuditResult, Sides, Test
 from trainwright.data.base.row_storage import spread_rows
 from trainwright.data.columns.column_kinds import ColumnType
 from trainwright.data.statistics.dependence import LEAK, MADE_OF, SUSPICIOUS, made_share, told_share
@@ -17,7 +17,7 @@ _MOST_ROWS = 50_000
 _FIX = "list the column in data.exclude if it is not known when a prediction is made"
 
 
-def tells_the_target(sides: Sides) -> list[Audited]:
+def tells_the_target(sides: Sides) -> list[AuditResult]:
     """Features that alone, or in an exact sum, say what the target is. Under a time split one that
     holds the target of an earlier row is at most suspicious."""
     lagged = _lagged(sides)
@@ -43,16 +43,16 @@ def tells_the_target(sides: Sides) -> list[Audited]:
     best = max(shares, key=lambda name: shares[name], default="")
     number = shares.get(best, 0.0)
     message = f"no feature gives the target away; {best!r} tells most of it, {number:.1%}"
-    return [Audited("tells the target", "clean", number, message)]
+    return [AuditResult("tells the target", "clean", number, message)]
 
 
-def function_of_the_target(sides: Sides) -> list[Audited]:
+def function_of_the_target(sides: Sides) -> list[AuditResult]:
     """Features that were made of the target, also where they do not say it back: a band of it, its
     distance from the mean, its last digits."""
     sides = sides.without_lags
     train = sides.train[spread_rows(sides.train.height, _MOST_ROWS)]
     target = train[sides.target]
-    found: list[Audited] = []
+    found: list[AuditResult] = []
     most = 0.0
     for column in sides.columns:
         if column.kind not in ("numeric", "categorical"):
@@ -65,10 +65,10 @@ def function_of_the_target(sides: Sides) -> list[Audited]:
     if found:
         return found
     message = f"no feature was made of the target, which tells at most {max(most, 0.0):.1%} of one"
-    return [Audited("function of the target", "clean", most, message)]
+    return [AuditResult("function of the target", "clean", most, message)]
 
 
-def _lagged(sides: Sides) -> list[Audited]:
+def _lagged(sides: Sides) -> list[AuditResult]:
     """Columns that hold the target of an earlier row, and so tell much of it."""
     found = []
     target = sides.train[sides.target]
@@ -77,7 +77,7 @@ def _lagged(sides: Sides) -> list[Audited]:
         if share <= SUSPICIOUS:
             continue
         found.append(
-            Audited(
+            AuditResult(
                 "tells the target",
                 "suspicious",
                 share,
@@ -94,8 +94,10 @@ def _lagged(sides: Sides) -> list[Audited]:
 
 def _leak(
     columns: tuple[str, ...], message: str, number: float, test: Test = "tells the target"
-) -> Audited:
-    return Audited(test, "leak", number, message, "leak", len(columns), columns=columns, fix=_FIX)
+) -> AuditResult:
+    return AuditResult(
+        test, "leak", number, message, "leak", len(columns), columns=columns, fix=_FIX
+    )
 
 
 def _suspicions(
@@ -104,7 +106,7 @@ def _suspicions(
     target: pl.Series,
     shares: dict[str, float],
     known: set[str],
-) -> list[Audited]:
+) -> list[AuditResult]:
     honest = [column for column in columns if column.name not in known]
     said = {
         one.columns: (abs(one.number), one.message)
@@ -114,7 +116,7 @@ def _suspicions(
         if share > SUSPICIOUS and name not in known and (name,) not in said:
             said[name,] = (share, f"{name!r} alone tells {share:.2%} of the target")
     return [
-        Audited(
+        AuditResult(
             "tells the target",
             "suspicious",
             number,

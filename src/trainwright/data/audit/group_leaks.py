@@ -11,10 +11,10 @@ import numpy as np
 import polars as pl
 
 from trainwright.contract.data import GroupSplit, StratifiedGroupSplit, TimeSplit, split_columns
-from trainwright.data.audit.audit_result import Audited, Sides, Verdict
+from trainwright.data.audit.audit_result import AuditResult, Sides, Verdict
 from trainwright.data.base.cell_values import to_labels
 from trainwright.data.base.row_storage import spread_rows
-from trainwright.data.base.value_counts import counted
+from trainwright.data.base.value_counts import count_values
 from trainwright.data.columns.column_kinds import name_tokens
 from trainwright.data.statistics.dependence import as_numbers, mean_of_all
 
@@ -38,7 +38,7 @@ _GIVES_AWAY = 0.9
 _MOST_ROWS = 50_000
 
 
-def same_groups(sides: Sides) -> list[Audited]:
+def same_groups(sides: Sides) -> list[AuditResult]:
     """Groups that have rows on both sides."""
     split = sides.split
     if isinstance(split, GroupSplit | StratifiedGroupSplit):
@@ -48,12 +48,12 @@ def same_groups(sides: Sides) -> list[Audited]:
         return [_tested(verdict, share, message, split.column, count)]
     if isinstance(split, TimeSplit):
         message = "not looked for: known groups go on in the future, and the score is for that"
-        return [Audited("same groups", "clean", 0.0, message, "group_overlap")]
+        return [AuditResult("same groups", "clean", 0.0, message, "group_overlap")]
     found = [one for name in _candidates(sides) for one in _looked_at(sides, name)]
     if found:
         return found
     message = "no column looks like a group whose rows are on both sides"
-    return [Audited("same groups", "clean", 0.0, message, "group_overlap")]
+    return [AuditResult("same groups", "clean", 0.0, message, "group_overlap")]
 
 
 def _candidates(sides: Sides) -> list[str]:
@@ -80,14 +80,14 @@ def _is_name(series: pl.Series) -> bool:
 def _repeats(series: pl.Series) -> bool:
     """Whether ten values and more have several rows, which are a fifth of all, and none has a large
     share of the rows, as the zero of a quantity has."""
-    counts = counted(series.drop_nulls())["count"].to_numpy()
+    counts = count_values(series.drop_nulls())["count"].to_numpy()
     if not len(counts) or counts[0] > _MOST_IN_ONE * counts.sum():
         return False
     repeated = counts[counts > 1]
     return len(repeated) >= _FEWEST_GROUPS and int(repeated.sum()) >= _REPEATED * counts.sum()
 
 
-def _looked_at(sides: Sides, name: str) -> list[Audited]:
+def _looked_at(sides: Sides, name: str) -> list[AuditResult]:
     share, count = _crossing(sides, name)
     if share < _CROSSING:
         return []
@@ -117,8 +117,8 @@ def _is_quantity(sides: Sides, name: str) -> bool:
     return abs(float(np.corrcoef(ranks)[0, 1])) > _QUANTITY
 
 
-def _tested(verdict: Verdict, share: float, message: str, name: str, count: int) -> Audited:
-    return Audited(
+def _tested(verdict: Verdict, share: float, message: str, name: str, count: int) -> AuditResult:
+    return AuditResult(
         "same groups",
         verdict,
         share,
@@ -134,7 +134,7 @@ def _crossing(sides: Sides, name: str) -> tuple[float, int]:
     """The share and number of held-out rows whose value trains too."""
     held_out = sides.held_out[name]
     known = to_labels(sides.train[name].drop_nulls().unique()).unique()
-    counts = counted(held_out.drop_nulls())
+    counts = count_values(held_out.drop_nulls())
     count = int(counts["count"].filter(to_labels(counts["value"]).is_in(known.implode())).sum())
     return count / max(1, len(held_out)), count
 

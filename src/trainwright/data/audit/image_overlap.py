@@ -11,12 +11,12 @@ import numpy.typing as npt
 from trainwright.contract.data import fold_count
 from trainwright.contract.images import ImageData
 from trainwright.core.formatting import many
-from trainwright.data.audit.audit_result import Audited
+from trainwright.data.audit.audit_result import AuditResult
 from trainwright.data.audit.row_overlap import verdict_of_share
 from trainwright.data.base.table import Integers, Part
 from trainwright.data.images.prepare_images import image_folds
 from trainwright.data.images.raw_images import RawImages
-from trainwright.data.quality.finding import positions
+from trainwright.data.quality.finding import row_numbers_of
 from trainwright.data.quality.near_duplicate_images import ImageGroups
 from trainwright.data.split.fractions import PARTS
 from trainwright.data.types import Prepared
@@ -55,7 +55,7 @@ def _crossing(group: Integers, sides: Integers) -> npt.NDArray[np.bool_]:
 
 def audit_images(
     raw: RawImages, section: ImageData, prepared: Prepared, seed: int, groups: ImageGroups
-) -> tuple[Audited, ...]:
+) -> tuple[AuditResult, ...]:
     """Held-out images that repeat training images; `groups` are those of `groups_of_raw`. With
     folds every image is held out once, and those of the other folds train. Where a sample was
     decoded, equal files are looked for among all and near images in the sample."""
@@ -73,14 +73,14 @@ def audit_images(
     of_all = many(count, "held-out image")
     equal = "in the bytes of their files" if raw.is_sample else "pixel for pixel"
     return (
-        Audited(
+        AuditResult(
             "same images",
             verdict_of_share(len(exact) / max(1, count)),
             len(exact) / max(1, count),
             f"{len(exact):,} of {of_all} equal a training image, {equal}",
             "exact_duplicates",
             len(exact),
-            positions(exact),
+            row_numbers_of(exact),
             fix=_FIX,
         ),
         _audit_near(raw, copies.near, held_out, sides),
@@ -89,7 +89,7 @@ def audit_images(
 
 def _audit_near(
     raw: RawImages, near: npt.NDArray[np.bool_], held_out: npt.NDArray[np.bool_], sides: Integers
-) -> Audited:
+) -> AuditResult:
     """Held-out images that are `near` a training image, of those that were decoded. A copy is seen
     where its training image was decoded too: the share of all follows from the share of these."""
     places = raw.decoded()[0]
@@ -99,7 +99,7 @@ def _audit_near(
     seen = trains[places].sum() / max(1, trains.sum())
     share = min(1.0, len(found) / max(1, len(looked_at)) / max(seen, 1e-9))
     of_sample = f", beside {seen:.1%} of the training images: about {share:.2%} of all"
-    return Audited(
+    return AuditResult(
         "near images",
         verdict_of_share(share),
         share,
@@ -107,7 +107,7 @@ def _audit_near(
         f"scale, compression or brightness{of_sample if raw.is_sample else ''}",
         "near_duplicates",
         len(found),
-        positions(found),
+        row_numbers_of(found),
         fix=_FIX,
     )
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import polars as pl
 
 from trainwright.core.formatting import many
-from trainwright.data.audit.audit_result import Audited, Sides
+from trainwright.data.audit.audit_result import AuditResult, Sides
 from trainwright.data.audit.row_overlap import compared_numbers, row_hashes, verdict_of_share
 from trainwright.data.base.table import Integers
 from trainwright.data.columns.column_kinds import ColumnType
@@ -22,7 +22,7 @@ from trainwright.data.quality.near_duplicates import (
 )
 
 
-def near_texts(sides: Sides) -> list[Audited]:
+def near_texts(sides: Sides) -> list[AuditResult]:
     """Held-out rows whose texts are nearly those of a training row, and whose numbers are the same
     (see `near_duplicates` of the quality checks), where rows have texts and not three columns of
     fine numbers."""
@@ -34,7 +34,7 @@ def near_texts(sides: Sides) -> list[Audited]:
     found = np.flatnonzero(near)
     share = len(found) / max(1, len(near))
     return [
-        Audited(
+        AuditResult(
             "near texts",
             verdict_of_share(share),
             share,

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from trainwright.data.audit.audit_result import Audited, Sides, Verdict
+from trainwright.data.audit.audit_result import AuditResult, Sides, Verdict
 from trainwright.data.base.row_storage import spread_rows
 from trainwright.data.base.table import Floats, Integers
 from trainwright.data.columns.column_kinds import ColumnType
@@ -26,7 +26,7 @@ _COPIES = 0.95
 _MOST_TRAIN, _MOST_HELD_OUT = 200_000, 20_000
 
 
-def same_rows(sides: Sides) -> list[Audited]:
+def same_rows(sides: Sides) -> list[AuditResult]:
     """Held-out rows that equal a training row in every feature and the target.
 
     Rows of few values are equal by chance. Of the training rows whose features another one has too,
@@ -45,7 +45,7 @@ def same_rows(sides: Sides) -> list[Audited]:
     if copied < len(equal):
         message += f", about {copied:,.0f} more than rows of so few values do by chance"
     return [
-        Audited(
+        AuditResult(
             "same rows",
             verdict_of_share(share),
             share,
@@ -112,13 +112,13 @@ def compared_numbers(train: pl.DataFrame, columns: Sequence[ColumnType]) -> list
     return fine if len(fine) >= FEWEST_NUMBERS else []
 
 
-def near_rows(sides: Sides) -> list[Audited]:
+def near_rows(sides: Sides) -> list[AuditResult]:
     """Held-out rows that are a training row but for rounding: every number within 0.002 deviations,
     everything else equal. Needs three columns of more than 100 numbers; else chance makes such
     pairs."""
     if not compared_numbers(sides.train, sides.columns):
         message = "not looked for: fewer than three columns of fine numbers"
-        return [Audited("near rows", "clean", 0.0, message, "near_duplicates")]
+        return [AuditResult("near rows", "clean", 0.0, message, "near_duplicates")]
     asked = spread_rows(sides.held_out.height, _MOST_HELD_OUT)
     found = asked[near_rows_of(sides.train, sides.held_out[asked], sides.columns, sides.target)]
     share = len(found) / max(1, len(asked))
@@ -127,7 +127,7 @@ def near_rows(sides: Sides) -> list[Audited]:
         f"({share:.2%})"
     )
     return [
-        Audited(
+        AuditResult(
             "near rows",
             verdict_of_share(share),
             share,

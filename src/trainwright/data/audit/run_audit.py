@@ -10,16 +10,16 @@ import polars as pl
 
 from trainwright.contract.data import TableData
 from trainwright.data.audit.adversarial import different_rows
-from trainwright.data.audit.audit_result import Audited, Sides, Test, Verdict
+from trainwright.data.audit.audit_result import AuditResult, Sides, Test, Verdict
 from trainwright.data.audit.feature_leaks import function_of_the_target, tells_the_target
 from trainwright.data.audit.group_leaks import same_groups
 from trainwright.data.audit.near_text_overlap import near_texts
 from trainwright.data.audit.row_overlap import near_rows, same_rows
 from trainwright.data.audit.time_leaks import future_rows, later_times
-from trainwright.data.encoders.table_encoder import Features
+from trainwright.data.encoders.table_encoder import TableEncoder
 from trainwright.data.types import Prepared
 
-_Test = Callable[[Sides], list[Audited]]
+_Test = Callable[[Sides], list[AuditResult]]
 
 _OF_THE_SPLIT: tuple[_Test, ...] = (
     same_rows,
@@ -35,12 +35,14 @@ _OF_THE_COLUMNS: tuple[_Test, ...] = (tells_the_target, function_of_the_target, 
 _VERDICTS: tuple[Verdict, ...] = ("clean", "suspicious", "leak")
 
 
-def audit(prepared: Prepared, section: TableData) -> tuple[Audited, ...]:
+def audit(prepared: Prepared, section: TableData) -> tuple[AuditResult, ...]:
     """Every test of prepared rows, one result or more each. Data that is no table has none."""
     return tuple(_looked_at(prepared, section, (*_OF_THE_SPLIT, *_OF_THE_COLUMNS)))
 
 
-def audit_sampled(prepared: Prepared, some: Prepared, section: TableData) -> tuple[Audited, ...]:
+def audit_sampled(
+    prepared: Prepared, some: Prepared, section: TableData
+) -> tuple[AuditResult, ...]:
     """The same with `some` of its rows, but for tests that miss nearly everything in a sample."""
     found = []
     for test in (*_OF_THE_SPLIT, *_OF_THE_COLUMNS):
@@ -49,15 +51,15 @@ def audit_sampled(prepared: Prepared, some: Prepared, section: TableData) -> tup
     return tuple(found)
 
 
-def audit_folds(folds: Iterable[Prepared], section: TableData) -> tuple[Audited, ...]:
+def audit_folds(folds: Iterable[Prepared], section: TableData) -> tuple[AuditResult, ...]:
     """Every test of folds that were prepared one after the other. Tests of the split
     report the fold with the worst result. What columns tell of the target is looked at in the
     first, whose training rows are nearly those of the others."""
-    found: list[list[Audited]] = []
+    found: list[list[AuditResult]] = []
     for fold in folds:
         tests = _OF_THE_SPLIT if found else (*_OF_THE_SPLIT, *_OF_THE_COLUMNS)
         found.append(_looked_at(fold, section, tests))
-    spoken: list[Audited] = []
+    spoken: list[AuditResult] = []
     for test in dict.fromkeys(one.test for one in found[0]):
         number, worst = max(enumerate(found, 1), key=lambda pair: _severity(pair[1], test))
         spoken += [
@@ -68,14 +70,14 @@ def audit_folds(folds: Iterable[Prepared], section: TableData) -> tuple[Audited,
     return tuple(spoken)
 
 
-def _severity(found: Sequence[Audited], test: Test) -> tuple[int, float]:
+def _severity(found: Sequence[AuditResult], test: Test) -> tuple[int, float]:
     """The worst verdict of a test, and then its largest number; below all where it has none."""
     results = [(_VERDICTS.index(one.verdict), one.number) for one in found if one.test == test]
     return max(results, default=(-1, 0.0))
 
 
-def _looked_at(prepared: Prepared, section: TableData, tests: Sequence[_Test]) -> list[Audited]:
-    if not isinstance(prepared.features, Features):
+def _looked_at(prepared: Prepared, section: TableData, tests: Sequence[_Test]) -> list[AuditResult]:
+    if not isinstance(prepared.features, TableEncoder):
         return []
     sides = _sides(prepared, prepared.features, section)
     quick = section.quality.look == "quick"
@@ -83,7 +85,7 @@ def _looked_at(prepared: Prepared, section: TableData, tests: Sequence[_Test]) -
     return [result for test in chosen for result in test(sides)]
 
 
-def _sides(prepared: Prepared, features: Features, section: TableData) -> Sides:
+def _sides(prepared: Prepared, features: TableEncoder, section: TableData) -> Sides:
     parts = (prepared.validation, prepared.test)
     there = set.intersection(*(set(part.frame.columns) for part in parts))
     names = [name for name in prepared.train.frame.columns if name in there]

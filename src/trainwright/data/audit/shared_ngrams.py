@@ -44,7 +44,7 @@ Mask = npt.NDArray[np.bool_]
 Words = npt.NDArray[np.uint64]
 
 
-class Span(NamedTuple):
+class TokenSpan(NamedTuple):
     """Tokens from one position to another."""
 
     start: int
@@ -62,14 +62,14 @@ class Overlap(NamedTuple):
     searched: float
 
 
-def spans_of(inputs: TokenInputs) -> list[Span]:
+def spans_of(inputs: TokenInputs) -> list[TokenSpan]:
     """The tokens that the segments of a part predict, a span for each source."""
     if not len(inputs):
         return []
-    return [Span(int(start), int(stop)) for _, start, stop in inputs.source_spans()]
+    return [TokenSpan(int(start), int(stop)) for _, start, stop in inputs.source_spans()]
 
 
-def sequence_length(tokens: Tokens, spans: Sequence[Span], *, pieces: bool) -> int:
+def sequence_length(tokens: Tokens, spans: Sequence[TokenSpan], *, pieces: bool) -> int:
     """How long the sequences are that are compared: so long that by chance fewer than one in a
     thousand stands in the spans. Few words, DNA or log lines need longer ones than a language.
 
@@ -80,9 +80,9 @@ def sequence_length(tokens: Tokens, spans: Sequence[Span], *, pieces: bool) -> i
     some = np.concatenate([tokens[one.start : one.stop] for one in _some(spans, _MOST_COUNTED)])
     total = _size(spans)
     least = PIECES if pieces else CHARACTERS
-    size, agree, rate = 1, _agreement(_hashes(some, Span(0, len(some)), 1)), 0.0
+    size, agree, rate = 1, _agreement(_hashes(some, TokenSpan(0, len(some)), 1)), 0.0
     while 2 * size <= least:
-        longer = _agreement(_hashes(some, Span(0, len(some)), 2 * size))
+        longer = _agreement(_hashes(some, TokenSpan(0, len(some)), 2 * size))
         if longer > _COPIED_ANYWAY * agree or longer * len(some) < _MANY:
             break
         rate = (longer / agree) ** (1 / size)
@@ -126,7 +126,7 @@ def copied_segments(train: TokenInputs, held_out: TokenInputs, *, pieces: bool) 
 
 
 def _covered(
-    held_out: TokenInputs, asked: Sequence[Span], repeated: Sequence[Mask], length: int
+    held_out: TokenInputs, asked: Sequence[TokenSpan], repeated: Sequence[Mask], length: int
 ) -> Mask:
     """Which segments [N] have most of their tokens in repeated sequences, of which `repeated` says
     for each span where they begin."""
@@ -144,13 +144,13 @@ def _covered(
     return copied
 
 
-def _inside(inputs: TokenInputs, span: Span) -> Integers:
+def _inside(inputs: TokenInputs, span: TokenSpan) -> Integers:
     """The segments that lie in a span whole."""
     ends = inputs.starts + inputs.lengths
     return np.flatnonzero((inputs.starts >= span.start) & (ends <= span.stop))
 
 
-def _places(tokens: Tokens, known: Sequence[Span], wanted: Words, length: int) -> Integers:
+def _places(tokens: Tokens, known: Sequence[TokenSpan], wanted: Words, length: int) -> Integers:
     """In how many places each of the wanted sequences, in ascending order, stands."""
     places = np.zeros(len(wanted), dtype=np.int64)
     table = np.zeros(2**_TABLE_BITS, dtype=np.bool_)
@@ -167,30 +167,30 @@ def _places(tokens: Tokens, known: Sequence[Span], wanted: Words, length: int) -
     return places
 
 
-def _size(spans: Sequence[Span]) -> int:
+def _size(spans: Sequence[TokenSpan]) -> int:
     """The tokens of all spans."""
     return sum(span.stop - span.start for span in spans)
 
 
-def _some(spans: Sequence[Span], most: int) -> list[Span]:
+def _some(spans: Sequence[TokenSpan], most: int) -> list[TokenSpan]:
     """The spans, or, of more than `most` tokens, evenly spread pieces of them."""
     if _size(spans) <= most:
         return list(spans)
     pieces = [
-        Span(start, min(start + _PIECE, span.stop))
+        TokenSpan(start, min(start + _PIECE, span.stop))
         for span in spans
         for start in range(span.start, span.stop, _PIECE)
     ]
     return [pieces[at] for at in spread_rows(len(pieces), most // _PIECE).tolist()]
 
 
-def _blocks(span: Span, length: int) -> Iterator[Span]:
+def _blocks(span: TokenSpan, length: int) -> Iterator[TokenSpan]:
     """A span in pieces of some million tokens, which overlap so that no sequence is lost."""
     for start in range(span.start, max(span.start + 1, span.stop - length + 1), _BLOCK):
-        yield Span(start, min(span.stop, start + _BLOCK + length - 1))
+        yield TokenSpan(start, min(span.stop, start + _BLOCK + length - 1))
 
 
-def _hashes(tokens: Tokens, span: Span, length: int) -> Words:
+def _hashes(tokens: Tokens, span: TokenSpan, length: int) -> Words:
     """64 bits of the `length` tokens from each position of a span on, uint64 [T - length + 1]; none
     of a shorter span.
 

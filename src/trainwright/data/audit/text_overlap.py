@@ -8,16 +8,16 @@ from dataclasses import replace
 import numpy as np
 
 from trainwright.core.formatting import many
-from trainwright.data.audit.audit_result import Audited
+from trainwright.data.audit.audit_result import AuditResult
 from trainwright.data.audit.row_overlap import verdict_of_share
 from trainwright.data.audit.shared_ngrams import COPIED, Overlap, copied_segments
 from trainwright.data.base.table import Part, TokenInputs
 from trainwright.data.encoders.vocabulary import TextVocabulary
-from trainwright.data.quality.finding import positions
+from trainwright.data.quality.finding import row_numbers_of
 from trainwright.data.types import Prepared
 
 
-def audit_text(prepared: Prepared) -> tuple[Audited, ...]:
+def audit_text(prepared: Prepared) -> tuple[AuditResult, ...]:
     """Validation and test segments that repeat training text; `rows` are positions of their first
     tokens."""
     overlap = text_copies(prepared, (prepared.validation, prepared.test))
@@ -34,14 +34,14 @@ def audit_text(prepared: Prepared) -> tuple[Audited, ...]:
             f"{overlap.searched:.1%} of the training text)"
         )
     return (
-        Audited(
+        AuditResult(
             "text overlap",
             verdict_of_share(share),
             share,
             message,
             "text_overlap",
             len(rows),
-            positions(rows),
+            row_numbers_of(rows),
             fix="remove the repeated text from the files",
         ),
     )

@@ -7,7 +7,7 @@ import polars as pl
 
 from trainwright.contract.data import GroupSplit, StratifiedGroupSplit, TimeSplit, split_columns
 from trainwright.core.formatting import many
-from trainwright.data.audit.audit_result import Audited, Sides, Verdict
+from trainwright.data.audit.audit_result import AuditResult, Sides, Verdict
 from trainwright.data.base.table import Floats, Integers
 from trainwright.data.statistics.dependence import as_numbers
 
@@ -25,7 +25,7 @@ _FILE = ""
 """The order of the rows in the data; the others have the name of a column."""
 
 
-def future_rows(sides: Sides) -> list[Audited]:
+def future_rows(sides: Sides) -> list[AuditResult]:
     """Training rows that are later than a held-out row, where the split is by time; elsewhere rows
     in the order of time, or of the file, that resemble the ones beside them."""
     split = sides.split
@@ -37,15 +37,17 @@ def future_rows(sides: Sides) -> list[Audited]:
         verdict: Verdict = "leak" if late else "clean"
         named = tuple(name for _, name in split_columns(split))
         return [
-            Audited("future rows", verdict, float(late), message, "future_rows", late, (), named)
+            AuditResult(
+                "future rows", verdict, float(late), message, "future_rows", late, (), named
+            )
         ]
     if isinstance(split, GroupSplit | StratifiedGroupSplit) or sides.given:
         message = "not looked for: the split is not by rows"
-        return [Audited("future rows", "clean", 0.0, message, "future_rows")]
+        return [AuditResult("future rows", "clean", 0.0, message, "future_rows")]
     return [_resembling(sides)]
 
 
-def _resembling(sides: Sides) -> Audited:
+def _resembling(sides: Sides) -> AuditResult:
     """How the target resembles that of the row before, in the order in which it does most: that of
     the file, or of a column of dates. Of very many rows those in the middle of the order."""
     together = _together(sides)
@@ -64,8 +66,8 @@ def _resembling(sides: Sides) -> Audited:
         f"in the order of {shown} the target has a correlation of {number:.2f} with the row before"
     )
     if number < RESEMBLE:
-        return Audited("future rows", "clean", number, message, "future_rows", 0, (), columns)
-    return Audited(
+        return AuditResult("future rows", "clean", number, message, "future_rows", 0, (), columns)
+    return AuditResult(
         "future rows",
         "suspicious",
         number,
@@ -84,13 +86,13 @@ def _middle(rows: Integers) -> Integers:
     return rows[start : start + _MOST_ROWS]
 
 
-def later_times(sides: Sides) -> list[Audited]:
+def later_times(sides: Sides) -> list[AuditResult]:
     """Features with times later than the moment at which the row was known."""
     split = sides.split
     if not isinstance(split, TimeSplit) or not sides.train[split.moment].dtype.is_temporal():
         message = "not looked for: the contract names no moment at which a row was known"
-        return [Audited("later times", "clean", 0.0, message)]
-    found: list[Audited] = []
+        return [AuditResult("later times", "clean", 0.0, message)]
+    found: list[AuditResult] = []
     known = sides.train[split.moment]
     for name in sides.of_kind("datetime"):
         if name == split.column:
@@ -101,12 +103,12 @@ def later_times(sides: Sides) -> list[Audited]:
             message = f"{name!r} is later than {split.column!r} in {share:.1%} of the training rows"
             fix = f"add {name} to data.exclude"
             found.append(
-                Audited("later times", "leak", share, message, "leak", late, (), (name,), fix)
+                AuditResult("later times", "leak", share, message, "leak", late, (), (name,), fix)
             )
     if found:
         return found
     message = f"no date is later than {split.column!r} of its row"
-    return [Audited("later times", "clean", 0.0, message)]
+    return [AuditResult("later times", "clean", 0.0, message)]
 
 
 def _is_local_time(times: pl.Series, known: pl.Series) -> bool:

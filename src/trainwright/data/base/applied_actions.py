@@ -14,7 +14,7 @@ MOST_LISTED = 100_000
 
 @final
 @dataclass(frozen=True, slots=True)
-class Done:
+class AppliedAction:
     """What one action changed: `rows` are 0-based positions in the training file, of the first
     `MOST_LISTED` that it changed."""
 

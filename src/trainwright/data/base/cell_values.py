@@ -160,14 +160,14 @@ def _plain(series: pl.Series) -> pl.Series:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ReadColumn:
     """A column read as one kind. `bad` are the rows whose value is there but is not of the kind."""
 
     series: pl.Series
     bad: Integers
 
 
-def to_numbers(cells: pl.Series) -> Reading:
+def to_numbers(cells: pl.Series) -> ReadColumn:
     """Cleaned cells as Float64: null where missing; infinities stay, for the caller to refuse."""
     if cells.dtype == pl.String or cells.dtype.is_numeric():
         numbers = cells.cast(pl.Float64, strict=False)
@@ -175,8 +175,8 @@ def to_numbers(cells: pl.Series) -> Reading:
         bad = _none()
         if numbers.null_count() > cells.null_count():
             bad = _rows((cells.is_not_null() & numbers.is_null()).arg_true())
-        return Reading(_without_nan(numbers), bad)
-    return Reading(_nothing(cells, pl.Float64()), _rows(cells.is_not_null().arg_true()))
+        return ReadColumn(_without_nan(numbers), bad)
+    return ReadColumn(_nothing(cells, pl.Float64()), _rows(cells.is_not_null().arg_true()))
 
 
 def _without_nan(numbers: pl.Series) -> pl.Series:
@@ -200,19 +200,19 @@ def to_labels(cells: pl.Series) -> pl.Series:
     return cells.cast(pl.String)
 
 
-def to_moments(cells: pl.Series, form: str) -> Reading:
+def to_moments(cells: pl.Series, form: str) -> ReadColumn:
     """Cleaned cells as Datetime in microseconds, UTC. Text must be written as `form` (strftime
     codes); without one, every recognised way of writing is tried."""
     if cells.dtype == _DATES:
-        return Reading(cells, _none())
+        return ReadColumn(cells, _none())
     if cells.dtype.is_numeric() and SERIAL in form:
         cells = cells.cast(pl.String)
     if cells.dtype != pl.String:
-        return Reading(_nothing(cells, _DATES), _rows(cells.is_not_null().arg_true()))
+        return ReadColumn(_nothing(cells, _DATES), _rows(cells.is_not_null().arg_true()))
     moments = parse_moments(cells, form) if form else _nothing(cells, _DATES)
     if not form and (forms := date_formats(cells)):
         moments = parse_moments(cells, forms[0])
-    return Reading(moments, _rows((cells.is_not_null() & moments.is_null()).arg_true()))
+    return ReadColumn(moments, _rows((cells.is_not_null() & moments.is_null()).arg_true()))
 
 
 def date_formats(cells: pl.Series) -> tuple[str, ...]:

@@ -9,8 +9,14 @@ from typing import Self, final
 import numpy as np
 import polars as pl
 
-from trainwright.data.base.cell_values import FIRST_DATES, Reading, as_it_is, formats_of, to_numbers
-from trainwright.data.base.row_storage import IN_MEMORY, Space, bounds
+from trainwright.data.base.cell_values import (
+    FIRST_DATES,
+    ReadColumn,
+    as_it_is,
+    formats_of,
+    to_numbers,
+)
+from trainwright.data.base.row_storage import IN_MEMORY, RowStorage, bounds
 
 _MOST_HELD = 65_536
 
@@ -25,7 +31,7 @@ class Cells:
         self,
         raw: pl.Series,
         clean: Callable[[pl.Series], pl.Series] = as_it_is,
-        space: Space = IN_MEMORY,
+        space: RowStorage = IN_MEMORY,
     ) -> None:
         self._raw, self._clean, self._space = raw, clean, space
         self._held: tuple[pl.Series, ...] = ()
@@ -112,7 +118,7 @@ class Cells:
         return len(found)
 
     @cached_property
-    def numbers(self) -> Reading:
+    def numbers(self) -> ReadColumn:
         """All cells in memory, read as numbers."""
         return to_numbers(self.whole())
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from trainwright.data.base.row_storage import Array, Space, bounds, kept
+from trainwright.data.base.row_storage import Array, RowStorage, bounds, stored
 from trainwright.data.base.table import Integers
 
 
-def ranked(values: Array, space: Space) -> Integers:
+def sorted_positions(values: Array, space: RowStorage) -> Integers:
     """Which of the values [N], none of them NaN, stands at each place in ascending order, int64
     [N]; equal ones as they lie."""
     rows = len(values)
-    ascending = kept(values, space)
+    ascending = stored(values, space)
     ascending.sort()
     order = space.array((rows,), np.int64)
     # Of each different value, at its first place: how many were put in order so far.
@@ -30,7 +30,7 @@ def ranked(values: Array, space: Space) -> Integers:
     return order
 
 
-def dense_ranks(values: Array, space: Space) -> Integers:
+def dense_ranks(values: Array, space: RowStorage) -> Integers:
     """The rank of each value [N], none of them NaN, among the different ones, from 1, int64 [N]."""
     different = _different(values, space)
     ranks = space.array((len(values),), np.int64)
@@ -46,9 +46,9 @@ def filled(values: Array, number: int) -> Array:
     return values
 
 
-def _different(values: Array, space: Space) -> Array:
+def _different(values: Array, space: RowStorage) -> Array:
     """The different values, ascending; they lie in front of the room of all."""
-    ascending = kept(values, space)
+    ascending = stored(values, space)
     ascending.sort()
     count = 0
     for start, stop in bounds(len(ascending)):

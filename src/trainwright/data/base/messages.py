@@ -12,7 +12,7 @@ import polars as pl
 _MOST_TOLD = 5
 
 
-def nearest(name: str, options: Iterable[str]) -> str:
+def nearest_option(name: str, options: Iterable[str]) -> str:
     """The option spelled most like `name`, ignoring case; empty if none is alike."""
     folded = {option.casefold(): option for option in options}
     found = difflib.get_close_matches(name.casefold(), list(folded), n=1, cutoff=0.6)

@@ -30,7 +30,7 @@ Words = npt.NDArray[np.uint64]
 
 @final
 @dataclass(frozen=True, slots=True)
-class Order:
+class Permutation:
     """The order in which `rows` training rows are visited, epoch by epoch.
 
     With `shuffle` off every epoch goes through the rows as they lie.

@@ -64,7 +64,7 @@ def place_rows(reading: Reading, rows: int, columns: int) -> Placing:
             assert_never(reading.rows_in)
 
 
-class Space(Protocol):
+class RowStorage(Protocol):
     """Room for as many numbers and rows as there are.
 
     An implementation must give back the same bits wherever it keeps them.
@@ -172,7 +172,7 @@ def taken(frame: pl.DataFrame, rows: Integers) -> Iterator[pl.DataFrame]:
             yield frame.slice(start, stop - start)[rows[low:high] - start]
 
 
-def positions(rows: int, chosen: Chosen, space: Space) -> Integers:
+def chosen_positions(rows: int, chosen: Chosen, space: RowStorage) -> Integers:
     """Which of so many rows are chosen, int64: `chosen` says it of the rows of a slice."""
     count = sum(int(np.count_nonzero(chosen(start, stop))) for start, stop in bounds(rows))
     found = space.array((count,), np.int64)
@@ -184,12 +184,12 @@ def positions(rows: int, chosen: Chosen, space: Space) -> Integers:
     return found
 
 
-def places_of(code: int | bool, codes: Array, space: Space) -> Integers:
+def positions_of_code(code: int | bool, codes: Array, space: RowStorage) -> Integers:
     """Where this code stands in `codes` [N], int64."""
-    return positions(len(codes), lambda start, stop: codes[start:stop] == code, space)
+    return chosen_positions(len(codes), lambda start, stop: codes[start:stop] == code, space)
 
 
-def counted(rows: int, space: Space) -> Integers:
+def row_numbers(rows: int, space: RowStorage) -> Integers:
     """The numbers of so many rows, from 0 on, int64 [N]."""
     numbers = space.array((rows,), np.int64)
     for start, stop in bounds(rows):
@@ -197,7 +197,7 @@ def counted(rows: int, space: Space) -> Integers:
     return numbers
 
 
-def gathered(values: Array, rows: Integers, space: Space) -> Array:
+def gathered(values: Array, rows: Integers, space: RowStorage) -> Array:
     """The values [N] at these rows."""
     found = space.array((len(rows),), values.dtype)
     for start, stop in bounds(len(rows)):
@@ -205,7 +205,7 @@ def gathered(values: Array, rows: Integers, space: Space) -> Array:
     return found
 
 
-def kept(values: Array, space: Space) -> Array:
+def stored(values: Array, space: RowStorage) -> Array:
     """The same array, lying in this space."""
     found = space.array(values.shape, values.dtype)
     for start, stop in bounds(len(values)):

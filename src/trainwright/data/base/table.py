@@ -221,7 +221,7 @@ Inputs = TableInputs | ImageInputs | TokenInputs
 """What a model eats, of each kind of data."""
 
 
-def columns_of(inputs: Inputs) -> TableInputs:
+def as_columns(inputs: Inputs) -> TableInputs:
     """The inputs as columns, for models that know nothing else: an image is its pixels from 0 to 1,
     row by row. A text has no columns."""
     match inputs:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import polars as pl
 
 
-def counted(series: pl.Series) -> pl.DataFrame:
+def count_values(series: pl.Series) -> pl.DataFrame:
     """The different values in a column `value` and their rows in a column `count`, the commonest
     first, of equally common ones the smallest. What the series itself is called does not matter: a
     column of data may be called `count`."""
@@ -16,7 +16,7 @@ def counted(series: pl.Series) -> pl.DataFrame:
 
 def counted_slices(slices: Iterable[pl.Series]) -> pl.DataFrame:
     """The same for a column that comes in slices, of which the different values alone are held."""
-    counts = pl.concat([counted(one) for one in slices])
+    counts = pl.concat([count_values(one) for one in slices])
     return _ordered(counts.group_by("value").agg(pl.col("count").sum()))
 
 

@@ -17,7 +17,7 @@ from trainwright.data.base.cell_values import (
     DATE_FORMATS,
     FIRST_VALUES,
     LARGEST,
-    Reading,
+    ReadColumn,
     closest_format,
     to_labels,
     to_moments,
@@ -149,21 +149,21 @@ def type_column(cells: pl.Series, column: ColumnType) -> tuple[pl.Series, Intege
 def whole_problems(
     cells: Cells, column: ColumnType, source: SourceFile
 ) -> tuple[pl.Series, tuple[Problem, ...]]:
-    """`value_problems` of all cells at once, which are read as numbers only once."""
+    """`kind_problems` of all cells at once, which are read as numbers only once."""
     if column.kind != "numeric":
-        return value_problems(cells.whole(), column, source)
+        return kind_problems(cells.whole(), column, source)
     return _refused(cells, cells.numbers, column, source)
 
 
-def value_problems(
+def kind_problems(
     cells: pl.Series, column: ColumnType, source: SourceFile
 ) -> tuple[pl.Series, tuple[Problem, ...]]:
     """`type_column` with the values that the kind refuses, each as a problem with its rows."""
-    return _refused(Cells(cells), Reading(*type_column(cells, column)), column, source)
+    return _refused(Cells(cells), ReadColumn(*type_column(cells, column)), column, source)
 
 
 def _refused(
-    cells: Cells, reading: Reading, column: ColumnType, source: SourceFile
+    cells: Cells, reading: ReadColumn, column: ColumnType, source: SourceFile
 ) -> tuple[pl.Series, tuple[Problem, ...]]:
     series, bad = reading.series, reading.bad
     refused = len(bad) and column.unreadable == "refuse"

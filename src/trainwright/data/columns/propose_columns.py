@@ -14,7 +14,7 @@ from trainwright.core.files import Json
 from trainwright.data.base.cell_values import LARGEST, Cleaning, to_labels, to_numbers
 from trainwright.data.base.column_reader import Cells
 from trainwright.data.base.messages import quoted
-from trainwright.data.base.row_storage import Space
+from trainwright.data.base.row_storage import RowStorage
 from trainwright.data.columns.doubtful_classes import find_class_spellings
 from trainwright.data.columns.doubts import Doubt, find_doubt
 from trainwright.data.formats.file_format import known_format
@@ -39,7 +39,7 @@ class Proposed:
         return any(doubt.numbers and not doubt.settings.unit for doubt in self.doubts)
 
 
-def decide_columns(section: TableData, source: SourceFile, space: Space) -> Proposed:
+def decide_columns(section: TableData, source: SourceFile, space: RowStorage) -> Proposed:
     """Decide what columns are of which the contract says nothing and the training file leaves it
     open. What is written is kept."""
     cleaning = Cleaning.of(section)

@@ -18,8 +18,8 @@ from trainwright.core.files import Json
 from trainwright.core.formatting import many
 from trainwright.data.base.categories import count_labels
 from trainwright.data.base.cell_values import LARGEST, to_labels, to_numbers
-from trainwright.data.base.messages import Wrong, nearest, quoted
-from trainwright.data.base.row_storage import Space, bounds, slices_of
+from trainwright.data.base.messages import Wrong, nearest_option, quoted
+from trainwright.data.base.row_storage import RowStorage, bounds, slices_of
 from trainwright.data.base.table import Floats, Integers
 
 NO_POSITIVE = -1
@@ -235,7 +235,7 @@ def label_type(dtype: pl.DataType, *, untyped: bool) -> LabelType:
     return "integer" if is_number else "text"
 
 
-def encoded(target: Target, series: pl.Series, space: Space) -> npt.NDArray[Any]:
+def encoded(target: Target, series: pl.Series, space: RowStorage) -> npt.NDArray[Any]:
     """`target.encode`, a slice at a time into `space`.
 
     Raises:
@@ -267,7 +267,7 @@ def _positive(counts: dict[str, int], column: str, positive: str) -> int:
         return names.index(choose_positive(counts)[0]) if len(names) == 2 else NO_POSITIVE
     if positive in names:
         return names.index(positive)
-    near = nearest(positive, names)
+    near = nearest_option(positive, names)
     raise DataMistake(
         Problem(
             f"no training row has the positive class {positive!r}",

@@ -15,14 +15,14 @@ from trainwright.core.files import Json
 from trainwright.core.formatting import many
 from trainwright.data.base.cell_values import to_labels, to_numbers
 from trainwright.data.base.column_reader import Cells
-from trainwright.data.base.messages import nearest, quoted
+from trainwright.data.base.messages import nearest_option, quoted
 from trainwright.data.base.row_storage import slices_of
 from trainwright.data.base.table import PartName
 from trainwright.data.columns.column_kinds import (
     MOSTLY,
     ColumnType,
     infinite_problems,
-    value_problems,
+    kind_problems,
 )
 from trainwright.data.columns.target import LabelType
 from trainwright.data.sources.data_source import SourceFile
@@ -125,7 +125,7 @@ def typed_target(
     if target.kind == "numbers":
         unreadable = target.section.columns.get(target.name, Column()).unreadable
         column = ColumnType(target.name, "numeric", "", 0, 0, "", unreadable=unreadable)
-        series, found = value_problems(cells, column, source)
+        series, found = kind_problems(cells, column, source)
         problems += [replace(one, kind="unreadable_target") for one in found]
         if unreadable == "missing":
             cells = series
@@ -215,7 +215,9 @@ def _unknown_class(
     source: SourceFile,
 ) -> Problem:
     labels = series.unique().sort().to_list()
-    pairs = ", ".join(f'"{label}": "{nearest(label, known) or known[0]}"' for label in labels[:4])
+    pairs = ", ".join(
+        f'"{label}": "{nearest_option(label, known) or known[0]}"' for label in labels[:4]
+    )
     positions = rows.cast(pl.Int64).to_numpy()
     return Problem(
         f"the {part} file has classes that the training file has not",

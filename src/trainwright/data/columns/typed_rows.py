@@ -8,11 +8,11 @@ import polars as pl
 
 from trainwright.core.errors import Problem
 from trainwright.data.base.column_reader import Cells
-from trainwright.data.base.row_storage import Space, bounds
+from trainwright.data.base.row_storage import RowStorage, bounds
 from trainwright.data.columns.column_kinds import (
     ColumnType,
     as_typed,
-    value_problems,
+    kind_problems,
     whole_problems,
 )
 from trainwright.data.columns.target_column import TargetColumn, typed_target
@@ -24,7 +24,7 @@ def type_rows(
     columns: Sequence[ColumnType],
     target: TargetColumn,
     source: SourceFile,
-    space: Space,
+    space: RowStorage,
 ) -> tuple[pl.DataFrame, list[Problem]]:
     """The columns of a file as their kinds say, in this order and the target behind them, and what
     is wrong with their values. A target that is missing stays missing."""
@@ -40,7 +40,7 @@ def type_rows(
         for start, stop in bounds(len(of_target)):
             series: list[pl.Series] = []
             for column, one in typed:
-                values, found = value_problems(one.between(start, stop), column, source)
+                values, found = kind_problems(one.between(start, stop), column, source)
                 series.append(values)
                 refused.update([column.name] if found else [])
             answers, missing = typed_target(target, of_target.between(start, stop), source)
@@ -54,7 +54,7 @@ def type_rows(
         # Of all rows at once, so that one message names them; a column that is left out may hold
         # anything.
         if column.name in refused and column.kind != "ignored":
-            problems += value_problems(one.whole(), column, source)[1]
+            problems += kind_problems(one.whole(), column, source)[1]
     if target.name in refused:
         problems += typed_target(target, of_target.whole(), source)[1]
     return frame, problems
@@ -74,7 +74,7 @@ def _typed_at_once(
         typed.append(values)
         # A column that is left out may hold anything.
         if found and column.kind != "ignored":
-            problems += value_problems(one.whole(), column, source)[1]
+            problems += kind_problems(one.whole(), column, source)[1]
         one.let_go()
     answers, missing = typed_target(target, of_target.whole(), source)
     of_target.let_go()

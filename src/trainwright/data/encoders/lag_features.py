@@ -28,7 +28,7 @@ _PATH = "data.features.history"
 
 @final
 @dataclass(frozen=True, slots=True)
-class History:
+class LagFeatures:
     """The past of rows as numeric columns, as one section says, or none. `types` are the columns it
     reads, as new rows are typed."""
 
@@ -73,7 +73,7 @@ class History:
         }
 
     @classmethod
-    def from_json(cls, value: Json) -> History:
+    def from_json(cls, value: Json) -> LagFeatures:
         """The history that `to_json` wrote."""
         sections = [
             HistorySection.model_validate(section, strict=False) for section in value["sections"]
@@ -81,12 +81,12 @@ class History:
         return cls(tuple(sections), tuple(map(ColumnType.from_json, value["types"])))
 
 
-NO_HISTORY = History((), ())
+NO_HISTORY = LagFeatures((), ())
 
 
 def fit_history(
     section: HistorySection, train: pl.DataFrame, columns: tuple[ColumnType, ...], target: str
-) -> History:
+) -> LagFeatures:
     """How new rows are read for it. `target` is the one of a regression, else empty.
 
     Raises:
@@ -120,7 +120,7 @@ def fit_history(
                 fix="rename them in the file, or leave out the lags and windows that they hold",
             )
         )
-    return History((section,), tuple(types))
+    return LagFeatures((section,), tuple(types))
 
 
 def _known(known: Mapping[str, ColumnType], name: str, path: str) -> ColumnType:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from trainwright.contract.features import Imputing, Scaling
 from trainwright.core.files import Json
-from trainwright.data.base.row_storage import IN_MEMORY, Space, bounds
+from trainwright.data.base.row_storage import IN_MEMORY, RowStorage, bounds
 from trainwright.data.base.table import Floats, Integers
 from trainwright.data.encoders.normal_quantiles import normal_places
 
@@ -128,7 +128,10 @@ class NumberRows:
 
 
 def fit_numbers(
-    rows: NumberRows, scale: Sequence[Scaling], impute: Sequence[Imputing], space: Space = IN_MEMORY
+    rows: NumberRows,
+    scale: Sequence[Scaling],
+    impute: Sequence[Imputing],
+    space: RowStorage = IN_MEMORY,
 ) -> NumberState:
     """Fit on the training rows; `scale` and `impute` are of each column. A column without any
     training value is filled with 0. `space` has room for one column."""
@@ -185,7 +188,7 @@ def _logarithms(values: Floats, scale: Sequence[str]) -> Floats:
     return values
 
 
-def _present(rows: NumberRows, column: int, space: Space) -> Floats:
+def _present(rows: NumberRows, column: int, space: RowStorage) -> Floats:
     """The values of a column that are there, float64, for the caller to change."""
     chosen = np.array([column])
     values: Floats = space.array((rows.height,), np.float64)
@@ -256,7 +259,7 @@ def _robust(values: Floats) -> tuple[float, float]:
     return center, 1.0 if apart < 10 * _EPSILON else apart
 
 
-def _quantiles(rows: NumberRows, chosen: Integers, space: Space) -> Floats:
+def _quantiles(rows: NumberRows, chosen: Integers, space: RowStorage) -> Floats:
     """Of each column at even shares from 0 to 1; of many rows from a part that is drawn."""
     quantiles = np.zeros((min(_MOST_QUANTILES, rows.height), len(chosen)))
     drawn = np.arange(min(rows.height, _QUANTILE_ROWS))

@@ -17,14 +17,14 @@ from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.files import Json
 from trainwright.data.base.categories import Vocabulary, fit_vocabulary
 from trainwright.data.base.cell_values import Cleaning
-from trainwright.data.base.messages import nearest, some
-from trainwright.data.base.row_storage import IN_MEMORY, Space, bounds, is_one_slice
+from trainwright.data.base.messages import nearest_option, some
+from trainwright.data.base.row_storage import IN_MEMORY, RowStorage, bounds, is_one_slice
 from trainwright.data.base.sparse import below, beside
 from trainwright.data.base.table import Floats, Integers, TableInputs
-from trainwright.data.columns.column_kinds import ColumnType, value_problems
+from trainwright.data.columns.column_kinds import ColumnType, kind_problems
 from trainwright.data.columns.winsorize import Limit, limited
 from trainwright.data.encoders.date_features import DatePart, fit_dates
-from trainwright.data.encoders.lag_features import NO_HISTORY, History
+from trainwright.data.encoders.lag_features import NO_HISTORY, LagFeatures
 from trainwright.data.encoders.scaling import NumberRows, NumberState, fit_numbers
 from trainwright.data.encoders.target_encoding import (
     TargetMeans,
@@ -44,7 +44,7 @@ there is one for each class."""
 
 @final
 @dataclass(frozen=True, slots=True)
-class Features:
+class TableEncoder:
     """Encodes rows as the training rows were encoded.
 
     `columns` are the typed feature columns, `dates` the date parts that differ between training
@@ -57,7 +57,7 @@ class Features:
     columns: tuple[ColumnType, ...]
     cleaning: Cleaning
     dates: tuple[DatePart, ...]
-    history: History
+    history: LagFeatures
     means: tuple[TargetMeans, ...]
     numbers: NumberState
     vocabularies: tuple[Vocabulary, ...]
@@ -96,7 +96,7 @@ class Features:
         every = (*self.vocabularies, *(one.vocabulary for one in self.means))
         return tuple({one.name: one for one in reversed(every)}.values())
 
-    def transform(self, frame: pl.DataFrame, space: Space = IN_MEMORY) -> TableInputs:
+    def transform(self, frame: pl.DataFrame, space: RowStorage = IN_MEMORY) -> TableInputs:
         """Encode typed rows (from `read`, or a `Part.frame`); not the training rows where a mean
         target is among the features: `fit_features` gives these. They go through memory a slice at
         a time, into `space`."""
@@ -104,7 +104,7 @@ class Features:
         return self.encode(frame, means, space)
 
     def encode(
-        self, frame: pl.DataFrame, means: list[Floats], space: Space = IN_MEMORY
+        self, frame: pl.DataFrame, means: list[Floats], space: RowStorage = IN_MEMORY
     ) -> TableInputs:
         """Encode typed rows whose mean targets [N, K] are given."""
         if is_one_slice(frame.height) and space is IN_MEMORY:
@@ -152,7 +152,7 @@ class Features:
                 problems.append(_missing_column(column, list(names), file))
                 continue
             cells = self.cleaning.cells(self._spelled(frame[column.name]))
-            series, found = value_problems(cells, column, file)
+            series, found = kind_problems(cells, column, file)
             typed.append(series)
             problems += found
         if problems:
@@ -195,7 +195,7 @@ class Features:
         return {**self.to_json(), "texts": [text.identity() for text in self.texts]}
 
     @classmethod
-    def from_json(cls, value: Json) -> Features:
+    def from_json(cls, value: Json) -> TableEncoder:
         """The features that `to_json` wrote.
 
         Raises:
@@ -207,7 +207,7 @@ class Features:
             columns=tuple(ColumnType.from_json(column) for column in value["columns"]),
             cleaning=Cleaning.from_json(value["cleaning"]),
             dates=tuple(DatePart(column, part) for column, part in value["dates"]),
-            history=History.from_json(value["history"]),
+            history=LagFeatures.from_json(value["history"]),
             means=tuple(TargetMeans.from_json(item) for item in value["means"]),
             numbers=NumberState.from_json(value["numbers"]),
             vocabularies=tuple(Vocabulary.from_json(item) for item in value["vocabularies"]),
@@ -226,7 +226,7 @@ class TrainRows:
     columns: tuple[ColumnType, ...]
     cleaning: Cleaning
     target: Callable[[], TrainTarget]
-    history: History = NO_HISTORY
+    history: LagFeatures = NO_HISTORY
     limits: tuple[Limit, ...] = ()
 
 
@@ -234,8 +234,8 @@ def fit_features(
     rows: TrainRows,
     section: FeaturesSection,
     written: Mapping[str, Column],
-    space: Space = IN_MEMORY,
-) -> tuple[Features, TableInputs]:
+    space: RowStorage = IN_MEMORY,
+) -> tuple[TableEncoder, TableInputs]:
     """Fit on the training rows, and encode them into `space`. `written` says what is known of
     single columns.
 
@@ -247,7 +247,7 @@ def fit_features(
     numbers = _number_rows(rows, _number_columns(columns, dates, rows.history), categories.crossed)
     sections = [_own(section, written, name) for name in _names(columns, "numeric")]
     sections += [section] * (numbers.width - len(sections))
-    features = Features(
+    features = TableEncoder(
         columns=columns,
         cleaning=rows.cleaning,
         dates=dates,
@@ -319,7 +319,7 @@ _NumberColumn = Callable[[pl.DataFrame], pl.Series]
 
 
 def _number_columns(
-    columns: tuple[ColumnType, ...], dates: tuple[DatePart, ...], history: History
+    columns: tuple[ColumnType, ...], dates: tuple[DatePart, ...], history: LagFeatures
 ) -> list[_NumberColumn]:
     """Numeric columns, date parts and the past."""
     names = [*_names(columns, "numeric"), *history.names]
@@ -352,7 +352,7 @@ def _number_rows(
 
 
 def _missing_column(column: ColumnType, names: list[str], file: SourceFile) -> Problem:
-    near = nearest(column.name, names)
+    near = nearest_option(column.name, names)
     return Problem(
         f"there is no column {column.name!r}, which the model was trained on",
         path=column.name,

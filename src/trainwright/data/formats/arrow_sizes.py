@@ -17,7 +17,7 @@ from typing import final
 from trainwright.contract.sources import Reading
 from trainwright.core.limits import CELL_BYTES
 from trainwright.data.formats.decompress import check_columns, check_expansion
-from trainwright.data.formats.file_format import broken
+from trainwright.data.formats.file_format import damaged_file
 
 _MAGIC = b"ARROW1"
 _CONTINUED = b"\xff\xff\xff\xff"
@@ -47,7 +47,7 @@ def check_arrow(file: Path, written: str, reading: Reading) -> None:
             expanded = sum(_expanded(message, data, body) for message, body in batches)
             check_expansion(expanded, len(data), written, reading)
     except (ValueError, IndexError, struct.error) as error:
-        raise broken(written, "Arrow", f"its messages cannot be read ({error})") from error
+        raise damaged_file(written, "Arrow", f"its messages cannot be read ({error})") from error
 
 
 @final

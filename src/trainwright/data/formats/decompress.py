@@ -15,7 +15,7 @@ from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.files import storage_errors
 from trainwright.core.formatting import show_bytes
 from trainwright.core.machine import memory_bytes
-from trainwright.data.formats.file_format import Compression, broken
+from trainwright.data.formats.file_format import Compression, damaged_file
 
 _BLOCK = 2**20
 _GIGABYTE = 10**9
@@ -24,7 +24,7 @@ _ZSTD_BLOCK = 2**11
 """A block of zstd makes at most 128 KiB of 4 bytes, so these make 64 MiB."""
 
 
-def unpack(
+def decompress_file(
     file: Path, compression: Compression, written: str, reading: Reading, target: Path
 ) -> Path:
     """The unpacked content of a file in `target`; a file that is not packed is returned as it is.
@@ -52,7 +52,7 @@ def unpack(
                 out.write(block)
         except (zlib.error, EOFError, zstandard.ZstdError) as error:
             name = "gzip" if compression == ".gz" else "zstd"
-            raise broken(written, name, str(error)) from error
+            raise damaged_file(written, name, str(error)) from error
     return target
 
 

@@ -21,7 +21,7 @@ from trainwright.core.limits import MOST_FIELD_LETTERS, MOST_LINE_LETTERS
 from trainwright.data.base.messages import quoted, some
 from trainwright.data.base.table import Integers
 from trainwright.data.formats.decompress import check_columns
-from trainwright.data.formats.parse_result import BadRecords, Parsed
+from trainwright.data.formats.parse_result import BadRecords, ParseResult
 from trainwright.data.formats.plain_lines import count_plain_lines
 
 _OTHER_SEPARATORS = (";", "\t", "|")
@@ -82,7 +82,7 @@ class _Scan:
 
 def read_delimited(
     file: Path, kind: Literal["csv", "tsv"], written: str, reading: Reading, target: Path
-) -> Parsed:
+) -> ParseResult:
     """Write the rows of CSV or TSV text in UTF-8, all strings, into the Arrow file `target`.
 
     In a `.csv` whose header holds no comma, `;`, tab or `|` separates if the header holds one.
@@ -108,7 +108,7 @@ def read_delimited(
     by_hand = bool(scan.skipped) or (not dialect.header and 0 in scan.left_out)
     if by_hand or not _wrote_fast(file, dialect, scan, target):
         _write_exactly(file, dialect, scan, target)
-    return Parsed(scan.starts, scan.skipped)
+    return ParseResult(scan.starts, scan.skipped)
 
 
 def _separator_of(file: Path, kind: Literal["csv", "tsv"], reading: Reading) -> str:

@@ -233,7 +233,7 @@ def _with_nul(head: bytes) -> str:
     return f"binary data: a NUL byte at offset {head.index(0):,}"
 
 
-def broken(written: str, kind: str, detail: str) -> DataMistake:
+def damaged_file(written: str, kind: str, detail: str) -> DataMistake:
     """The mistake of a file that is cut short or damaged."""
     return DataMistake(
         Problem(

@@ -22,7 +22,7 @@ from trainwright.data.base.messages import quoted, some
 from trainwright.data.formats.decompress import check_columns, check_expansion
 from trainwright.data.formats.nested_json import nested_text
 from trainwright.data.formats.number_formats import spelled
-from trainwright.data.formats.parse_result import BadRecords, Parsed
+from trainwright.data.formats.parse_result import BadRecords, ParseResult
 
 _SHOWN = 5
 _BLOCK_RECORDS, _BLOCK_CELLS = 50_000, 4_000_000
@@ -43,7 +43,7 @@ class _Nested(ValueError):
     """An object holds lists or objects, which nobody said how to read."""
 
 
-def read_json_lines(file: Path, written: str, reading: Reading, target: Path) -> Parsed:
+def read_json_lines(file: Path, written: str, reading: Reading, target: Path) -> ParseResult:
     """Write the rows of a file in UTF-8 as strings (null where a key is absent) into the Arrow file
     `target`.
 
@@ -81,7 +81,7 @@ def read_json_lines(file: Path, written: str, reading: Reading, target: Path) ->
     check_expansion(len(lines) * len(known | names) * CELL_BYTES, size, written, reading)
     bad.check(problems if not starts_as_list else [_list_problem(problems[0])])
     _join(blocks, rows, target)
-    return Parsed(np.array(lines, dtype=np.int64), tuple(bad.lines))
+    return ParseResult(np.array(lines, dtype=np.int64), tuple(bad.lines))
 
 
 def _join(blocks: list[Path], rows: list[dict[str, str | None]], target: Path) -> None:

@@ -11,7 +11,7 @@ import polars as pl
 from trainwright.contract.key_paths import as_key
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.data.base.messages import quoted
-from trainwright.data.formats.parse_result import Parsed
+from trainwright.data.formats.parse_result import ParseResult
 
 Commas = Literal["decimal_comma", "thousands_comma"]
 
@@ -65,7 +65,9 @@ def spelled(number: str, way: Commas) -> str:
     return number.replace(".", ",") if way == "decimal_comma" else number
 
 
-def rewrite_commas(rows: Path, ways: Mapping[str, Commas], parsed: Parsed, written: str) -> None:
+def rewrite_commas(
+    rows: Path, ways: Mapping[str, Commas], parsed: ParseResult, written: str
+) -> None:
     """Rewrite the numbers of some columns of text in an Arrow file as `1234.5`.
 
     What becomes of a cell depends on the cell and on `ways` alone, so that every file of a contract
@@ -110,7 +112,9 @@ def _rewritten(name: str, way: Commas) -> pl.Expr:
     return pl.when(_is_number(name, way)).then(number).otherwise(pl.col(name)).alias(name)
 
 
-def _other(table: pl.LazyFrame, name: str, way: Commas, parsed: Parsed, written: str) -> Problem:
+def _other(
+    table: pl.LazyFrame, name: str, way: Commas, parsed: ParseResult, written: str
+) -> Problem:
     numbered = table.select(name).with_row_index("")
     wrong = numbered.filter(_is_other(name, way)).head(_SHOWN).collect(engine="streaming")
     row = int(wrong[""][0])

@@ -19,7 +19,7 @@ import polars as pl
 from trainwright.contract.sources import USUAL, Reading
 from trainwright.core.limits import CELL_BYTES
 from trainwright.data.formats.decompress import check_columns, check_expansion
-from trainwright.data.formats.file_format import broken
+from trainwright.data.formats.file_format import damaged_file
 
 _MAGIC = b"PAR1"
 _TAIL_BYTES = 8
@@ -54,7 +54,7 @@ def check_parquet(file: Path, written: str, reading: Reading) -> bool:
             check_expansion(_expanded(data, footer), len(data), written, reading)
             return any(_PREFIXES in chunk[_ABOUT][_ENCODINGS] for chunk in _chunks(footer))
     except (ValueError, IndexError, KeyError, TypeError, struct.error, RecursionError) as error:
-        raise broken(written, "Parquet", f"its footer cannot be read ({error})") from error
+        raise damaged_file(written, "Parquet", f"its footer cannot be read ({error})") from error
 
 
 def read_parquet(file: Path) -> pl.DataFrame:

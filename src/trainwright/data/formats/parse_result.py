@@ -15,7 +15,7 @@ NO_LINES: Integers = np.empty(0, dtype=np.int64)
 
 @final
 @dataclass(frozen=True, slots=True)
-class Parsed:
+class ParseResult:
     """Beside the N rows that were written to an Arrow file, of text files all as strings: `lines`
     int64 [N] holds the line each row starts on; it is empty for files without lines. `skipped` are
     the lines of records that could not be read and were left out."""

@@ -14,7 +14,7 @@ from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.formatting import show_bytes
 from trainwright.core.limits import MOST_EXPANSION
 from trainwright.data.formats.decompress import free_expansion, most_expanded
-from trainwright.data.images.image_record import Asked
+from trainwright.data.images.image_record import ImageRequest
 
 _GZIP = b"\x1f\x8b"
 
@@ -34,7 +34,7 @@ class TooMuch(Exception):
 
 
 @final
-class Bounded:
+class BoundedReader:
     """A stream that gives at most `most` bytes at once, since a header that claims more is an
     attempt to fill the memory, and at most `in_all`, since a packed one may unpack without end."""
 
@@ -74,7 +74,7 @@ class Bounded:
 
 
 @contextmanager
-def unpacked(asked: Asked, most: int) -> Iterator[Bounded]:
+def unpacked(asked: ImageRequest, most: int) -> Iterator[BoundedReader]:
     """A file's bytes, unpacked if they begin as gzip does.
 
     Raises:
@@ -89,9 +89,9 @@ def unpacked(asked: Asked, most: int) -> Iterator[Bounded]:
             if begins == _GZIP:
                 size = os.fstat(stream.fileno()).st_size
                 packed = cast(BinaryIO, gzip.GzipFile(fileobj=stream))
-                yield Bounded(packed, most, most_expanded(size))
+                yield BoundedReader(packed, most, most_expanded(size))
             else:
-                yield Bounded(stream, most)
+                yield BoundedReader(stream, most)
     except TooMuch as error:
         raise DataMistake(_too_much(error.unpacked, asked)) from error
     except FileNotFoundError:
@@ -101,7 +101,7 @@ def unpacked(asked: Asked, most: int) -> Iterator[Bounded]:
         raise DataMistake(_mistake(said, asked.written, asked)) from error
 
 
-def damaged(kind: str, found: str, asked: Asked) -> DataMistake:
+def damaged(kind: str, found: str, asked: ImageRequest) -> DataMistake:
     """The mistake of a shard that is cut off or no shard."""
     return DataMistake(
         Problem(
@@ -115,7 +115,7 @@ def damaged(kind: str, found: str, asked: Asked) -> DataMistake:
     )
 
 
-def _too_much(done: int, asked: Asked) -> Problem:
+def _too_much(done: int, asked: ImageRequest) -> Problem:
     return Problem(
         "the file unpacks to far more than its size",
         path=asked.path,
@@ -126,7 +126,7 @@ def _too_much(done: int, asked: Asked) -> Problem:
     )
 
 
-def _mistake(message: str, found: str, asked: Asked) -> Problem:
+def _mistake(message: str, found: str, asked: ImageRequest) -> Problem:
     return Problem(
         message,
         path=asked.path,

@@ -60,7 +60,7 @@ _WHITE = 255
 
 @final
 @dataclass(frozen=True, slots=True)
-class Fault:
+class ImageFault:
     """Why an image cannot be read. Only what is `droppable` may be left out: the rest is no broken
     image but an attempt, or a mistake of the whole data."""
 
@@ -83,10 +83,10 @@ class Header:
     grey: bool
 
 
-def look(data: bytes, most_pixels: int) -> Header | Fault:
+def look(data: bytes, most_pixels: int) -> Header | ImageFault:
     """What the header of an image file says; no pixel is unpacked."""
     opened = _open(data, most_pixels)
-    if isinstance(opened, Fault):
+    if isinstance(opened, ImageFault):
         return opened
     try:
         with opened:
@@ -95,11 +95,11 @@ def look(data: bytes, most_pixels: int) -> Header | Fault:
         return _broken(error)
 
 
-def examine_file(data: bytes, rule: Rule) -> Header | Fault:
+def examine_file(data: bytes, rule: Rule) -> Header | ImageFault:
     """What the header of an image file says, or why `decode` would refuse it, as far as header,
     mode and end of the file show: pixels are unpacked only where these leave it open."""
     opened = _open(data, rule.most_pixels)
-    if isinstance(opened, Fault):
+    if isinstance(opened, ImageFault):
         return opened
     try:
         with opened:
@@ -109,16 +109,16 @@ def examine_file(data: bytes, rule: Rule) -> Header | Fault:
     if not mode.startswith(("F", "I")) and ends_whole(header.format, data):
         return header
     found = decode(data, rule)
-    return found if isinstance(found, Fault) else found[1]
+    return found if isinstance(found, ImageFault) else found[1]
 
 
-def decode(data: bytes, rule: Rule) -> tuple[Bytes, Header] | Fault:
+def decode(data: bytes, rule: Rule) -> tuple[Bytes, Header] | ImageFault:
     """An image file as uint8 [C, H, W] under a rule, with what its header says.
 
     Images of another size than that of the rule are resized; under size (0, 0) they stay.
     """
     opened = _open(data, rule.most_pixels)
-    if isinstance(opened, Fault):
+    if isinstance(opened, ImageFault):
         return opened
     try:
         with opened:
@@ -127,7 +127,7 @@ def decode(data: bytes, rule: Rule) -> tuple[Bytes, Header] | Fault:
                 return _damaged(damage)
             upright = ImageOps.exif_transpose(opened)
             flat = _flat(upright, rule.channels)
-            if isinstance(flat, Fault):
+            if isinstance(flat, ImageFault):
                 return flat
             values = np.asarray(_sized(flat, rule), np.uint8)
     # Each plugin raises what its parser stumbles over: OSError, SyntaxError, struct.error, ...
@@ -137,9 +137,11 @@ def decode(data: bytes, rule: Rule) -> tuple[Bytes, Header] | Fault:
     return np.ascontiguousarray(planes), header
 
 
-def _open(data: bytes, most_pixels: int) -> Image.Image | Fault:
+def _open(data: bytes, most_pixels: int) -> Image.Image | ImageFault:
     if not data:
-        return Fault("the file is empty", found="0 bytes", fix="copy the file again, or remove it")
+        return ImageFault(
+            "the file is empty", found="0 bytes", fix="copy the file again, or remove it"
+        )
     try:
         opened = Image.open(io.BytesIO(data), formats=FORMATS)
         if opened.format in _JPEG and (scans := data.count(_SCAN)) > MOST_JPEG_SCANS:
@@ -148,7 +150,7 @@ def _open(data: bytes, most_pixels: int) -> Image.Image | Fault:
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         return _too_large(str(error).split(",")[0], most_pixels)
     except UnidentifiedImageError:
-        return Fault(
+        return ImageFault(
             "this is no image that can be read",
             found=f"a file that begins with {data[:8].hex(' ')}",
             expected=f"one of: {', '.join(FORMATS)}",
@@ -159,13 +161,13 @@ def _open(data: bytes, most_pixels: int) -> Image.Image | Fault:
         return _broken(error)
 
 
-def _still(opened: Image.Image, size_bytes: int, most_pixels: int) -> Image.Image | Fault:
+def _still(opened: Image.Image, size_bytes: int, most_pixels: int) -> Image.Image | ImageFault:
     """A single image that is not too large."""
     width, height = opened.size
     if width * height > most_pixels:
         return _too_large(f"{width:,} x {height:,} pixels in {size_bytes:,} bytes", most_pixels)
     if opened.format not in _STILL and getattr(opened, "is_animated", False):
-        return Fault(
+        return ImageFault(
             "this is a sequence of images",
             found=f"{opened.format} with several frames",
             expected="one image a file",
@@ -181,10 +183,10 @@ def _header(image: Image.Image) -> Header:
     return Header(str(image.format), height, width, image.mode in ("1", "L", "LA", "I;16", "I"))
 
 
-def _flat(image: Image.Image, channels: Literal["rgb", "grey"]) -> Image.Image | Fault:
+def _flat(image: Image.Image, channels: Literal["rgb", "grey"]) -> Image.Image | ImageFault:
     """8 bits a channel, without a palette or transparency, with the channels wanted."""
     if image.mode.startswith("F"):
-        return Fault(
+        return ImageFault(
             "the pixels are floating-point numbers",
             found=f"{image.format} of mode {image.mode}",
             expected="8 or 16 bits a channel",
@@ -193,7 +195,7 @@ def _flat(image: Image.Image, channels: Literal["rgb", "grey"]) -> Image.Image |
     if image.mode.startswith("I"):
         values = np.asarray(image)
         if values.size and (values.min() < 0 or values.max() > 65_535):
-            return Fault(
+            return ImageFault(
                 "the pixels have more than 16 bits",
                 found=f"values from {values.min():,} to {values.max():,}",
                 expected="0 to 65,535",
@@ -227,8 +229,8 @@ def _sized(image: Image.Image, rule: Rule) -> Image.Image:
             assert_never(rule.fit)
 
 
-def _too_large(found: str, most_pixels: int) -> Fault:
-    return Fault(
+def _too_large(found: str, most_pixels: int) -> ImageFault:
+    return ImageFault(
         "the image claims more pixels than allowed",
         found=found,
         expected=f"at most {most_pixels:,} (data.decoding.most_pixels)",
@@ -236,8 +238,8 @@ def _too_large(found: str, most_pixels: int) -> Fault:
     )
 
 
-def _too_many_scans(found: int) -> Fault:
-    return Fault(
+def _too_many_scans(found: int) -> ImageFault:
+    return ImageFault(
         "the JPEG has more scans than any encoder writes",
         found=f"{found:,}, each of which passes over all pixels",
         expected=f"at most {MOST_JPEG_SCANS}",
@@ -245,14 +247,16 @@ def _too_many_scans(found: int) -> Fault:
     )
 
 
-def _broken(error: Exception) -> Fault:
+def _broken(error: Exception) -> ImageFault:
     if isinstance(error, (Image.DecompressionBombError, MemoryError)):
-        return Fault("the image does not fit into memory", found=str(error)[:200], fix="shrink it")
+        return ImageFault(
+            "the image does not fit into memory", found=str(error)[:200], fix="shrink it"
+        )
     return _damaged((str(error).splitlines() or [type(error).__name__])[0][:200])
 
 
-def _damaged(found: str) -> Fault:
-    return Fault(
+def _damaged(found: str) -> ImageFault:
+    return ImageFault(
         "the image is damaged or cut off",
         found=found,
         expected="a whole image file",

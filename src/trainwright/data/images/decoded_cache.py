@@ -26,7 +26,7 @@ from trainwright.core.hashing import hash_value
 from trainwright.data.base.table import Bytes, ImageInputs, Undecoded
 from trainwright.data.encoders.decoding_rule import Rule
 from trainwright.data.formats.arrow_mmap import open_arrow
-from trainwright.data.images.decode import Fault, Header, decode, examine_file
+from trainwright.data.images.decode import Header, ImageFault, decode, examine_file
 from trainwright.data.images.image_record import PictureSource, Record, writable
 from trainwright.data.sources.cache import PIXELS, RECORDS, Tables
 from trainwright.data.sources.data_source import FileVersion
@@ -52,7 +52,7 @@ _HASH_DIGITS = 32
 
 @final
 @dataclass(frozen=True, slots=True)
-class Kept:
+class DecodedImages:
     """The images of a source, mapped, and a row for each in `records` (name, label, group, height
     and width as found, and format). `dropped` counts images that could not be read, `dropped_names`
     has the first of them; `rule` has the size that they are of."""
@@ -71,7 +71,7 @@ def keep_images(
     corrupt: Literal["fail", "drop"],
     cache: Tables,
     most: int = sys.maxsize,
-) -> Kept:
+) -> DecodedImages:
     """Read, decode and keep the images of a source, or find them kept. Of more than `most`, as many
     are drawn and decoded, and headers and ends of the others looked at.
 
@@ -117,7 +117,7 @@ class _Content:
     def add(self, record: Record) -> str:
         """Take a record in; SHA-256 of its file, empty for none."""
         own, said = "", ""
-        if isinstance(record.data, Fault):
+        if isinstance(record.data, ImageFault):
             said = record.data.message
         else:
             own = hashlib.sha256(record.data).hexdigest()
@@ -150,13 +150,13 @@ class _Building:
         self._stream = stream
 
     def take(
-        self, chunk: list[Record], made: Iterable[_Made | Fault], hashes: Iterable[str]
+        self, chunk: list[Record], made: Iterable[_Made | ImageFault], hashes: Iterable[str]
     ) -> None:
         """Write the images of a chunk."""
         rows: list[tuple[object, ...]] = []
         for record, one, own in zip(chunk, made, hashes, strict=True):
-            fault = one if isinstance(one, Fault) else self._other_size(one)
-            if fault is not None or isinstance(one, Fault):
+            fault = one if isinstance(one, ImageFault) else self._other_size(one)
+            if fault is not None or isinstance(one, ImageFault):
                 assert fault is not None
                 self._refuse(record, fault)
                 continue
@@ -170,12 +170,12 @@ class _Building:
         if rows:
             self.frames.append(pl.DataFrame(rows, schema=_SCHEMA | _OF_SAMPLE, orient="row"))
 
-    def _other_size(self, made: _Made) -> Fault | None:
+    def _other_size(self, made: _Made) -> ImageFault | None:
         height, width = made.size(self._rule)
         self.size = self.size if self.size[0] else (height, width)
         if self.size == (height, width):
             return None
-        return Fault(
+        return ImageFault(
             "the image has another size than the ones before it",
             found=f"{height} x {width}",
             expected=f"{self.size[0]} x {self.size[1]} (height x width)",
@@ -183,7 +183,7 @@ class _Building:
             droppable=False,
         )
 
-    def _refuse(self, record: Record, fault: Fault) -> None:
+    def _refuse(self, record: Record, fault: ImageFault) -> None:
         """Count an image that cannot be read, or keep its problem, as the contract says."""
         if self._drops and fault.droppable:
             self.dropped += 1
@@ -242,7 +242,7 @@ def _writable(source: PictureSource) -> Iterator[Record]:
         name, label, group = (writable(text) for text in record[:3])
         place = replace(record.place, file=writable(record.place.file))
         data = record.data
-        if isinstance(data, Fault):
+        if isinstance(data, ImageFault):
             data = replace(data, found=writable(data.found))
         yield Record(name, label, group, data, place)
 
@@ -263,15 +263,15 @@ class _Made:
         return rule.size if rule.size[0] else (self.header.height, self.header.width)
 
 
-def _make(rule: Rule, record: Record, is_wanted: bool) -> _Made | Fault:
+def _make(rule: Rule, record: Record, is_wanted: bool) -> _Made | ImageFault:
     """A decoded image if it is wanted, else what can be said of it without decoding."""
-    if isinstance(record.data, Fault):
+    if isinstance(record.data, ImageFault):
         return record.data
     if not is_wanted:
         header = examine_file(record.data, rule)
-        return header if isinstance(header, Fault) else _Made(header, np.empty(0, np.uint8))
+        return header if isinstance(header, ImageFault) else _Made(header, np.empty(0, np.uint8))
     decoded = decode(record.data, rule)
-    return decoded if isinstance(decoded, Fault) else _Made(decoded[1], decoded[0][None])
+    return decoded if isinstance(decoded, ImageFault) else _Made(decoded[1], decoded[0][None])
 
 
 def _chunks(records: Iterator[Record], building: _Building) -> Iterator[list[Record]]:
@@ -280,7 +280,7 @@ def _chunks(records: Iterator[Record], building: _Building) -> Iterator[list[Rec
     held = 0
     for record in records:
         chunk.append(record)
-        held += 0 if isinstance(record.data, Fault) else len(record.data)
+        held += 0 if isinstance(record.data, ImageFault) else len(record.data)
         height, width = building.size
         full = max(1, min(_CHUNK_ROWS, _CHUNK_BYTES // max(1, 3 * height * width)))
         if len(chunk) >= full or held > _CHUNK_BYTES or not height:
@@ -290,7 +290,7 @@ def _chunks(records: Iterator[Record], building: _Building) -> Iterator[list[Rec
         yield chunk
 
 
-def _open(folder: Path, entry: Json, rule: Rule, version: FileVersion) -> Kept:
+def _open(folder: Path, entry: Json, rule: Rule, version: FileVersion) -> DecodedImages:
     shape = tuple(entry["shape"])
     records = open_arrow(folder / RECORDS)
     inputs = ImageInputs.of(np.memmap(folder / PIXELS, np.uint8, "r", shape=shape))
@@ -299,7 +299,7 @@ def _open(folder: Path, entry: Json, rule: Rule, version: FileVersion) -> Kept:
         places = np.flatnonzero(records["decoded"].to_numpy())
         undecoded = Undecoded(places, tuple(map(bytes.fromhex, hashes)))
         inputs = ImageInputs(inputs.pixels, np.arange(records.height), undecoded)
-    return Kept(
+    return DecodedImages(
         inputs=inputs,
         records=records.select(*_SCHEMA),
         version=replace(version, rows=records.height),

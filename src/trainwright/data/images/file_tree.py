@@ -9,9 +9,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Protocol, final
 
-from trainwright.data.images.decode import SUFFIXES, Fault
-from trainwright.data.images.image_record import read_each_inside, read_regular
-from trainwright.data.sources.fetch import Store
+from trainwright.data.images.decode import SUFFIXES, ImageFault
+from trainwright.data.images.image_record import read_each_inside, read_image_file
+from trainwright.data.sources.fetch import RemotePlace
 
 _AT_ONCE = 16
 """Files fetched beside each other: most of the time of a small one is spent waiting."""
@@ -35,7 +35,7 @@ class Tree(Protocol):
         """The files below one of the folders whose names are those of images, in order."""
         ...
 
-    def read(self, names: Sequence[str]) -> Iterable[bytes | Fault]:
+    def read(self, names: Sequence[str]) -> Iterable[bytes | ImageFault]:
         """The content of each, or why there is none."""
         ...
 
@@ -60,7 +60,7 @@ class LocalTree:
         for file in image_files(self._root / folder):
             yield file.relative_to(self._root).as_posix()
 
-    def read(self, names: Sequence[str]) -> Iterable[bytes | Fault]:
+    def read(self, names: Sequence[str]) -> Iterable[bytes | ImageFault]:
         """One after the other, as they are asked for."""
         return read_each_inside(names, self._root)
 
@@ -74,7 +74,7 @@ class LocalTree:
 class RemoteTree:
     """A folder in a store. What it holds is listed once."""
 
-    def __init__(self, store: Store, root: str) -> None:
+    def __init__(self, store: RemotePlace, root: str) -> None:
         self._store = store
         self._root = root.rstrip("/")
         self._listed: list[str] | None = None
@@ -95,16 +95,16 @@ class RemoteTree:
             if inner[0] == folder and len(inner) > 1 and _is_image(inner):
                 yield name
 
-    def read(self, names: Sequence[str]) -> Iterable[bytes | Fault]:
+    def read(self, names: Sequence[str]) -> Iterable[bytes | ImageFault]:
         """Several fetched at once, in their order."""
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             waiting = iter(names)
             while group := tuple(islice(waiting, _AT_ONCE)):
                 yield from pool.map(self._read, group)
 
-    def _read(self, name: str) -> bytes | Fault:
+    def _read(self, name: str) -> bytes | ImageFault:
         if name.startswith("/") or not {"", ".", ".."}.isdisjoint(name.split("/")):
-            return Fault(
+            return ImageFault(
                 "the path leads out of its folder",
                 found=name[:200],
                 expected="the name of a file below it",
@@ -114,9 +114,11 @@ class RemoteTree:
         at = f"{self._root}/{name}"
         with self._store.errors():
             try:
-                return read_regular(self._store.fetched(at, self._store.url(at)))
+                return read_image_file(self._store.fetched(at, self._store.url(at)))
             except FileNotFoundError:
-                return Fault("there is no such file", fix="correct the path, or put the file there")
+                return ImageFault(
+                    "there is no such file", fix="correct the path, or put the file there"
+                )
 
     def _names(self) -> list[str]:
         """All files below it."""

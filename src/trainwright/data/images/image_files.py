@@ -16,8 +16,8 @@ from trainwright.core.formatting import many
 from trainwright.data.base.messages import quoted
 from trainwright.data.base.table import Integers, PartName
 from trainwright.data.encoders.decoding_rule import Rule
-from trainwright.data.images.decoded_cache import Kept, keep_images
-from trainwright.data.images.raw_images import LeftOut, RawImages, facts_of
+from trainwright.data.images.decoded_cache import DecodedImages, keep_images
+from trainwright.data.images.raw_images import RawImages, UnreadableImages, facts_of
 from trainwright.data.images.resolve_source import open_parts
 from trainwright.data.sources.cache import open_cache
 
@@ -31,7 +31,7 @@ def read_pictures(section: ImageData, folder: Path, most: int = sys.maxsize) -> 
     """
     cache = open_cache(section.decoding.cache, folder)
     rule = Rule.of(section.decoding)
-    kept: dict[PartName, Kept] = {}
+    kept: dict[PartName, DecodedImages] = {}
     problems: list[Problem] = []
     for part, source in open_parts(section, folder, cache).items():
         try:
@@ -54,7 +54,9 @@ def read_pictures(section: ImageData, folder: Path, most: int = sys.maxsize) -> 
         notes=tuple(_notes(kept)),
         records={part: one.records for part, one in kept.items()},
         rule=kept["train"].rule,
-        left_out={part: LeftOut(one.dropped, one.dropped_names) for part, one in kept.items()},
+        left_out={
+            part: UnreadableImages(one.dropped, one.dropped_names) for part, one in kept.items()
+        },
     )
 
 
@@ -94,7 +96,7 @@ def label_codes(labels: pl.Series, names: tuple[str, ...]) -> Integers:
     return labels.replace_strict(known, return_dtype=pl.Int64).to_numpy()
 
 
-def _check_sizes(kept: Mapping[PartName, Kept]) -> None:
+def _check_sizes(kept: Mapping[PartName, DecodedImages]) -> None:
     sizes = {part: one.inputs.size for part, one in kept.items()}
     if len(set(sizes.values())) > 1:
         raise DataMistake(
@@ -122,7 +124,7 @@ def _check_present(labels: Mapping[PartName, Integers], names: tuple[str, ...]) 
         )
 
 
-def _notes(kept: Mapping[PartName, Kept]) -> list[str]:
+def _notes(kept: Mapping[PartName, DecodedImages]) -> list[str]:
     return [
         f"{many(one.dropped, 'unreadable image')} of {one.version.path} left out "
         f"({quoted(list(one.dropped_names))})"

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol, final
 from trainwright.contract.images import ImageFields
 from trainwright.core.errors import NOWHERE, Place
 from trainwright.core.limits import MOST_IMAGE_BYTES
-from trainwright.data.images.decode import Fault
+from trainwright.data.images.decode import ImageFault
 
 
 class Record(NamedTuple):
@@ -22,13 +22,13 @@ class Record(NamedTuple):
     name: str
     label: str
     group: str
-    data: bytes | Fault
+    data: bytes | ImageFault
     place: Place = NOWHERE
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ImageRequest:
     """A file of images as it is asked for: the file, what the contract or the command calls it,
     where image, label and group stand in it, and the contract path to blame. Where it is not
     `labelled` no label is looked for."""
@@ -44,7 +44,7 @@ class PictureSource(Protocol):
     """Images in an order that is the same each time they are asked for.
 
     Implementations read as they go and hold a few records at most. What is wrong with a single
-    image is a `Fault` in its record; what is wrong with the whole source raises `DataMistake`.
+    image is a `ImageFault` in its record; what is wrong with the whole source raises `DataMistake`.
     """
 
     @property
@@ -57,14 +57,14 @@ class PictureSource(Protocol):
         ...
 
 
-def read_inside(path: Path, root: Path) -> bytes | Fault:
+def read_inside(path: Path, root: Path) -> bytes | ImageFault:
     """The bytes of a regular file that lies, when every link is followed, inside `root`, which has
     been resolved."""
     try:
         real = path.resolve()
         inside = real.is_relative_to(root)
     except (OSError, ValueError, RuntimeError) as error:
-        return Fault(
+        return ImageFault(
             "this is no path of a file",
             found=repr(str(path))[:200],
             expected="the path of an image",
@@ -72,17 +72,17 @@ def read_inside(path: Path, root: Path) -> bytes | Fault:
             droppable=False,
         )
     if not inside:
-        return Fault(
+        return ImageFault(
             "the path leads out of its folder",
             found=f"{str(path)[:200]} -> {real}",
             expected=f"a file inside {root}",
             fix="copy the image into the folder, or name a folder that holds all of them",
             droppable=False,
         )
-    return read_regular(real)
+    return read_image_file(real)
 
 
-def read_each_inside(names: Iterable[str], root: Path) -> Iterator[bytes | Fault]:
+def read_each_inside(names: Iterable[str], root: Path) -> Iterator[bytes | ImageFault]:
     """`read_inside` of each name below `root`. The links of a folder are followed once for all of
     its files that follow each other, which takes half of the time of reading small files."""
     folder, real = "", root
@@ -97,7 +97,7 @@ def read_each_inside(names: Iterable[str], root: Path) -> Iterator[bytes | Fault
         if file.is_symlink() or not real.is_relative_to(root):
             yield read_inside(root / name, root)
         else:
-            yield read_regular(file)
+            yield read_image_file(file)
 
 
 def _resolved(folder: Path) -> Path:
@@ -113,9 +113,9 @@ def writable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def too_large(size: int) -> Fault:
+def too_large(size: int) -> ImageFault:
     """A record that is refused by its size alone."""
-    return Fault(
+    return ImageFault(
         "the file is too large for an image",
         found=f"{size:,} bytes",
         expected=f"at most {MOST_IMAGE_BYTES:,}",
@@ -123,15 +123,15 @@ def too_large(size: int) -> Fault:
     )
 
 
-def read_regular(real: Path) -> bytes | Fault:
+def read_image_file(real: Path) -> bytes | ImageFault:
     """The bytes of a file that is no link, pipe or device."""
     try:
         # Without waiting: a named pipe would hold the reader for ever.
         descriptor = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
     except FileNotFoundError:
-        return Fault("there is no such file", fix="correct the path, or put the file there")
+        return ImageFault("there is no such file", fix="correct the path, or put the file there")
     except (OSError, ValueError) as error:
-        return Fault(
+        return ImageFault(
             f"the file cannot be read: {getattr(error, 'strerror', '') or error}",
             fix="check its rights",
         )
@@ -141,10 +141,10 @@ def read_regular(real: Path) -> bytes | Fault:
         os.close(descriptor)
 
 
-def _regular_bytes(descriptor: int) -> bytes | Fault:
+def _regular_bytes(descriptor: int) -> bytes | ImageFault:
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
-        return Fault(
+        return ImageFault(
             "this is no file",
             found="a folder" if stat.S_ISDIR(status.st_mode) else "a device, pipe or socket",
             expected="the file of an image",

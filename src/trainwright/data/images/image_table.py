@@ -12,9 +12,9 @@ from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.limits import MOST_IMAGE_BYTES
 from trainwright.data.formats.file_format import known_format, packing_of
 from trainwright.data.formats.parquet_sizes import check_parquet
-from trainwright.data.images.decode import Fault
+from trainwright.data.images.decode import ImageFault
 from trainwright.data.images.file_tree import Tree
-from trainwright.data.images.image_record import Asked, Record, too_large
+from trainwright.data.images.image_record import ImageRequest, Record, too_large
 from trainwright.data.sources.cache import Tables
 from trainwright.data.sources.column_names import absent_column
 from trainwright.data.sources.data_source import collected
@@ -23,7 +23,7 @@ from trainwright.data.sources.local_files import LocalFile
 _ROWS = 64
 
 
-def is_table(written: str) -> bool:
+def names_table(written: str) -> bool:
     """Whether a file's name says that it is a table."""
     return bool(known_format(written))
 
@@ -34,7 +34,7 @@ class TableOfImages:
     stand in a struct with a field `bytes`, as Hugging Face datasets keep images. The rows of all
     but Parquet files are kept in `tables`."""
 
-    def __init__(self, asked: Asked, tree: Tree, tables: Tables) -> None:
+    def __init__(self, asked: ImageRequest, tree: Tree, tables: Tables) -> None:
         self.written = asked.written
         self._asked = asked
         self._tables = tables
@@ -58,7 +58,7 @@ class TableOfImages:
         self,
         row: int,
         name: str | None,
-        found: bytes | Fault,
+        found: bytes | ImageFault,
         told: tuple[str | None, str | None],
         place: Place,
     ) -> Record:
@@ -170,13 +170,13 @@ def _is_read(name: str | None, data: bytes | None) -> bool:
     return data is None and name is not None and "://" not in name
 
 
-def _without_file(row: int, name: str | None, data: bytes | None) -> bytes | Fault:
+def _without_file(row: int, name: str | None, data: bytes | None) -> bytes | ImageFault:
     """The image of a row that names no file."""
     if data is not None:
         return data if len(data) <= MOST_IMAGE_BYTES else too_large(len(data))
     if name is None:
-        return Fault(f"row {row + 1} has no image", fix="add the path, or remove the row")
-    return Fault(
+        return ImageFault(f"row {row + 1} has no image", fix="add the path, or remove the row")
+    return ImageFault(
         "a row names an image by a URL",
         found=name.partition("://")[0] + "://...",
         expected="a path that begins in one folder, here or elsewhere",

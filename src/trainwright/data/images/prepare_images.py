@@ -26,7 +26,7 @@ from trainwright.data.split.fold_split import Folds, cut_folds
 from trainwright.data.split.fractions import PARTS, Shares
 from trainwright.data.split.groups import group_codes
 from trainwright.data.split.split_report import check_crossing, report_folds, report_split
-from trainwright.data.split.splits import divide
+from trainwright.data.split.splits import split_rows
 from trainwright.data.types import Prepared
 
 LABEL = "label"
@@ -61,7 +61,7 @@ def prepare_images(raw: RawImages, section: ImageData, seed: int) -> Prepared:
     if fold_count(section):
         _check_together(raw, section)
         return _prepare_whole(raw, section, cut_folds(frame, LABEL, split, seed))
-    codes = divide(frame, LABEL, split, Shares.of(split, raw.facts.given), seed)
+    codes = split_rows(frame, LABEL, split, Shares.of(split, raw.facts.given), seed)
     rows = _rows(codes)
     rows |= {part: np.arange(len(raw.labels[part])) for part in PARTS if part in raw.facts.given}
     prepared = _prepared(raw, section, rows)

@@ -23,7 +23,7 @@ AS_IT_IS = Rule((0, 0), "rgb", "stretch", "bilinear", USUAL_IMAGE_PIXELS)
 
 @final
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class UnreadableImages:
     """How many images could not be read, and the names of the first of them."""
 
     count: int
@@ -45,7 +45,7 @@ class RawImages:
     notes: tuple[str, ...] = ()
     records: Mapping[PartName, pl.DataFrame] = field(default_factory=dict)
     rule: Rule = AS_IT_IS
-    left_out: Mapping[PartName, LeftOut] = field(default_factory=dict)
+    left_out: Mapping[PartName, UnreadableImages] = field(default_factory=dict)
 
     @property
     def is_sample(self) -> bool:

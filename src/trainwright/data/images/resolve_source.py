@@ -16,12 +16,12 @@ from trainwright.data.base.table import PartName
 from trainwright.data.images.class_folders import ClassFolders, LooseImages, part_folders
 from trainwright.data.images.decode import SUFFIXES
 from trainwright.data.images.file_tree import LocalTree, RemoteTree, Tree
-from trainwright.data.images.image_record import Asked, PictureSource, Record
-from trainwright.data.images.image_table import TableOfImages, is_table
+from trainwright.data.images.image_record import ImageRequest, PictureSource, Record
+from trainwright.data.images.image_table import TableOfImages, names_table
 from trainwright.data.images.tfrecord import TfRecords, is_tfrecord
 from trainwright.data.images.webdataset import TarShard, is_tar
 from trainwright.data.sources.cache import Tables
-from trainwright.data.sources.fetch import Store, is_remote
+from trainwright.data.sources.fetch import RemotePlace, is_remote
 from trainwright.data.sources.folders import is_pattern
 
 _EXPECTED = (
@@ -37,7 +37,7 @@ class RemoteFile:
 
     def __init__(
         self,
-        store: Store,
+        store: RemotePlace,
         name: str,
         url: str,
         shown: str,
@@ -143,12 +143,12 @@ def open_source(
         DataMistake: it is none.
     """
     if is_remote(written):
-        asked = Asked(folder / written, written, fields, path, labelled)
+        asked = ImageRequest(folder / written, written, fields, path, labelled)
         return _open_remote(asked, folder, tables)
     at = folder / written
 
     def one(name: str) -> PictureSource:
-        asked = Asked(folder / name, name, fields, path, labelled)
+        asked = ImageRequest(folder / name, name, fields, path, labelled)
         return _open_file(asked, _tree(asked, folder, tables), tables)
 
     if at.is_dir():
@@ -180,12 +180,12 @@ def _matching(
     return [one((base / file.name).as_posix()) for file in found]
 
 
-def _open_remote(asked: Asked, folder: Path, tables: Tables) -> PictureSource:
+def _open_remote(asked: ImageRequest, folder: Path, tables: Tables) -> PictureSource:
     """What a URL names."""
     written = asked.written
     # What stands in the record has no key, and no query that may hold one.
     said = redact(written).partition("?")[0]
-    store = Store(written, asked.path, USUAL, tables)
+    store = RemotePlace(written, asked.path, USUAL, tables)
 
     def one(name: str, url: str) -> RemoteFile:
         shown = redact(url).partition("?")[0]
@@ -201,8 +201,8 @@ def _open_remote(asked: Asked, folder: Path, tables: Tables) -> PictureSource:
     if is_pattern(written):
         with store.errors():
             names = store.matching()
-        names = [name for name in names if is_shard(_last(name)) or is_table(name)]
-    elif is_shard(_last(written)) or is_table(written):
+        names = [name for name in names if is_shard(_last(name)) or names_table(name)]
+    elif is_shard(_last(written)) or names_table(written):
         return one(store.root, written)
     else:
         tree = RemoteTree(store, store.root)
@@ -214,11 +214,11 @@ def _open_remote(asked: Asked, folder: Path, tables: Tables) -> PictureSource:
     return Shards(said, [one(name, store.url(name)) for name in names])
 
 
-def _tree(asked: Asked, folder: Path, tables: Tables) -> Tree:
+def _tree(asked: ImageRequest, folder: Path, tables: Tables) -> Tree:
     """Where the image paths of a table begin."""
     root = asked.fields.root
     if is_remote(root):
-        store = Store(root, "data.fields.root", USUAL, tables)
+        store = RemotePlace(root, "data.fields.root", USUAL, tables)
         return RemoteTree(store, store.root)
     return LocalTree(folder / root if root else asked.file.parent)
 
@@ -227,9 +227,9 @@ def _folders(written: str, folder: Path, tables: Tables) -> list[str]:
     """The names of the folders in what the contract calls `written`, if it is one."""
     if not is_remote(written):
         return LocalTree(folder / written).folders()
-    if is_pattern(written) or is_shard(_last(written)) or is_table(written):
+    if is_pattern(written) or is_shard(_last(written)) or names_table(written):
         return []
-    store = Store(written, "data.path", USUAL, tables)
+    store = RemotePlace(written, "data.path", USUAL, tables)
     return RemoteTree(store, store.root).folders()
 
 
@@ -249,13 +249,13 @@ def _no_match(written: str, path: str) -> Problem:
     )
 
 
-def _open_file(asked: Asked, tree: Tree, tables: Tables) -> PictureSource:
+def _open_file(asked: ImageRequest, tree: Tree, tables: Tables) -> PictureSource:
     written = asked.written
     if is_tar(written):
         return TarShard(asked)
     if is_tfrecord(written):
         return TfRecords(asked)
-    if is_table(written):
+    if names_table(written):
         return TableOfImages(asked, tree, tables)
     parent = asked.file.parent
     there = sorted(child.name for child in parent.iterdir())[:50] if parent.is_dir() else []

@@ -20,9 +20,9 @@ import numpy.typing as npt
 
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.limits import MOST_COLUMNS, MOST_IMAGE_BYTES
-from trainwright.data.base.messages import nearest, some
-from trainwright.data.images.bounded_read import DAMAGED, Bounded, damaged, unpacked
-from trainwright.data.images.image_record import Asked, Record
+from trainwright.data.base.messages import nearest_option, some
+from trainwright.data.images.bounded_read import DAMAGED, BoundedReader, damaged, unpacked
+from trainwright.data.images.image_record import ImageRequest, Record
 
 _POLYNOMIAL = 0x82F63B78  # Castagnoli, reflected
 _MASK = 0xA282EAD8
@@ -41,7 +41,7 @@ def is_tfrecord(written: str) -> bool:
 class TfRecords:
     """The examples of one file, in their order."""
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: ImageRequest) -> None:
         self.written = asked.written
         self._asked = asked
 
@@ -83,7 +83,7 @@ class TfRecords:
             ) from None
 
     def _absent(self, row: int, field: str, name: str, names: list[str]) -> Problem:
-        near = nearest(name, names)
+        near = nearest_option(name, names)
         return Problem(
             f"record {row} has no feature {name!r}",
             path=f"data.fields.{field}",
@@ -105,7 +105,7 @@ class TfRecords:
             raise damaged("TFRecord", str(error), self._asked) from error
 
 
-def _frame(stream: Bounded, header: bytes, row: int) -> bytes:
+def _frame(stream: BoundedReader, header: bytes, row: int) -> bytes:
     if len(header) < 12:
         raise ValueError(f"record {row} is cut off")
     length, check = struct.unpack("<QI", header)

@@ -14,9 +14,9 @@ from typing import BinaryIO, Self, cast, final
 
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.limits import MOST_IMAGE_BYTES, MOST_TAR_HEADER_BYTES
-from trainwright.data.images.bounded_read import DAMAGED, Bounded, damaged, unpacked
-from trainwright.data.images.decode import SUFFIXES, Fault
-from trainwright.data.images.image_record import Asked, Record, too_large
+from trainwright.data.images.bounded_read import DAMAGED, BoundedReader, damaged, unpacked
+from trainwright.data.images.decode import SUFFIXES, ImageFault
+from trainwright.data.images.image_record import ImageRequest, Record, too_large
 
 _MOST_TEXT = 2**20
 _SHOWN_BYTES = 40
@@ -80,20 +80,20 @@ class _LongHeader(Exception):
 class TarShard:
     """The samples of one shard, in their order."""
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: ImageRequest) -> None:
         self.written = asked.written
         self._asked = asked
 
     def records(self) -> Iterator[Record]:
         """Sample by sample; one without an image (a text, say) is passed over."""
-        sample: dict[str, bytes | Fault] = {}
+        sample: dict[str, bytes | ImageFault] = {}
         current = ""
         held = 0
         for key, extension, data in self._members():
             if key != current and sample:
                 yield from self._record(current, sample)
                 sample, held = {}, 0
-            held += 0 if isinstance(data, Fault) else len(data)
+            held += 0 if isinstance(data, ImageFault) else len(data)
             if held > MOST_IMAGE_BYTES:
                 raise self._mistake(
                     f"the members of the key {key!r} are too large together",
@@ -109,7 +109,7 @@ class TarShard:
         if sample:
             yield from self._record(current, sample)
 
-    def _record(self, key: str, sample: dict[str, bytes | Fault]) -> Iterator[Record]:
+    def _record(self, key: str, sample: dict[str, bytes | ImageFault]) -> Iterator[Record]:
         fields = self._asked.fields
         images = [name for name in sample if _is_image(name)]
         if not images:
@@ -153,7 +153,7 @@ class TarShard:
             )
         return images[0]
 
-    def _class_of(self, key: str, data: bytes | Fault | None) -> str:
+    def _class_of(self, key: str, data: bytes | ImageFault | None) -> str:
         if not isinstance(data, bytes) or len(data) > _MOST_TEXT:
             return ""
         try:
@@ -163,7 +163,7 @@ class TarShard:
             found = repr(data[:_SHOWN_BYTES])
             raise self._mistake(f"the .cls of {key!r} is not UTF-8", found, "UTF-8") from error
 
-    def _told(self, key: str, sample: dict[str, bytes | Fault]) -> dict[str, str]:
+    def _told(self, key: str, sample: dict[str, bytes | ImageFault]) -> dict[str, str]:
         data = sample.get("json")
         if not isinstance(data, bytes):
             return {}
@@ -177,7 +177,7 @@ class TarShard:
             raise self._mistake(f"the .json of {key!r} is no object", type(read).__name__, "{...}")
         return {str(k): str(v) for k, v in read.items() if isinstance(v, str | int | float)}
 
-    def _members(self) -> Iterator[tuple[str, str, bytes | Fault]]:
+    def _members(self) -> Iterator[tuple[str, str, bytes | ImageFault]]:
         """Key, extension and bytes of each regular member."""
         try:
             with (
@@ -227,7 +227,7 @@ def _is_image(extension: str) -> bool:
     return f".{extension.rpartition('.')[2]}" in SUFFIXES
 
 
-def _check_end(stream: Bounded) -> None:
+def _check_end(stream: BoundedReader) -> None:
     """Hold what stands behind the end of the archive to its zeros: a block of a shard that was lost
     looks like its end."""
     while block := stream.read(_SLACK):
@@ -235,7 +235,7 @@ def _check_end(stream: Bounded) -> None:
             raise tarfile.ReadError("there is more behind the end of the archive")
 
 
-def _data(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes | Fault:
+def _data(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes | ImageFault:
     if member.size > MOST_IMAGE_BYTES:
         return too_large(member.size)
     stream = archive.extractfile(member)

@@ -27,7 +27,7 @@ _SHAPE = (0.3, 1 / 0.3)
 
 
 @final
-class ImageStore:
+class ImageDataset:
     """Training images with their labels, changed anew in every epoch.
 
     `take` gives (pixels uint8 [B, C, H, W], labels int64 [B]); with mixup or cutmix (pixels,

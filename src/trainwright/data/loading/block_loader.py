@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Protocol, final
 
 from trainwright.data.base.permutation import Positions
-from trainwright.data.loading.dataset import Batch, Store
+from trainwright.data.loading.dataset import Batch, RowDataset
 
 _SHOWN = 12
 
@@ -16,7 +16,7 @@ class Loader(Protocol):
     once; what is taken must be what the store gives, to the last bit."""
 
     @property
-    def store(self) -> Store:
+    def store(self) -> RowDataset:
         """Whose rows they are."""
         ...
 
@@ -57,7 +57,7 @@ class Direct:
 
     depth = 0
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: RowDataset) -> None:
         self.store = store
 
     def ask(self, epoch: int, rows: Positions) -> None:
@@ -81,7 +81,7 @@ class Direct:
         """It holds nothing."""
 
 
-def make(store: Store, epoch: int, rows: Positions) -> Batch:
+def make(store: RowDataset, epoch: int, rows: Positions) -> Batch:
     """The rows of a store; an error is passed on with a note that names those it comes from."""
     try:
         return store.take(epoch, rows)
@@ -99,7 +99,7 @@ def name_rows(rows: Positions) -> str:
     return f"rows {', '.join(str(int(row)) for row in rows[:_SHOWN])}{more}"
 
 
-def _guilty(store: Store, epoch: int, rows: Positions) -> Positions:
+def _guilty(store: RowDataset, epoch: int, rows: Positions) -> Positions:
     """The fewest of the rows that fail when halves are tried on their own."""
     while len(rows) > 1:
         middle = len(rows) // 2
@@ -110,7 +110,7 @@ def _guilty(store: Store, epoch: int, rows: Positions) -> Positions:
     return rows
 
 
-def _fails(store: Store, epoch: int, rows: Positions) -> bool:
+def _fails(store: RowDataset, epoch: int, rows: Positions) -> bool:
     try:
         store.take(epoch, rows)
     except Exception:

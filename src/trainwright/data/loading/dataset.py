@@ -18,7 +18,7 @@ Batch = tuple[Tensor, ...]
 
 
 @runtime_checkable
-class Store(Protocol):
+class RowDataset(Protocol):
     """N rows that can be fetched in any order.
 
     `take` must be a pure function of the epoch and the rows, and what it gives for a row must not
@@ -40,7 +40,7 @@ class Store(Protocol):
         ...
 
 
-class TextStore(Store, Protocol):
+class TextDataset(RowDataset, Protocol):
     """Rows of a text, each of one of its sources."""
 
     @property
@@ -49,15 +49,15 @@ class TextStore(Store, Protocol):
         ...
 
 
-def as_store(rows: Sequence[Tensor] | Store) -> Store:
+def as_store(rows: Sequence[Tensor] | RowDataset) -> RowDataset:
     """The store itself, or that of aligned tensors.
 
     Raises:
         Mistake: it is neither.
     """
     if isinstance(rows, Sequence):
-        return TensorStore(rows)
-    if isinstance(rows, Store):
+        return TensorRowDataset(rows)
+    if isinstance(rows, RowDataset):
         return rows
     raise Mistake(
         Problem(
@@ -70,7 +70,7 @@ def as_store(rows: Sequence[Tensor] | Store) -> Store:
 
 
 @final
-class TensorStore:
+class TensorRowDataset:
     """Aligned tensors in memory, on whatever device they lie; the same in every epoch."""
 
     def __init__(self, tensors: Sequence[Tensor]) -> None:
@@ -107,7 +107,7 @@ class TensorStore:
 
 
 @final
-class WindowStore:
+class WindowDataset:
     """Windows of the sources of a text: (tokens int64 [B, L], the token after each int64 [B, L]).
 
     Row i of a source in epoch e is its window that starts at offset(e) + i L, with an offset below

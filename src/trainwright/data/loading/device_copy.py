@@ -10,7 +10,7 @@ from torch import Tensor
 from trainwright.data.loading.dataset import Batch
 
 
-class Landing(Protocol):
+class DeviceCopy(Protocol):
     """Copies what workers made; the memory it lay in may be written over when `begin` returns."""
 
     def begin(self, views: Batch) -> Batch:
@@ -22,7 +22,7 @@ class Landing(Protocol):
         ...
 
 
-def build_landing(device: torch.device, pin_memory: bool) -> Landing:
+def build_landing(device: torch.device, pin_memory: bool) -> DeviceCopy:
     """The landing for a device; `pin_memory` copies to a GPU through page-locked memory."""
     return OnGpu(device, pin_memory) if device.type == "cuda" else OnHost()
 

@@ -19,11 +19,11 @@ import torch
 from torch import Tensor
 
 from trainwright.core.errors import Mistake, Problem
-from trainwright.data.base.permutation import Order, Positions, even_pieces
+from trainwright.data.base.permutation import Permutation, Positions, even_pieces
 from trainwright.data.loading.block_loader import Direct, Loader
-from trainwright.data.loading.dataset import Batch, Store, as_store
+from trainwright.data.loading.dataset import Batch, RowDataset, as_store
 from trainwright.data.loading.worker_pool import Workers
-from trainwright.data.sampling.samplers import Draws
+from trainwright.data.sampling.samplers import Sampler
 from trainwright.data.sampling.step_ramps import Stages, steps_at_epoch_ends
 
 _BLOCK_BYTES = 8 * 2**20
@@ -47,7 +47,7 @@ class StepBatches(NamedTuple):
     places: int = 0
 
 
-class Forming(Protocol):
+class Collate(Protocol):
     """Makes a micro-batch of what a store gives for its rows.
 
     Both must be pure functions. The sizes that `cut` gives add up to the rows, and the first tensor
@@ -117,7 +117,7 @@ class Feed:
     Rows are gathered a block of several megabytes at a time, so that a step costs a few views.
 
     Args:
-        tensors: aligned tensors, each with N rows on its first axis, a `Store`, or `Workers`.
+        tensors: aligned tensors, each with N rows on its first axis, a `RowDataset`, or `Workers`.
         batch_size: rows of a micro-batch.
         accumulate: micro-batches of a step.
         seed: where the order starts.
@@ -132,7 +132,7 @@ class Feed:
 
     def __init__(
         self,
-        tensors: Sequence[Tensor] | Store | Workers,
+        tensors: Sequence[Tensor] | RowDataset | Workers,
         batch_size: int,
         accumulate: int = 1,
         *,
@@ -140,15 +140,15 @@ class Feed:
         shuffle: bool = True,
         count_targets: Callable[[Batch], int] = rows_of,
         ramp: Stages | None = None,
-        draws: Draws | None = None,
-        forming: Forming = _AS_STORED,
+        draws: Sampler | None = None,
+        forming: Collate = _AS_STORED,
     ) -> None:
         loader = tensors if isinstance(tensors, Workers) else Direct(as_store(tensors))
         store = loader.store
         for name, value in (("batch_size", batch_size), ("accumulate", accumulate)):
             if value < 1:
                 raise _too_small(name, value)
-        self.order: Draws = draws or Order(store.rows, seed, shuffle)
+        self.order: Sampler = draws or Permutation(store.rows, seed, shuffle)
         if self.order.rows != store.rows:
             raise _other_rows(self.order.rows, store.rows)
         self._loader: Loader = loader
@@ -174,7 +174,7 @@ class Feed:
         return self._batch
 
     @property
-    def store(self) -> Store:
+    def store(self) -> RowDataset:
         """Where its rows come from."""
         return self._loader.store
 

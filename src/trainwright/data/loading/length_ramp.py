@@ -9,7 +9,7 @@ from trainwright.data.loading.feed import StepBatches
 from trainwright.data.sampling.step_ramps import Stages
 
 
-class Windows(Protocol):
+class RampedWindows(Protocol):
     """Gives each step its windows."""
 
     def next_step(self) -> StepBatches:
@@ -30,7 +30,7 @@ class ShortWindows:
     to be, but for what it can see.
     """
 
-    def __init__(self, feed: Windows, lengths: Stages) -> None:
+    def __init__(self, feed: RampedWindows, lengths: Stages) -> None:
         self._feed = feed
         self._lengths = lengths
 

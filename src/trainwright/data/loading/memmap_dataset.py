@@ -15,7 +15,7 @@ from trainwright.data.loading.dataset import Batch
 
 
 @final
-class ArrayStore:
+class MemmapDataset:
     """Aligned arrays of which only the rows asked for come into memory; `finish` makes of the last
     one, the target, what the loss takes. The same in every epoch."""
 

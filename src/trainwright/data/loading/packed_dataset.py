@@ -19,9 +19,9 @@ NO_TARGET = -100
 
 
 @final
-class PackedStore:
-    """Documents packed into windows: (tokens, positions, target), each [B, L]; `Counted` says which
-    places have a target.
+class PackedDataset:
+    """Documents packed into windows: (tokens, positions, target), each [B, L]; `PackedBatches` says
+    which places have a target.
 
     `positions` (int64) count from 0 on in each piece of a document, so a 0 says where one begins;
     places without a token are pieces of one place each. Which documents share a window is the same
@@ -68,7 +68,7 @@ class PackedStore:
 
 
 @final
-class Counted:
+class PackedBatches:
     """Micro-batches of packed windows with the places that have a target: (tokens, positions,
     counted, target), each [B, L].
 

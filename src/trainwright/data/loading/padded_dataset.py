@@ -19,7 +19,7 @@ NO_TARGET = -100
 
 
 @final
-class PaddedStore:
+class PaddedDataset:
     """Documents, or pieces of long ones, as rows: (tokens int64 [B, W], target int64 [B, W]).
 
     A row begins with its tokens; behind them the target is `NO_TARGET`. W is the width of the

@@ -106,12 +106,12 @@ def posterize(pixels: Tensor, strength: Floats) -> Tensor:
     return (pixels.int() // step * step).to(torch.uint8)
 
 
-def contrast(pixels: Tensor, strength: Floats) -> Tensor:
+def change_contrast(pixels: Tensor, strength: Floats) -> Tensor:
     """More or less contrast."""
     return color_ops.contrast(pixels, 1 + _FACTOR * strength)
 
 
-def brightness(pixels: Tensor, strength: Floats) -> Tensor:
+def change_brightness(pixels: Tensor, strength: Floats) -> Tensor:
     """Brighter or darker."""
     return color_ops.brightness(pixels, 1 + _FACTOR * strength)
 
@@ -161,8 +161,8 @@ OPERATIONS: tuple[Operation, ...] = (
     solarize,
     color,
     posterize,
-    contrast,
-    brightness,
+    change_contrast,
+    change_brightness,
     sharpness,
     shear_x,
     shear_y,

@@ -24,7 +24,7 @@ _FIRST_BYTES = 2**20
 
 
 @final
-class Slot:
+class SharedBuffer:
     """One block at a time: its rows, written by the process that asks, and behind them its tensors,
     written by the one that makes them. It grows with what is written. To be made before the fork.
     """

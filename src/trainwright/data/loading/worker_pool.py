@@ -23,9 +23,9 @@ from trainwright.core.errors import PeerLost
 from trainwright.core.files import Json
 from trainwright.data.base.permutation import Positions
 from trainwright.data.loading.block_loader import make, name_rows
-from trainwright.data.loading.dataset import Batch, Store, as_store
+from trainwright.data.loading.dataset import Batch, RowDataset, as_store
 from trainwright.data.loading.device_copy import build_landing
-from trainwright.data.loading.shared_buffer import Slot
+from trainwright.data.loading.shared_buffer import SharedBuffer
 from trainwright.data.loading.worker_process import REPLY_BYTES, Worker
 
 _USUAL = Loading()
@@ -62,7 +62,7 @@ class Workers:
 
     def __init__(
         self,
-        rows: Sequence[Tensor] | Store,
+        rows: Sequence[Tensor] | RowDataset,
         count: int,
         loading: Loading = _USUAL,
         *,
@@ -78,7 +78,7 @@ class Workers:
         self._landing = build_landing(self._device, pin_memory)
         self._tell = tell
         self._count = count
-        self._slots: list[Slot] = []
+        self._slots: list[SharedBuffer] = []
         self._free: list[int] = []
         self._workers: list[Worker] = []
         self._asked: deque[_Asked] = deque()
@@ -132,7 +132,7 @@ class Workers:
         self._landed.clear()
 
     def _start(self) -> None:
-        self._slots = [Slot() for _ in range(self.depth)]
+        self._slots = [SharedBuffer() for _ in range(self.depth)]
         self._free = list(range(self.depth))
         self._dealt = 0
         for _ in range(self._count):

@@ -23,8 +23,8 @@ import torch
 
 from trainwright.core.faultpoints import reached
 from trainwright.data.base.permutation import Positions
-from trainwright.data.loading.dataset import Store
-from trainwright.data.loading.shared_buffer import Slot
+from trainwright.data.loading.dataset import RowDataset
+from trainwright.data.loading.shared_buffer import SharedBuffer
 
 REQUEST = struct.Struct("<3q")
 """Number of the slot, epoch, count of rows."""
@@ -46,7 +46,7 @@ class Worker:
     """
 
     def __init__(
-        self, store: Store, slots: Sequence[Slot], others: Iterable[socket.socket]
+        self, store: RowDataset, slots: Sequence[SharedBuffer], others: Iterable[socket.socket]
     ) -> None:
         self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         parent = os.getpid()
@@ -84,8 +84,8 @@ def _fork() -> int:
 
 
 def _run(
-    store: Store,
-    slots: Sequence[Slot],
+    store: RowDataset,
+    slots: Sequence[SharedBuffer],
     asked: socket.socket,
     others: Iterable[socket.socket],
     parent: int,
@@ -121,7 +121,7 @@ def _settle(others: Iterable[socket.socket], parent: int) -> None:
     torch.set_num_threads(1)
 
 
-def _serve(store: Store, slots: Sequence[Slot], asked: socket.socket) -> None:
+def _serve(store: RowDataset, slots: Sequence[SharedBuffer], asked: socket.socket) -> None:
     while request := asked.recv(REQUEST.size):
         number, epoch, count = REQUEST.unpack(request)
         slot = slots[number]

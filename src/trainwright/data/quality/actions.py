@@ -15,27 +15,27 @@ from trainwright.contract.data import TableData
 from trainwright.contract.quality import Action, FindingKind
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.formatting import many
-from trainwright.data.base.applied_actions import MOST_LISTED, Done
+from trainwright.data.base.applied_actions import MOST_LISTED, AppliedAction
 from trainwright.data.base.cell_values import Cleaning
 from trainwright.data.base.messages import quoted, some
 from trainwright.data.base.row_storage import (
     IN_MEMORY,
-    Space,
+    RowStorage,
     gathered,
-    places_of,
+    positions_of_code,
     slices_of,
     taken,
 )
 from trainwright.data.base.table import Floats, Integers, PartName
 from trainwright.data.columns.winsorize import Limit, limited
-from trainwright.data.quality.column_settings import columns_of, key_columns
-from trainwright.data.quality.duplicates import compared, first_of_each, frame_of
+from trainwright.data.quality.column_settings import column_settings_of, key_columns
+from trainwright.data.quality.duplicates import compared, first_of_each, typed_frame
 from trainwright.data.quality.finding import Finding
 from trainwright.data.quality.label_errors import Suspects, Unjudged, find_suspects
 from trainwright.data.quality.near_duplicates import MOST_ROWS, near_groups
 from trainwright.data.quality.row_faults import BY_ROW, faulty_rows, is_by_row, written_limits
 from trainwright.data.quality.run_checks import find_kind
-from trainwright.data.quality.views import Examined, examine, together
+from trainwright.data.quality.views import ExaminedData, examine, together
 from trainwright.data.split.hidden_columns import without_hidden
 
 _COLUMN_KINDS = frozenset({"leak", "suspicious_feature", "identifier"})
@@ -54,7 +54,7 @@ class Acted:
     places: Integers
     columns: frozenset[str] = frozenset()
     limits: tuple[Limit, ...] = ()
-    done: tuple[Done, ...] = ()
+    done: tuple[AppliedAction, ...] = ()
 
 
 @final
@@ -66,10 +66,10 @@ class _Work:
     frames: dict[PartName, pl.DataFrame]
     section: TableData
     places: Integers
-    space: Space
+    space: RowStorage
     columns: set[str] = field(default_factory=set)
     limits: list[Limit] = field(default_factory=list)
-    done: list[Done] = field(default_factory=list)
+    done: list[AppliedAction] = field(default_factory=list)
 
     @property
     def left_out(self) -> frozenset[str]:
@@ -79,19 +79,19 @@ class _Work:
         never = {*section.exclude, *key_columns(section), *ignored, *self.columns}
         return frozenset(never - {section.target})
 
-    def examined(self, *parts: PartName) -> Examined:
+    def examined(self, *parts: PartName) -> ExaminedData:
         """The rows of these parts, one part after the other."""
         return examine(
             together([without_hidden(self.frames[part]) for part in parts]),
             self.section.target,
-            columns_of(self.section, self.frames["train"]),
+            column_settings_of(self.section, self.frames["train"]),
             Cleaning((), {}),
             self.left_out,
         )
 
     def drop(self, kind: FindingKind, faulty: Flags) -> None:
         """Leave the training rows out of which `faulty` [N] says it."""
-        rows, stay = (places_of(has, faulty, self.space) for has in (True, False))
+        rows, stay = (positions_of_code(has, faulty, self.space) for has in (True, False))
         if not len(rows):
             return
         if not len(stay):
@@ -111,14 +111,16 @@ class _Work:
     ) -> None:
         """Count what was done."""
         places = tuple(self.places[rows[:MOST_LISTED]].tolist())
-        self.done.append(Done(kind, action, message, len(rows) or len(columns), places, columns))
+        self.done.append(
+            AppliedAction(kind, action, message, len(rows) or len(columns), places, columns)
+        )
 
 
 def act(
     frames: Mapping[PartName, pl.DataFrame],
     places: Integers,
     section: TableData,
-    space: Space = IN_MEMORY,
+    space: RowStorage = IN_MEMORY,
 ) -> Acted:
     """Do to the typed training rows what the contract asks; `places` are theirs in their file. The
     plan refuses what is not `is_by_row` where they lie in files.
@@ -277,7 +279,7 @@ def _copies(work: _Work, kind: FindingKind) -> Integers:
     data = work.examined(*order)
     held = len(data) - work.frames["train"].height
     if kind == "exact_duplicates":
-        group = first_of_each(frame_of(data, [look.name for look in compared(data.looks)]))
+        group = first_of_each(typed_frame(data, [look.name for look in compared(data.looks)]))
         copies = np.flatnonzero(group != np.arange(len(data)))
     else:
         # What equals an earlier row in its features is no near copy, whatever its label: unless
@@ -297,7 +299,7 @@ def _limit(work: _Work, kind: FindingKind, beyond: Literal["cap", "impute"]) -> 
         for limit in written_limits(train, work.section, work.left_out, beyond):
             column = train.select(limit.column)
             faulty = faulty_rows(column, kind, work.section, work.left_out, work.space)
-            _end(work, kind, limit, places_of(True, faulty, work.space))
+            _end(work, kind, limit, positions_of_code(True, faulty, work.space))
         return
     data = work.examined("train")
     found = find_kind(data, kind, work.section.columns)

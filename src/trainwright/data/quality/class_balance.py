@@ -7,9 +7,9 @@ import numpy as np
 from trainwright.contract.key_paths import as_key
 from trainwright.core.formatting import many
 from trainwright.data.base.messages import some
-from trainwright.data.base.value_counts import counted
+from trainwright.data.base.value_counts import count_values
 from trainwright.data.quality.finding import Finding
-from trainwright.data.quality.views import Examined
+from trainwright.data.quality.views import ExaminedData
 
 _RATIO = 4.0
 _STRONG_RATIO = 20.0
@@ -19,7 +19,7 @@ _EXCESS = 0.2
 _MOST_CLASSES = 1000
 
 
-def class_imbalance(data: Examined) -> list[Finding]:
+def class_imbalance(data: ExaminedData) -> list[Finding]:
     """A commonest class with four times the rows of the rarest, or more."""
     counts = _counts(data)
     if len(counts) < 2:
@@ -45,7 +45,7 @@ def class_imbalance(data: Examined) -> list[Finding]:
     ]
 
 
-def rare_class(data: Examined) -> list[Finding]:
+def rare_class(data: ExaminedData) -> list[Finding]:
     """Classes of fewer than 10 rows: too few to learn, to divide and to judge."""
     rare = [(name, count) for name, count in _counts(data) if count < _RARE]
     if not rare:
@@ -66,7 +66,7 @@ def rare_class(data: Examined) -> list[Finding]:
     ]
 
 
-def ordered_target(data: Examined) -> list[Finding]:
+def ordered_target(data: ExaminedData) -> list[Finding]:
     """Neighbouring rows whose targets are alike far more often than chance: a random split puts
     near copies on both sides. Rows that are sorted by class are no sign of it."""
     if data.task == "none" or len(data) < _FEWEST_IN_ORDER:
@@ -87,17 +87,17 @@ def ordered_target(data: Examined) -> list[Finding]:
     ]
 
 
-def _is_sorted(data: Examined) -> bool:
+def _is_sorted(data: ExaminedData) -> bool:
     labels = data.labels.drop_nulls()
     return len(labels.rle()) <= 2 * labels.n_unique()
 
 
-def _alike_classes(data: Examined) -> str:
+def _alike_classes(data: ExaminedData) -> str:
     labels = data.labels.drop_nulls()
     if len(labels) < _FEWEST_IN_ORDER or labels.n_unique() < 2:
         return ""
     same = float((labels[1:] == labels[:-1]).to_numpy().mean())
-    shares = counted(labels)["count"].to_numpy() / len(labels)
+    shares = count_values(labels)["count"].to_numpy() / len(labels)
     chance = float((shares**2).sum())
     if same - chance < _EXCESS:
         return ""
@@ -110,7 +110,7 @@ def _alike_classes(data: Examined) -> str:
     )
 
 
-def _alike_numbers(data: Examined) -> str:
+def _alike_numbers(data: ExaminedData) -> str:
     values = data.answers
     values = values[np.isfinite(values)]
     if len(values) < _FEWEST_IN_ORDER or not values.std():
@@ -122,11 +122,11 @@ def _alike_numbers(data: Examined) -> str:
     return f"the target of a row correlates {correlation:.2f} with that of the row before it"
 
 
-def _counts(data: Examined) -> list[tuple[str, int]]:
+def _counts(data: ExaminedData) -> list[tuple[str, int]]:
     """Rows of each class, the commonest first."""
     if data.task != "classes":
         return []
-    counts = counted(data.labels.drop_nulls())
+    counts = count_values(data.labels.drop_nulls())
     if counts.height > _MOST_CLASSES:
         return []
     return list(zip(counts["value"].to_list(), counts["count"].to_list(), strict=True))

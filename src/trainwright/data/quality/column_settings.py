@@ -14,7 +14,7 @@ def key_columns(section: TableData) -> tuple[str, ...]:
     return tuple(name for _, name in split_columns(section.split))
 
 
-def columns_of(section: TableData, typed: pl.DataFrame) -> dict[str, Column]:
+def column_settings_of(section: TableData, typed: pl.DataFrame) -> dict[str, Column]:
     """What the contract says of columns, and that labels are classes, also labels of numbers."""
     columns = dict(section.columns)
     if section.target in typed.columns and typed[section.target].dtype == pl.String:

@@ -15,7 +15,7 @@ from trainwright.data.base.table import Integers
 from trainwright.data.quality import duplicates, text_quality
 from trainwright.data.quality.finding import Finding, worst_first
 from trainwright.data.quality.near_duplicates import near_duplicates
-from trainwright.data.quality.views import Examined, Look
+from trainwright.data.quality.views import ColumnView, ExaminedData
 from trainwright.data.sources.data_source import read_source
 from trainwright.data.text.documents import END, document_rows, find_documents
 from trainwright.data.text.prepare_text import RawTokens
@@ -29,7 +29,7 @@ _BLANK_LINE = "\n\n"
 _UNDIVIDED = np.empty(0, dtype=np.int64)
 _FIX = "look at them, and take them out of the text or mend them"
 
-_Check = Callable[[Examined], list[Finding]]
+_Check = Callable[[ExaminedData], list[Finding]]
 
 _OF_ANY_TEXT: tuple[_Check, ...] = (
     text_quality.repeated_text,
@@ -92,7 +92,7 @@ def document_parts(raw: RawTokens) -> Integers:
 
 def _examine(
     section: TokenData, folder: Path, parts: Integers
-) -> tuple[Examined, tuple[Finding, ...]]:
+) -> tuple[ExaminedData, tuple[Finding, ...]]:
     """Documents or paragraphs as rows, and that there are too many to look at each."""
     found = find_documents(section, folder)
     step = max(1, -(-sum(len(block) for block in found.blocks()) // MOST_CHARACTERS))
@@ -146,9 +146,9 @@ def _rows_with_text(section: TokenData, folder: Path) -> Integers:
     return document_rows(section, source)[0]
 
 
-def _examined(name: str, pieces: list[str], rows: Integers, parts: Integers) -> Examined:
+def _examined(name: str, pieces: list[str], rows: Integers, parts: Integers) -> ExaminedData:
     column = pl.Series(name, pieces, dtype=pl.String)
-    look = Look(name, "text", column, column, np.empty(0, dtype=np.int64), "")
-    return Examined(
+    look = ColumnView(name, "text", column, column, np.empty(0, dtype=np.int64), "")
+    return ExaminedData(
         raw=column.to_frame(), looks=(look,), target="", task="none", parts=parts, rows=rows
     )

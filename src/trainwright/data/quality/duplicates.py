@@ -13,7 +13,7 @@ from trainwright.core.formatting import many
 from trainwright.data.base.table import Integers
 from trainwright.data.quality.chance_agreement import Agreement
 from trainwright.data.quality.finding import Finding
-from trainwright.data.quality.views import Examined, Look
+from trainwright.data.quality.views import ColumnView, ExaminedData
 
 _FEW = 0.001
 _ALIKE = {
@@ -23,14 +23,14 @@ _ALIKE = {
 _CHANCE = "; rows of so few values are equal by chance"
 
 
-def exact_duplicates(data: Examined) -> list[Finding]:
+def exact_duplicates(data: ExaminedData) -> list[Finding]:
     """Rows that equal an earlier row in every column but identifiers, and those of them that stand
     outside training and equal a training row: good to know where rows have so few values that
     chance makes them, else a fault."""
     names = [look.name for look in compared(data.looks)]
     if not set(names) - {data.target} or len(data) < 2:
         return []
-    frame = frame_of(data, names)
+    frame = typed_frame(data, names)
     first = first_of_each(frame)
     copies = np.flatnonzero(first != np.arange(len(data)))
     if not len(copies):
@@ -53,14 +53,14 @@ def exact_duplicates(data: Examined) -> list[Finding]:
     return [finding, *across]
 
 
-def _by_chance(data: Examined, frame: pl.DataFrame) -> bool:
+def _by_chance(data: ExaminedData, frame: pl.DataFrame) -> bool:
     """Whether equal rows are what rows of so few values have anyway."""
     texts = {look.name for look in data.looks if look.kind == "text"}
     return Agreement.of(frame, frozenset({*texts, data.target})).by_chance()
 
 
 def across_parts(
-    data: Examined,
+    data: ExaminedData,
     group: Integers,
     kind: Literal["exact_duplicates", "near_duplicates"],
 ) -> list[Finding]:
@@ -86,12 +86,12 @@ def across_parts(
     ]
 
 
-def conflicting_labels(data: Examined) -> list[Finding]:
+def conflicting_labels(data: ExaminedData) -> list[Finding]:
     """Rows that are equal in every feature and differ in their class."""
     names = [look.name for look in compared(data.features)]
     if data.task != "classes" or not names or len(data) < 2:
         return []
-    frame = frame_of(data, names)
+    frame = typed_frame(data, names)
     first = first_of_each(frame)
     table = pl.DataFrame({"group": first, "label": data.labels})
     # A label that is missing is no other class.
@@ -117,7 +117,7 @@ def conflicting_labels(data: Examined) -> list[Finding]:
     ]
 
 
-def compared(looks: Iterable[Look]) -> list[Look]:
+def compared(looks: Iterable[ColumnView]) -> list[ColumnView]:
     """The columns in which rows are compared: an identifier would hide every copy."""
     return [
         look
@@ -126,7 +126,7 @@ def compared(looks: Iterable[Look]) -> list[Look]:
     ]
 
 
-def frame_of(data: Examined, names: list[str]) -> pl.DataFrame:
+def typed_frame(data: ExaminedData, names: list[str]) -> pl.DataFrame:
     """The typed values of these columns; texts, and cells that are not of their column's type, stay
     as they are written."""
     wanted = set(names)
@@ -134,7 +134,7 @@ def frame_of(data: Examined, names: list[str]) -> pl.DataFrame:
     return pl.DataFrame([_comparable(data, look) for look in looks])
 
 
-def _comparable(data: Examined, look: Look) -> pl.Series:
+def _comparable(data: ExaminedData, look: ColumnView) -> pl.Series:
     if look.kind == "text":
         return data.raw[look.name]
     return look.cells if len(look.bad) else look.values

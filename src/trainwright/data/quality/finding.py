@@ -55,7 +55,7 @@ class Finding:
         }
 
 
-def positions(rows: pl.Series | Iterable[int]) -> tuple[int, ...]:
+def row_numbers_of(rows: pl.Series | Iterable[int]) -> tuple[int, ...]:
     """Row numbers as a finding holds them: ascending, each once. A Boolean column means the rows
     where it is true."""
     if isinstance(rows, pl.Series):

@@ -14,7 +14,7 @@ from trainwright.data.quality.finding import Finding
 from trainwright.data.quality.label_errors import Unjudged, say_suspects, suspects_among
 from trainwright.data.quality.near_duplicate_images import pooled_means
 from trainwright.data.quality.out_of_sample import Known
-from trainwright.data.quality.views import Examined
+from trainwright.data.quality.views import ExaminedData
 
 LEAST_RIGHT = 0.7
 """Labels of images are judged where the models, which know little of images, give so many of them
@@ -24,7 +24,7 @@ _SIDE, _COMPONENTS = 14, 40
 _FIX = "look at the images; correct the labels in the files, or leave the images out"
 
 
-def image_label_errors(raw: RawImages, data: Examined, most: int) -> list[Finding]:
+def image_label_errors(raw: RawImages, data: ExaminedData, most: int) -> list[Finding]:
     """Likely label errors of images (see `label_errors`), by the first 40 principal components of
     the greys of 14 x 14 parts of each image; of more than `most` images that were decoded, evenly
     spread ones."""

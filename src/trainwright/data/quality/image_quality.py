@@ -17,8 +17,8 @@ from trainwright.data.base.table import ImageInputs, PartName
 from trainwright.data.images.decode import SUFFIXES
 from trainwright.data.images.prepare_images import LABEL
 from trainwright.data.images.raw_images import RawImages
-from trainwright.data.quality.finding import Finding, Severity, positions
-from trainwright.data.quality.views import Examined, examine
+from trainwright.data.quality.finding import Finding, Severity, row_numbers_of
+from trainwright.data.quality.views import ExaminedData, examine
 from trainwright.data.split.fractions import PARTS
 from trainwright.data.types import Prepared
 
@@ -28,7 +28,7 @@ _SHAPE = 2.0
 _PIXELS = "pixels"
 
 
-def examine_images(raw: RawImages) -> Examined:
+def examine_images(raw: RawImages) -> ExaminedData:
     """The images of the training files, then those of the parts that stand apart: label and hash of
     each."""
     frames, parts = [], []
@@ -100,10 +100,10 @@ def _of_rows(
     if not count:
         return []
     text = f"{many(count, 'image')} {text}"
-    return [Finding(kind, severity, text, count, positions(chosen), fix=fix)]
+    return [Finding(kind, severity, text, count, row_numbers_of(chosen), fix=fix)]
 
 
-def divided_images(data: Examined, raw: RawImages, prepared: Prepared) -> Examined:
+def divided_images(data: ExaminedData, raw: RawImages, prepared: Prepared) -> ExaminedData:
     """The images with the parts that they were divided into; with folds, where each is tested once,
     those of the run's own model."""
     codes = data.parts.copy()

@@ -11,13 +11,13 @@ import polars as pl
 
 from trainwright.core.formatting import many
 from trainwright.data.base.table import Floats, Integers
-from trainwright.data.base.value_counts import counted
+from trainwright.data.base.value_counts import count_values
 from trainwright.data.quality.confident_learning import wrong_labels
 from trainwright.data.quality.finding import Finding
 from trainwright.data.quality.label_noise import APART, LabelNoise, label_noise
 from trainwright.data.quality.out_of_sample import Known, class_chances, number_guesses
 from trainwright.data.quality.target_outliers import unexplained, wrong_numbers
-from trainwright.data.quality.views import Examined
+from trainwright.data.quality.views import ExaminedData
 
 _FEWEST_ROWS = 60
 _FEWEST_OF_A_CLASS = 10
@@ -77,13 +77,13 @@ class Unjudged:
         return f"the labels cannot be judged: models that did not see them {self.reason}"
 
 
-def label_errors(data: Examined) -> list[Finding]:
+def label_errors(data: ExaminedData) -> list[Finding]:
     """Likely label errors: of classes by confident learning on out-of-sample probabilities, of
     numbers by out-of-sample residuals."""
     return say_suspects(data, find_suspects(data))
 
 
-def say_suspects(data: Examined, suspects: Suspects | Unjudged) -> list[Finding]:
+def say_suspects(data: ExaminedData, suspects: Suspects | Unjudged) -> list[Finding]:
     """What was found of the labels, as findings."""
     if isinstance(suspects, Unjudged):
         return [Finding("label_error", "info", str(suspects), columns=(data.target,))]
@@ -102,7 +102,7 @@ def say_suspects(data: Examined, suspects: Suspects | Unjudged) -> list[Finding]
     return [_finding(data, suspects, f"{shown}; surest: rows {surest}")]
 
 
-def _finding(data: Examined, suspects: Suspects, shown: str) -> Finding:
+def _finding(data: ExaminedData, suspects: Suspects, shown: str) -> Finding:
     share = len(suspects.rows) / len(data)
     classes = " or relabel" if data.task == "classes" else ""
     return Finding(
@@ -118,14 +118,14 @@ def _finding(data: Examined, suspects: Suspects, shown: str) -> Finding:
     )
 
 
-def _examples(data: Examined, suspects: Suspects) -> str:
+def _examples(data: ExaminedData, suspects: Suspects) -> str:
     """The numbers that lie farthest from what is likely, with it."""
     likelier = np.array([float(one) for one in suspects.likelier])
     far = np.argsort(-np.abs(data.answers[suspects.rows] - likelier), kind="stable")[:3]
     return ", ".join(f"{suspects.given[at]} for about {suspects.likelier[at]}" for at in far)
 
 
-def find_suspects(data: Examined) -> Suspects | Unjudged:
+def find_suspects(data: ExaminedData) -> Suspects | Unjudged:
     """Rows whose label is likely wrong, and what it is likelier to be.
 
     Each row is judged by models of the other four fifths of the rows. Classes of fewer than 10 rows
@@ -138,7 +138,7 @@ def find_suspects(data: Examined) -> Suspects | Unjudged:
 
 
 def suspects_among(
-    data: Examined, know: Callable[[Integers], Known], least_right: float = 0.0
+    data: ExaminedData, know: Callable[[Integers], Known], least_right: float = 0.0
 ) -> Suspects | Unjudged:
     """Rows whose class is probably wrong, where models go by what `know` says of the rows that are
     judged, and give at least so many of the labels."""
@@ -146,7 +146,7 @@ def suspects_among(
     if data.task != "classes" or len(data) < _FEWEST_ROWS:
         return nothing
     labels = data.labels
-    counts = counted(labels.drop_nulls())
+    counts = count_values(labels.drop_nulls())
     names = counts.filter(pl.col("count") >= _FEWEST_OF_A_CLASS)["value"].sort().to_list()
     if not 2 <= len(names) <= _MOST_CLASSES:
         return nothing
@@ -204,7 +204,7 @@ def _suspects(
     )
 
 
-def _wrong_numbers(data: Examined) -> Suspects | Unjudged:
+def _wrong_numbers(data: ExaminedData) -> Suspects | Unjudged:
     rows = np.flatnonzero(np.isfinite(data.answers))
     given = data.answers[rows]
     nothing = Suspects(np.empty(0, dtype=np.int64), [], [])

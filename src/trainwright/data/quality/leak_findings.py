@@ -9,7 +9,7 @@ import polars as pl
 from trainwright.data.base.row_storage import spread_rows
 from trainwright.data.columns.column_kinds import ColumnType, Kind
 from trainwright.data.quality.finding import Finding
-from trainwright.data.quality.views import Examined, Look
+from trainwright.data.quality.views import ColumnView, ExaminedData
 from trainwright.data.statistics.dependence import LEAK, MADE_OF, SUSPICIOUS, made_share, told_share
 from trainwright.data.statistics.leak_tests import find_leaks, find_suspicions
 
@@ -17,7 +17,7 @@ _MOST_ROWS = 50_000
 _FIX = "list the column in data.exclude if it is not known when a prediction is made"
 
 
-def leaks(data: Examined) -> list[Finding]:
+def leaks(data: ExaminedData) -> list[Finding]:
     """Columns that determine the target or were made of it, and columns that follow it suspiciously
     closely. Of more than 50,000 rows with a target evenly spread ones are looked at."""
     if data.task == "none":
@@ -54,7 +54,7 @@ def _shares(
             yield _leak((name,), f"the target tells {share:.2%} of {name!r}: it was made of it")
 
 
-def _kind(look: Look) -> Kind:
+def _kind(look: ColumnView) -> Kind:
     match look.kind:
         case "numeric" | "datetime":
             return look.kind

@@ -11,9 +11,9 @@ import polars as pl
 
 from trainwright.core.formatting import many
 from trainwright.data.base.table import Floats, Integers
-from trainwright.data.base.value_counts import counted
+from trainwright.data.base.value_counts import count_values
 from trainwright.data.quality.finding import Finding
-from trainwright.data.quality.views import Examined, Look
+from trainwright.data.quality.views import ColumnView, ExaminedData
 
 _MANY = 0.5
 _RARELY_BY_CHANCE = 0.001
@@ -22,7 +22,7 @@ _DIFFERENCE = 0.02
 _CLASSES = 100
 
 
-def missing(data: Examined) -> list[Finding]:
+def missing(data: ExaminedData) -> list[Finding]:
     """Columns with missing values, the emptiest first."""
     found = []
     for look in data.looks:
@@ -48,11 +48,11 @@ def missing(data: Examined) -> list[Finding]:
     return sorted(found, key=lambda finding: -finding.count)
 
 
-def missing_words(data: Examined) -> list[Finding]:
+def missing_words(data: ExaminedData) -> list[Finding]:
     """Words such as None that count as missing in a column of words, and in no column of numbers:
     they may be a category of their own."""
     words = {
-        look.name: counted(data.raw[look.name].filter(look.cells.is_null()).drop_nulls())
+        look.name: count_values(data.raw[look.name].filter(look.cells.is_null()).drop_nulls())
         for look in data.looks
         if data.raw[look.name].dtype == pl.String and look.name not in data.left_out
     }
@@ -71,7 +71,7 @@ def missing_words(data: Examined) -> list[Finding]:
 
 
 def _words_of(
-    data: Examined, look: Look, words: pl.DataFrame, usual: set[str]
+    data: ExaminedData, look: ColumnView, words: pl.DataFrame, usual: set[str]
 ) -> Iterator[Finding]:
     for word, count in words.iter_rows():
         if not re.search(r"[^\W\d_]", word) or word in usual:
@@ -88,7 +88,7 @@ def _words_of(
         )
 
 
-def missing_not_at_random(data: Examined) -> list[Finding]:
+def missing_not_at_random(data: ExaminedData) -> list[Finding]:
     """Columns that are missing more often in some classes, or where the target is higher or lower.
 
     For classes a chi-squared test of missing by class, for numbers Welch's test of the target with
@@ -109,7 +109,7 @@ def missing_not_at_random(data: Examined) -> list[Finding]:
     return [_not_at_random(data, look, text) for look, text in texts if text]
 
 
-def _not_at_random(data: Examined, look: Look, text: str) -> Finding:
+def _not_at_random(data: ExaminedData, look: ColumnView, text: str) -> Finding:
     return Finding(
         "missing_not_at_random",
         "warning",

@@ -8,7 +8,7 @@ import polars as pl
 
 from trainwright.data.base.table import Floats, Integers
 from trainwright.data.quality.finding import Finding
-from trainwright.data.quality.views import Examined, Look
+from trainwright.data.quality.views import ColumnView, ExaminedData
 
 _FEWEST_ROWS = 100
 _FEWEST = 5
@@ -53,7 +53,7 @@ KNOWN = {
 """Factors between units, for the message."""
 
 
-def mixed_units(data: Examined) -> list[Finding]:
+def mixed_units(data: ExaminedData) -> list[Finding]:
     """Positive numbers of which a part is another size by a common factor.
 
     The logarithm of the column is looked at twice: as it is, and what is left of it beyond the
@@ -80,7 +80,7 @@ def mixed_units(data: Examined) -> list[Finding]:
     return found
 
 
-def _is_size(look: Look) -> bool:
+def _is_size(look: ColumnView) -> bool:
     if look.kind != "numeric" or look.reason or len(look.values) < _FEWEST_ROWS:
         return False
     values = look.numbers[np.isfinite(look.numbers)]
@@ -124,7 +124,7 @@ def second_cluster(logs: Floats) -> tuple[Integers, float]:
     return np.sort(rows), float(np.exp(distance))
 
 
-def _is_a_class(data: Examined, look: Look, rows: Integers) -> bool:
+def _is_a_class(data: ExaminedData, look: ColumnView, rows: Integers) -> bool:
     """Whether the rows, and no others that have a number, are those of some classes."""
     if data.task != "classes":
         return False
@@ -140,7 +140,7 @@ def _is_a_class(data: Examined, look: Look, rows: Integers) -> bool:
     return bool(((shares < _FEW_OF_A_CLASS) | (shares > 1 - _FEW_OF_A_CLASS)).all())
 
 
-def _is_a_unit(looks: list[Look], look: Look, rows: Integers, factor: float) -> bool:
+def _is_a_unit(looks: list[ColumnView], look: ColumnView, rows: Integers, factor: float) -> bool:
     """Whether the factor is one between units, and no other column has the same two clusters."""
     size = max(factor, 1 / factor)
     inside = np.zeros(len(look.values), dtype=np.bool_)
@@ -171,7 +171,7 @@ def _spread(values: Floats) -> float:
     return _MAD_TO_DEVIATION * float(np.median(np.abs(values - np.median(values))))
 
 
-def _unexpected(logs: Floats, others: list[Look]) -> Floats:
+def _unexpected(logs: Floats, others: list[ColumnView]) -> Floats:
     """What is left of the logarithms beyond a prediction from the other columns' logarithms, [N]:
     a line of least absolute error, by least squares that are weighted anew (Schlossmacher 1973)."""
     known = np.flatnonzero(np.isfinite(logs))
@@ -194,7 +194,7 @@ def _unexpected(logs: Floats, others: list[Look]) -> Floats:
     return left
 
 
-def _finding(data: Examined, look: Look, rows: Integers, factor: float) -> Finding:
+def _finding(data: ExaminedData, look: ColumnView, rows: Integers, factor: float) -> Finding:
     size = max(factor, 1 / factor)
     meaning = f": {KNOWN[_known(size)]}?"
     words = f"{size:.3g} times as large" if factor > 1 else f"{size:.3g} times smaller"

@@ -14,7 +14,7 @@ from trainwright.data.base.table import Floats, ImageInputs, Integers
 from trainwright.data.images.raw_images import RawImages
 from trainwright.data.quality.duplicates import across_parts, first_of_group
 from trainwright.data.quality.finding import Finding
-from trainwright.data.quality.views import Examined
+from trainwright.data.quality.views import ExaminedData
 from trainwright.data.split.fractions import PARTS
 
 MOST_BITS = 3
@@ -90,7 +90,7 @@ def groups_of_raw(raw: RawImages) -> ImageGroups:
 
 
 def near_images(
-    data: Examined, groups: ImageGroups, decoded: Integers | None = None
+    data: ExaminedData, groups: ImageGroups, decoded: Integers | None = None
 ) -> list[Finding]:
     """Images that are nearly, and not exactly, an earlier one, and those of them of which a near
     one stands in the training part; held-out ones are counted among those that were `decoded`."""

@@ -17,11 +17,11 @@ from trainwright.data.quality.duplicates import (
     compared,
     first_of_each,
     first_of_group,
-    frame_of,
+    typed_frame,
 )
 from trainwright.data.quality.finding import Finding
 from trainwright.data.quality.time_series import HOURS
-from trainwright.data.quality.views import Examined, Look
+from trainwright.data.quality.views import ColumnView, ExaminedData
 from trainwright.data.quality.word_similarity import word_pairs
 
 SIMILAR = 0.8
@@ -50,7 +50,7 @@ _PART = 2_000
 _KEPT = 2_000
 
 
-def near_duplicates(data: Examined) -> list[Finding]:
+def near_duplicates(data: ExaminedData) -> list[Finding]:
     """Rows that are nearly, and not exactly, an earlier row.
 
     Where the features are texts, of rows with equal numbers their letters and digits in lower case
@@ -84,7 +84,7 @@ def near_duplicates(data: Examined) -> list[Finding]:
     return [finding, *across_parts(near, group[~equal], "near_duplicates")]
 
 
-def near_groups(data: Examined) -> tuple[Integers, Integers, str]:
+def near_groups(data: ExaminedData) -> tuple[Integers, Integers, str]:
     """For each row [N] the first row that equals it in its features, the first row of those that it
     is nearly equal to (by pairs, one after the other), and what nearly means here."""
     alone = np.arange(len(data))
@@ -93,7 +93,7 @@ def near_groups(data: Examined) -> tuple[Integers, Integers, str]:
     looks = compared(data.features)
     if not looks:
         return alone, alone, ""
-    exact = first_of_each(frame_of(data, [look.name for look in looks]))
+    exact = first_of_each(typed_frame(data, [look.name for look in looks]))
     firsts = np.flatnonzero(exact == np.arange(len(data)))
     if any(look.kind == "text" for look in looks) and not _fine(looks):
         pairs = _of_equal_numbers(looks, firsts, text_pairs(_joined(looks).gather(firsts)))
@@ -109,7 +109,7 @@ def near_groups(data: Examined) -> tuple[Integers, Integers, str]:
     return exact, group[exact], what
 
 
-def _of_equal_numbers(looks: Sequence[Look], firsts: Integers, pairs: Integers) -> Integers:
+def _of_equal_numbers(looks: Sequence[ColumnView], firsts: Integers, pairs: Integers) -> Integers:
     """The pairs [P, 2] of rows `firsts` whose numbers are the same: brothers have nearly one name,
     and each his age."""
     one, other = firsts[pairs[:, 0]], firsts[pairs[:, 1]]
@@ -206,7 +206,7 @@ def _candidates(signatures: np.ndarray) -> list[tuple[int, int]]:
     return sorted(found)
 
 
-def row_pairs(data: Examined, looks: list[Look], rows: Integers) -> Integers:
+def row_pairs(data: ExaminedData, looks: list[ColumnView], rows: Integers) -> Integers:
     """Pairs [P, 2] among `rows` (as positions in it) that are nearly the same."""
     numeric = _fine(looks) or []
     if len(numeric) < FEWEST_NUMBERS:
@@ -228,7 +228,7 @@ def row_pairs(data: Examined, looks: list[Look], rows: Integers) -> Integers:
     return np.asarray(pairs, dtype=np.int64)
 
 
-def _but_for_one(data: Examined, looks: list[Look], rows: Integers) -> Integers:
+def _but_for_one(data: ExaminedData, looks: list[ColumnView], rows: Integers) -> Integers:
     """Pairs [P, 2] among `rows` (as positions in it) that agree in their target and in all
     columns but one. Of few columns the one that differs says as much as the others."""
     if not _FEWEST_COLUMNS <= len(looks) <= _MOST_COLUMNS or len(rows) < 2:
@@ -257,13 +257,13 @@ def scaled(values: Floats) -> Floats:
     return np.nan_to_num(values / deviation, nan=-1e6)
 
 
-def _fine(looks: list[Look]) -> list[Look]:
+def _fine(looks: list[ColumnView]) -> list[ColumnView]:
     """Numeric columns with more than 100 different values, if there are at least three."""
     fine = [look for look in looks if look.kind == "numeric" and look.values.n_unique() > FINE]
     return fine if len(fine) >= FEWEST_NUMBERS else []
 
 
-def _joined(looks: list[Look]) -> pl.Series:
+def _joined(looks: list[ColumnView]) -> pl.Series:
     """The texts of each row, one after the other."""
     frame = pl.DataFrame([look.values.cast(pl.String).fill_null("") for look in looks])
     return frame.select(pl.concat_str(pl.all(), separator=" \n ").alias("text"))["text"]

@@ -13,8 +13,8 @@ import numpy.typing as npt
 import polars as pl
 
 from trainwright.data.base.table import Floats, Integers
-from trainwright.data.base.value_counts import counted
-from trainwright.data.quality.views import Examined
+from trainwright.data.base.value_counts import count_values
+from trainwright.data.quality.views import ExaminedData
 
 FOLDS = 5
 MOST_FITTED = 50_000
@@ -47,7 +47,7 @@ class Known:
     codes: tuple[int, ...]
 
     @classmethod
-    def of(cls, data: Examined) -> Known:
+    def of(cls, data: ExaminedData) -> Known:
         """The features of examined rows that say something."""
         numbers: list[Floats] = []
         codes: list[int] = []
@@ -127,7 +127,7 @@ def number_guesses(known: Known, given: Floats) -> Floats:
 
 def _codes(values: pl.Series) -> Floats:
     """Words by how common they are; the rarer ones share a number, missing ones are -1."""
-    names = counted(values.drop_nulls())["value"].head(_MOST_CATEGORIES).to_list()
+    names = count_values(values.drop_nulls())["value"].head(_MOST_CATEGORIES).to_list()
     codes = values.replace_strict(
         names, list(range(len(names))), default=len(names), return_dtype=pl.Float64
     )

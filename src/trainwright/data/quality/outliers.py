@@ -9,7 +9,7 @@ from trainwright.core.formatting import many
 from trainwright.data.base.table import Floats, Integers
 from trainwright.data.quality.finding import Finding
 from trainwright.data.quality.tail_fit import beyond_tail
-from trainwright.data.quality.views import Examined, Look
+from trainwright.data.quality.views import ColumnView, ExaminedData
 
 ROBUST_Z = 10.0
 """Deviations from the median, in robust deviations, beyond which a value is an outlier."""
@@ -24,7 +24,7 @@ _PILE = 20
 _TREES = 100
 
 
-def outliers(data: Examined) -> list[Finding]:
+def outliers(data: ExaminedData) -> list[Finding]:
     """Values more than 10 robust deviations from the median of their column (1.4826 times the
     median absolute deviation), where there are more of them than the tail expects; and values
     beyond a gap that is as wide as all but 1 % at either end lie apart. Of a column that is
@@ -52,7 +52,7 @@ def outliers(data: Examined) -> list[Finding]:
     return found
 
 
-def far_out(look: Look) -> tuple[Integers, float]:
+def far_out(look: ColumnView) -> tuple[Integers, float]:
     """The rows of a numeric column's outliers, and the largest robust z among them."""
     values = look.numbers
     if look.reason or len(np.unique(values[np.isfinite(values)])) < _DISTINCT:
@@ -113,7 +113,7 @@ def _skewness(values: Floats) -> float:
     return float(((values - values.mean()) ** 3).mean()) / deviation**3 if deviation else 0.0
 
 
-def skewed(data: Examined) -> list[Finding]:
+def skewed(data: ExaminedData) -> list[Finding]:
     """Numeric columns with a skewness beyond 3."""
     found = []
     for look in data.looks:
@@ -131,7 +131,7 @@ def skewed(data: Examined) -> list[Finding]:
     return found
 
 
-def strange_rows(data: Examined) -> list[Finding]:
+def strange_rows(data: ExaminedData) -> list[Finding]:
     """Rows that random cuts of the numeric columns isolate at once (Liu et al. 2008, Isolation
     Forest; s is its anomaly score, 0.5 for usual rows, near 1 for isolated ones): s above 0.75."""
     looks = [look for look in data.telling if look.kind == "numeric"]

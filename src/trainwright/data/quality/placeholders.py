@@ -11,7 +11,7 @@ from trainwright.core.formatting import many
 from trainwright.data.base.messages import quoted
 from trainwright.data.base.table import Integers
 from trainwright.data.quality.finding import Finding, Severity
-from trainwright.data.quality.views import Examined, Look
+from trainwright.data.quality.views import ColumnView, ExaminedData
 
 _SURE = frozenset(
     {"n/a", "#n/a", "n.a.", "n.a", "nan", "null", "nil", "none given", "missing", "undefined", "-"}
@@ -41,7 +41,7 @@ _NEAR_NONE = 0.25
 _MICROSECONDS_PER_DAY = 24 * 3600 * 1_000_000
 
 
-def placeholders(data: Examined) -> list[Finding]:
+def placeholders(data: ExaminedData) -> list[Finding]:
     """Words among categories, and dates far from all others, that stand for missing."""
     looks = [look for look in data.looks if look.name not in data.left_out]
     found = [
@@ -53,7 +53,7 @@ def placeholders(data: Examined) -> list[Finding]:
     return found + [one for look in looks if look.kind == "datetime" for one in _dates(data, look)]
 
 
-def _words(data: Examined, look: Look) -> Iterator[Finding]:
+def _words(data: ExaminedData, look: ColumnView) -> Iterator[Finding]:
     plain = look.values.str.to_lowercase().str.strip_chars("()[]<> ")
     whole = look.values.str.to_lowercase().str.strip_chars()
     signs = _of_signs(look.values)
@@ -76,7 +76,7 @@ def _of_signs(values: pl.Series) -> bool:
     return bool(pluses.any()) or not different.str.contains(r"[\p{L}\p{N}]").any()
 
 
-def _dates(data: Examined, look: Look) -> Iterator[Finding]:
+def _dates(data: ExaminedData, look: ColumnView) -> Iterator[Finding]:
     """Dates at either end, a gap away from the others: one that programs write for none, in any
     number of rows, after a quarter of the time that the others span; any other in at most a
     hundredth of the rows, after all of it."""
@@ -112,7 +112,7 @@ def _ends(others: Integers, few: int, span: int) -> tuple[int, int]:
 
 
 def _finding(
-    data: Examined, look: Look, rows: pl.Series, message: str, severity: Severity
+    data: ExaminedData, look: ColumnView, rows: pl.Series, message: str, severity: Severity
 ) -> Finding:
     return Finding(
         "unlikely_values",

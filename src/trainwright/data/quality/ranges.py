@@ -18,7 +18,7 @@ from trainwright.data.base.cell_values import to_labels
 from trainwright.data.base.messages import quoted
 from trainwright.data.quality.finding import Finding
 from trainwright.data.quality.patterns import whole_matches
-from trainwright.data.quality.views import Examined, Look
+from trainwright.data.quality.views import ColumnView, ExaminedData
 
 SchemaKind = Literal[
     "out_of_range", "unexpected_value", "pattern_mismatch", "not_unique", "forbidden_missing"
@@ -37,7 +37,7 @@ _NEIGHBOURS = 10
 _PILE_SHARE = 0.002
 
 
-def unlikely_values(data: Examined) -> list[Finding]:
+def unlikely_values(data: ExaminedData) -> list[Finding]:
     """A few negative numbers among others that are not, and numbers that stand for "missing"."""
     found = []
     for look in data.telling:
@@ -94,7 +94,7 @@ def _sentinels(values: pl.Series) -> Iterator[tuple[float, float]]:
             yield float(end), float(nearest)
 
 
-def _unlikely(data: Examined, look: Look, rows: pl.Series, message: str) -> Finding:
+def _unlikely(data: ExaminedData, look: ColumnView, rows: pl.Series, message: str) -> Finding:
     return Finding(
         "unlikely_values",
         "warning",
@@ -107,7 +107,7 @@ def _unlikely(data: Examined, look: Look, rows: pl.Series, message: str) -> Find
     )
 
 
-def capped(data: Examined) -> list[Finding]:
+def capped(data: ExaminedData) -> list[Finding]:
     """Numbers that pile up at their largest or smallest value: what lay beyond was cut off."""
     found = []
     for look in data.looks:
@@ -141,7 +141,7 @@ def capped(data: Examined) -> list[Finding]:
     return found
 
 
-def against_schema(data: Examined, columns: Mapping[str, Column]) -> list[Finding]:
+def against_schema(data: ExaminedData, columns: Mapping[str, Column]) -> list[Finding]:
     """Rows that break what the contract says of single columns: `range`, `allowed`, `pattern`,
     `unique`, `nullable`."""
     found: list[Finding] = []
@@ -151,7 +151,7 @@ def against_schema(data: Examined, columns: Mapping[str, Column]) -> list[Findin
     return found
 
 
-def broken_rows(look: Look, column: Column) -> BrokenRows:
+def broken_rows(look: ColumnView, column: Column) -> BrokenRows:
     """The rows that break what the contract says of their column."""
     asked: dict[SchemaKind, bool] = {
         "out_of_range": column.range != "any" and look.kind == "numeric",
@@ -169,7 +169,7 @@ class BrokenRows:
     """For each kind that can be broken a Boolean column of the rows that break it, which is made
     when it is asked for."""
 
-    look: Look
+    look: ColumnView
     column: Column
     kinds: tuple[SchemaKind, ...]
 
@@ -200,7 +200,7 @@ def _ends(column: Column) -> tuple[float, float]:
     return (-math.inf, math.inf) if column.range == "any" else column.range
 
 
-def _words(look: Look) -> pl.Series:
+def _words(look: ColumnView) -> pl.Series:
     """The cells as words, the same whether they stand in a file or were typed before: a whole
     number without its `.0`, a date as 2024-01-31, with its time if that is not midnight. What is
     not of its column's type is as it stands there."""
@@ -210,7 +210,7 @@ def _words(look: Look) -> pl.Series:
     return words.fill_null(to_labels(look.cells)) if len(look.bad) else words
 
 
-def _allowed(look: Look, column: Column) -> pl.Series:
+def _allowed(look: ColumnView, column: Column) -> pl.Series:
     """What may stand there, as `_words` writes it."""
     words = to_labels(pl.Series(column.allowed, dtype=pl.String))
     if not look.values.dtype.is_numeric():
@@ -218,7 +218,7 @@ def _allowed(look: Look, column: Column) -> pl.Series:
     return to_labels(words.cast(pl.Float64, strict=False)).fill_null(words)
 
 
-def _against(data: Examined, look: Look, column: Column) -> Iterator[Finding]:
+def _against(data: ExaminedData, look: ColumnView, column: Column) -> Iterator[Finding]:
     path, name = f"data.columns.{as_key(look.name)}", repr(look.name)
     broken = broken_rows(look, column)
     for kind in broken.kinds:
@@ -247,7 +247,7 @@ def _against(data: Examined, look: Look, column: Column) -> Iterator[Finding]:
 
 
 def _broken(
-    data: Examined, look: Look, rows: pl.Series, kind: SchemaKind, message: str, path: str
+    data: ExaminedData, look: ColumnView, rows: pl.Series, kind: SchemaKind, message: str, path: str
 ) -> Finding:
     fix = f"mend the rows, correct {path}, or choose an action in data.quality.actions"
     count = int(rows.sum())

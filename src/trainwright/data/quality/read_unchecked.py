@@ -11,15 +11,15 @@ from trainwright.contract.data import TableData
 from trainwright.core.errors import DataMistake
 from trainwright.data.base.cell_values import Cleaning
 from trainwright.data.columns.target import Numbers
-from trainwright.data.quality.column_settings import columns_of, key_columns
-from trainwright.data.quality.views import Examined, Task, examine, together
+from trainwright.data.quality.column_settings import column_settings_of, key_columns
+from trainwright.data.quality.views import ExaminedData, Task, examine, together
 from trainwright.data.read_table import RawTable, read_sources
 from trainwright.data.sources.column_names import name_problems
 from trainwright.data.split.hidden_columns import without_hidden
 from trainwright.data.types import Prepared
 
 
-def examine_table(section: TableData, folder: Path, *, targeted: bool = True) -> Examined:
+def examine_table(section: TableData, folder: Path, *, targeted: bool = True) -> ExaminedData:
     """The rows of all files of a section, one file after the other; those of validation and test
     files are of these parts, all others of the training part. `targeted`: the section's target is
     meant, not its default.
@@ -44,12 +44,12 @@ def examine_table(section: TableData, folder: Path, *, targeted: bool = True) ->
     return replace(data, parts=np.concatenate(parts))
 
 
-def examine_prepared(raw: RawTable, prepared: Prepared, section: TableData) -> Examined:
+def examine_prepared(raw: RawTable, prepared: Prepared, section: TableData) -> ExaminedData:
     """Rows that were read and divided already, with the part of each."""
     data = examine(
         together([without_hidden(frame) for frame in raw.frames.values()]),
         section.target,
-        columns_of(section, raw.frames["train"]),
+        column_settings_of(section, raw.frames["train"]),
         Cleaning((), {}),
         section.exclude + key_columns(section),
     )
@@ -73,7 +73,7 @@ def examine_prepared(raw: RawTable, prepared: Prepared, section: TableData) -> E
     return _with_task(data, task)
 
 
-def divided(data: Examined, like: Examined) -> Examined:
+def divided(data: ExaminedData, like: ExaminedData) -> ExaminedData:
     """All rows of a file, each of the part that it is of in `like`, with its task; a row that is
     not there, since it was left out, counts as of training."""
     parts = data.parts.copy()
@@ -81,7 +81,7 @@ def divided(data: Examined, like: Examined) -> Examined:
     return _with_task(replace(data, parts=parts), like.task)
 
 
-def _with_task(data: Examined, task: Task) -> Examined:
+def _with_task(data: ExaminedData, task: Task) -> ExaminedData:
     """The rows with the task of the training, which few different numbers alone do not say."""
     possible = data.task != "none" and (
         task == "classes" or data.of_name(data.target).kind == "numeric"

@@ -17,11 +17,11 @@ from trainwright.contract.data import Column, TableData
 from trainwright.contract.quality import Action, FindingKind
 from trainwright.data.base.cell_values import Cleaning, to_labels
 from trainwright.data.base.column_reader import Cells
-from trainwright.data.base.row_storage import Space, bounds
+from trainwright.data.base.row_storage import RowStorage, bounds
 from trainwright.data.columns.winsorize import Limit
-from trainwright.data.quality.column_settings import columns_of
+from trainwright.data.quality.column_settings import column_settings_of
 from trainwright.data.quality.ranges import broken_rows
-from trainwright.data.quality.views import Look, LookKind, are_numbers, numeric_look
+from trainwright.data.quality.views import ColumnView, LookKind, are_numbers, numeric_look
 
 BY_ROW: Mapping[FindingKind, tuple[Action, ...]] = MappingProxyType(
     {
@@ -47,11 +47,11 @@ def faulty_rows(
     kind: FindingKind,
     section: TableData,
     left_out: frozenset[str],
-    space: Space,
+    space: RowStorage,
 ) -> npt.NDArray[np.bool_]:
     """Whether each typed row has a fault of a kind in `BY_ROW`, bool [N] in `space`. `left_out` are
     the columns that the contract keeps from the model."""
-    columns = columns_of(section, frame)
+    columns = column_settings_of(section, frame)
     names = [
         name
         for name in frame.columns
@@ -86,7 +86,7 @@ def written_limits(
     return found
 
 
-def _faulty(look: Look, kind: FindingKind, column: Column) -> npt.NDArray[np.bool_]:
+def _faulty(look: ColumnView, kind: FindingKind, column: Column) -> npt.NDArray[np.bool_]:
     if kind == "missing":
         return look.cells.is_null().to_numpy()
     broken = broken_rows(look, column)
@@ -95,7 +95,9 @@ def _faulty(look: Look, kind: FindingKind, column: Column) -> npt.NDArray[np.boo
     return np.zeros(len(look.cells), dtype=np.bool_)
 
 
-def _numbers(frame: pl.DataFrame, columns: Mapping[str, Column], space: Space) -> frozenset[str]:
+def _numbers(
+    frame: pl.DataFrame, columns: Mapping[str, Column], space: RowStorage
+) -> frozenset[str]:
     """The columns with a range that are numbers to the checks: also labels that are, in these
     rows."""
     return frozenset(
@@ -106,11 +108,11 @@ def _numbers(frame: pl.DataFrame, columns: Mapping[str, Column], space: Space) -
     )
 
 
-def _look(cells: pl.Series, is_number: bool) -> Look:
+def _look(cells: pl.Series, is_number: bool) -> ColumnView:
     if is_number:
         return numeric_look(cells)
     kind: LookKind = "datetime"
     values = cells
     if cells.dtype == pl.String:
         kind, values = "categorical", to_labels(cells)
-    return Look(cells.name, kind, cells, values, np.empty(0, dtype=np.int64), "")
+    return ColumnView(cells.name, kind, cells, values, np.empty(0, dtype=np.int64), "")

@@ -33,15 +33,15 @@ from trainwright.data.quality.near_duplicate_images import ImageGroups, groups_o
 from trainwright.data.quality.near_duplicates import near_duplicates
 from trainwright.data.quality.placeholders import placeholders
 from trainwright.data.quality.useless_columns import (
-    constant,
+    constant_columns,
     few_rows,
     identifier,
     rare_category,
     redundant_columns,
 )
-from trainwright.data.quality.views import Examined
+from trainwright.data.quality.views import ExaminedData
 
-Check = Callable[[Examined], list[Finding]]
+Check = Callable[[ExaminedData], list[Finding]]
 Effort = Literal["all", "quick"]
 
 QUICK: tuple[Check, ...] = (
@@ -50,7 +50,7 @@ QUICK: tuple[Check, ...] = (
     absence.missing,
     absence.missing_words,
     absence.missing_not_at_random,
-    constant,
+    constant_columns,
     identifier,
     redundant_columns,
     few_rows,
@@ -99,7 +99,7 @@ CHECKS_OF: Mapping[FindingKind, tuple[Check, ...]] = MappingProxyType(
         "conflicting_labels": (duplicates.conflicting_labels,),
         "missing": (absence.missing, absence.missing_words),
         "missing_not_at_random": (absence.missing_not_at_random,),
-        "constant": (constant,),
+        "constant": (constant_columns,),
         "identifier": (identifier,),
         "redundant_columns": (redundant_columns,),
         "few_rows": (few_rows,),
@@ -135,7 +135,9 @@ that are only unlike all others."""
 
 
 @one_blas_thread()
-def find_kind(data: Examined, kind: FindingKind, columns: Mapping[str, Column]) -> list[Finding]:
+def find_kind(
+    data: ExaminedData, kind: FindingKind, columns: Mapping[str, Column]
+) -> list[Finding]:
     """The findings of one kind."""
     if kind in CHECKS_OF:
         found = [one for check in CHECKS_OF[kind] for one in check(data)]
@@ -146,7 +148,7 @@ def find_kind(data: Examined, kind: FindingKind, columns: Mapping[str, Column]) 
 
 @one_blas_thread()
 def find_faults(
-    data: Examined,
+    data: ExaminedData,
     columns: Mapping[str, Column],
     effort: Effort = "all",
     tell: Callable[[str], None] = lambda _: None,
@@ -180,7 +182,7 @@ def unanswered(found: Sequence[Finding], split: Split) -> tuple[Finding, ...]:
 @one_blas_thread()
 def find_image_faults(
     raw: RawImages,
-    data: Examined,
+    data: ExaminedData,
     effort: Effort = "all",
     groups: ImageGroups | None = None,
     most_judged: int = sys.maxsize,

@@ -10,7 +10,7 @@ from trainwright.core.formatting import many
 from trainwright.data.base.messages import some
 from trainwright.data.base.spelling import INVISIBLE
 from trainwright.data.quality.finding import Finding, Severity
-from trainwright.data.quality.views import Examined, Look
+from trainwright.data.quality.views import ColumnView, ExaminedData
 
 _FEWEST_LETTERS = 3
 _TIMES_LONGER = 3.0
@@ -31,7 +31,7 @@ MARKUP = r"&(?:#\d+|#x[0-9a-fA-F]+|[a-zA-Z]{2,8});|</?[a-zA-Z][^<>]{0,200}>"
 CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u{fffd}]|" + INVISIBLE
 
 
-def short_text(data: Examined) -> list[Finding]:
+def short_text(data: ExaminedData) -> list[Finding]:
     """Texts of fewer than 3 letters and digits."""
     found = []
     for look in data.of_kind("text"):
@@ -44,7 +44,7 @@ def short_text(data: Examined) -> list[Finding]:
     return found
 
 
-def long_text(data: Examined) -> list[Finding]:
+def long_text(data: ExaminedData) -> list[Finding]:
     """Texts of 500 characters and more than 3 times as long as all but a hundredth of them."""
     found = []
     for look in data.of_kind("text"):
@@ -59,7 +59,7 @@ def long_text(data: Examined) -> list[Finding]:
     return found
 
 
-def repeated_text(data: Examined) -> list[Finding]:
+def repeated_text(data: ExaminedData) -> list[Finding]:
     """Texts of 10 words and more of which fewer than 3 in 10 are different ones, and fewer than
     half of their threes: a long text has every word often, but says new things with them. And
     texts of 20 letters and more of which at most 3 are different."""
@@ -97,7 +97,7 @@ def _repeats(words: list[str]) -> bool:
     return len(set(threes)) < _MOST_REPEATED_THREES * len(threes)
 
 
-def markup(data: Examined) -> list[Finding]:
+def markup(data: ExaminedData) -> list[Finding]:
     """Texts and categories with HTML tags or entities in them. Of features also categories with a
     character that begins or ends a tag, as in `<1H OCEAN`: a page that shows them as they are loses
     them."""
@@ -113,7 +113,7 @@ def markup(data: Examined) -> list[Finding]:
     return found
 
 
-def line_breaks(data: Examined) -> list[Finding]:
+def line_breaks(data: ExaminedData) -> list[Finding]:
     """Cells that go on over several lines."""
     found = []
     for look in data.looks:
@@ -125,7 +125,7 @@ def line_breaks(data: Examined) -> list[Finding]:
     return found
 
 
-def mojibake(data: Examined) -> list[Finding]:
+def mojibake(data: ExaminedData) -> list[Finding]:
     """Texts that were decoded with the wrong encoding (`cafÃ©` for `café`; ftfy's heuristic), or
     that hold control or replacement characters, or such as show nothing."""
     found = []
@@ -147,7 +147,7 @@ def mojibake(data: Examined) -> list[Finding]:
     return found
 
 
-def other_language(data: Examined) -> list[Finding]:
+def other_language(data: ExaminedData) -> list[Finding]:
     """Texts of 40 letters and more in another language than most others (py3langid), by their first
     300 characters outside fenced code. Of more than 5,000 texts, evenly spread ones are looked at,
     and the finding says so."""
@@ -187,7 +187,12 @@ def _languages(texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _texts(
-    data: Examined, look: Look, rows: pl.Series, kind: FindingKind, severity: Severity, text: str
+    data: ExaminedData,
+    look: ColumnView,
+    rows: pl.Series,
+    kind: FindingKind,
+    severity: Severity,
+    text: str,
 ) -> list[Finding]:
     count = int(rows.sum())
     if not count:

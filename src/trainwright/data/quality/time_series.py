@@ -8,7 +8,7 @@ import polars as pl
 from trainwright.core.formatting import many
 from trainwright.data.quality.finding import Finding
 from trainwright.data.quality.useless_columns import correlations
-from trainwright.data.quality.views import Examined, Look
+from trainwright.data.quality.views import ColumnView, ExaminedData
 
 _DISTINCT = 20
 _LONG = 10
@@ -24,7 +24,7 @@ _SECONDS_PER_HOUR = 3600
 _WORKDAYS = 5
 
 
-def stuck(data: Examined) -> list[Finding]:
+def stuck(data: ExaminedData) -> list[Finding]:
     """Numbers that stay the same for far longer than they do elsewhere: a sensor that froze, or a
     value that was not recorded yet.
 
@@ -66,7 +66,7 @@ def stuck(data: Examined) -> list[Finding]:
     return found
 
 
-def frozen(data: Examined) -> list[Finding]:
+def frozen(data: ExaminedData) -> list[Finding]:
     """Numbers that stay the same for 10 rows and more while the column that they otherwise go with
     (a correlation beyond 0.95) takes at least 5 different values."""
     looks = [
@@ -115,7 +115,7 @@ def _usual(lengths: np.ndarray) -> float:
     return float(ordered[-1 - rank]) if len(ordered) > rank else float(ordered[0])
 
 
-def time_gaps(data: Examined) -> list[Finding]:
+def time_gaps(data: ExaminedData) -> list[Finding]:
     """Moments that are absent from an otherwise regular sequence."""
     found = []
     for look in data.looks:
@@ -161,7 +161,7 @@ def _is_a_series(moments: np.ndarray, times: np.ndarray) -> bool:
     return len(weekdays) > _WORKDAYS
 
 
-def _moments(data: Examined, look: Look) -> tuple[str, np.ndarray]:
+def _moments(data: ExaminedData, look: ColumnView) -> tuple[str, np.ndarray]:
     """Seconds [N]; of a date beside a column of hours, of both together."""
     seconds = look.values.dt.epoch("us").cast(pl.Float64).fill_null(np.nan).to_numpy() / 1e6
     hours = [

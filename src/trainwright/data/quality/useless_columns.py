@@ -12,10 +12,10 @@ from trainwright.core.formatting import many
 from trainwright.core.hashing import hash_bytes
 from trainwright.data.base.messages import some
 from trainwright.data.base.table import Floats
-from trainwright.data.base.value_counts import counted
+from trainwright.data.base.value_counts import count_values
 from trainwright.data.quality.duplicates import first_of_each
 from trainwright.data.quality.finding import Finding
-from trainwright.data.quality.views import Examined, Look
+from trainwright.data.quality.views import ColumnView, ExaminedData
 
 _CODES = 100
 _DENSE = 0.4
@@ -33,7 +33,7 @@ _FEW_NUMBERS = 20
 _FEWEST_FEATURES = 10
 
 
-def constant(data: Examined) -> list[Finding]:
+def constant_columns(data: ExaminedData) -> list[Finding]:
     """Columns with one value, or none at all."""
     found = []
     for look in data.features:
@@ -52,7 +52,7 @@ def constant(data: Examined) -> list[Finding]:
     return found
 
 
-def identifier(data: Examined) -> list[Finding]:
+def identifier(data: ExaminedData) -> list[Finding]:
     """Columns that name or count the rows, and whole numbers that are codes, not amounts."""
     found = []
     for look in data.features:
@@ -78,7 +78,7 @@ def identifier(data: Examined) -> list[Finding]:
     return found
 
 
-def _numbered(look: Look) -> str:
+def _numbered(look: ColumnView) -> str:
     """Codes that were given one after the other: whole numbers from 0 or 1 on, few of them absent,
     each on many rows, and no size commoner than another (a distance below 0.12 from an even
     spread, as Kolmogorov and Smirnov measure it)."""
@@ -97,7 +97,7 @@ def _numbered(look: Look) -> str:
     return f"{distinct:,} whole numbers from {low:.0f} to {high:.0f}, each as common as another"
 
 
-def redundant_columns(data: Examined) -> list[Finding]:
+def redundant_columns(data: ExaminedData) -> list[Finding]:
     """Pairs of columns that say the same thing, and products of two others."""
     same = _same(data)
     pairs = {one.columns for one in same}
@@ -105,7 +105,7 @@ def redundant_columns(data: Examined) -> list[Finding]:
     return [*same, *others]
 
 
-def _same(data: Examined) -> list[Finding]:
+def _same(data: ExaminedData) -> list[Finding]:
     """Columns that are equal in every row, under two names."""
     alike: dict[str, list[str]] = {}
     for look in data.features:
@@ -124,7 +124,7 @@ def _same(data: Examined) -> list[Finding]:
     ]
 
 
-def few_rows(data: Examined) -> list[Finding]:
+def few_rows(data: ExaminedData) -> list[Finding]:
     """More numeric columns and categories than training rows."""
     columns = len([look for look in data.telling if look.kind != "text"])
     rows = int((data.parts == 0).sum())
@@ -135,7 +135,7 @@ def few_rows(data: Examined) -> list[Finding]:
     return [Finding("few_rows", "warning", text, rows, fix=fix)]
 
 
-def _renamed(data: Examined) -> list[Finding]:
+def _renamed(data: ExaminedData) -> list[Finding]:
     """Columns between whose values there is a one-to-one map."""
     few = [
         (look, distinct)
@@ -159,7 +159,7 @@ def _renamed(data: Examined) -> list[Finding]:
     return found
 
 
-def _linear(data: Examined) -> list[Finding]:
+def _linear(data: ExaminedData) -> list[Finding]:
     looks = [look for look in data.telling if look.kind == "numeric"]
     looks = [look for look in looks if look.values.n_unique() > _FEW_VALUES or len(data) < 100]
     if len(looks) < 2 or len(data) < 50:
@@ -176,7 +176,7 @@ def _linear(data: Examined) -> list[Finding]:
     return found
 
 
-def correlations(data: Examined, looks: list[Look]) -> Floats:
+def correlations(data: ExaminedData, looks: list[ColumnView]) -> Floats:
     """Pearson's correlations, [F, F], over rows; a missing value counts as the column's mean."""
     values = np.stack([_standardised(look.numbers) for look in looks], axis=1)
     related: Floats = values.T @ values / len(data)
@@ -190,7 +190,7 @@ def _standardised(values: Floats) -> Floats:
     return standard
 
 
-def _products(data: Examined, looks: list[Look]) -> list[Finding]:
+def _products(data: ExaminedData, looks: list[ColumnView]) -> list[Finding]:
     if len(looks) < 3:
         return []
     found = []
@@ -217,7 +217,7 @@ def _redundant(names: tuple[str, ...], message: str) -> Finding:
     return Finding("redundant_columns", "info", message, len(names), columns=names, fix=fix)
 
 
-def rare_category(data: Examined) -> list[Finding]:
+def rare_category(data: ExaminedData) -> list[Finding]:
     """Values of a column with few values that stand on hardly any row."""
     found = []
     for look in data.telling:
@@ -226,7 +226,7 @@ def rare_category(data: Examined) -> list[Finding]:
         most = _FEW_NUMBERS if look.kind == "numeric" else _FEW_VALUES
         if look.kind not in ("categorical", "numeric") or distinct > most or len(values) < 100:
             continue
-        counts = counted(values)
+        counts = count_values(values)
         count = pl.col("count")
         few = counts.filter(
             (count < _FEWEST_ROWS) | ((count <= _RARE_ROWS) & (count <= _RARE_SHARE * len(values)))

@@ -14,11 +14,11 @@ from trainwright.core.formatting import many
 from trainwright.data.base.cell_values import FORMS, parse_moments, to_labels, to_numbers
 from trainwright.data.base.messages import quoted, some
 from trainwright.data.base.spelling import folded
-from trainwright.data.base.value_counts import counted
+from trainwright.data.base.value_counts import count_values
 from trainwright.data.columns.doubtful_dates import find_dates
 from trainwright.data.formats.number_formats import how_written
 from trainwright.data.quality.finding import Finding, Severity
-from trainwright.data.quality.views import Examined, Look
+from trainwright.data.quality.views import ColumnView, ExaminedData
 
 _HALF = 0.5
 _MOSTLY = 0.9
@@ -33,14 +33,14 @@ THOUSANDS = r"^[+-]?\d{1,3}(,\d{3})+(\.\d+)?$"
 WITH_UNIT = r"^[+-]?\d+(?:[.,]\d+)?\s*(\p{L}{1,5}|[%°€$£¥]\p{L}?)$|^([€$£¥])\s*\d+(?:[.,]\d+)?$"
 
 
-def wrong_type(data: Examined) -> list[Finding]:
+def wrong_type(data: ExaminedData) -> list[Finding]:
     """Numbers and dates among which other words stand, and numbers that the file holds as text. Of
     a column that is half numbers and half words, most of them different, as of the numbers of
     tickets, that is only good to know."""
     return [finding for look in _kept(data) for finding in _wrong_type(data, look)]
 
 
-def _wrong_type(data: Examined, look: Look) -> Iterator[Finding]:
+def _wrong_type(data: ExaminedData, look: ColumnView) -> Iterator[Finding]:
     present = len(look.cells) - look.cells.null_count()
     if len(look.bad) and look.kind in ("numeric", "datetime"):
         yield _wrong(data, look, look.bad, f"a {look.kind} column holds")
@@ -59,7 +59,7 @@ def _wrong_type(data: Examined, look: Look) -> Iterator[Finding]:
         yield from _commas(data, look, present)
 
 
-def _commas(data: Examined, look: Look, present: int) -> Iterator[Finding]:
+def _commas(data: ExaminedData, look: ColumnView, present: int) -> Iterator[Finding]:
     for pattern, way, what in (
         (THOUSANDS, "thousands_comma", "commas of thousands"),
         (DECIMAL_COMMA, "decimal_comma", "a decimal comma"),
@@ -77,7 +77,7 @@ def _commas(data: Examined, look: Look, present: int) -> Iterator[Finding]:
 
 
 def _wrong(
-    data: Examined, look: Look, bad: np.ndarray, what: str, severity: Severity = "warning"
+    data: ExaminedData, look: ColumnView, bad: np.ndarray, what: str, severity: Severity = "warning"
 ) -> Finding:
     spellings = look.cells.gather(bad).cast(pl.String).unique(maintain_order=True).to_list()
     text = f"{look.name!r}: {what} {quoted(spellings)} in {many(len(bad), 'row')}"
@@ -85,7 +85,11 @@ def _wrong(
 
 
 def _finding(
-    data: Examined, look: Look, rows: np.ndarray, message: str, severity: Severity = "warning"
+    data: ExaminedData,
+    look: ColumnView,
+    rows: np.ndarray,
+    message: str,
+    severity: Severity = "warning",
 ) -> Finding:
     return Finding(
         "wrong_type",
@@ -98,7 +102,7 @@ def _finding(
     )
 
 
-def mixed_formats(data: Examined) -> list[Finding]:
+def mixed_formats(data: ExaminedData) -> list[Finding]:
     """Columns that write numbers with a decimal point here and a comma there, or dates in several
     ways. The rows are those of the rarer ways."""
     found = []
@@ -126,7 +130,7 @@ def mixed_formats(data: Examined) -> list[Finding]:
     return found
 
 
-def odd_flags(data: Examined) -> list[Finding]:
+def odd_flags(data: ExaminedData) -> list[Finding]:
     """Columns of 0 and 1 among at least three that say yes and no."""
     two = [look for look in _kept(data) if look.values.drop_nulls().n_unique() == 2]
     words = [look for look in two if look.kind == "categorical" and _says(look, _YES, _NO)]
@@ -138,7 +142,7 @@ def odd_flags(data: Examined) -> list[Finding]:
     return [Finding("mixed_formats", "info", text, len(names), columns=names)] if names else []
 
 
-def _says(look: Look, yes: Set[str], no: Set[str]) -> bool:
+def _says(look: ColumnView, yes: Set[str], no: Set[str]) -> bool:
     values = {value.lower() for value in to_labels(look.values.drop_nulls().unique()).to_list()}
     return len(values & yes) == 1 and len(values & no) == 1
 
@@ -169,7 +173,7 @@ def _date_ways(cells: pl.Series) -> dict[str, pl.Series]:
     shape = sample.str.contains(r"^\d{1,4}[-/. ]\p{L}{3}|^\d{1,4}[-/.]\d{1,2}[-/.]\d|^\p{L}{3} \d")
     if float(shape.to_numpy().mean()) < _MOSTLY:
         return {}
-    counts = counted(cells.drop_nulls())
+    counts = count_values(cells.drop_nulls())
     dates = find_dates(cells.name, counts["value"], counts["count"])
     ways: dict[str, pl.Series] = {}
     left = counts["value"]
@@ -180,7 +184,7 @@ def _date_ways(cells: pl.Series) -> dict[str, pl.Series]:
     return ways
 
 
-def units_as_text(data: Examined) -> list[Finding]:
+def units_as_text(data: ExaminedData) -> list[Finding]:
     """Numbers that are written with their unit; worse, with several units."""
     found = []
     for look in _kept(data):
@@ -188,7 +192,7 @@ def units_as_text(data: Examined) -> list[Finding]:
             continue
         units = look.cells.str.extract_groups(WITH_UNIT)
         unit = units.struct.field("1").fill_null(units.struct.field("2")).alias("unit")
-        counts = counted(unit.drop_nulls())
+        counts = count_values(unit.drop_nulls())
         present = len(look.cells) - look.cells.null_count()
         if not counts.height or int(counts["count"].sum()) < _HALF * present:
             continue
@@ -209,7 +213,7 @@ def units_as_text(data: Examined) -> list[Finding]:
     return found
 
 
-def variant_spellings(data: Examined) -> list[Finding]:
+def variant_spellings(data: ExaminedData) -> list[Finding]:
     """Words that differ only in case, blanks, a hyphen, a full stop at the end, accents, or letters
     that look alike: one category in several spellings. The rows are those of the rarer spellings.
     An error in the target, unless accents alone differ, as they do between two words too."""
@@ -218,7 +222,7 @@ def variant_spellings(data: Examined) -> list[Finding]:
         values = look.values
         if look.kind != "categorical" or values.n_unique() > _MOST_SPELLINGS:
             continue
-        spellings = counted(values.drop_nulls())
+        spellings = count_values(values.drop_nulls())
         words, first = spellings["value"], pl.col("value").first()
         spellings = spellings.with_columns(
             folded(words, "dropped").alias("plain"), folded(words, "kept").alias("accented")
@@ -254,7 +258,7 @@ def _map(rarer: pl.DataFrame) -> str:
     return "{" + some([f"{json.dumps(one)}: {json.dumps(other)}" for one, other in pairs], 5) + "}"
 
 
-def surrounding_spaces(data: Examined) -> list[Finding]:
+def surrounding_spaces(data: ExaminedData) -> list[Finding]:
     """Columns whose cells begin or end with blanks, or hold nothing else."""
     around, blank = [], []
     rows = pl.repeat(False, len(data), eager=True)
@@ -281,10 +285,10 @@ def surrounding_spaces(data: Examined) -> list[Finding]:
     return found
 
 
-def _kept(data: Examined) -> list[Look]:
+def _kept(data: ExaminedData) -> list[ColumnView]:
     return [look for look in data.looks if look.name not in data.left_out]
 
 
-def _has_types(data: Examined) -> bool:
+def _has_types(data: ExaminedData) -> bool:
     """Whether the file knows types: in text files every column is text."""
     return any(dtype != pl.String for dtype in data.raw.dtypes)

@@ -13,10 +13,10 @@ from trainwright.contract.data import Column
 from trainwright.data.base.cell_values import LARGEST, Cleaning, to_labels, to_numbers
 from trainwright.data.base.column_reader import Cells
 from trainwright.data.base.table import Floats, Integers
-from trainwright.data.base.value_counts import counted
+from trainwright.data.base.value_counts import count_values
 from trainwright.data.columns.column_kinds import ColumnType, as_typed, best_typed, infer_column
 from trainwright.data.columns.doubtful_dates import find_dates
-from trainwright.data.quality.finding import positions
+from trainwright.data.quality.finding import row_numbers_of
 from trainwright.data.sources.data_source import FileVersion, SourceFile
 
 Task = Literal["classes", "numbers", "none"]
@@ -32,7 +32,7 @@ _MOST_CLASSES_OF_NUMBERS = 20
 
 @final
 @dataclass(frozen=True, slots=True)
-class Look:
+class ColumnView:
     """One column. `cells` are cleaned and untyped, `values` typed: Float64, Datetime, or String;
     `bad` are the rows whose cell is not of that type. `reason` says why a column like this would be
     no feature by itself (an identifier, a constant); empty if it would."""
@@ -52,7 +52,7 @@ class Look:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Examined:
+class ExaminedData:
     """N rows. `raw` holds the cells as they stand in the file; `looks` are all columns, the target
     too; `target` is its name, empty where none is known; `parts` int64 [N] says which part a row is
     of (0 training, 1 validation, 2 test; all 0 where nothing is divided yet); `rows` int64 [N] is
@@ -60,7 +60,7 @@ class Examined:
     model."""
 
     raw: pl.DataFrame
-    looks: tuple[Look, ...]
+    looks: tuple[ColumnView, ...]
     target: str
     task: Task
     parts: Integers
@@ -71,7 +71,7 @@ class Examined:
         return len(self.rows)
 
     @property
-    def features(self) -> tuple[Look, ...]:
+    def features(self) -> tuple[ColumnView, ...]:
         """The columns that are neither the target nor left out."""
         return tuple(
             look
@@ -80,7 +80,7 @@ class Examined:
         )
 
     @property
-    def telling(self) -> tuple[Look, ...]:
+    def telling(self) -> tuple[ColumnView, ...]:
         """The features that say something: no identifiers, constants or nested values."""
         return tuple(
             look
@@ -89,7 +89,7 @@ class Examined:
             and not look.reason.startswith(("identifier", "constant"))
         )
 
-    def of_kind(self, *kinds: LookKind) -> tuple[Look, ...]:
+    def of_kind(self, *kinds: LookKind) -> tuple[ColumnView, ...]:
         """The features of these kinds."""
         return tuple(look for look in self.features if look.kind in kinds)
 
@@ -103,15 +103,15 @@ class Examined:
         """The target as numbers, NaN for missing."""
         return self.of_name(self.target).numbers
 
-    def of_name(self, name: str) -> Look:
+    def of_name(self, name: str) -> ColumnView:
         """The column of this name."""
         return next(look for look in self.looks if look.name == name)
 
     def places(self, chosen: pl.Series | Integers | Iterable[int]) -> tuple[int, ...]:
         """Rows of this frame as positions in the data."""
-        return positions(self.rows[np.asarray(positions(chosen), dtype=np.int64)])
+        return row_numbers_of(self.rows[np.asarray(row_numbers_of(chosen), dtype=np.int64)])
 
-    def take(self, chosen: Integers) -> Examined:
+    def take(self, chosen: Integers) -> ExaminedData:
         """Only these rows, in this order."""
         looks = tuple(
             replace(
@@ -137,7 +137,7 @@ def examine(
     columns: Mapping[str, Column] | None = None,
     cleaning: Cleaning | None = None,
     left_out: Iterable[str] = (),
-) -> Examined:
+) -> ExaminedData:
     """Rows as a file holds them. `columns` are what a contract says of single columns."""
     cleaning = Cleaning(DEFAULT_MISSING, {}) if cleaning is None else cleaning
     written = {} if columns is None else columns
@@ -145,7 +145,7 @@ def examine(
     looks = tuple(_look(series, written.get(series.name, Column())) for series in cells)
     ignored = [name for name, column in written.items() if column.kind == "ignored"]
     looks = tuple(_as_target(look) if look.name == target else look for look in looks)
-    return Examined(
+    return ExaminedData(
         raw=frame,
         looks=looks,
         target=target,
@@ -174,21 +174,21 @@ def _inferred(cells: Cells, written: Column) -> ColumnType:
     return infer_column(cells, written, "", nowhere).type
 
 
-def _look(cells: pl.Series, written: Column) -> Look:
+def _look(cells: pl.Series, written: Column) -> ColumnView:
     if not len(cells) - cells.null_count():
-        return Look(cells.name, "empty", cells, cells, _none(), "")
+        return ColumnView(cells.name, "empty", cells, cells, _none(), "")
     if written.kind == "text":
-        return Look(cells.name, "text", cells, to_labels(cells), _none(), "")
+        return ColumnView(cells.name, "text", cells, to_labels(cells), _none(), "")
     column = _inferred(Cells(cells), written)
     reason = column.reason if column.kind == "ignored" else ""
     if cells.dtype.is_nested() or cells.dtype in (pl.Binary, pl.Object):
-        return Look(cells.name, "nested", cells, cells, _none(), "")
+        return ColumnView(cells.name, "nested", cells, cells, _none(), "")
     match column.kind:
         case "numeric":
             return numeric_look(cells, reason)
         case "categorical":
             values = to_labels(cells)
-            return Look(cells.name, _kind_of(values), cells, values, _none(), reason)
+            return ColumnView(cells.name, _kind_of(values), cells, values, _none(), reason)
         case "datetime" | "ignored" | "text":
             form = column.format or _date_form(cells, reason)
             reason = "" if form else reason
@@ -196,7 +196,7 @@ def _look(cells: pl.Series, written: Column) -> Look:
             if values.dtype.is_numeric():
                 return numeric_look(cells, reason)
             bad = (cells.is_not_null() & values.is_null()).arg_true().cast(pl.Int64).to_numpy()
-            return Look(cells.name, _kind_of(values), cells, values, bad, reason)
+            return ColumnView(cells.name, _kind_of(values), cells, values, bad, reason)
         case _:
             assert_never(column.kind)
 
@@ -206,17 +206,17 @@ def _date_form(cells: pl.Series, reason: str) -> str:
     empty where they are none."""
     if cells.dtype != pl.String or not reason.startswith(_MANY_WORDS):
         return ""
-    counts = counted(cells.drop_nulls())
+    counts = count_values(cells.drop_nulls())
     dates = find_dates(cells.name, counts["value"], counts["count"])
     return dates.form if dates else ""
 
 
-def numeric_look(cells: pl.Series, reason: str = "") -> Look:
+def numeric_look(cells: pl.Series, reason: str = "") -> ColumnView:
     """A column of numbers; what is infinite or beyond 32-bit floats is none, as in a training."""
     reading = to_numbers(cells)
     beyond = (reading.series.abs() > LARGEST).fill_null(False)
     bad = np.union1d(reading.bad, beyond.arg_true().to_numpy()).astype(np.int64)
-    return Look(cells.name, "numeric", cells, reading.series.set(beyond, None), bad, reason)
+    return ColumnView(cells.name, "numeric", cells, reading.series.set(beyond, None), bad, reason)
 
 
 def _kind_of(values: pl.Series) -> LookKind:
@@ -229,7 +229,7 @@ def _kind_of(values: pl.Series) -> LookKind:
     return "text" if float(words.mean()) >= _WORDS_OF_A_TEXT else "categorical"
 
 
-def _as_target(look: Look) -> Look:
+def _as_target(look: ColumnView) -> ColumnView:
     """A target is never an identifier. A text is one of classes where it comes again."""
     present = look.values.drop_nulls()
     if look.kind == "text" and present.n_unique() > len(present) / 2:
@@ -238,7 +238,7 @@ def _as_target(look: Look) -> Look:
     return replace(look, kind=kind, reason="")
 
 
-def _task(looks: Sequence[Look], target: str, written: Column) -> Task:
+def _task(looks: Sequence[ColumnView], target: str, written: Column) -> Task:
     chosen = [look for look in looks if look.name == target]
     if not chosen or chosen[0].kind in ("empty", "nested", "datetime", "text"):
         return "none"

@@ -8,12 +8,12 @@ from typing import final
 import numpy as np
 
 from trainwright.data.base.counter_rng import uniform
-from trainwright.data.base.permutation import Order, Positions, even_pieces
+from trainwright.data.base.permutation import Permutation, Positions, even_pieces
 from trainwright.data.sampling.samplers import derived
 
 
 @final
-class BlockDraws:
+class BlockSampler:
     """Every row once an epoch: blocks of neighbours in a random order, and the rows of some blocks
     at a time mixed (Xu et al. 2022, arXiv:2206.05830, section 4: the two levels of CorgiPile).
 
@@ -37,7 +37,7 @@ class BlockDraws:
         self.rows = rows
         self._block_rows = block_rows
         self._whole = rows // block_rows
-        self._blocks = Order(self._whole, derived(seed, "blocks"))
+        self._blocks = Permutation(self._whole, derived(seed, "blocks"))
         sizes = even_pieces(self._whole, mixed_blocks) if self._whole else (0,)
         self._row_ends = np.cumsum(sizes) * block_rows
         self._row_ends[-1] = rows
@@ -59,7 +59,9 @@ class BlockDraws:
     def _of_group(self, epoch: int, group: int, start: int, stop: int) -> Positions:
         """Rows of samples of one group, counted from where the epoch begins to count."""
         before = int(self._row_ends[group - 1]) if group else 0
-        mixed = Order(int(self._row_ends[group]) - before, derived(self._seed, f"group {group}"))
+        mixed = Permutation(
+            int(self._row_ends[group]) - before, derived(self._seed, f"group {group}")
+        )
         slots, within = np.divmod(
             before + mixed.at(epoch, start - before, stop - before), self._block_rows
         )

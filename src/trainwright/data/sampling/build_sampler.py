@@ -15,16 +15,22 @@ from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.formatting import many
 from trainwright.data.base.cell_values import to_labels, to_numbers
 from trainwright.data.base.messages import quoted
-from trainwright.data.base.permutation import Order
-from trainwright.data.base.row_storage import IN_MEMORY, Space, bounds, positions, slices_of
+from trainwright.data.base.permutation import Permutation
+from trainwright.data.base.row_storage import (
+    IN_MEMORY,
+    RowStorage,
+    bounds,
+    chosen_positions,
+    slices_of,
+)
 from trainwright.data.base.table import Floats, Integers
-from trainwright.data.sampling.block_shuffle import BlockDraws
+from trainwright.data.sampling.block_shuffle import BlockSampler
 from trainwright.data.sampling.samplers import (
-    CurriculumDraws,
-    Draws,
-    GroupDraws,
+    CurriculumSampler,
+    GroupSampler,
     Pace,
-    WeightedDraws,
+    Sampler,
+    WeightedSampler,
 )
 from trainwright.data.split.groups import Groups
 from trainwright.data.types import Prepared
@@ -32,7 +38,7 @@ from trainwright.data.types import Prepared
 _PATH = "data.sampling"
 
 
-def build_draws(section: Data, prepared: Prepared, epochs: int, rows: int, seed: int) -> Draws:
+def build_sampler(section: Data, prepared: Prepared, epochs: int, rows: int, seed: int) -> Sampler:
     """The order of the samples of a run; `rows` are those of an epoch, of a text its windows.
 
     Raises:
@@ -41,32 +47,32 @@ def build_draws(section: Data, prepared: Prepared, epochs: int, rows: int, seed:
     sampling, train, space = section.sampling, prepared.train, prepared.space
     match sampling:
         case Uniform():
-            return Order(rows, seed, section.shuffle)
+            return Permutation(rows, seed, section.shuffle)
         case Balanced():
-            return GroupDraws.balanced(train.target, seed, space)
+            return GroupSampler.balanced(train.target, seed, space)
         case Weighted():
             weights = _numbers(train.frame, sampling.column, "a weight", space)
             _check_weights(weights, sampling.column)
-            return WeightedDraws(weights, seed, space)
+            return WeightedSampler(weights, seed, space)
         case Mixture():
             column = train.frame[sampling.column]
             names, codes = source_codes(column, "training row", space)
-            return mixture_draws(sampling, names, codes, seed, space)
+            return mixture_sampler(sampling, names, codes, seed, space)
         case Curriculum():
             difficulty = _numbers(train.frame, sampling.column, "a difficulty", space)
             if sampling.easiest == "highest":
                 np.negative(difficulty, out=difficulty)
             samples = sampling.samples or round(sampling.ratio * epochs * rows)
             pace = Pace(sampling.start, samples, sampling.pacing)
-            return CurriculumDraws(difficulty, pace, seed, space)
+            return CurriculumSampler(difficulty, pace, seed, space)
         case Blocks():
-            return BlockDraws(rows, sampling.block_rows, sampling.mixed_blocks, seed)
+            return BlockSampler(rows, sampling.block_rows, sampling.mixed_blocks, seed)
         case _:
             assert_never(sampling)
 
 
 def source_codes(
-    column: pl.Series, what: str, space: Space = IN_MEMORY
+    column: pl.Series, what: str, space: RowStorage = IN_MEMORY
 ) -> tuple[list[str], Integers]:
     """The names of all sources, in ascending order, and the code of each row's.
 
@@ -89,22 +95,22 @@ def source_codes(
     return sources.names.to_list(), codes
 
 
-def mixture_draws(
+def mixture_sampler(
     sampling: Mixture,
     names: Sequence[str],
     codes: Integers,
     seed: int,
-    space: Space = IN_MEMORY,
-) -> Draws:
+    space: RowStorage = IN_MEMORY,
+) -> Sampler:
     """Rows of the sources `names` in their shares; `codes` [N] says of which each row is.
 
     Raises:
         DataMistake: as `check_shares`.
     """
     if not sampling.weights:
-        return GroupDraws.tempered(codes, sampling.temperature, seed, space)
+        return GroupSampler.tempered(codes, sampling.temperature, seed, space)
     check_shares(sampling, names)
-    return GroupDraws(codes, [sampling.weights[name] for name in names], seed, space)
+    return GroupSampler(codes, [sampling.weights[name] for name in names], seed, space)
 
 
 def check_shares(sampling: Mixture, names: Sequence[str]) -> None:
@@ -125,7 +131,7 @@ def check_shares(sampling: Mixture, names: Sequence[str]) -> None:
         )
 
 
-def _numbers(frame: pl.DataFrame, column: str, what: str, space: Space) -> Floats:
+def _numbers(frame: pl.DataFrame, column: str, what: str, space: RowStorage) -> Floats:
     series = frame[column]
     values: Floats = space.array((len(series),), np.float64)
     for (start, stop), some in zip(bounds(len(series)), slices_of(series), strict=True):
@@ -134,7 +140,7 @@ def _numbers(frame: pl.DataFrame, column: str, what: str, space: Space) -> Float
     def strange(start: int, stop: int) -> npt.NDArray[np.bool_]:
         return ~np.isfinite(values[start:stop])
 
-    wrong = positions(len(values), strange, space)
+    wrong = chosen_positions(len(values), strange, space)
     if wrong.size:
         raise DataMistake(
             Problem(

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trainwright.data.base.counter_rng import integers
-from trainwright.data.base.permutation import Order, Positions
+from trainwright.data.base.permutation import Permutation, Positions
 from trainwright.data.base.table import Integers
 from trainwright.data.sampling.samplers import derived
 
@@ -17,7 +17,7 @@ _FEWEST_GROUPS = 4
 
 
 @final
-class BucketDraws:
+class BucketSampler:
     """Every row once an epoch, in groups of rows of like lengths.
 
     The rows lie on a line from the shortest to the longest, which is cut into buckets (`cut_line`).
@@ -47,10 +47,10 @@ class BucketDraws:
         self._seed = seed
         self.starts = cut_line(sizes[self._line], buckets, _FEWEST_GROUPS * group)
         self._within = [
-            Order(int(size), derived(seed, f"bucket {bucket}"))
+            Permutation(int(size), derived(seed, f"bucket {bucket}"))
             for bucket, size in enumerate(np.diff(self.starts))
         ]
-        self._groups = Order(self.rows // group, derived(seed, "groups"))
+        self._groups = Permutation(self.rows // group, derived(seed, "groups"))
 
     @property
     def buckets(self) -> int:

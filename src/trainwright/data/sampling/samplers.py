@@ -15,13 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from trainwright.data.base.counter_rng import uniform
-from trainwright.data.base.external_sort import ranked
-from trainwright.data.base.permutation import Order, Positions
-from trainwright.data.base.row_storage import IN_MEMORY, Space
+from trainwright.data.base.external_sort import sorted_positions
+from trainwright.data.base.permutation import Permutation, Positions
+from trainwright.data.base.row_storage import IN_MEMORY, RowStorage
 from trainwright.data.base.table import Floats
 
 
-class Draws(Protocol):
+class Sampler(Protocol):
     """Which rows the samples of an epoch are.
 
     `at` must be a pure function of its arguments: what it gives for a position must not depend on
@@ -39,7 +39,7 @@ class Draws(Protocol):
 
 
 @final
-class GroupDraws:
+class GroupSampler:
     """Rows of several groups (classes, sources), each group with a share of every epoch.
 
     An epoch of N samples has q = share x N of a group, rounded so that they add up to N. The
@@ -60,25 +60,25 @@ class GroupDraws:
         groups: npt.NDArray[np.int64],
         shares: Sequence[float] | Floats,
         seed: int = 0,
-        space: Space = IN_MEMORY,
+        space: RowStorage = IN_MEMORY,
     ) -> None:
         self.rows = len(groups)
         sizes = np.bincount(groups, minlength=len(shares))
         wanted = np.where(sizes > 0, np.asarray(shares, np.float64), 0.0)
         assert wanted.sum() > 0, "a group with rows has a share"
-        self._slots = Order(self.rows, derived(seed, "slots"))
-        self._members = np.split(ranked(groups, space), np.cumsum(sizes)[:-1])
+        self._slots = Permutation(self.rows, derived(seed, "slots"))
+        self._members = np.split(sorted_positions(groups, space), np.cumsum(sizes)[:-1])
         self._quotas = _rounded(wanted / wanted.sum() * self.rows, self.rows)
         self._ends = np.cumsum(self._quotas)
         self._turns = [
-            Order(max(1, int(size)), derived(seed, f"group {group}"))
+            Permutation(max(1, int(size)), derived(seed, f"group {group}"))
             for group, size in enumerate(sizes)
         ]
 
     @classmethod
     def balanced(
-        cls, classes: npt.NDArray[np.int64], seed: int = 0, space: Space = IN_MEMORY
-    ) -> GroupDraws:
+        cls, classes: npt.NDArray[np.int64], seed: int = 0, space: RowStorage = IN_MEMORY
+    ) -> GroupSampler:
         """Every class equally often."""
         return cls(classes, np.ones(int(classes.max()) + 1), seed, space)
 
@@ -88,8 +88,8 @@ class GroupDraws:
         sources: npt.NDArray[np.int64],
         temperature: float,
         seed: int = 0,
-        space: Space = IN_MEMORY,
-    ) -> GroupDraws:
+        space: RowStorage = IN_MEMORY,
+    ) -> GroupSampler:
         """Sources of n rows in shares proportional to n ** (1 / temperature)."""
         sizes = np.bincount(sources).astype(np.float64)
         return cls(sources, sizes ** (1 / temperature), seed, space)
@@ -123,7 +123,7 @@ class GroupDraws:
 
 
 @final
-class WeightedDraws:
+class WeightedSampler:
     """Rows by weight: in every epoch N w / W times each, rounded down or up.
 
     The samples of an epoch are N points, 1 / N apart, on a line on which each row is as long as its
@@ -135,7 +135,9 @@ class WeightedDraws:
         space: where the line lies.
     """
 
-    def __init__(self, weights: npt.ArrayLike, seed: int = 0, space: Space = IN_MEMORY) -> None:
+    def __init__(
+        self, weights: npt.ArrayLike, seed: int = 0, space: RowStorage = IN_MEMORY
+    ) -> None:
         line = np.asarray(weights, np.float64)
         assert line.min() >= 0 < line.max() < math.inf
         self.rows = len(line)
@@ -143,7 +145,7 @@ class WeightedDraws:
         np.cumsum(line, out=self._ends)
         # The row behind which the line is no longer.
         self._last = int(np.searchsorted(self._ends, self._ends[-1]))
-        self._points = Order(self.rows, derived(seed, "points"))
+        self._points = Permutation(self.rows, derived(seed, "points"))
         self._seed = seed
 
     def at(self, epoch: int, start: int, stop: int) -> Positions:
@@ -183,7 +185,7 @@ class Pace:
 
 
 @final
-class CurriculumDraws:
+class CurriculumSampler:
     """Easy rows first: while the pace holds some back, a sample is any of those that are in, each
     with the same chance; behind it every row comes once an epoch.
 
@@ -195,13 +197,13 @@ class CurriculumDraws:
     """
 
     def __init__(
-        self, difficulty: npt.ArrayLike, pace: Pace, seed: int = 0, space: Space = IN_MEMORY
+        self, difficulty: npt.ArrayLike, pace: Pace, seed: int = 0, space: RowStorage = IN_MEMORY
     ) -> None:
-        self._ranked = ranked(np.asarray(difficulty, np.float64), space)
+        self._ranked = sorted_positions(np.asarray(difficulty, np.float64), space)
         self.rows = len(self._ranked)
         self._pace = pace
         self._seed = seed
-        self._order = Order(self.rows, seed)
+        self._order = Permutation(self.rows, seed)
 
     def at(self, epoch: int, start: int, stop: int) -> Positions:
         """Rows of samples of an epoch."""

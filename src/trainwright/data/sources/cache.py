@@ -40,10 +40,10 @@ from trainwright.core.files import (
 from trainwright.core.hashing import hash_file, is_unchanged
 from trainwright.data.base.table import Integers
 from trainwright.data.formats.arrow_mmap import open_arrow
-from trainwright.data.formats.parse_result import Parsed
+from trainwright.data.formats.parse_result import ParseResult
 
 Shelf = Literal["tables", "images", "downloads", "values"]
-Build = Callable[[Path], Parsed]
+Build = Callable[[Path], ParseResult]
 """Writes the rows of a source to the Arrow file it is given, and says what it knows beside them.
 It may leave other files beside that one; they are removed."""
 
@@ -62,8 +62,8 @@ _PRIVATE = 0o700
 
 @final
 @dataclass(frozen=True, slots=True)
-class Rows:
-    """The rows of a source, with what `Parsed` knows beside them."""
+class SourceRows:
+    """The rows of a source, with what `ParseResult` knows beside them."""
 
     frame: pl.DataFrame
     lines: Integers
@@ -85,7 +85,7 @@ class CacheEntry:
 class Tables(Protocol):
     """Where the rows of files are kept once they were read."""
 
-    def table(self, key: str, name: str, build: Build) -> Rows:
+    def table(self, key: str, name: str, build: Build) -> SourceRows:
         """The rows that `build` makes; it may not be called if rows of this key are there."""
         ...
 
@@ -111,12 +111,12 @@ class Uncached:
         self._folder = Path(tempfile.mkdtemp(prefix="trainwright-"))
         weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
 
-    def table(self, key: str, name: str, build: Build) -> Rows:  # noqa: ARG002
+    def table(self, key: str, name: str, build: Build) -> SourceRows:  # noqa: ARG002
         """The rows, in memory."""
         with tempfile.TemporaryDirectory(dir=self._folder) as folder, storage_errors("reading"):
             target = Path(folder) / _ROWS
             parsed = build(target)
-            return Rows(pl.read_ipc(target), parsed.lines, parsed.skipped)
+            return SourceRows(pl.read_ipc(target), parsed.lines, parsed.skipped)
 
     def download(self, key: str, name: str, fetch: Callable[[Path], None]) -> Path:  # noqa: ARG002
         """The file, until this object is gone."""
@@ -141,12 +141,12 @@ class Cache:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def table(self, key: str, name: str, build: Build) -> Rows:
+    def table(self, key: str, name: str, build: Build) -> SourceRows:
         """The rows of an entry, mapped into memory; built first if it is not there."""
         found = self._find("tables", key, name, lambda folder: _write_table(folder, build))
         extra = read_json(found / _ENTRY)["extra"]
         lines = np.fromfile(found / _LINES, dtype="<i8").astype(np.int64, copy=False)
-        return Rows(open_arrow(found / _ROWS), lines, tuple(extra["skipped"]))
+        return SourceRows(open_arrow(found / _ROWS), lines, tuple(extra["skipped"]))
 
     def download(self, key: str, name: str, fetch: Callable[[Path], None]) -> Path:
         """A file that was fetched from elsewhere."""

@@ -9,7 +9,7 @@ import polars as pl
 from trainwright.contract.data import TableData, split_columns
 from trainwright.contract.key_paths import as_key
 from trainwright.core.errors import Place, Problem
-from trainwright.data.base.messages import nearest, quoted, some
+from trainwright.data.base.messages import nearest_option, quoted, some
 from trainwright.data.base.table import PartName
 from trainwright.data.formats.file_format import known_format
 from trainwright.data.sources.data_source import SourceFile
@@ -84,7 +84,7 @@ def _useless_numbers(section: TableData, source: SourceFile) -> list[Problem]:
 
 def absent_column(path: str, name: str, names: list[str], place: Place) -> Problem:
     """What `path` of the contract names is none of the columns."""
-    near = nearest(name, names)
+    near = nearest_option(name, names)
     return Problem(
         f"there is no column {name!r}",
         path=path,

@@ -22,7 +22,7 @@ from trainwright.contract.sources import USUAL, Reading
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.files import Json
 from trainwright.data.base.messages import quoted
-from trainwright.data.formats.file_format import broken
+from trainwright.data.formats.file_format import damaged_file
 from trainwright.data.formats.parquet_sizes import check_parquet
 from trainwright.data.sources.cache import Tables
 from trainwright.data.sources.folders import Parts, check_inside
@@ -102,7 +102,7 @@ def read_log(place: Path, written: str, path: str) -> DeltaLog:
             unquote(name): _mapping(added.get("partitionValues")) for name, added in files.items()
         }
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise broken(f"{written}/{LOG}", "log of the Delta table", str(error)) from error
+        raise damaged_file(f"{written}/{LOG}", "log of the Delta table", str(error)) from error
     if refused or not found:
         raise DataMistake(
             Problem(
@@ -153,7 +153,7 @@ def _newest(place: Path, written: str) -> tuple[int, list[Path]]:
     newest = max(commits, default=whole)
     wanted = range(whole + 1, newest + 1)
     if newest < 0 or (lacking := [number for number in wanted if number not in commits]):
-        raise broken(
+        raise damaged_file(
             f"{written}/{LOG}",
             "log of the Delta table",
             f"no commit {lacking[0]}" if newest >= 0 else "no commit",
@@ -172,7 +172,7 @@ def _actions(log: Path, written: str) -> Iterator[Json]:
         with log.open(encoding="utf-8") as stream:
             yield from (json.loads(line) for line in stream if line.strip())
     except (OSError, ValueError, RecursionError, pl.exceptions.PolarsError) as error:
-        raise broken(f"{written}/{LOG}/{log.name}", "log", str(error)) from error
+        raise damaged_file(f"{written}/{LOG}/{log.name}", "log", str(error)) from error
 
 
 def _refused(protocol: Json, about: Json, files: list[Json]) -> str:

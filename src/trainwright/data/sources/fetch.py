@@ -63,7 +63,7 @@ def is_remote(written: str) -> bool:
 
 
 @final
-class Store:
+class RemotePlace:
     """The place that a URL leads to. Credentials come from the environment, as the libraries behind
     fsspec read them. Names are those of the store; `root` is that of the URL.
 

@@ -12,7 +12,7 @@ import polars as pl
 
 from trainwright.contract.sources import FRAME
 from trainwright.core.errors import DataMistake, Problem
-from trainwright.data.base.messages import nearest, quoted
+from trainwright.data.base.messages import nearest_option, quoted
 from trainwright.data.formats.parse_result import NO_LINES
 from trainwright.data.sources.frame_hash import hash_frame
 from trainwright.data.sources.source_part import SourcePart
@@ -49,7 +49,7 @@ class FrameRows:
         """
         name = self.written.removeprefix(FRAME)
         if name not in self.frames:
-            near = nearest(name, list(self.frames))
+            near = nearest_option(name, list(self.frames))
             raise DataMistake(
                 Problem(
                     f"no frame {name!r} was given",

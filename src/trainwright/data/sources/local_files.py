@@ -15,29 +15,29 @@ from trainwright.core.deadline import Overrun, call_within
 from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.hashing import hash_file, hash_value
 from trainwright.core.machine import resident_bytes
-from trainwright.data.base.messages import nearest, some
+from trainwright.data.base.messages import nearest_option, some
 from trainwright.data.formats.arrow_sizes import check_arrow
 from trainwright.data.formats.decompress import (
     check_expansion,
     check_size,
+    decompress_file,
     expansion_problem,
     most_expanded,
-    unpack,
 )
 from trainwright.data.formats.delimited import read_delimited
 from trainwright.data.formats.encodings import plain_text
 from trainwright.data.formats.file_format import (
     Compression,
     Format,
-    broken,
     check_content,
+    damaged_file,
     format_of,
 )
 from trainwright.data.formats.json_lines import read_json_lines
 from trainwright.data.formats.nested_json import with_text
 from trainwright.data.formats.number_formats import rewrite_commas
 from trainwright.data.formats.parquet_sizes import check_parquet
-from trainwright.data.formats.parse_result import NO_LINES, Parsed
+from trainwright.data.formats.parse_result import NO_LINES, ParseResult
 from trainwright.data.sources.cache import Tables
 from trainwright.data.sources.source_part import SourcePart
 
@@ -71,7 +71,7 @@ class LocalFile:
         how = _how(kind, compression, self.reading)
         key = hash_value({"scheme": _SCHEME, "sha256": sha256, "how": how})
 
-        def build(target: Path) -> Parsed:
+        def build(target: Path) -> ParseResult:
             parsed = _parse(self, kind, compression, target)
             check_unchanged(self.file, self.written, sha256)
             return parsed
@@ -156,7 +156,7 @@ def _missing_file(file: Path, written: str, path: str) -> Problem:
     if not parent.is_dir():
         fix = f"the folder {parent} does not exist; paths are relative to the contract's folder"
     else:
-        near = nearest(file.name, [child.name for child in parent.iterdir()])
+        near = nearest_option(file.name, [child.name for child in parent.iterdir()])
         fix = (
             f"did you mean {str(Path(written).with_name(near))!r}?"
             if near
@@ -186,10 +186,10 @@ def _how(kind: Format, compression: Compression, reading: Reading) -> list[str]:
     return [*how, *(part for pair in sorted(reading.numbers.items()) for part in pair)]
 
 
-def _parse(source: LocalFile, kind: Format, compression: Compression, target: Path) -> Parsed:
+def _parse(source: LocalFile, kind: Format, compression: Compression, target: Path) -> ParseResult:
     written, reading = source.written, source.reading
     check_size(source.file.stat().st_size, written, reading)
-    file = unpack(source.file, compression, written, reading, target.with_name("unpacked"))
+    file = decompress_file(source.file, compression, written, reading, target.with_name("unpacked"))
     if compression:
         check_content(file, kind, written, reading)
     parsed = _rows(file, kind, source, target)
@@ -198,7 +198,7 @@ def _parse(source: LocalFile, kind: Format, compression: Compression, target: Pa
     return parsed
 
 
-def _rows(file: Path, kind: Format, source: LocalFile, target: Path) -> Parsed:
+def _rows(file: Path, kind: Format, source: LocalFile, target: Path) -> ParseResult:
     written, reading = source.written, source.reading
     match kind:
         case "csv" | "tsv":
@@ -209,7 +209,7 @@ def _rows(file: Path, kind: Format, source: LocalFile, target: Path) -> Parsed:
             return read_json_lines(text, written, reading, target)
         case "parquet" | "arrow":
             _write_binary(file, kind, written, reading, target)
-            return Parsed(NO_LINES)
+            return ParseResult(NO_LINES)
         case _:
             assert_never(kind)
 
@@ -223,7 +223,7 @@ def _write_binary(
         stream.seek(-4, 2)
         tail = stream.read()
     if kind == "parquet" and tail != b"PAR1":
-        raise broken(written, name, "no PAR1 at its end")
+        raise damaged_file(written, name, "no PAR1 at its end")
     in_prefixes = kind == "parquet" and check_parquet(file, written, reading)
     if kind == "arrow":
         check_arrow(file, written, reading)
@@ -251,7 +251,7 @@ def _write_binary(
             )
         ) from error
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
-        raise broken(written, name, str(error)) from error
+        raise damaged_file(written, name, str(error)) from error
 
 
 def _write_watched(

@@ -12,7 +12,7 @@ from trainwright.core.redaction import redact
 from trainwright.data.formats.file_format import EXPECTED, is_part, known_format
 from trainwright.data.sources.cache import Tables
 from trainwright.data.sources.delta import LOG
-from trainwright.data.sources.fetch import Store
+from trainwright.data.sources.fetch import RemotePlace
 from trainwright.data.sources.folders import Parts, is_pattern, mixed, parts_among
 from trainwright.data.sources.hive_partitions import is_partition, with_partition
 from trainwright.data.sources.local_files import LocalFile
@@ -36,17 +36,17 @@ class RemoteFiles:
             DataMistake: the place cannot be reached, or what is there cannot be read.
             MissingExtra: the package for such URLs is not installed.
         """
-        store = Store(self.written, self.path, self.reading, self.tables)
+        store = RemotePlace(self.written, self.path, self.reading, self.tables)
         with store.errors():
             sources = tuple(self._local(store, name, url) for name, url in self._listed(store))
         return Parts(sources, self.path).parts()
 
-    def _local(self, store: Store, name: str, url: str) -> Source:
+    def _local(self, store: RemotePlace, name: str, url: str) -> Source:
         file, shown = store.fetched(name, url), redact(url)
         local = LocalFile(file, shown, self.path, self.reading, self.tables, told_by=url)
         return with_partition(local, url, self.path)
 
-    def _listed(self, store: Store) -> list[tuple[str, str]]:
+    def _listed(self, store: RemotePlace) -> list[tuple[str, str]]:
         """The files by their names in the store, each with its URL."""
         if is_pattern(self.written):
             names = parts_among(store.matching(), store.root)
@@ -66,7 +66,7 @@ class RemoteFiles:
             )
         return [(name, store.url(name)) for name in sorted(names)]
 
-    def _below(self, store: Store, folder: str) -> list[str]:
+    def _below(self, store: RemotePlace, folder: str) -> list[str]:
         """The files of data in a folder and in its partitions."""
         # Some stores list a folder inside itself.
         listed = store.inside(folder).items()

@@ -29,7 +29,7 @@ from trainwright.data.split.group_bins import fill_bins, fill_bins_by_class
 from trainwright.data.split.groups import classes_of_groups, group_codes, members
 from trainwright.data.split.row_keys import random_keys, shares_of_keys
 from trainwright.data.split.split_file import PART_COLUMN
-from trainwright.data.split.splits import divide, key_of
+from trainwright.data.split.splits import key_of, split_rows
 from trainwright.data.split.time_order import distances, moments, time_blocks
 
 NEVER = -1
@@ -103,7 +103,7 @@ class Folds:
             return parts
         shares = Shares.of(split, frozenset())
         rows = np.flatnonzero(known)
-        parts[rows] = divide(self.frame[rows], self.target, split, shares, self.seed)
+        parts[rows] = split_rows(self.frame[rows], self.target, split, shares, self.seed)
         return parts
 
 

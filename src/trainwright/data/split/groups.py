@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from trainwright.data.base.cell_values import as_it_is, to_labels
-from trainwright.data.base.row_storage import IN_MEMORY, Space, bounds, slices_of
+from trainwright.data.base.row_storage import IN_MEMORY, RowStorage, bounds, slices_of
 from trainwright.data.base.table import Floats, Integers
 
 Read = Callable[[pl.Series], pl.Series]
@@ -43,7 +43,7 @@ class Groups:
         """How many numbers there are, that of rows without a group among them."""
         return len(self.names) + 1
 
-    def codes(self, column: pl.Series, space: Space = IN_MEMORY) -> Integers:
+    def codes(self, column: pl.Series, space: RowStorage = IN_MEMORY) -> Integers:
         """The number of each row's group, from 1, int64 [N]; all rows without one are one group,
         0."""
         codes = space.array((len(column),), np.int64)
@@ -54,19 +54,21 @@ class Groups:
         return codes
 
 
-def group_codes(column: pl.Series, space: Space = IN_MEMORY) -> Integers:
+def group_codes(column: pl.Series, space: RowStorage = IN_MEMORY) -> Integers:
     """A number for each row's group, int64 [N]; all rows without one are one group."""
     return Groups.of([column]).codes(column, space)
 
 
-def label_codes(columns: Iterable[pl.Series], space: Space = IN_MEMORY) -> list[Integers]:
+def combined_label_codes(
+    columns: Iterable[pl.Series], space: RowStorage = IN_MEMORY
+) -> list[Integers]:
     """The same of several columns taken together, whose values are read as labels."""
     listed = list(columns)
     groups = Groups.of(listed, to_labels)
     return [groups.codes(column, space) for column in listed]
 
 
-def members(column: pl.Series, space: Space = IN_MEMORY) -> tuple[Integers, Integers]:
+def members(column: pl.Series, space: RowStorage = IN_MEMORY) -> tuple[Integers, Integers]:
     """The group of each row, int64 [N], counted from 0 on, and the rows of each group, int64
     [G]."""
     codes = group_codes(column, space)
@@ -80,7 +82,7 @@ def members(column: pl.Series, space: Space = IN_MEMORY) -> tuple[Integers, Inte
 
 
 def classes_of_groups(
-    frame: pl.DataFrame, target: str, column: str, space: Space = IN_MEMORY
+    frame: pl.DataFrame, target: str, column: str, space: RowStorage = IN_MEMORY
 ) -> tuple[Floats, Integers]:
     """Rows of each class in each group, float64 [G, C], and the group of each row, int64 [N]."""
     member, sizes = members(frame[column], space)

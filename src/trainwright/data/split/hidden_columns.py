@@ -11,7 +11,7 @@ import polars as pl
 from trainwright.contract.data import MOMENT_COLUMN, Split, TimeSplit
 from trainwright.contract.key_paths import as_key
 from trainwright.core.errors import DataMistake, Problem
-from trainwright.data.base.row_storage import Space, bounds
+from trainwright.data.base.row_storage import RowStorage, bounds
 from trainwright.data.base.table import PartName
 from trainwright.data.split.split_file import PART_COLUMN
 
@@ -24,7 +24,7 @@ def without_hidden(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def with_moments(
-    frames: Mapping[PartName, pl.DataFrame], split: Split, space: Space
+    frames: Mapping[PartName, pl.DataFrame], split: Split, space: RowStorage
 ) -> dict[PartName, pl.DataFrame]:
     """The rows with their moments, where no single column says them: their places, those of the
     training file first, or the parts of a time as one whole number.

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from trainwright.data.base.external_sort import ranked
-from trainwright.data.base.row_storage import Array, Space, bounds, positions
+from trainwright.data.base.external_sort import sorted_positions
+from trainwright.data.base.row_storage import Array, RowStorage, bounds, chosen_positions
 from trainwright.data.base.table import Integers
 
 NOWHERE = -1
@@ -20,7 +20,7 @@ _SEEDS = (0, 1)
 
 @final
 @dataclass(frozen=True, slots=True)
-class KeyPlaces:
+class KeyIndex:
     """M keys, of which there are two hashes: `ascending` uint64 [M] is the first in its order,
     `order` int64 [M] the key at each place of it, `others` uint64 [M] the second of each key."""
 
@@ -29,14 +29,14 @@ class KeyPlaces:
     others: Array
 
     @classmethod
-    def of(cls, keys: Callable[[int, int], pl.Series], count: int, space: Space) -> KeyPlaces:
+    def of(cls, keys: Callable[[int, int], pl.Series], count: int, space: RowStorage) -> KeyIndex:
         """The places of so many keys, texts: `keys` gives those of a slice."""
         hashes = [space.array((count,), np.uint64) for _ in _SEEDS]
         for start, stop in bounds(count):
             some = keys(start, stop)
             for seed, one in zip(_SEEDS, hashes, strict=True):
                 one[start:stop] = some.hash(seed).to_numpy()
-        order = ranked(hashes[0], space)
+        order = sorted_positions(hashes[0], space)
         hashes[0].sort()
         return cls(hashes[0], order, hashes[1])
 
@@ -57,7 +57,7 @@ class KeyPlaces:
             at[left] += 1
         return found
 
-    def alike(self, space: Space) -> Integers:
+    def alike(self, space: RowStorage) -> Integers:
         """The places, ascending, of the keys whose first hash another key has too."""
 
         def chosen(start: int, stop: int) -> npt.NDArray[np.bool_]:
@@ -65,4 +65,4 @@ class KeyPlaces:
             behind = np.searchsorted(self.ascending, own, side="right")
             return np.asarray(behind - np.searchsorted(self.ascending, own) > 1)
 
-        return np.sort(self.order[positions(len(self.ascending), chosen, space)])
+        return np.sort(self.order[chosen_positions(len(self.ascending), chosen, space)])

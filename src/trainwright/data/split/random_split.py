@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from trainwright.data.base.row_storage import Space
+from trainwright.data.base.row_storage import RowStorage
 from trainwright.data.base.table import Integers
 from trainwright.data.split.row_keys import key_slices
 
@@ -19,7 +19,7 @@ def draw_parts(
     sizes: Sequence[int],
     wanted: Sequence[tuple[int, int]],
     seed: int,
-    space: Space,
+    space: RowStorage,
 ) -> Integers:
     """The part of each row, int64 [N] in `space`: within each class the rows with the lowest keys
     are 1, validation, the next ones 2, test, the others 0, training.

@@ -18,10 +18,10 @@ from trainwright.data.base.cell_values import Cleaning, to_labels
 from trainwright.data.base.column_reader import Cells
 from trainwright.data.base.external_sort import filled
 from trainwright.data.base.messages import Wrong, quoted, some
-from trainwright.data.base.row_storage import Space, bounds, positions
+from trainwright.data.base.row_storage import RowStorage, bounds, chosen_positions
 from trainwright.data.sources.data_source import FileVersion, read_source
 from trainwright.data.split.groups import Groups
-from trainwright.data.split.key_index import NOWHERE, KeyPlaces
+from trainwright.data.split.key_index import NOWHERE, KeyIndex
 
 PART_COLUMN = "\uffffpart"
 """The column of the training frame that holds what the file says. Unicode has no character of this
@@ -78,7 +78,7 @@ def with_parts(
     frame: pl.DataFrame,
     cells: Sequence[Cells],
     written: WrittenSplit,
-    space: Space,
+    space: RowStorage,
 ) -> pl.DataFrame:
     """`frame` with what the file says of each of its rows, in `PART_COLUMN`. `cells` are
     its columns, cleaned: the keys are among them where the split has a key.
@@ -89,7 +89,7 @@ def with_parts(
     if not written.files:
         return frame
     lines = written.frame.height
-    places = KeyPlaces.of(written.keys, lines, space)
+    places = KeyIndex.of(written.keys, lines, space)
     _check_once(places, written, space)
     groups = Groups.of([written.frame[_PART]], _written)
     parts = groups.codes(written.frame[_PART], space)
@@ -127,11 +127,11 @@ def _places(start: int, stop: int) -> pl.Series:
     return pl.int_range(start, stop, eager=True).cast(pl.String)
 
 
-def _check_once(places: KeyPlaces, written: WrittenSplit, space: Space) -> None:
+def _check_once(places: KeyIndex, written: WrittenSplit, space: RowStorage) -> None:
     def missing(start: int, stop: int) -> npt.NDArray[np.bool_]:
         return written.keys(start, stop).is_null().to_numpy()
 
-    empty = positions(written.frame.height, missing, space)
+    empty = chosen_positions(written.frame.height, missing, space)
     lines = np.union1d(places.alike(space), empty)
     if not len(lines):
         return

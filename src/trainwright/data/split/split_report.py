@@ -21,9 +21,9 @@ from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.files import Json
 from trainwright.core.formatting import many
 from trainwright.data.base.categories import count_labels
-from trainwright.data.base.row_storage import IN_MEMORY, Space, bounds, slices_of
+from trainwright.data.base.row_storage import IN_MEMORY, RowStorage, bounds, slices_of
 from trainwright.data.base.table import PartName
-from trainwright.data.split.groups import label_codes
+from trainwright.data.split.groups import combined_label_codes
 from trainwright.data.split.time_order import times
 
 _REASONS = {
@@ -91,7 +91,7 @@ def report_split(
     compared: Sequence[str],
     made: bool,
     left_out: int = 0,
-    space: Space = IN_MEMORY,
+    space: RowStorage = IN_MEMORY,
 ) -> SplitReport:
     """Measure the parts as they are. `compared` are the columns in which duplicates are sought (an
     identifier would hide them all); `made` says whether any part was divided off here; `space` has
@@ -175,12 +175,12 @@ def _mean(series: pl.Series) -> float:
 
 
 def _groups(
-    frames: Mapping[PartName, pl.DataFrame], split: Split, space: Space
+    frames: Mapping[PartName, pl.DataFrame], split: Split, space: RowStorage
 ) -> tuple[dict[str, int], int]:
     """The groups of each part, and how many of them stand in more than one."""
     if not isinstance(split, GroupSplit | StratifiedGroupSplit):
         return {}, 0
-    codes = label_codes((frame[split.column] for frame in frames.values()), space)
+    codes = combined_label_codes((frame[split.column] for frame in frames.values()), space)
     rows = [np.bincount(one) for one in codes]
     most = max(len(one) for one in rows)
     present = np.stack([np.pad(one > 0, (0, most - len(one))) for one in rows])
@@ -205,7 +205,7 @@ def _times(
 
 
 def _duplicates(
-    frames: Mapping[PartName, pl.DataFrame], compared: Sequence[str], space: Space
+    frames: Mapping[PartName, pl.DataFrame], compared: Sequence[str], space: RowStorage
 ) -> int:
     known = space.array((frames["train"].height,), np.uint64)
     for (start, stop), rows in zip(bounds(len(known)), slices_of(frames["train"]), strict=True):

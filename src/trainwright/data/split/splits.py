@@ -27,7 +27,7 @@ from trainwright.data.base.categories import count_labels
 from trainwright.data.base.cell_values import to_labels
 from trainwright.data.base.external_sort import filled
 from trainwright.data.base.messages import Wrong, quoted
-from trainwright.data.base.row_storage import IN_MEMORY, Space, bounds, gathered, slices_of
+from trainwright.data.base.row_storage import IN_MEMORY, RowStorage, bounds, gathered, slices_of
 from trainwright.data.base.table import Floats, Integers
 from trainwright.data.split.fractions import PARTS, TEST, TRAIN, VALIDATION, Shares, check_filled
 from trainwright.data.split.group_bins import fill_bins, fill_bins_by_class
@@ -38,13 +38,13 @@ from trainwright.data.split.split_file import PART_COLUMN
 from trainwright.data.split.time_split import cut_by_time
 
 
-def divide(
+def split_rows(
     frame: pl.DataFrame,
     target: str,
     split: Split,
     shares: Shares,
     seed: int,
-    space: Space = IN_MEMORY,
+    space: RowStorage = IN_MEMORY,
 ) -> Integers:
     """The part (0 train, 1 validation, 2 test, 3 left out) of each row, int64 [N] in `space`, found
     a slice at a time.
@@ -81,7 +81,7 @@ def divide(
 
 
 def _random(
-    frame: pl.DataFrame, split: RandomSplit, shares: Shares, seed: int, space: Space
+    frame: pl.DataFrame, split: RandomSplit, shares: Shares, seed: int, space: RowStorage
 ) -> Integers:
     if split.key:
         return _by_key(frame, lambda rows: key_of(rows, split), shares, seed, space)
@@ -104,7 +104,7 @@ def _by_key(
     keys: Callable[[pl.DataFrame], pl.Series],
     shares: Shares,
     seed: int,
-    space: Space,
+    space: RowStorage,
 ) -> Integers:
     parts: Integers = space.array((frame.height,), np.int64)
     for (start, stop), rows in zip(bounds(frame.height), slices_of(frame), strict=True):
@@ -126,7 +126,7 @@ def _wanted(rows: int, shares: Shares) -> tuple[int, int]:
 
 
 def _stratified(
-    labels: pl.Series, split: StratifiedSplit, shares: Shares, seed: int, space: Space
+    labels: pl.Series, split: StratifiedSplit, shares: Shares, seed: int, space: RowStorage
 ) -> Integers:
     _check_classes(labels, "use split: {kind: random}")
     counts = dict(sorted(count_labels(labels).items()))
@@ -180,7 +180,7 @@ def rows_of_class(rows: int, shares: Shares) -> tuple[int, int]:
 
 
 def _groups(
-    frame: pl.DataFrame, split: GroupSplit, shares: Shares, seed: int, space: Space
+    frame: pl.DataFrame, split: GroupSplit, shares: Shares, seed: int, space: RowStorage
 ) -> Integers:
     if split.assign == "hashed":
         return _by_key(frame, lambda rows: to_labels(rows[split.column]), shares, seed, space)
@@ -198,7 +198,7 @@ def _bins(counts: Floats, shares: Shares, seed: int) -> Integers:
     return fill_bins_by_class(counts, wanted, keys)
 
 
-def _written(series: pl.Series, space: Space, file: str = "") -> Integers:
+def _written(series: pl.Series, space: RowStorage, file: str = "") -> Integers:
     codes = {name: code for code, name in enumerate(PARTS)}
     parts: Integers = space.array((len(series),), np.int64)
     strange = Wrong()

@@ -8,14 +8,14 @@ import polars as pl
 from trainwright.contract.key_paths import as_key
 from trainwright.core.errors import DataMistake, Problem
 from trainwright.core.formatting import many
-from trainwright.data.base.external_sort import dense_ranks, ranked
-from trainwright.data.base.row_storage import IN_MEMORY, Space, bounds, slices_of
+from trainwright.data.base.external_sort import dense_ranks, sorted_positions
+from trainwright.data.base.row_storage import IN_MEMORY, RowStorage, bounds, slices_of
 from trainwright.data.base.table import Floats, Integers
 
 _MICROSECONDS_A_DAY = 86_400_000_000
 
 
-def moments(frame: pl.DataFrame, column: str, space: Space = IN_MEMORY) -> Integers:
+def moments(frame: pl.DataFrame, column: str, space: RowStorage = IN_MEMORY) -> Integers:
     """The rank of each row's time among the different times, from 1, int64 [N] in `space`.
 
     Raises:
@@ -28,7 +28,7 @@ def moments(frame: pl.DataFrame, column: str, space: Space = IN_MEMORY) -> Integ
     return dense_ranks(values, space)
 
 
-def distances(frame: pl.DataFrame, column: str, space: Space = IN_MEMORY) -> Floats:
+def distances(frame: pl.DataFrame, column: str, space: RowStorage = IN_MEMORY) -> Floats:
     """Each row's time on a line, float64 [N] in `space`: days for dates, else the column's own
     numbers.
 
@@ -47,13 +47,13 @@ def distances(frame: pl.DataFrame, column: str, space: Space = IN_MEMORY) -> Flo
     return line
 
 
-def time_units(ranks: Integers, space: Space = IN_MEMORY) -> Integers:
+def time_units(ranks: Integers, space: RowStorage = IN_MEMORY) -> Integers:
     """Contiguous stretches of about N ** (1/3) rows in the order of time, int64 [N] in `space`.
 
     The block length of the moving-block bootstrap grows with the cube root of the rows
     (Künsch 1989, Annals of Statistics 17, section 3).
     """
-    order = ranked(ranks, space)
+    order = sorted_positions(ranks, space)
     length = max(1, round(len(ranks) ** (1 / 3)))
     units: Integers = space.array((len(ranks),), np.int64)
     for start, stop in bounds(len(ranks)):

@@ -16,7 +16,7 @@ from trainwright.core.formatting import many
 from trainwright.data.base.cell_values import to_numbers
 from trainwright.data.base.external_sort import filled
 from trainwright.data.base.messages import Wrong
-from trainwright.data.base.row_storage import Space, bounds, kept
+from trainwright.data.base.row_storage import RowStorage, bounds, stored
 from trainwright.data.base.table import Floats, Integers, PartName
 from trainwright.data.split.fractions import (
     LEFT_OUT,
@@ -55,7 +55,9 @@ def check_times(frames: Mapping[PartName, pl.DataFrame], column: str) -> None:
         raise DataMistake(problems)
 
 
-def cut_by_time(frame: pl.DataFrame, split: TimeSplit, shares: Shares, space: Space) -> Integers:
+def cut_by_time(
+    frame: pl.DataFrame, split: TimeSplit, shares: Shares, space: RowStorage
+) -> Integers:
     """The part of each row, int64 [N] in `space`: cut between moments, as near to the wanted shares
     as moments allow, oldest to training."""
     ranks = moments(frame, split.moment, space)
@@ -86,7 +88,7 @@ def keep_apart_from_files(
     frames: Mapping[PartName, pl.DataFrame],
     split: TimeSplit,
     shares: Shares,
-    space: Space,
+    space: RowStorage,
 ) -> Integers:
     """The parts of the rows of `train` with gap and window kept towards parts that have files of
     their own, whose rows all stay.
@@ -105,7 +107,7 @@ def keep_apart_from_files(
         filled(codes[before : before + frames[name].height], PARTS.index(name))
         before += frames[name].height
     line = distances(together, split.moment, space)
-    stay: Integers = kept(codes, space)
+    stay: Integers = stored(codes, space)
     for later in (VALIDATION, TEST):
         behind = _lowest(line, codes, later)
         for start, stop in bounds(len(codes)):
@@ -121,9 +123,9 @@ def keep_apart_from_files(
     return stay[:own]
 
 
-def _with_gaps(parts: Integers, times: Floats, split: TimeSplit, space: Space) -> Integers:
+def _with_gaps(parts: Integers, times: Floats, split: TimeSplit, space: RowStorage) -> Integers:
     """The parts without the rows that are too near to the part behind theirs, or too old."""
-    stay: Integers = kept(parts, space)
+    stay: Integers = stored(parts, space)
     for earlier, later in ((VALIDATION, TEST), (TRAIN, VALIDATION), (TRAIN, TEST)):
         behind = _lowest(times, parts, later)
         for start, stop in bounds(len(parts)):
@@ -153,7 +155,7 @@ def _lowest(times: Floats, parts: Integers, part: int, sign: float = 1.0) -> flo
     return lowest
 
 
-def _ends(ranks: Integers, space: Space) -> Integers:
+def _ends(ranks: Integers, space: RowStorage) -> Integers:
     """How many rows are not later than each of the different moments."""
     ends: Integers = filled(space.array((int(ranks.max()),), np.int64), 0)
     for start, stop in bounds(len(ranks)):

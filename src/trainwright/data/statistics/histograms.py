@@ -13,7 +13,7 @@ from trainwright.core.files import Json
 from trainwright.data.base.cell_values import to_labels
 from trainwright.data.base.row_storage import spread_rows
 from trainwright.data.base.table import Part, TokenInputs
-from trainwright.data.encoders.table_encoder import Features
+from trainwright.data.encoders.table_encoder import TableEncoder
 from trainwright.data.types import Prepared
 
 BINS = 24
@@ -70,7 +70,7 @@ def _found(prepared: Prepared) -> Iterator[Distribution]:
             yield _of_numbers("tokens of a document", *map(pl.Series, lengths))
         return
     names = [prepared.target.column]
-    if isinstance(prepared.features, Features):
+    if isinstance(prepared.features, TableEncoder):
         names += [one.name for one in prepared.features.columns if one.kind != "text"]
     for name in names[:MOST_COLUMNS]:
         if not all(name in part.frame.columns for part in (prepared.train, *held_out)):

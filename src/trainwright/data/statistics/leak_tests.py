@@ -13,7 +13,7 @@ import polars as pl
 
 from trainwright.data.base.messages import quoted
 from trainwright.data.base.table import Floats
-from trainwright.data.base.value_counts import counted
+from trainwright.data.base.value_counts import count_values
 from trainwright.data.columns.column_kinds import ColumnType
 from trainwright.data.statistics.dependence import told_share
 
@@ -45,7 +45,7 @@ class Leak:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Suspicion:
+class SuspectColumns:
     """Columns that tell so much of the target that a person should look: they may be honest.
     `number` is the correlation, the ROC AUC or the share that `message` says."""
 
@@ -82,7 +82,7 @@ def find_leaks(
 
 def find_suspicions(
     frame: pl.DataFrame, columns: Sequence[ColumnType], target: pl.Series
-) -> tuple[Suspicion, ...]:
+) -> tuple[SuspectColumns, ...]:
     """Columns of typed rows that are no leaks, as a caller knows, and tell very much of the target.
 
     For numbers, numeric columns with a correlation beyond 0.9; for two classes, a column with a
@@ -101,7 +101,7 @@ def find_suspicions(
         correlation = _correlation(frame[column.name], target)
         if abs(correlation) > SUSPICIOUS:
             message = f"{column.name!r} has a correlation of {correlation:.3f} with the target"
-            found.append(Suspicion((column.name,), correlation, message))
+            found.append(SuspectColumns((column.name,), correlation, message))
     return tuple(found)
 
 
@@ -125,7 +125,7 @@ def _class_leak(frame: pl.DataFrame, column: ColumnType, target: pl.Series) -> t
 
 def _stands_out(
     frame: pl.DataFrame, columns: Sequence[ColumnType], target: pl.Series
-) -> tuple[Suspicion, ...]:
+) -> tuple[SuspectColumns, ...]:
     """The one column whose AUC no other comes near; of words the share of the classes that they
     tell is looked at."""
     tells = {}
@@ -140,14 +140,14 @@ def _stands_out(
     if auc <= STANDS_OUT or next_best > COMES_NEAR or frame[name].dtype == pl.String:
         return ()
     text = f"{name!r} alone has a ROC AUC of {auc:.4f}, and no other column is beyond "
-    return (Suspicion((name,), auc, f"{text}{next_best:.2f}"),)
+    return (SuspectColumns((name,), auc, f"{text}{next_best:.2f}"),)
 
 
 def _class_pairs(
     frame: pl.DataFrame, columns: Sequence[ColumnType], target: pl.Series
-) -> tuple[Suspicion, ...]:
+) -> tuple[SuspectColumns, ...]:
     """The first pair of columns with few values that together tell the class of every row."""
-    others = len(target) - int(counted(target)["count"][0])
+    others = len(target) - int(count_values(target)["count"][0])
     codes = {
         column.name: frame[column.name].rank("dense").fill_null(0).cast(pl.Int64)
         for column in columns
@@ -161,7 +161,7 @@ def _class_pairs(
             continue
         if (share := _explained(pairs, target)) > ALONE:
             text = f"{one!r} and {other!r} together tell the class of {share:.2%} of the rows that"
-            return (Suspicion((one, other), share, f"{text} the commonest class gets wrong"),)
+            return (SuspectColumns((one, other), share, f"{text} the commonest class gets wrong"),)
     return ()
 
 
@@ -171,7 +171,7 @@ def _explained(values: pl.Series, target: pl.Series) -> float:
     table = pl.DataFrame({"value": values, "label": target})
     counts = table.group_by("value", "label").len()
     right = int(counts.group_by("value").agg(pl.col("len").max())["len"].sum())
-    commonest = int(counted(target)["count"][0])
+    commonest = int(count_values(target)["count"][0])
     others = len(target) - commonest
     return (right - commonest) / others if others else 0.0
 

@@ -15,7 +15,7 @@ LongDocuments = Literal["split", "cut"]
 
 @final
 @dataclass(frozen=True, slots=True)
-class Pieces:
+class Chunks:
     """Pieces in the order of their documents: `documents` [P] says of which document each is,
     `offsets` [P] where in it a piece begins, `lengths` [P] its inputs, each followed by the token
     that it predicts. `cut` documents lost `lost` of their tokens."""
@@ -27,7 +27,7 @@ class Pieces:
     lost: int
 
 
-def cut_documents(lengths: Sequence[int] | Integers, context: int, long: LongDocuments) -> Pieces:
+def cut_documents(lengths: Sequence[int] | Integers, context: int, long: LongDocuments) -> Chunks:
     """Pieces of at most `context` inputs of documents of `lengths` tokens. A document of one token
     predicts nothing and has no piece."""
     inputs = np.maximum(np.asarray(lengths, dtype=np.int64) - 1, 0)
@@ -37,7 +37,7 @@ def cut_documents(lengths: Sequence[int] | Integers, context: int, long: LongDoc
     documents = np.repeat(np.arange(len(kept)), count)
     place = np.arange(len(documents)) - np.repeat(np.cumsum(count) - count, count)
     offsets = place * context
-    return Pieces(
+    return Chunks(
         documents=documents,
         offsets=offsets,
         lengths=np.minimum(context, kept[documents] - offsets),

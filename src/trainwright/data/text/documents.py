@@ -19,7 +19,7 @@ from trainwright.core.errors import DataMistake, Place, Problem
 from trainwright.core.formatting import many
 from trainwright.core.hashing import hash_file
 from trainwright.data.base.cell_values import Cleaning
-from trainwright.data.base.messages import nearest, quoted, some
+from trainwright.data.base.messages import nearest_option, quoted, some
 from trainwright.data.base.table import Integers
 from trainwright.data.formats.decompress import check_size
 from trainwright.data.formats.encodings import text_blocks
@@ -204,7 +204,7 @@ def _check_columns(section: TokenData, source: SourceFile) -> None:
             found=name,
             expected=f"one of: {some(names, 12)}" if names else "a column of text",
             fix=f"did you mean {near!r}?"
-            if (near := nearest(name, names))
+            if (near := nearest_option(name, names))
             else f"name one of {quoted(names)}"
             if names
             else "name a table with such a column",

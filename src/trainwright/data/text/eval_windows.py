@@ -14,7 +14,7 @@ from trainwright.data.base.table import Integers, TokenInputs
 
 @final
 @dataclass(frozen=True, slots=True)
-class Windows:
+class EvalWindows:
     """Windows of one length: `length` tokens from each of `starts` [W] on, of which the tokens
     after the last `predicted` ones are judged; `stretches` [W] says for which stretch."""
 
@@ -24,10 +24,10 @@ class Windows:
     predicted: int
     stretches: Integers
 
-    def between(self, first: int, last: int) -> Windows:
+    def between(self, first: int, last: int) -> EvalWindows:
         """Some of the windows."""
         chosen = slice(first, last)
-        return Windows(
+        return EvalWindows(
             self.text, self.starts[chosen], self.length, self.predicted, self.stretches[chosen]
         )
 
@@ -37,7 +37,7 @@ class Windows:
         return np.asarray(self.text[places], np.uint16)
 
 
-def cut_windows(inputs: TokenInputs, context: int) -> Iterator[Windows]:
+def cut_windows(inputs: TokenInputs, context: int) -> Iterator[EvalWindows]:
     """Windows of at most `context` tokens that predict every token of every stretch once.
 
     A stretch is predicted in pieces of `context` tokens from its beginning, as in training. Where
@@ -54,4 +54,4 @@ def cut_windows(inputs: TokenInputs, context: int) -> Iterator[Windows]:
             pieces.setdefault((end - 1 - opened, end - first), []).append((opened, stretch))
     for (length, predicted), found in pieces.items():
         table = np.array(found, dtype=np.int64)
-        yield Windows(inputs.tokens, table[:, 0], length, predicted, table[:, 1])
+        yield EvalWindows(inputs.tokens, table[:, 0], length, predicted, table[:, 1])

@@ -18,7 +18,7 @@ from typing import final
 import numpy as np
 
 from trainwright.data.base.table import Integers, TokenInputs
-from trainwright.data.text.chunks import LongDocuments, Pieces, cut_documents
+from trainwright.data.text.chunks import Chunks, LongDocuments, cut_documents
 
 
 @final
@@ -79,7 +79,7 @@ def count_windows(sources: tuple[tuple[int, ...], ...], context: int, long: Long
     return len(pack_sources(sources, context, long).ends)
 
 
-def _pack(pieces: Pieces, context: int) -> tuple[Pieces, Integers]:
+def _pack(pieces: Chunks, context: int) -> tuple[Chunks, Integers]:
     """The pieces in the order of their windows, and where each window ends."""
     window = _windows_of(pieces.lengths, context)
     order = np.argsort(window, kind="stable")

@@ -13,8 +13,8 @@ from trainwright.contract.model import Gpt
 from trainwright.contract.tokens import TokenData
 from trainwright.data.base.permutation import even_pieces
 from trainwright.data.base.table import Integers
-from trainwright.data.sampling.length_buckets import BucketDraws
-from trainwright.data.sampling.samplers import Draws
+from trainwright.data.sampling.length_buckets import BucketSampler
+from trainwright.data.sampling.samplers import Sampler
 
 _MOST_SAMPLES = 2**16
 _LEAST_SAVED = 0.01
@@ -65,7 +65,7 @@ class Steps:
     batch: int
 
 
-def measure_padding(lengths: Integers, draws: Draws, steps: Steps, shapes: PaddedShapes) -> float:
+def measure_padding(lengths: Integers, draws: Sampler, steps: Steps, shapes: PaddedShapes) -> float:
     """The share of padding, from 0 to 1, in the first epoch of rows of `lengths`; of a long epoch
     in the steps of its first 65,536 rows."""
     count = min(draws.rows, max(steps.rows, _MOST_SAMPLES // steps.rows * steps.rows))
@@ -95,13 +95,13 @@ def choose_buckets(lengths: Integers, group: int, shapes: PaddedShapes, seed: in
     batch each: how a step is divided must not change the order."""
     whole = replace(shapes, places=math.inf)
 
-    def padding(draws: BucketDraws) -> float:
+    def padding(draws: BucketSampler) -> float:
         return measure_padding(lengths, draws, Steps(group, group), whole)
 
-    best = BucketDraws(lengths, 1, group, seed)
+    best = BucketSampler(lengths, 1, group, seed)
     share = without = padding(best)
     while True:
-        finer = BucketDraws(lengths, 2 * best.buckets, group, seed)
+        finer = BucketSampler(lengths, 2 * best.buckets, group, seed)
         less = padding(finer)
         if finer.buckets == best.buckets or share - less < _LEAST_SAVED:
             return Bucketing(best.buckets, share, without)

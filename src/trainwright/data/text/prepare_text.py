@@ -26,15 +26,15 @@ from trainwright.data.read_table import DataFacts
 from trainwright.data.sources.data_source import FileVersion
 from trainwright.data.split.split_report import SplitReport
 from trainwright.data.text.documents import END, Documents, SourceSize, find_documents, no_sources
-from trainwright.data.text.stream_bpe import Streamed, document_stops, stream_subwords
+from trainwright.data.text.stream_bpe import StreamedTokens, document_stops, stream_subwords
 from trainwright.data.text.stream_tokens import count_tokens, keep_tokens
 from trainwright.data.text.text_sources import (
     PARTS,
     TextSource,
     check_documents,
     check_lengths,
-    divide,
-    places_of,
+    source_starts,
+    split_documents,
 )
 from trainwright.data.text.token_file import EncodedText, is_token_file, read_token_file
 from trainwright.data.types import Prepared
@@ -79,7 +79,7 @@ def read_tokens(section: TokenData, folder: Path) -> RawTokens:
         version = FileVersion(section.path, sha256, size, length, file_sha256=sha256)
         files: tuple[FileVersion, ...] = (version,)
         stops = np.append(encoded.documents[1:], length)
-        sources = divide(stops, (), section)
+        sources = split_documents(stops, (), section)
     else:
         documents = find_documents(section, folder)
         encoded, sources, said = _encoded_documents(documents, section, folder)
@@ -139,7 +139,7 @@ def _documents_of_version(text: EncodedText, section: TokenData) -> dict[str, Js
     return {"documents": starts, "windows": section.windows, "long": section.long_documents}
 
 
-def _encoded_documents(documents: Documents, section: TokenData, folder: Path) -> Streamed:
+def _encoded_documents(documents: Documents, section: TokenData, folder: Path) -> StreamedTokens:
     """The tokens of documents and where their sources lie; mapped, if no token reaches over the end
     of a word."""
     if section.vocabulary in ("bpe", "tokenizer"):
@@ -151,12 +151,12 @@ def _encoded_documents(documents: Documents, section: TokenData, folder: Path) -
         mark = END if documents.several else section.separator
         text = "".join(documents.blocks())
         stops = document_stops([text], mark)
-        sources = divide(stops, documents.sources, section)
-        return Streamed(*_encoded(text, stops, sources, section, folder), ())
+        sources = split_documents(stops, documents.sources, section)
+        return StreamedTokens(*_encoded(text, stops, sources, section, folder), ())
     counted = count_tokens(documents, section.vocabulary)
-    sources = divide(counted.stops, documents.sources, section)
+    sources = split_documents(counted.stops, documents.sources, section)
     vocabulary = counted.vocabulary(section.vocabulary, [one.ends["train"] for one in sources])
-    return Streamed(keep_tokens(documents, vocabulary, counted, section, folder), sources, ())
+    return StreamedTokens(keep_tokens(documents, vocabulary, counted, section, folder), sources, ())
 
 
 def _encoded(
@@ -228,7 +228,7 @@ def text_stretches(
     stretches = [part.inputs for part in parts if isinstance(part.inputs, TokenInputs)]
     lengths = np.concatenate([one.lengths for one in stretches])
     starts = np.concatenate([one.starts for one in stretches])
-    places = places_of(sources)
+    places = source_starts(sources)
     documents = text.documents if apart else places.starts
     units = accumulate((int(part.units.max(initial=-1)) + 1 for part in parts[:-1]), initial=0)
     frame = pl.concat(

@@ -24,7 +24,7 @@ from trainwright.data.encoders.vocabulary import TextVocabulary
 from trainwright.data.sources.cache import open_cache
 from trainwright.data.sources.local_files import check_unchanged
 from trainwright.data.text.documents import END, Documents
-from trainwright.data.text.text_sources import PARTS, TextSource, check_lengths, divide
+from trainwright.data.text.text_sources import PARTS, TextSource, check_lengths, split_documents
 from trainwright.data.text.token_file import EncodedText, head_of, read_head, read_token_file
 
 MOST_LEARNED = 2**25
@@ -34,7 +34,7 @@ _AT_ONCE = 2**20
 """Characters that are encoded at once."""
 
 
-class Streamed(NamedTuple):
+class StreamedTokens(NamedTuple):
     """The tokens of a text, where its sources lie in them, and what a person should know."""
 
     text: EncodedText
@@ -44,7 +44,7 @@ class Streamed(NamedTuple):
 
 def stream_subwords(
     documents: Documents, section: TokenData, folder: Path, given: TextVocabulary | None
-) -> Streamed:
+) -> StreamedTokens:
     """The tokens of documents, from the cache if they are there, by the vocabulary that is `given`
     or by merges that are learned. No token reaches from one document, or one part, into another.
 
@@ -53,11 +53,11 @@ def stream_subwords(
     """
     mark = END if documents.several else section.separator
     stops = document_stops(documents.blocks(), mark)
-    sources = divide(stops, documents.sources, section)
+    sources = split_documents(stops, documents.sources, section)
     vocabulary, notes = (given, ()) if given else _learned(documents, sources, section, folder)
     encoded, in_tokens = _kept(documents, vocabulary, stops, sources, section, folder)
     check_lengths(in_tokens)
-    return Streamed(encoded, in_tokens, notes)
+    return StreamedTokens(encoded, in_tokens, notes)
 
 
 def document_stops(blocks: Iterable[str], mark: str) -> Integers:

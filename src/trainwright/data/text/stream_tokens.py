@@ -30,7 +30,7 @@ SingleKind = Literal["characters", "bytes"]
 
 @final
 @dataclass(frozen=True, slots=True)
-class Counted:
+class TokenCounts:
     """How many tokens a text has, the position after each document, int64 [D], and where each
     character was met first in each source."""
 
@@ -48,7 +48,7 @@ class Counted:
         )
 
 
-def count_tokens(documents: Documents, kind: SingleKind) -> Counted:
+def count_tokens(documents: Documents, kind: SingleKind) -> TokenCounts:
     """Go through a text once."""
     length = 0
     firsts: list[dict[str, int]] = [{}]
@@ -66,13 +66,13 @@ def count_tokens(documents: Documents, kind: SingleKind) -> Counted:
             stops.append(length)
     if not documents.several:
         stops.append(length)
-    return Counted(length, np.array(stops, dtype=np.int64), firsts)
+    return TokenCounts(length, np.array(stops, dtype=np.int64), firsts)
 
 
 def keep_tokens(
     documents: Documents,
     vocabulary: TextVocabulary,
-    counted: Counted,
+    counted: TokenCounts,
     section: TokenData,
     folder: Path,
 ) -> EncodedText:

@@ -41,7 +41,7 @@ class TextSource:
         return {part: end - start for part, (start, end) in bounds.items()}
 
 
-def divide(
+def split_documents(
     stops: Integers, found: Sequence[SourceSize], section: TokenData
 ) -> tuple[TextSource, ...]:
     """The sources of a text whose documents stop at `stops` [D], each divided by position.
@@ -102,7 +102,7 @@ def check_documents(sources: Sequence[TextSource], begins: Integers, section: To
     """
     if section.windows == "across":
         return
-    counts = np.bincount(places_of(sources).of(begins), minlength=len(sources))
+    counts = np.bincount(source_starts(sources).of(begins), minlength=len(sources))
     for source, count in zip(sources, counts, strict=True):
         if count < 2:
             verb = "pack" if section.windows == "packed" else "pad"
@@ -123,7 +123,7 @@ def check_documents(sources: Sequence[TextSource], begins: Integers, section: To
             )
 
 
-def places_of(sources: Sequence[TextSource]) -> Sources:
+def source_starts(sources: Sequence[TextSource]) -> Sources:
     """Where they begin, and their names."""
     starts = np.array([source.start for source in sources], dtype=np.int64)
     return Sources(starts, tuple(source.name for source in sources))

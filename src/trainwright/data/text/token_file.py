@@ -102,14 +102,14 @@ def read_token_file(file: Path, written: str = "") -> EncodedText:
     return EncodedText(tokens, vocabulary, documents)
 
 
-class Head(NamedTuple):
+class TokenFileHeader(NamedTuple):
     """The header of a token file, and the position after it."""
 
     size: int
     about: dict[str, Json]
 
 
-def read_head(file: Path, written: str) -> Head:
+def read_head(file: Path, written: str) -> TokenFileHeader:
     """The header of a token file.
 
     Raises:
@@ -120,7 +120,7 @@ def read_head(file: Path, written: str) -> Head:
         size = struct.unpack("<I", start[-4:])[0] if len(start) == len(_MAGIC) + 4 else 0
         header = stream.read(size) if size <= _MOST_HEADER_BYTES else b""
     try:
-        return Head(len(start) + size, json.loads(header))
+        return TokenFileHeader(len(start) + size, json.loads(header))
     except (ValueError, RecursionError) as error:
         raise _not_whole(written, f"its header cannot be read ({error})") from error
 

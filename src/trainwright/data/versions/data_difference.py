@@ -12,7 +12,7 @@ from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json
 from trainwright.data.base.permutation import Words
 from trainwright.data.statistics.profile import Profile, distance, pictures
-from trainwright.data.versions.snapshot import Snapshot
+from trainwright.data.versions.snapshot import DataSnapshot
 
 MOVED = 0.1
 """The distance from which a column's distribution counts as moved."""
@@ -105,7 +105,7 @@ class Difference:
         }
 
 
-def differ(a: Snapshot, b: Snapshot) -> Difference:
+def differ(a: DataSnapshot, b: DataSnapshot) -> Difference:
     """Hold two snapshots side by side.
 
     Raises:
@@ -135,7 +135,7 @@ def _column(before: Profile, after: Profile) -> ColumnChange:
     return ColumnChange(before.name, kind, far, before, after)
 
 
-def _rows(a: Snapshot, b: Snapshot) -> RowChanges:
+def _rows(a: DataSnapshot, b: DataSnapshot) -> RowChanges:
     if len(a.hashes) != a.rows or len(b.hashes) != b.rows:
         return RowChanges(0, 0, 0, 0, "", known=False)
     if not (a.key and b.key):

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from trainwright.contract.data import TableData
 from trainwright.core.hashing import hash_bytes, hash_value
-from trainwright.data.base.applied_actions import Done
+from trainwright.data.base.applied_actions import AppliedAction
 from trainwright.data.base.table import Integers, PartName
 from trainwright.data.columns.target import Classes, Target
-from trainwright.data.encoders.table_encoder import Features
+from trainwright.data.encoders.table_encoder import TableEncoder
 from trainwright.data.read_table import RawTable
 
 _SCHEME = 1
@@ -19,9 +19,9 @@ def data_version(
     raw: RawTable,
     section: TableData,
     rows: Mapping[PartName, Integers],
-    features: Features,
+    features: TableEncoder,
     target: Target,
-    done: Sequence[Done] = (),
+    done: Sequence[AppliedAction] = (),
 ) -> str:
     """SHA-256 over the content of the files, the columns, the cleaning, the split, the fitted
     features and what was done to the rows. Paths are left out: a renamed file is the same data."""

@@ -29,7 +29,7 @@ MOST_ROWS = 10_000_000
 
 @final
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class DataSnapshot:
     """The columns of N rows, a hash of each row [N], and one of its key where `key` names a column
     that is another in every row. `target` is empty where it is not known. `rows` is N, also where
     no hashes are kept."""
@@ -61,7 +61,7 @@ class Snapshot:
         write_json(folder / PROFILE, about)
 
 
-def read_snapshot(folder: Path, name: str) -> Snapshot:
+def read_snapshot(folder: Path, name: str) -> DataSnapshot:
     """What `write` kept.
 
     Raises:
@@ -78,7 +78,7 @@ def read_snapshot(folder: Path, name: str) -> Snapshot:
         )
     about, rows = read_json(folder / PROFILE), read_parquet(folder / ROWS)
     nothing = np.empty(0, dtype=np.uint64)
-    return Snapshot(
+    return DataSnapshot(
         name,
         int(about["rows"]),
         tuple(Profile.from_json(one) for one in about["columns"]),
@@ -91,14 +91,14 @@ def read_snapshot(folder: Path, name: str) -> Snapshot:
 
 def take_snapshot(
     frames: Sequence[pl.DataFrame], name: str, target: str = "", key: str = ""
-) -> Snapshot:
+) -> DataSnapshot:
     """Of typed rows. Without a key, the first column whose name says id and whose values are
     another in every row is one."""
     frame = pl.concat([without_hidden(one) for one in frames], how="diagonal_relaxed")
     key = key or _find_key(frame, target)
     kept = frame.height <= MOST_ROWS
     nothing = np.empty(0, dtype=np.uint64)
-    return Snapshot(
+    return DataSnapshot(
         name,
         frame.height,
         tuple(profile_column(series) for series in frame.get_columns()),
@@ -109,7 +109,7 @@ def take_snapshot(
     )
 
 
-def snapshot_of_run(raw: RawTable, section: TableData, name: str) -> Snapshot:
+def snapshot_of_run(raw: RawTable, section: TableData, name: str) -> DataSnapshot:
     """Of the rows that a contract reads."""
     split = section.split
     named = [column for _, column in split_columns(split)]

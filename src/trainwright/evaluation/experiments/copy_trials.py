@@ -19,8 +19,8 @@ from trainwright.data.quality.near_duplicate_images import image_groups
 from trainwright.data.types import Prepared
 from trainwright.evaluation.clause import Clause
 from trainwright.evaluation.evaluate import Scored
-from trainwright.evaluation.experiments.exclusion_trial import Trial, without_rows
-from trainwright.evaluation.experiments.suspects import Suspicion, accepted_reason
+from trainwright.evaluation.experiments.exclusion_trial import ExclusionTrial, without_rows
+from trainwright.evaluation.experiments.suspects import Suspect, accepted_reason
 
 
 @final
@@ -51,7 +51,7 @@ class JudgedCopies:
         return ImageCopies(found.exact[len(train) :], found.near[len(train) :])
 
 
-def try_copies(suspicion: Suspicion, judged: JudgedCopies) -> Trial:
+def try_copies(suspicion: Suspect, judged: JudgedCopies) -> ExclusionTrial:
     """The trial of one finding. Without near copies there are no equal ones either, unless the
     contract accepts these."""
     match suspicion.trial:

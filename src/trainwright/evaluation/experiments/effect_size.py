@@ -11,9 +11,9 @@ import numpy as np
 
 from trainwright.contract.metric import METRICS, Metric
 from trainwright.data.base.table import Floats, Integers
-from trainwright.evaluation.intervals import Draws, Interval
+from trainwright.evaluation.intervals import Interval, Resampling
 from trainwright.evaluation.predictions import Answers
-from trainwright.evaluation.resampled_metrics import Line, Measured, measure_lines
+from trainwright.evaluation.resampled_metrics import MeasuredMetric, ResampledMetric, measure_lines
 from trainwright.evaluation.resampling_units import count_units
 
 Effects = Mapping[str, "Effect"]
@@ -81,11 +81,11 @@ def compare(scores: Mapping[str, Scores], units: Integers, section: Metric, seed
     repetitions; the rows of a unit are resampled together."""
     every = np.arange(len(units))
     lines = [
-        Line(section.name, each, every)
+        MeasuredMetric(section.name, each, every)
         for one in scores.values()
         for each in (*one.before, *one.after)
     ]
-    values = iter(measure_lines(lines, section, Draws(units, RESAMPLES, seed)))
+    values = iter(measure_lines(lines, section, Resampling(units, RESAMPLES, seed)))
     count = count_units(units)
     found: dict[str, Pair] = {
         who: Pair([next(values) for _ in one.before], [next(values) for _ in one.after])
@@ -102,8 +102,8 @@ def compare(scores: Mapping[str, Scores], units: Integers, section: Metric, seed
 class Pair(NamedTuple):
     """Measurements under the two conditions, as often one as the other, over the same resamples."""
 
-    before: Sequence[Measured]
-    after: Sequence[Measured]
+    before: Sequence[ResampledMetric]
+    after: Sequence[ResampledMetric]
 
     def values(self, after: bool) -> Floats:
         """The value of each repetition."""

@@ -16,7 +16,7 @@ from trainwright.evaluation.experiments.effect_size import Effect
 from trainwright.evaluation.experiments.repeated_rows import Mask, judge_without
 
 
-class Trial(NamedTuple):
+class ExclusionTrial(NamedTuple):
     """What a finding changes: `effects` is empty where it could not be tried, and `method` says
     why. `clauses` are judged without what it names. `excluded` is the share of the judged rows that
     it excludes."""
@@ -28,7 +28,7 @@ class Trial(NamedTuple):
     excluded: float = 0.0
 
 
-class Judged(Protocol):
+class JudgedRows(Protocol):
     """A run that was judged on rows of any kind."""
 
     @property
@@ -57,16 +57,16 @@ class Judged(Protocol):
         ...
 
 
-def without_rows(excluded: Mask, judged: Judged, noun: str) -> Trial:
+def without_rows(excluded: Mask, judged: JudgedRows, noun: str) -> ExclusionTrial:
     """The run's own predictions judged again without some of the rows [N], each of which is a
     `noun`."""
     conditions = (f"on all test {noun}s", f"without those that repeat training {noun}s")
     count = int(excluded.sum())
     if not count:
-        return Trial(conditions, f"none of the test {noun}s is concerned")
+        return ExclusionTrial(conditions, f"none of the test {noun}s is concerned")
     method = f"the run's own predictions without {many(count, f'test {noun}')} of "
     effect, clauses = judge_without(
         excluded, judged.scored, judged.clauses, judged.metric, judged.slices, judged.seed
     )
     share = float(np.mean(excluded))
-    return Trial(conditions, f"{method}{len(excluded):,}", (effect,), clauses, share)
+    return ExclusionTrial(conditions, f"{method}{len(excluded):,}", (effect,), clauses, share)

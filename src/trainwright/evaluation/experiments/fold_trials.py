@@ -23,13 +23,13 @@ from trainwright.data.types import Prepared
 from trainwright.evaluation.clause import DUMMY, LINEAR, Clause
 from trainwright.evaluation.evaluate import Scored
 from trainwright.evaluation.experiments.effect_size import Scores, compare
-from trainwright.evaluation.experiments.exclusion_trial import Trial, without_rows
+from trainwright.evaluation.experiments.exclusion_trial import ExclusionTrial, without_rows
 from trainwright.evaluation.experiments.probe import (
     FIRST_FORETOLD,
     FOLDS,
     MOST_ROWS,
     ProbeKind,
-    Rows,
+    ProbeRows,
     constant_scores,
     encode,
     foretold,
@@ -47,7 +47,7 @@ from trainwright.evaluation.experiments.probe_folds import (
     shuffled,
 )
 from trainwright.evaluation.experiments.repeated_rows import Mask, excess
-from trainwright.evaluation.experiments.suspects import Suspicion
+from trainwright.evaluation.experiments.suspects import Suspect
 from trainwright.evaluation.experiments.transfer import corrected, skill_ratio
 from trainwright.evaluation.metric_values import measure
 from trainwright.evaluation.predictions import Answers, answers_of
@@ -127,8 +127,8 @@ class JudgedTable:
 
 
 def try_suspicion(
-    suspicion: Suspicion, judged: JudgedTable, leaking: frozenset[str], confidence: float
-) -> Trial:
+    suspicion: Suspect, judged: JudgedTable, leaking: frozenset[str], confidence: float
+) -> ExclusionTrial:
     """The trial of one finding. The probe never sees the columns that are `leaking` and not
     accepted: they would hide every other finding."""
     match suspicion.trial:
@@ -147,7 +147,7 @@ def try_suspicion(
             assert_never(suspicion.trial)
 
 
-def _repeated_rows(suspicion: Suspicion, judged: JudgedTable) -> Mask:
+def _repeated_rows(suspicion: Suspect, judged: JudgedTable) -> Mask:
     """Which judged rows repeat a training row."""
     found = np.zeros(len(judged.folds), dtype=np.bool_)
     if suspicion.trial == "near texts":
@@ -180,12 +180,14 @@ def _near_texts(judged: JudgedTable) -> Mask:
     return near_texts_of(groups[order], every[order], train, columns, target)
 
 
-def _in_groups(name: str, judged: JudgedTable, leaking: frozenset[str], confidence: float) -> Trial:
+def _in_groups(
+    name: str, judged: JudgedTable, leaking: frozenset[str], confidence: float
+) -> ExclusionTrial:
     conditions = ("in random folds", f"in folds by {name!r}")
     column = judged.every.frame[name]
     sample = sample_groups(column, judged.seed)
     if len(sample.rows) < _FEWEST_ROWS or sample.units.max(initial=0) < _FEWEST_GROUPS - 1:
-        return Trial(conditions, "not tried: too few rows or groups")
+        return ExclusionTrial(conditions, "not tried: too few rows or groups")
     seeds = [judged.seed + number for number in range(_rounds(sample))]
     together = [folds_of_units(sample.units, seed) for seed in seeds]
     folds = [(shuffled(one, seed), one) for one, seed in zip(together, seeds, strict=True)]
@@ -198,11 +200,13 @@ def _in_groups(name: str, judged: JudgedTable, leaking: frozenset[str], confiden
     return _carried(scores, judged, sample, confidence, method)._replace(conditions=conditions)
 
 
-def _in_time(name: str, judged: JudgedTable, leaking: frozenset[str], confidence: float) -> Trial:
+def _in_time(
+    name: str, judged: JudgedTable, leaking: frozenset[str], confidence: float
+) -> ExclusionTrial:
     conditions = (f"with rows of any {name!r}", f"foretold from earlier {name!r}")
     sample = sample_time_blocks(judged.every.frame[name])
     if len(sample.rows) < _FEWEST_ROWS or len(np.unique(sample.units)) < TIME_BLOCKS:
-        return Trial(conditions, "not tried: too few rows or times")
+        return ExclusionTrial(conditions, "not tried: too few rows or times")
     blocks = folds_in_order(sample.units)
     tested = np.flatnonzero(blocks >= FIRST_FORETOLD)
     rows, rounds = _rows(sample, judged), _rounds(sample)
@@ -226,12 +230,12 @@ def _in_time(name: str, judged: JudgedTable, leaking: frozenset[str], confidence
 
 def _without_features(
     columns: Sequence[str], judged: JudgedTable, leaking: frozenset[str], confidence: float
-) -> Trial:
+) -> ExclusionTrial:
     names = ", ".join(map(repr, columns))
     conditions = (f"with {names}", f"without {names}")
     sample = sample_evenly(judged.every.units)
     if len(sample.rows) < _FEWEST_ROWS:
-        return Trial(conditions, "not tried: too few rows")
+        return ExclusionTrial(conditions, "not tried: too few rows")
     folds = folds_of_units(sample.units, judged.seed)
     known = leaking - set(columns)
     scores: dict[str, Scores] = {
@@ -279,10 +283,10 @@ def _shown(judged: JudgedTable, hidden: frozenset[str]) -> list[ColumnType]:
     return [column for column in judged.columns if column.name not in hidden]
 
 
-def _rows(sample: Sample, judged: JudgedTable) -> Rows:
+def _rows(sample: Sample, judged: JudgedTable) -> ProbeRows:
     every = judged.every
     outputs = judged.prepared.target.outputs
-    return Rows(every.frame[sample.rows], every.target[sample.rows], outputs)
+    return ProbeRows(every.frame[sample.rows], every.target[sample.rows], outputs)
 
 
 def _carried(
@@ -291,7 +295,7 @@ def _carried(
     sample: Sample,
     confidence: float,
     method: str,
-) -> Trial:
+) -> ExclusionTrial:
     """The loss of the probe carried over to the clauses, in proportion to the run's skill."""
     effects = compare(scores, sample.units, judged.metric, judged.seed)
     own = effects[judged.probe]
@@ -304,7 +308,7 @@ def _carried(
     of_constant = measure(own.metric, constant, judged.metric)
     ratio = skill_ratio(of_run, of_dummy, own.before, of_constant)
     clauses = corrected(judged.clauses, own, effects, ratio, confidence)
-    return Trial(("", ""), method, (own,), clauses)
+    return ExclusionTrial(("", ""), method, (own,), clauses)
 
 
 def _rounds(sample: Sample) -> int:

@@ -13,7 +13,7 @@ import polars as pl
 from trainwright.contract.model import Linear
 from trainwright.core.import_gc import loading
 from trainwright.data.base.table import Floats, Integers, TableInputs
-from trainwright.data.base.value_counts import counted
+from trainwright.data.base.value_counts import count_values
 from trainwright.data.columns.column_kinds import ColumnType
 from trainwright.data.encoders.date_features import fit_dates
 from trainwright.data.split.row_keys import random_keys
@@ -49,7 +49,7 @@ _PENALTY = Linear(kind="linear", max_iterations=200)
 
 @final
 @dataclass(frozen=True, slots=True)
-class Rows:
+class ProbeRows:
     """N rows of a table as the probe sees them, with their target: int64 class codes of `outputs`
     classes [N], or float64 values [N] and `outputs` 1."""
 
@@ -60,12 +60,12 @@ class Rows:
     def __len__(self) -> int:
         return len(self.target)
 
-    def take(self, rows: Integers) -> Rows:
+    def take(self, rows: Integers) -> ProbeRows:
         """The given rows, in the given order."""
-        return Rows(self.frame[rows], self.target[rows], self.outputs)
+        return ProbeRows(self.frame[rows], self.target[rows], self.outputs)
 
 
-def encode(rows: Rows, columns: Sequence[ColumnType]) -> TableInputs:
+def encode(rows: ProbeRows, columns: Sequence[ColumnType]) -> TableInputs:
     """The columns without regard to the target: numbers as they stand, dates as a clock and
     as the parts that a model sees, words by codes of the 200 commonest, texts by their 300
     commonest terms (present or not)."""
@@ -93,7 +93,7 @@ def encode(rows: Rows, columns: Sequence[ColumnType]) -> TableInputs:
 
 
 def out_of_fold(
-    rows: Rows, inputs: TableInputs, folds: Integers, kind: ProbeKind, *, level: bool
+    rows: ProbeRows, inputs: TableInputs, folds: Integers, kind: ProbeKind, *, level: bool
 ) -> Floats:
     """Scores of each row by a model that did not see its fold, [N, C] or [N, 1].
 
@@ -109,7 +109,7 @@ def out_of_fold(
     return scores
 
 
-def foretold(rows: Rows, inputs: TableInputs, blocks: Integers, kind: ProbeKind) -> Floats:
+def foretold(rows: ProbeRows, inputs: TableInputs, blocks: Integers, kind: ProbeKind) -> Floats:
     """Scores of the rows of each block but the first ones, by a model of all earlier blocks; nan
     for rows that are not foretold."""
     scores = np.full((len(rows), rows.outputs), np.nan)
@@ -120,7 +120,7 @@ def foretold(rows: Rows, inputs: TableInputs, blocks: Integers, kind: ProbeKind)
 
 
 def interpolated(
-    rows: Rows, inputs: TableInputs, blocks: Integers, kind: ProbeKind, seed: int
+    rows: ProbeRows, inputs: TableInputs, blocks: Integers, kind: ProbeKind, seed: int
 ) -> Floats:
     """Scores of the same rows by models of as many rows as `foretold` has, drawn from all times:
     half of a block is scored by a model that may have seen the other half."""
@@ -137,14 +137,14 @@ def interpolated(
     return scores
 
 
-def constant_scores(rows: Rows) -> Floats:
+def constant_scores(rows: ProbeRows) -> Floats:
     """What a model gives that knows the mean, or the class shares, and nothing else."""
     if rows.outputs == 1:
         return np.full((len(rows), 1), float(rows.target.mean()))
     return np.tile(_shares(rows.target, rows.outputs), (len(rows), 1))
 
 
-def _levelled(scores: Floats, of_seen: Floats, rows: Rows, seen: Integers) -> Floats:
+def _levelled(scores: Floats, of_seen: Floats, rows: ProbeRows, seen: Integers) -> Floats:
     """Scores moved by what moves those of the rows seen to the mean of all. Class shares are moved
     by weights of the classes, found by iterative scaling: the prior's own ratio would move the
     shares of rows that are told apart well by too little."""
@@ -172,7 +172,7 @@ def _shares(codes: Integers, outputs: int) -> Floats:
 
 
 def _fit(
-    rows: Rows, inputs: TableInputs, seen: Integers, kind: ProbeKind
+    rows: ProbeRows, inputs: TableInputs, seen: Integers, kind: ProbeKind
 ) -> Callable[[Integers], Floats]:
     """A model of the rows seen, as the scores that it gives for others."""
     target = rows.target[seen]
@@ -190,7 +190,7 @@ def _fit(
     return _grown(rows, inputs, seen)
 
 
-def _grown(rows: Rows, inputs: TableInputs, seen: Integers) -> Callable[[Integers], Floats]:
+def _grown(rows: ProbeRows, inputs: TableInputs, seen: Integers) -> Callable[[Integers], Floats]:
     """Boosted trees; fewer of them for many classes, each of which has trees of its own."""
     # Imported here: a run without findings does not need it.
     with loading():
@@ -239,7 +239,7 @@ def _scaled(inputs: TableInputs, seen: Integers) -> TableInputs:
 def _codes(series: pl.Series) -> Integers:
     """A code for each of the commonest words, one for the others, one for none."""
     labels = series.cast(pl.String)
-    known = counted(labels.drop_nulls())["value"].head(_MOST_CODES)
+    known = count_values(labels.drop_nulls())["value"].head(_MOST_CODES)
     codes = list(range(2, len(known) + 2))
     coded = labels.replace_strict(known, codes, default=1, return_dtype=pl.Int64)
     found: Integers = coded.zip_with(

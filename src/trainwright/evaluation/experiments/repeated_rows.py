@@ -17,9 +17,14 @@ from trainwright.evaluation.clause import Clause
 from trainwright.evaluation.evaluate import ALL_ROWS, Scored
 from trainwright.evaluation.experiments.effect_size import Effect, Pair, effect_of
 from trainwright.evaluation.experiments.transfer import judged_again
-from trainwright.evaluation.intervals import Draws
+from trainwright.evaluation.intervals import Resampling
 from trainwright.evaluation.predictions import answers_of
-from trainwright.evaluation.resampled_metrics import Line, Measured, gain_of, measure_lines
+from trainwright.evaluation.resampled_metrics import (
+    MeasuredMetric,
+    ResampledMetric,
+    gain_of,
+    measure_lines,
+)
 from trainwright.evaluation.resampling_units import count_units
 from trainwright.evaluation.slice_rows import find_slices
 
@@ -66,7 +71,7 @@ def judge_without(
         if clause.slice != ALL_ROWS:
             rows = np.setdiff1d(rows_of[clause.slice], np.flatnonzero(excluded))
             lines[f"clause {at}"] = _line(scored, clause.metric, rows)
-    draws = Draws(scored.part.units, section.resamples, seed)
+    draws = Resampling(scored.part.units, section.resamples, seed)
     found = dict(zip(lines, measure_lines(list(lines.values()), section, draws), strict=True))
     units = count_units(scored.part.units[kept])
     effect = effect_of(section.name, Pair([found["before"]], [found["after"]]), units)
@@ -76,7 +81,7 @@ def judge_without(
     )
 
 
-def _again(at: int, clause: Clause, found: dict[str, Measured], section: Metric) -> Clause:
+def _again(at: int, clause: Clause, found: dict[str, ResampledMetric], section: Metric) -> Clause:
     """A clause that is met, without the excluded rows; others stay."""
     if clause.status != "met":
         return clause
@@ -88,8 +93,8 @@ def _again(at: int, clause: Clause, found: dict[str, Measured], section: Metric)
     return judged_again(clause, found["after"].interval)
 
 
-def _line(scored: Scored, metric: str, rows: Integers, who: str = "") -> Line:
+def _line(scored: Scored, metric: str, rows: Integers, who: str = "") -> MeasuredMetric:
     positive = scored.target.positive if isinstance(scored.target, Classes) else 0
     scores = scored.baselines[who] if who else scored.scores
     answers = answers_of(scored.part.target, scores, positive)
-    return Line(metric, answers.take(rows), rows)
+    return MeasuredMetric(metric, answers.take(rows), rows)

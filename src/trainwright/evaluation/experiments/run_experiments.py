@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from trainwright.contract.metric import Metric
-from trainwright.data.audit.audit_result import Audited
+from trainwright.data.audit.audit_result import AuditResult
 from trainwright.evaluation.clause import Clause
 from trainwright.evaluation.experiments.copy_trials import JudgedCopies, try_copies
-from trainwright.evaluation.experiments.exclusion_trial import Judged, Trial
+from trainwright.evaluation.experiments.exclusion_trial import ExclusionTrial, JudgedRows
 from trainwright.evaluation.experiments.experiment import Experiment, Outcome
 from trainwright.evaluation.experiments.fold_trials import JudgedTable, try_suspicion
-from trainwright.evaluation.experiments.suspects import Suspicion, suspicions_of
+from trainwright.evaluation.experiments.suspects import Suspect, suspicions_of
 from trainwright.evaluation.intervals import Interval
 
 FALSE_ALARMS = 0.01
@@ -22,7 +22,7 @@ FALSE_ALARMS = 0.01
 _MOST = 0.5
 
 
-def try_findings(judged: JudgedTable, audited: Sequence[Audited]) -> tuple[Experiment, ...]:
+def try_findings(judged: JudgedTable, audited: Sequence[AuditResult]) -> tuple[Experiment, ...]:
     """An experiment for each finding of a table that can be tried, those that change the decision
     first."""
     is_classes = judged.prepared.target.outputs > 1
@@ -38,14 +38,16 @@ def try_findings(judged: JudgedTable, audited: Sequence[Audited]) -> tuple[Exper
     return _experiments(suspicions, tried, judged)
 
 
-def try_found_copies(judged: JudgedCopies, audited: Sequence[Audited]) -> tuple[Experiment, ...]:
+def try_found_copies(
+    judged: JudgedCopies, audited: Sequence[AuditResult]
+) -> tuple[Experiment, ...]:
     """The same of images and texts."""
     suspicions = suspicions_of(audited, judged.section, is_classes=True)
     return _experiments(suspicions, partial(try_copies, judged=judged), judged)
 
 
 def _experiments(
-    suspicions: Sequence[Suspicion], tried: Callable[[Suspicion], Trial], judged: Judged
+    suspicions: Sequence[Suspect], tried: Callable[[Suspect], ExclusionTrial], judged: JudgedRows
 ) -> tuple[Experiment, ...]:
     """A warning asks that the interval of the difference at the contract's confidence is wholly on
     the worse side, a change of the decision that it is there at a confidence at which all findings
@@ -59,7 +61,11 @@ def _experiments(
 
 
 def _experiment(
-    suspicion: Suspicion, trial: Trial, clauses: Sequence[Clause], metric: Metric, strict: float
+    suspicion: Suspect,
+    trial: ExclusionTrial,
+    clauses: Sequence[Clause],
+    metric: Metric,
+    strict: float,
 ) -> Experiment:
     effect = trial.effects[0] if trial.effects else None
     return Experiment(
@@ -82,8 +88,8 @@ def _experiment(
 
 
 def _outcome(
-    suspicion: Suspicion,
-    trial: Trial,
+    suspicion: Suspect,
+    trial: ExclusionTrial,
     clauses: Sequence[Clause],
     confidence: float,
     strict: float,

@@ -10,7 +10,7 @@ from typing import Literal, assert_never, final
 
 from trainwright.contract.accepted_findings import Accepted, BindingFinding
 from trainwright.contract.data import Data, TableData
-from trainwright.data.audit.audit_result import Audited
+from trainwright.data.audit.audit_result import AuditResult
 
 RowTrial = Literal[
     "equal rows", "near rows", "near texts", "equal images", "near images", "copied text"
@@ -37,7 +37,7 @@ _PLAIN = re.compile(r"[A-Za-z_][\w.#-]*")
 
 @final
 @dataclass(frozen=True, slots=True)
-class Suspicion:
+class Suspect:
     """A finding that can be tried. `write` is the line of the contract that settles it, empty where
     the files have to change; `reason` is why the contract accepts it, empty if it does not."""
 
@@ -60,16 +60,16 @@ def is_of_rows(trial: Trial) -> bool:
 
 
 def suspicions_of(
-    audited: Iterable[Audited], section: Data, *, is_classes: bool
-) -> tuple[Suspicion, ...]:
+    audited: Iterable[AuditResult], section: Data, *, is_classes: bool
+) -> tuple[Suspect, ...]:
     """The findings that can be tried, one for each group, order in time or kind of repeats, and one
     for all columns that give the target away: of two copies of the target one is enough.
 
     The order of a file is none of them: a file may be sorted by its target. Nor are columns that
     tell very much of the target: no experiment shows whether a strong feature is an honest one.
     """
-    found: dict[tuple[str, tuple[str, ...]], Suspicion] = {}
-    leaks: list[Audited] = []
+    found: dict[tuple[str, tuple[str, ...]], Suspect] = {}
+    leaks: list[AuditResult] = []
     for one in audited:
         if one.verdict == "clean" or one.test not in _TRIALS:
             continue
@@ -82,12 +82,12 @@ def suspicions_of(
             reason = accepted_reason(finding, one.columns, section.audit.accept)
             found.setdefault(
                 (trial, one.columns),
-                Suspicion(trial, finding, one.columns, message, write, reason),
+                Suspect(trial, finding, one.columns, message, write, reason),
             )
     return (*_leaks(leaks, section), *found.values())
 
 
-def _leaks(leaks: Sequence[Audited], section: Data) -> list[Suspicion]:
+def _leaks(leaks: Sequence[AuditResult], section: Data) -> list[Suspect]:
     """The columns that are not accepted, and all of them where some are accepted."""
     columns = tuple(dict.fromkeys(name for one in leaks for name in one.columns))
     if not columns:
@@ -96,11 +96,11 @@ def _leaks(leaks: Sequence[Audited], section: Data) -> list[Suspicion]:
     rest = tuple(name for name in columns if not reasons[name])
     message = "; ".join(dict.fromkeys(one.message for one in leaks))
     write = _line("features", rest, section, is_classes=False)
-    found = [Suspicion("features", "leak", rest, message, write)] if rest else []
+    found = [Suspect("features", "leak", rest, message, write)] if rest else []
     if len(rest) < len(columns):
         known = "; ".join(dict.fromkeys(reason for reason in reasons.values() if reason))
         accepted = tuple(name for name in columns if reasons[name])
-        found.append(Suspicion("features", "leak", accepted, message, "", known))
+        found.append(Suspect("features", "leak", accepted, message, "", known))
     return found
 
 

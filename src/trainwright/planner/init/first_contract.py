@@ -15,7 +15,7 @@ from trainwright.contract.overrides import set_values
 from trainwright.contract.read_contract import ContractText, read_contract
 from trainwright.contract.sources import Reading
 from trainwright.contract.tokens import TokenData
-from trainwright.contract.yaml_reader import Plain, Written
+from trainwright.contract.yaml_reader import ParsedYaml, Plain
 from trainwright.core.errors import DataMistake, Mistake, Place, Problem
 from trainwright.core.formatting import show_count
 from trainwright.data.base.messages import some
@@ -31,7 +31,7 @@ from trainwright.data.text.prepare_text import read_tokens
 from trainwright.planner.init.guess_format import looks_headless, read_first
 from trainwright.planner.init.guess_numbers import with_numbers
 from trainwright.planner.init.propose_images import are_images, propose_images
-from trainwright.planner.init.propose_table import Settings, propose
+from trainwright.planner.init.propose_table import ProposalSettings, propose
 from trainwright.planner.init.yaml_lines import comment, scalar, with_settings
 
 _MOST_CLASSES = 20
@@ -160,7 +160,7 @@ def _for_table(wanted: _Wanted, target: str, schema: str) -> str:
     if dropped := raw.facts.target.missing:
         what = f"the target is missing in {dropped} of {raw.facts.rows + dropped} rows"
         rows.append(f"  missing_target: drop  # {what}: they are excluded")
-    return propose(raw, wanted.written, target, Settings(schema, lines, tuple(rows)))
+    return propose(raw, wanted.written, target, ProposalSettings(schema, lines, tuple(rows)))
 
 
 def _section(wanted: _Wanted, target: str) -> TableData:
@@ -184,7 +184,7 @@ def _text_section(wanted: _Wanted, text: str) -> TokenData:
 
 def _set_of(wanted: _Wanted, name: str) -> dict[str, Plain]:
     """What the caller has set of a section of the contract."""
-    values, _ = set_values(Written({}, {}), wanted.overrides)
+    values, _ = set_values(ParsedYaml({}, {}), wanted.overrides)
     section = values.value.get(name) if isinstance(values.value, dict) else None
     return section if isinstance(section, dict) else {}
 

@@ -25,7 +25,7 @@ from trainwright.data.read_table import RawTable
 from trainwright.data.split.fold_split import cut_folds
 from trainwright.data.split.fractions import TEST, TRAIN, VALIDATION, Shares
 from trainwright.data.split.hidden_columns import with_moments
-from trainwright.data.split.splits import divide
+from trainwright.data.split.splits import split_rows
 from trainwright.data.statistics.dependence import as_numbers
 from trainwright.planner.init.yaml_lines import flow, scalar
 
@@ -109,7 +109,7 @@ def works(division: Division, raw: RawTable, target: str) -> bool:
             folds = cut_folds(frame, target, split, 0)
             parts = [folds.parts(number) for number in range(folds.count)]
         else:
-            parts = [divide(frame, target, split, Shares.of(split, raw.facts.given), 0)]
+            parts = [split_rows(frame, target, split, Shares.of(split, raw.facts.given), 0)]
     except DataMistake:
         return False
     if raw.facts.target.kind == "numbers":
@@ -141,7 +141,7 @@ def _in_folds(division: Division, raw: RawTable) -> Division:
 def _by_content(raw: RawTable, frame: pl.DataFrame, target: str) -> list[Division]:
     """By what the rows hold, where of those that chance would hold out too many are copies."""
     split = RandomSplit(kind="random")
-    parts = divide(frame, target, split, Shares.of(split, raw.facts.given), 0)
+    parts = split_rows(frame, target, split, Shares.of(split, raw.facts.given), 0)
     held = frame.filter(pl.Series(parts != TRAIN))
     repeats = repeats_of(frame.filter(pl.Series(parts == TRAIN)), held, raw.columns, target)
     if repeats.copied < LEAK * held.height:

@@ -19,10 +19,10 @@ from trainwright.core.limits import MOST_IMAGE_PIXELS
 from trainwright.data.columns.column_kinds import name_tokens
 from trainwright.data.formats.parquet_sizes import check_parquet
 from trainwright.data.images.class_folders import part_folders
-from trainwright.data.images.decode import SUFFIXES, Fault, look
+from trainwright.data.images.decode import SUFFIXES, ImageFault, look
 from trainwright.data.images.file_tree import LocalTree, image_files
-from trainwright.data.images.image_record import Asked
-from trainwright.data.images.image_table import is_table
+from trainwright.data.images.image_record import ImageRequest
+from trainwright.data.images.image_table import names_table
 from trainwright.data.images.mnist import read_mnist
 from trainwright.data.images.resolve_source import holds_idx, is_shard, open_parts
 from trainwright.data.images.tfrecord import TfRecords, is_tfrecord, read_example
@@ -67,7 +67,7 @@ def are_images(data: Path) -> bool:
         )
     if is_shard(data.name):
         return True
-    return is_table(data.name) and data.is_file() and bool(_image_column(_head(data)))
+    return names_table(data.name) and data.is_file() and bool(_image_column(_head(data)))
 
 
 def propose_images(data: Path, target: str, contract_folder: Path) -> str:
@@ -139,8 +139,8 @@ def _seen(section: ImageData, folder: Path) -> _Seen:
     for source in open_parts(section, folder, tables).values():
         for record in source.records():
             data, label = record.data, record.label
-            header = data if isinstance(data, Fault) else look(data, MOST_IMAGE_PIXELS)
-            if isinstance(header, Fault) or isinstance(data, Fault):
+            header = data if isinstance(data, ImageFault) else look(data, MOST_IMAGE_PIXELS)
+            if isinstance(header, ImageFault) or isinstance(data, ImageFault):
                 unreadable += 1
                 continue
             samples.add(label, data, header)
@@ -171,7 +171,7 @@ def _seen_idx(section: ImageData, folder: Path) -> _Seen:
 
 
 def _fields(at: Path, target: str) -> ImageFields:
-    if is_table(at.name) and at.is_file():
+    if names_table(at.name) and at.is_file():
         head = _head(at)
         label = target or ("label" if "label" in head.columns else "")
         if not label:
@@ -195,7 +195,7 @@ def _fields(at: Path, target: str) -> ImageFields:
 
 
 def _tf_fields(file: Path, target: str) -> ImageFields:
-    asked = Asked(file, file.name, ImageFields(), "DATA", labelled=False)
+    asked = ImageRequest(file, file.name, ImageFields(), "DATA", labelled=False)
     first = next(TfRecords(asked).examples(), b"")
     names = list(read_example(first))
     image = next((name for name in _TF_IMAGE if name in names), ImageFields().image)
@@ -227,7 +227,7 @@ def _image_column(head: pl.DataFrame) -> str:
             continue
         shown = [one.get("bytes") or b"" if isinstance(one, dict) else one for one in values]
         if all(isinstance(one, bytes) for one in shown):
-            if not isinstance(look(shown[0], MOST_IMAGE_PIXELS), Fault):
+            if not isinstance(look(shown[0], MOST_IMAGE_PIXELS), ImageFault):
                 return series.name
         elif all(isinstance(one, str) for one in shown):
             ends = [Path(str(one)).suffix.lower() in SUFFIXES for one in shown]

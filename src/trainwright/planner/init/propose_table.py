@@ -37,7 +37,7 @@ class _Chosen:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ProposalSettings:
     """What stands in a contract beside what is proposed: the path of a JSON `schema` for editors,
     and the lines under `data` that say how its files are read and what is done with its rows."""
 
@@ -46,10 +46,10 @@ class Settings:
     rows: tuple[str, ...] = ()
 
 
-USUAL = Settings()
+USUAL = ProposalSettings()
 
 
-def propose(raw: RawTable, path: str, target: str, settings: Settings = USUAL) -> str:
+def propose(raw: RawTable, path: str, target: str, settings: ProposalSettings = USUAL) -> str:
     """The text of a contract for data that was read; `path` is what the contract calls the file."""
     frame = raw.frames["train"]
     divisions = find_divisions(raw, target)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
-from trainwright.contract.overrides import Setting, read_settings
+from trainwright.contract.overrides import Override, read_settings
 from trainwright.contract.yaml_reader import Plain, read_yaml
 from trainwright.core.files import Json
 
@@ -75,7 +75,7 @@ class _Block:
     indent: int
 
 
-def _set(lines: list[str], setting: Setting) -> list[str]:
+def _set(lines: list[str], setting: Override) -> list[str]:
     block = _Block(0, len(lines), 0)
     for depth, part in enumerate(setting.parts):
         at = _find(lines, block, part)

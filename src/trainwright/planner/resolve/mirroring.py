@@ -10,9 +10,9 @@ from typing import final
 import numpy as np
 
 from trainwright.contract.model import Linear
-from trainwright.data.base.table import Bytes, ImageInputs, Integers, columns_of
+from trainwright.data.base.table import Bytes, ImageInputs, Integers, as_columns
 from trainwright.data.encoders.decoding_rule import Rule
-from trainwright.data.images.decode import Fault, Header, decode
+from trainwright.data.images.decode import Header, ImageFault, decode
 from trainwright.model.linear import fit_linear
 
 _SIDE = 24
@@ -41,7 +41,7 @@ class Samples:
             return
         rule = Rule((_SIDE, _SIDE), "grey", "stretch", "box", _MOST_PIXELS)
         image = decode(data, rule)
-        if not isinstance(image, Fault):
+        if not isinstance(image, ImageFault):
             self.of_class[label].append(image[0])
 
     def add_pixels(self, images: ImageInputs, labels: Integers) -> None:
@@ -59,7 +59,7 @@ class Samples:
         fitted = _stacked([images[::2] for images in classes])
         asked, truth = _stacked([images[1::2] for images in classes])
         model = fit_linear(
-            _PROBE, columns_of(ImageInputs.of(fitted[0])), fitted[1], len(classes), ()
+            _PROBE, as_columns(ImageInputs.of(fitted[0])), fitted[1], len(classes), ()
         )
 
         def right(images: Bytes) -> float:

@@ -18,7 +18,7 @@ from trainwright.data.base.cell_values import Cleaning, to_labels, to_numbers
 from trainwright.data.columns.column_kinds import ColumnType, best_typed, type_column
 from trainwright.data.sources.data_source import read_source
 from trainwright.data.versions.data_difference import Difference, differ
-from trainwright.data.versions.snapshot import Snapshot, read_snapshot, take_snapshot
+from trainwright.data.versions.snapshot import DataSnapshot, read_snapshot, take_snapshot
 from trainwright.run.after.evaluate_rows import find_run, read_planned
 from trainwright.run.after.new_rows import reading_of
 from trainwright.tracking.run_folder import RunFolder
@@ -82,7 +82,7 @@ class _Typing:
         reading = reading_of(contract, ())
         return cls(by_name, section.target, Cleaning.of(section), key, reading)
 
-    def snapshot(self, file: Path, key: str) -> Snapshot:
+    def snapshot(self, file: Path, key: str) -> DataSnapshot:
         """A file, its columns typed as in the run as far as it had them."""
         absolute = file.absolute()
         frame = read_source(absolute.name, absolute.parent, "DATA", self.reading).frame

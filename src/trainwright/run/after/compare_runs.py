@@ -14,9 +14,14 @@ from trainwright.contract.resumable_fields import differences
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import Json, read_json
 from trainwright.data.columns.target import Classes, Target
-from trainwright.evaluation.intervals import Draws, Interval
+from trainwright.evaluation.intervals import Interval, Resampling
 from trainwright.evaluation.metric_values import metrics_of
-from trainwright.evaluation.resampled_metrics import Line, Measured, gain_of, measure_lines
+from trainwright.evaluation.resampled_metrics import (
+    MeasuredMetric,
+    ResampledMetric,
+    gain_of,
+    measure_lines,
+)
 from trainwright.run.after.evaluate_rows import read_planned
 from trainwright.run.evaluation_file import read_judged
 from trainwright.run.run_table import RunRow, read_run_row
@@ -143,12 +148,12 @@ def _gains(first: ScoredRows, other: ScoredRows, contract: Contract) -> dict[str
     names = metrics_of(first.target)
     rows = np.arange(len(first.rows))
     lines = [
-        Line(name, one.answers.take(order), rows)
+        MeasuredMetric(name, one.answers.take(order), rows)
         for one, order in zip((first, other), orders, strict=True)
         for name in names
     ]
-    draws = Draws(first.units[orders[0]], contract.metric.resamples, contract.seed)
-    measured: list[Measured] = measure_lines(lines, contract.metric, draws)
+    draws = Resampling(first.units[orders[0]], contract.metric.resamples, contract.seed)
+    measured: list[ResampledMetric] = measure_lines(lines, contract.metric, draws)
     confidence = contract.metric.confidence
     pairs = zip(names, measured[: len(names)], measured[len(names) :], strict=True)
     return {name: gain_of(b, a, confidence) for name, a, b in pairs}

@@ -16,7 +16,7 @@ from trainwright.contract.sources import Reading
 from trainwright.contract.tokens import TokenData
 from trainwright.contract.yaml_reader import read_yaml
 from trainwright.core.errors import Mistake
-from trainwright.data.audit.audit_result import Audited, findings_beside
+from trainwright.data.audit.audit_result import AuditResult, findings_beside
 from trainwright.data.base.table import Integers
 from trainwright.data.dispatch import prepare, read_data
 from trainwright.data.images.prepare_images import prepare_images, read_images
@@ -27,7 +27,7 @@ from trainwright.data.quality.finding import Finding, worst_first
 from trainwright.data.quality.image_quality import divided_images, examine_images
 from trainwright.data.quality.read_unchecked import divided, examine_prepared, examine_table
 from trainwright.data.quality.run_checks import Effort, find_faults, find_image_faults, unanswered
-from trainwright.data.quality.views import Examined
+from trainwright.data.quality.views import ExaminedData
 from trainwright.data.read_table import RawTable
 from trainwright.data.text.prepare_text import read_tokens
 from trainwright.data.types import Prepared
@@ -37,12 +37,12 @@ from trainwright.planner.init.propose_images import are_images, propose_images
 from trainwright.planner.plan import plan
 from trainwright.planner.read_device import read_device
 from trainwright.run.audit_data import audit_prepared
-from trainwright.run.prepare_run import task_of
+from trainwright.run.prepare_run import decided_task
 
 Tell = Callable[[str], None]
 
 
-def check_file(source: str, target: str, effort: Effort, tell: Tell) -> tuple[Finding, ...]:
+def file_findings(source: str, target: str, effort: Effort, tell: Tell) -> tuple[Finding, ...]:
     """Findings of a file, a folder, a pattern or a URL, read as a contract that is proposed for it
     would read it. Without a target, nothing is said of the classes, labels and leaks of a table.
 
@@ -116,7 +116,9 @@ def _parts_of_documents(section: TokenData, folder: Path, tell: Tell) -> Integer
         return np.empty(0, dtype=np.int64)
 
 
-def _divided_images(document: Document, section: ImageData, raw: RawImages, tell: Tell) -> Examined:
+def _divided_images(
+    document: Document, section: ImageData, raw: RawImages, tell: Tell
+) -> ExaminedData:
     """The images with their parts; as they are read where they cannot be divided yet."""
     data = examine_images(raw)
     try:
@@ -127,14 +129,14 @@ def _divided_images(document: Document, section: ImageData, raw: RawImages, tell
 
 
 def _divided(
-    document: Document, section: TableData, data: Examined, tell: Tell
-) -> tuple[Examined, tuple[Audited, ...]]:
+    document: Document, section: TableData, data: ExaminedData, tell: Tell
+) -> tuple[ExaminedData, tuple[AuditResult, ...]]:
     """The rows with their parts, and the audit of these; as they are, and nothing, where the data
     cannot be prepared yet."""
     try:
         raw = read_data(section, document.source.folder)
         decided = plan(document, raw.facts, read_device(False)).contract
-        prepared: Prepared = prepare(raw, decided.data, task_of(decided), decided.split_seed)
+        prepared: Prepared = prepare(raw, decided.data, decided_task(decided), decided.split_seed)
     except Mistake as mistake:
         tell(f"faults in undivided rows, since they cannot be divided: {mistake.problems[0]}")
         return data, ()

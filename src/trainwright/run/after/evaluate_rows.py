@@ -18,11 +18,11 @@ from trainwright.contract.tokens import TokenData
 from trainwright.core.errors import Mistake, Problem
 from trainwright.core.files import read_json, to_json
 from trainwright.data.base.cell_values import to_labels
-from trainwright.data.base.messages import nearest, quoted, some
+from trainwright.data.base.messages import nearest_option, quoted, some
 from trainwright.data.base.table import Part
 from trainwright.data.columns.target import PROBABILITY, Classes
 from trainwright.data.encoders.pixel_statistics import Pixels
-from trainwright.data.encoders.table_encoder import Features
+from trainwright.data.encoders.table_encoder import TableEncoder
 from trainwright.data.encoders.vocabulary import TextVocabulary
 from trainwright.data.prepare_table import read_part
 from trainwright.data.read_table import skipped_notes
@@ -123,7 +123,7 @@ def _kept(rows: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
         Mistake: the file lacks one.
     """
     if missing := [name for name in names if name not in rows.columns]:
-        near = nearest(missing[0], rows.columns)
+        near = nearest_option(missing[0], rows.columns)
         raise Mistake(
             Problem(
                 f"the file has no column {missing[0]!r} to keep",
@@ -167,7 +167,7 @@ def _read(
     was left out of it."""
     target = predictor.target
     match predictor.features:
-        case Features() as features:
+        case TableEncoder() as features:
             source = read_source(data, Path(), "DATA", reading)
             part, ungrouped = _with_groups(read_part(source.frame, features, target), contract)
             known = _known_files(source.files, folder) or find_trained_rows(part, features, folder)

@@ -14,7 +14,7 @@ from trainwright.core.errors import DataMistake
 from trainwright.data.base.table import Bytes, Integers, Part
 from trainwright.data.columns.target import Classes
 from trainwright.data.encoders.pixel_statistics import Pixels
-from trainwright.data.images.decoded_cache import Kept, keep_images
+from trainwright.data.images.decoded_cache import DecodedImages, keep_images
 from trainwright.data.images.idx import read_idx
 from trainwright.data.images.image_files import label_codes
 from trainwright.data.images.mnist import read_labelled
@@ -76,7 +76,7 @@ def _part(pixels: Pixels, images: Bytes, labels: Integers, target: Classes) -> P
     return image_part(pixels.read(images), labels, target, "test", np.arange(len(labels)))
 
 
-def _read_groups(data: Path, pixels: Pixels, fields: ImageFields) -> Kept:
+def _read_groups(data: Path, pixels: Pixels, fields: ImageFields) -> DecodedImages:
     """Labelled images, with their groups where they have some: new ones need none."""
     try:
         return _read(data, pixels, fields, "DATA", labelled=True)
@@ -91,7 +91,9 @@ def _without_groups(fields: ImageFields) -> ImageFields:
     return fields.model_copy(update={"group": ""})
 
 
-def _read(data: Path, pixels: Pixels, fields: ImageFields, path: str, *, labelled: bool) -> Kept:
+def _read(
+    data: Path, pixels: Pixels, fields: ImageFields, path: str, *, labelled: bool
+) -> DecodedImages:
     # The contract's root is a folder of the machine of the training.
     told = fields.model_copy(update={"root": ""})
     folder, unkept = data.absolute().parent, Uncached()

@@ -18,7 +18,7 @@ from trainwright.contract.source_rules import separator_is_one_mark
 from trainwright.contract.sources import USUAL, Reading
 from trainwright.contract.tokens import TokenData
 from trainwright.contract.validation_errors import problems_of_shape
-from trainwright.contract.yaml_reader import Written
+from trainwright.contract.yaml_reader import ParsedYaml
 from trainwright.core.errors import ContractMistake, DataMistake, Place, Problem
 from trainwright.data.base.table import Part
 from trainwright.data.encoders.vocabulary import TextVocabulary
@@ -44,7 +44,7 @@ def reading_of(contract: Contract, overrides: Sequence[str]) -> Reading:
         raise ContractMistake(_not_here((others or list(overrides))[0], images=images))
     if isinstance(contract.data, ImageData):
         return USUAL
-    written, _ = set_values(Written(contract.model_dump(mode="json"), {}), overrides)
+    written, _ = set_values(ParsedYaml(contract.model_dump(mode="json"), {}), overrides)
     try:
         changed = Contract.model_validate_json(json.dumps(written.value, allow_nan=False))
     except ValidationError as error:

@@ -9,18 +9,18 @@ from typing import assert_never, final
 
 from torch import nn
 
-from trainwright.checkpoint.average_state import EqualMeanState, ExponentialMeanState
+from trainwright.checkpoint.average_state import EMAState, SWAState
 from trainwright.checkpoint.state import Stateful
 from trainwright.contract.averaging import Average, Ema, Swa
 from trainwright.contract.section import settled
 from trainwright.data.loading.feed import Feed
-from trainwright.engine.bn_recalibration import NormStatistics
+from trainwright.engine.bn_recalibration import BatchNormRecalibration
 from trainwright.objective.losses import Objective
-from trainwright.optim.ema import ExponentialMean
+from trainwright.optim.ema import EMA
 from trainwright.optim.optimizer_protocol import Optimizer
 from trainwright.optim.schedule import Knob
-from trainwright.optim.swa import EqualMean
-from trainwright.optim.swa_lr import AveragingRate
+from trainwright.optim.swa import SWA
+from trainwright.optim.swa_lr import SWALearningRate
 from trainwright.optim.swa_schedule import taking_of
 from trainwright.run.compose.schedule_length import Length
 
@@ -31,7 +31,7 @@ class Averaged:
     """A mean of the weights with its state, and the knobs that go with it; nothing where there is
     none."""
 
-    means: tuple[ExponentialMean | EqualMean, ...] = ()
+    means: tuple[EMA | SWA, ...] = ()
     knobs: tuple[Knob, ...] = ()
     state: Mapping[str, Stateful] = field(default_factory=dict)
 
@@ -54,8 +54,8 @@ def build_averaged(
         case "off":
             return Averaged()
         case Ema():
-            mean = ExponentialMean(learning.model, settled(section.decay))
-            return Averaged((mean,), (), {"mean": ExponentialMeanState(mean)})
+            mean = EMA(learning.model, settled(section.decay))
+            return Averaged((mean,), (), {"mean": EMAState(mean)})
         case Swa():
             return _swa(section, learning, optimizer, length)
         case _:
@@ -65,12 +65,12 @@ def build_averaged(
 def _swa(section: Swa, learning: Learning, optimizer: Optimizer, length: Length) -> Averaged:
     taking = taking_of(section, length.epoch_ends, length.scheduled_steps)
     batches = partial(learning.feed.from_start, section.batch_norm_rows)
-    statistics = NormStatistics(learning.model, learning.objective, batches)
-    mean = EqualMean(learning.model, taking, statistics)
+    statistics = BatchNormRecalibration(learning.model, learning.objective, batches)
+    mean = SWA(learning.model, taking, statistics)
     knobs: tuple[Knob, ...] = (mean,)
     rate = section.learning_rate
     if rate != "schedule":
         share = rate.anneal_ratio if rate.kind == "constant" else 0.0
         anneal = round(share * length.scheduled_steps)
-        knobs = (AveragingRate(optimizer, rate, taking, anneal), mean)
-    return Averaged((mean,), knobs, {"mean": EqualMeanState(mean)})
+        knobs = (SWALearningRate(optimizer, rate, taking, anneal), mean)
+    return Averaged((mean,), knobs, {"mean": SWAState(mean)})

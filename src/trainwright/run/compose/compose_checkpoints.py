@@ -27,7 +27,7 @@ from trainwright.checkpoint.store import (
     CheckpointStore,
     Kept,
 )
-from trainwright.checkpoint.store import Saved as OnDisk
+from trainwright.checkpoint.store import SaveOutcome as OnDisk
 from trainwright.checkpoint.store_calls import calls_of
 from trainwright.contract.metric import METRICS, Direction
 from trainwright.contract.section import settled
@@ -77,7 +77,7 @@ def _planned(plan: Plan, length: Length) -> Callable[[int], bool]:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Saving:
+class SaveParts:
     """What a run saves into, and when: `store`, over the `checkpoints` of this machine. `copying`
     ends when the last copy is made; `fence` is where a step waits before it updates."""
 
@@ -95,7 +95,7 @@ def build_saving(
     rollback_steps: int,
     reserve: Reserve,
     tell: Callable[[Event], None],
-) -> Saving:
+) -> SaveParts:
     """As the contract says: in the background or not, copied or not, by steps and by the clock.
     `reserve` learns how long saves take, `tell` of copies."""
     section = plan.contract.training.checkpointing
@@ -112,11 +112,11 @@ def build_saving(
         store = copying = _mirrored(section.remote, store, there, run, tell)
     by_step = _by_step(plan, length)
     if section.save_every_minutes == "off":
-        return Saving(there, store, by_step, copying, fence)
+        return SaveParts(there, store, by_step, copying, fence)
     clock = SystemClock()
     by_clock = ByClock(build_spacing(section), clock)
     paced = Pacing(store, by_clock, clock)
-    return Saving(there, paced.store, FirstOf([by_step, by_clock]), copying, fence)
+    return SaveParts(there, paced.store, FirstOf([by_step, by_clock]), copying, fence)
 
 
 def _mirrored(

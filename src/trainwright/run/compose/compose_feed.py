@@ -19,23 +19,29 @@ from trainwright.data.base.permutation import Positions
 from trainwright.data.base.table import ImageInputs, Integers, Part, TableInputs, TokenInputs
 from trainwright.data.columns.target import Classes, Numbers, Target
 from trainwright.data.encoders.vocabulary import TextVocabulary
-from trainwright.data.loading.augment import ImageStore
-from trainwright.data.loading.dataset import Batch, Store, TensorStore, TextStore, WindowStore
-from trainwright.data.loading.feed import AsStored, Feed, Forming, rows_of
-from trainwright.data.loading.memmap_dataset import ArrayStore
-from trainwright.data.loading.packed_dataset import Counted, PackedStore, packed_targets
-from trainwright.data.loading.padded_dataset import PaddedStore, Trimmed, padded_targets
+from trainwright.data.loading.augment import ImageDataset
+from trainwright.data.loading.dataset import (
+    Batch,
+    RowDataset,
+    TensorRowDataset,
+    TextDataset,
+    WindowDataset,
+)
+from trainwright.data.loading.feed import AsStored, Collate, Feed, rows_of
+from trainwright.data.loading.memmap_dataset import MemmapDataset
+from trainwright.data.loading.packed_dataset import PackedBatches, PackedDataset, packed_targets
+from trainwright.data.loading.padded_dataset import PaddedDataset, Trimmed, padded_targets
 from trainwright.data.loading.pixel_rows import build_pixels
 from trainwright.data.loading.worker_pool import Workers
-from trainwright.data.sampling.build_sampler import build_draws, mixture_draws
-from trainwright.data.sampling.length_buckets import BucketDraws
-from trainwright.data.sampling.samplers import Draws
+from trainwright.data.sampling.build_sampler import build_sampler, mixture_sampler
+from trainwright.data.sampling.length_buckets import BucketSampler
+from trainwright.data.sampling.samplers import Sampler
 from trainwright.data.sampling.step_ramps import step_rows
 from trainwright.data.text.padding import padded_shapes
 from trainwright.data.types import Prepared
 from trainwright.engine.step_guard import RowsBetween
 from trainwright.engine.telemetry import Gauge
-from trainwright.engine.throughput import Padding
+from trainwright.engine.throughput import PaddingGauge
 from trainwright.objective.losses import Mixed, Objective, Packed, Padded, Supervised, TargetLoss
 from trainwright.tracking.events import Event, Noted
 
@@ -118,7 +124,7 @@ def build_objective(contract: Contract, loss: TargetLoss) -> Objective:
 
 def feed_gauges(contract: Contract) -> tuple[Gauge, ...]:
     """What is measured of the rows themselves."""
-    return (Padding(),) if packs(contract) or pads(contract) else ()
+    return (PaddingGauge(),) if packs(contract) or pads(contract) else ()
 
 
 class StepRows(NamedTuple):
@@ -148,7 +154,7 @@ def class_rows(prepared: Prepared) -> Integers:
     return np.bincount(prepared.train.target, minlength=prepared.target.outputs)
 
 
-def part_store(part: Part, prepared: Prepared, device: torch.device) -> Store:
+def part_store(part: Part, prepared: Prepared, device: torch.device) -> RowDataset:
     """A part of a table: the inputs, and the target as the loss takes it. Rows in files stay
     there."""
     table = part.inputs
@@ -156,10 +162,10 @@ def part_store(part: Part, prepared: Prepared, device: torch.device) -> Store:
     table = table.dense()
     finish = partial(_finished, prepared.target)
     if table.in_files:
-        return ArrayStore((table.numeric, table.categories, part.target), finish, device)
+        return MemmapDataset((table.numeric, table.categories, part.target), finish, device)
     target = finish(torch.tensor(part.target))
     tensors = (torch.tensor(table.numeric), torch.tensor(table.categories), target)
-    return TensorStore([tensor.to(device) for tensor in tensors])
+    return TensorRowDataset([tensor.to(device) for tensor in tensors])
 
 
 def _finished(target: Target, values: torch.Tensor) -> torch.Tensor:
@@ -169,7 +175,9 @@ def _finished(target: Target, values: torch.Tensor) -> torch.Tensor:
     return values
 
 
-def _drawn(contract: Contract, prepared: Prepared, device: torch.device) -> tuple[Store, Draws]:
+def _drawn(
+    contract: Contract, prepared: Prepared, device: torch.device
+) -> tuple[RowDataset, Sampler]:
     """The training rows, and the order of the samples of a run."""
     inputs = prepared.train.inputs
     match inputs:
@@ -179,7 +187,7 @@ def _drawn(contract: Contract, prepared: Prepared, device: torch.device) -> tupl
             assert isinstance(contract.data, ImageData)
             labels = torch.tensor(prepared.train.target).to(device)
             pixels = build_pixels(inputs, device)
-            store = ImageStore(pixels, labels, contract.data.augment, contract.seed)
+            store = ImageDataset(pixels, labels, contract.data.augment, contract.seed)
         case TokenInputs():
             assert isinstance(contract.model, Gpt), "the rules refuse other models"
             assert isinstance(contract.data, TokenData)
@@ -192,48 +200,48 @@ def _drawn(contract: Contract, prepared: Prepared, device: torch.device) -> tupl
 
 def _text(
     section: TokenData, model: Gpt, inputs: TokenInputs, run: tuple[torch.device, int]
-) -> TextStore:
+) -> TextDataset:
     """The windows or documents of a text, for a device and a seed."""
     device, seed = run
     match section.windows:
         case "across":
-            return WindowStore(inputs, model.context, device=device, seed=seed)
+            return WindowDataset(inputs, model.context, device=device, seed=seed)
         case "packed":
-            return PackedStore(inputs, model.context, section.long_documents, device)
+            return PackedDataset(inputs, model.context, section.long_documents, device)
         case "padded":
             shapes = padded_shapes(section, model)
-            return PaddedStore(inputs, section.long_documents, shapes, device)
+            return PaddedDataset(inputs, section.long_documents, shapes, device)
         case _:
             assert_never(section.windows)
 
 
 def _text_draws(
-    contract: Contract, prepared: Prepared, names: Sequence[str], store: TextStore
-) -> Draws:
+    contract: Contract, prepared: Prepared, names: Sequence[str], store: TextDataset
+) -> Sampler:
     """The order of the rows of a text, whose sources have `names`."""
     if isinstance(contract.data.sampling, Mixture):
-        return mixture_draws(contract.data.sampling, names, store.sources, contract.seed)
-    if isinstance(store, PaddedStore):
+        return mixture_sampler(contract.data.sampling, names, store.sources, contract.seed)
+    if isinstance(store, PaddedDataset):
         assert isinstance(contract.data, TokenData)
         buckets = settled(contract.data.padding.buckets)
         if buckets > 1:
             group = settled(contract.training.effective_batch_size)
-            return BucketDraws(store.lengths, buckets, group, contract.seed)
+            return BucketSampler(store.lengths, buckets, group, contract.seed)
     return _draws(contract, prepared, store)
 
 
-def _draws(contract: Contract, prepared: Prepared, store: Store) -> Draws:
+def _draws(contract: Contract, prepared: Prepared, store: RowDataset) -> Sampler:
     epochs = settled(contract.training.num_epochs)
-    return build_draws(contract.data, prepared, epochs, store.rows, contract.seed)
+    return build_sampler(contract.data, prepared, epochs, store.rows, contract.seed)
 
 
-def _forming(store: Store) -> Forming:
+def _forming(store: RowDataset) -> Collate:
     """What becomes of the rows of a micro-batch."""
     match store:
-        case PaddedStore():
+        case PaddedDataset():
             return Trimmed(store.lengths, store.shapes)
-        case PackedStore():
-            return Counted(store.packing)
+        case PackedDataset():
+            return PackedBatches(store.packing)
         case _:
             return AsStored()
 

@@ -23,7 +23,7 @@ from trainwright.data.loading.feed import Feed
 from trainwright.data.subsample import sampled
 from trainwright.data.types import Prepared
 from trainwright.engine.activation_checkpointing import recompute
-from trainwright.engine.adaptive_eval_batch import Portions
+from trainwright.engine.adaptive_eval_batch import AdaptiveEvalBatch
 from trainwright.engine.fault_injection import with_fault_points
 from trainwright.engine.job import Job
 from trainwright.engine.metric_stop_rules import StepRule
@@ -38,7 +38,7 @@ from trainwright.optim.eval_weights import Weights
 from trainwright.planner.plan import Plan
 from trainwright.predictor.network_scorer import NetworkScorer
 from trainwright.run.compose.compose_average import Learning
-from trainwright.run.compose.compose_checkpoints import Saving, build_saving
+from trainwright.run.compose.compose_checkpoints import SaveParts, build_saving
 from trainwright.run.compose.compose_feed import (
     build_feed,
     build_objective,
@@ -50,8 +50,8 @@ from trainwright.run.compose.compose_feed import (
 from trainwright.run.compose.compose_optimizer import build_updates
 from trainwright.run.compose.compose_step import (
     WINDOW,
+    ModelParts,
     Stepping,
-    Trained,
     build_stepping,
     longest_rollback,
     reader,
@@ -62,7 +62,7 @@ from trainwright.run.compose.compose_stop_rules import (
     build_target,
     name_budget,
 )
-from trainwright.run.compose.compose_telemetry import Measurable, Measured, build_measured
+from trainwright.run.compose.compose_telemetry import Measurable, TelemetryParts, build_measured
 from trainwright.run.compose.compose_validation import Validation, validation_loss
 from trainwright.run.compose.schedule_length import Length, length_of, ramped_source
 from trainwright.run.exact_resume import with_same_bits
@@ -81,7 +81,7 @@ class Composed:
 
     job: Job
     feed: Feed
-    saving: Saving
+    saving: SaveParts
     model: ModuleState
     scorer: NetworkScorer
     weights: Weights
@@ -138,7 +138,7 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
     portions = _build_portions(training, tell)
     scorer, validation = _build_validation(section, network, plan, prepared, portions)
     saving = build_saving(plan, run, length, longest_rollback(device), ends.reserve, tell)
-    trained = Trained(model, objective, updates.optimizer)
+    trained = ModelParts(model, objective, updates.optimizer)
     rows = rows_of_data(feed, prepared)
     stepping = build_stepping(contract, trained, rows, ends.by_step, tell, saving.fence.wait)
     measured = _build_measured(contract, prepared, trained, stepping, run, tell)
@@ -179,7 +179,7 @@ def _build(
 
 
 def _build_validation(
-    section: Network, network: _Learned, plan: Plan, prepared: Prepared, portions: Portions
+    section: Network, network: _Learned, plan: Plan, prepared: Prepared, portions: AdaptiveEvalBatch
 ) -> tuple[NetworkScorer, Validation]:
     """What scores the model, and what judges it during the training."""
     rows = plan.contract.training.validation.rows
@@ -192,11 +192,11 @@ def _build_validation(
 def _build_measured(
     contract: Contract,
     prepared: Prepared,
-    trained: Trained,
+    trained: ModelParts,
     stepping: Stepping,
     run: RunContext,
     tell: Callable[[Event], None],
-) -> Measured:
+) -> TelemetryParts:
     """What is measured of the model, its steps and its rows."""
     training = contract.training
     measurable = Measurable(trained.model, settled(training.mixed_precision), target_unit(prepared))
@@ -204,10 +204,12 @@ def _build_measured(
     return build_measured(contract.tracking, measurable, run, tell, gauges, stepping.probes)
 
 
-def _build_portions(training: Training, tell: Callable[[Event], None]) -> Portions:
+def _build_portions(training: Training, tell: Callable[[Event], None]) -> AdaptiveEvalBatch:
     """How many rows an evaluation takes at once."""
     size = training.validation.batch_size
-    return Portions(training.guard.out_of_memory, tell, size=0 if size == "default" else size)
+    return AdaptiveEvalBatch(
+        training.guard.out_of_memory, tell, size=0 if size == "default" else size
+    )
 
 
 def _build_ends(plan: Plan, length: Length, used_seconds: float) -> _Ends:
@@ -220,7 +222,7 @@ def _build_ends(plan: Plan, length: Length, used_seconds: float) -> _Ends:
     return _Ends(patience, limit, reserve, target, by_step)
 
 
-def _recorders(run: RunContext, device: torch.device, measured: Measured) -> Observer:
+def _recorders(run: RunContext, device: torch.device, measured: TelemetryParts) -> Observer:
     recorder = SignalRecorder(run.folder.signals, WINDOW, reader(device))
     return Observers([recorder, *measured.windows], run.screen.say)
 

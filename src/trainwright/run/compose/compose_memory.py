@@ -16,7 +16,7 @@ from trainwright.engine.oom_split_step import SplittingStep, rows_are_mixed
 from trainwright.engine.optimizer_in_backward import InBackwardStep, NeverSaveHalf
 from trainwright.engine.precision import Precision
 from trainwright.engine.step import OptimizerStep, Step
-from trainwright.engine.step_guard import Guard
+from trainwright.engine.step_guard import StepGuard
 from trainwright.objective.losses import Objective
 from trainwright.optim.optimizer_protocol import Optimizer
 from trainwright.optim.state_offload import OffloadedOptimizer
@@ -57,7 +57,7 @@ def build_whole_step(
             assert_never(section.update)
 
 
-def build_guard_of_memory(section: Memory, guard: Guard) -> Guard:
+def build_guard_of_memory(section: Memory, guard: StepGuard) -> StepGuard:
     """The guard, which never saves a step that is half made."""
     return NeverSaveHalf(guard) if section.update == "in_backward" else guard
 

@@ -22,11 +22,11 @@ from trainwright.engine.noise_scale import NoiseScale
 from trainwright.engine.oom_split_step import AlsoAfterSplit, MemoryGuard, SplittingStep
 from trainwright.engine.precision import LossScale, Precision, build_precision
 from trainwright.engine.probed_step import Probe
-from trainwright.engine.rollback_backoff import Caution
+from trainwright.engine.rollback_backoff import RollbackBackoff
 from trainwright.engine.save_interval import Due
 from trainwright.engine.spike_detection import MOST_STEPS
 from trainwright.engine.step import Step
-from trainwright.engine.step_guard import Guard, PolicyGuard
+from trainwright.engine.step_guard import PolicyGuard, StepGuard
 from trainwright.engine.telemetry import Gauge
 from trainwright.objective.losses import Objective
 from trainwright.optim.optimizer_protocol import Optimizer
@@ -46,7 +46,7 @@ WINDOW = 50
 
 @final
 @dataclass(frozen=True, slots=True)
-class Trained:
+class ModelParts:
     """A model, what it is to make small, and what changes it."""
 
     model: nn.Module
@@ -66,8 +66,8 @@ class Stepping:
     what has numbers of them."""
 
     step: Step
-    guard: Guard
-    caution: Caution
+    guard: StepGuard
+    caution: RollbackBackoff
     state: Mapping[str, Stateful]
     gauges: tuple[Gauge, ...]
     probes: tuple[Probe, ...]
@@ -80,7 +80,7 @@ class Stepping:
 
 def build_stepping(
     contract: Contract,
-    trained: Trained,
+    trained: ModelParts,
     rows: StepRows,
     rules: Sequence[StepRule],
     tell: Callable[[Event], object],
@@ -123,7 +123,7 @@ def _state_of(precision: Precision) -> dict[str, Stateful]:
 
 
 def _build_objective(
-    training: Training, trained: Trained, noise: Sequence[NoiseScale]
+    training: Training, trained: ModelParts, noise: Sequence[NoiseScale]
 ) -> tuple[Objective, tuple[Probe, ...]]:
     """What is made small, compiled, with its activations laid off, and its noise measured as the
     plan says."""
@@ -139,15 +139,15 @@ def _build_objective(
 
 
 def _build_guard(
-    training: Training, trained: Trained, rows: StepRows, scaled: bool
-) -> tuple[PolicyGuard, Caution]:
+    training: Training, trained: ModelParts, rows: StepRows, scaled: bool
+) -> tuple[PolicyGuard, RollbackBackoff]:
     """The guard of a plan, and what lowers the learning rate after a rollback."""
     section, device = training.guard, trained.device
     if section.spike == "rollback" and not training.checkpointing.save_optimizer_state:
         # The default then; where it is written, a rule of the contract refuses it.
         section = section.model_copy(update={"spike": "ignore"})
     factor, steps = section.learning_rate_factor, section.learning_rate_steps
-    caution = Caution(trained.optimizer, factor, steps)
+    caution = RollbackBackoff(trained.optimizer, factor, steps)
     guard = PolicyGuard(
         section,
         caution,
@@ -162,7 +162,7 @@ def _build_guard(
 
 
 def _noise_scale(
-    tracking: Tracking, trained: Trained, precision: Precision
+    tracking: Tracking, trained: ModelParts, precision: Precision
 ) -> tuple[NoiseScale, ...]:
     """What measures the gradient noise; nothing where that is off."""
     if tracking.windows == "off" or tracking.windows.noise_scale == "off":

@@ -8,7 +8,7 @@ from typing import final
 from trainwright.contract.budget import Budget
 from trainwright.contract.stop import Stop
 from trainwright.engine.job import Validate
-from trainwright.engine.metric_stop_rules import GradientNormBelow, LossPlateau, StepRule
+from trainwright.engine.metric_stop_rules import GradientNormBelow, LossPlateauRule, StepRule
 from trainwright.engine.stop_rules import Patience, Reserve, StopRule, TargetReached
 
 
@@ -18,7 +18,7 @@ def build_step_rules(section: Stop) -> tuple[StepRule, ...]:
     if section.gradient_norm_below != "off":
         rules.append(GradientNormBelow(section.gradient_norm_below))
     if section.loss_plateau != "off":
-        rules.append(LossPlateau(section.loss_plateau.steps, section.loss_plateau.min_gain))
+        rules.append(LossPlateauRule(section.loss_plateau.steps, section.loss_plateau.min_gain))
     return tuple(rules)
 
 

@@ -14,7 +14,7 @@ from trainwright.contract.section import settled
 from trainwright.contract.tracking import Inspect, Tracking
 from trainwright.engine.attention_entropy import AttentionEntropy
 from trainwright.engine.dead_units import DeadUnits
-from trainwright.engine.health_monitor import EarlyTrouble
+from trainwright.engine.health_monitor import HealthMonitor
 from trainwright.engine.layer_norm_signals import LayerNorms
 from trainwright.engine.mfu import Utilisation
 from trainwright.engine.network_inspection import Activations, GradientSizes, SilentUnits
@@ -22,7 +22,7 @@ from trainwright.engine.precision import PrecisionChoice
 from trainwright.engine.probed_step import MeasuredStep, Probe
 from trainwright.engine.step import Step
 from trainwright.engine.telemetry import Gauge, Windows
-from trainwright.engine.throughput import Memory, Throughput
+from trainwright.engine.throughput import MemoryGauge, Throughput
 from trainwright.model.gpt import GptNetwork
 from trainwright.run.compose.compose_step import reader
 from trainwright.run.run_context import RunContext
@@ -47,7 +47,7 @@ class Measurable:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Measured:
+class TelemetryParts:
     """What measures a run in windows, with the state of it; nothing where that is off."""
 
     windows: tuple[Windows, ...] = ()
@@ -70,10 +70,10 @@ def build_measured(
     tell: Callable[[Noted], None],
     gauges: Sequence[Gauge] = (),
     probes: Sequence[Probe] = (),
-) -> Measured:
+) -> TelemetryParts:
     """What the contract wants measured; `gauges` have numbers beside, `probes` are there too."""
     if section.windows == "off":
-        return Measured()
+        return TelemetryParts()
     model = trained.model
     device = next(model.parameters()).device
     utilisation = Utilisation(model, trained.precision, tell)
@@ -82,17 +82,17 @@ def build_measured(
     windows = Windows(
         settled(section.windows.every_n_steps),
         [
-            *(Throughput(trained.unit), utilisation, Memory(device), layers, units),
+            *(Throughput(trained.unit), utilisation, MemoryGauge(device), layers, units),
             *gauges,
             *inspections,
         ],
-        [EarlyTrouble()],
+        [HealthMonitor()],
         lines=WindowFile(run.folder.windows),
         tell=tell,
         told=told_of(run.folder.events),
         read=reader(device),
     )
-    return Measured(
+    return TelemetryParts(
         (windows,),
         (*probes, utilisation, layers, units),
         inspections,

@@ -17,9 +17,9 @@ from trainwright.contract.training import Training
 from trainwright.data.base.table import Part
 from trainwright.data.columns.target import Classes, NextToken
 from trainwright.data.encoders.pixel_statistics import Pixels
-from trainwright.data.loading.dataset import Store
+from trainwright.data.loading.dataset import RowDataset
 from trainwright.data.types import Prepared
-from trainwright.engine.adaptive_eval_batch import Portions
+from trainwright.engine.adaptive_eval_batch import AdaptiveEvalBatch
 from trainwright.evaluation.metric_values import measure
 from trainwright.evaluation.predictions import Answers, answers_of
 from trainwright.evaluation.slice_rows import SliceRows, find_slices
@@ -75,7 +75,7 @@ def _slices(contract: Contract, part: Part) -> Sequence[tuple[SliceRows, str]]:
 
 
 def validation_loss(
-    loss: TargetLoss, model: nn.Module, prepared: Prepared, portions: Portions
+    loss: TargetLoss, model: nn.Module, prepared: Prepared, portions: AdaptiveEvalBatch
 ) -> ValidationLoss:
     """The mean training loss over the validation rows, so many at once as `portions` has; of a text
     its nats per token."""
@@ -95,7 +95,7 @@ class _LossOfAnswers:
     """The mean loss of probabilities that are there already: a second pass over images costs more
     than it tells. log p are logits of p; their z-loss is 0."""
 
-    def __init__(self, loss: TargetLoss, device: torch.device, portions: Portions) -> None:
+    def __init__(self, loss: TargetLoss, device: torch.device, portions: AdaptiveEvalBatch) -> None:
         self._loss = loss
         self._device = device
         self._portions = portions
@@ -118,7 +118,7 @@ class _LossOfAnswers:
 @final
 class _LossOverRows:
     def __init__(
-        self, objective: Objective, model: nn.Module, store: Store, portions: Portions
+        self, objective: Objective, model: nn.Module, store: RowDataset, portions: AdaptiveEvalBatch
     ) -> None:
         self._objective = objective
         self._model = model

@@ -18,7 +18,7 @@ from trainwright.data.loading.feed import Feed
 from trainwright.data.loading.length_ramp import ShortWindows
 from trainwright.data.loading.padded_dataset import Trimmed
 from trainwright.data.sampling.step_ramps import Stages, steps_up_to, window_lengths
-from trainwright.engine.job import At, Every, Source
+from trainwright.engine.job import At, BatchSource, Every
 from trainwright.engine.stop_rules import SampleLimit, StepLimit, StopRule
 
 
@@ -143,7 +143,7 @@ def _walked(tokens: int, lengths: Integers, feed: Feed, epochs: int) -> int:
     return epochs * feed.rows + 1
 
 
-def ramped_source(contract: Contract, feed: Feed) -> Source:
+def ramped_source(contract: Contract, feed: Feed) -> BatchSource:
     """The feed, its windows cut where they start short."""
     ramp = contract.training.ramps.sequence
     if ramp == "off":

@@ -12,7 +12,7 @@ from typing import final
 from trainwright.checkpoint.copied_file_sets import CopiedFile, CopiedSet, FileSets
 from trainwright.checkpoint.object_files import open_system
 from trainwright.checkpoint.object_storage import ObjectStorage
-from trainwright.checkpoint.recovery import NothingCopied, Wanted, recover_checkpoints
+from trainwright.checkpoint.recovery import CopyRequirements, NothingCopied, recover_checkpoints
 from trainwright.checkpoint.run_copies import OWN
 from trainwright.checkpoint.strict_json import Damaged
 from trainwright.contract.document import Contract
@@ -120,8 +120,8 @@ def _trainings(folder: RunFolder, identity: Identity) -> Iterator[_Training]:
             yield _Training(part, RunFolder(path, called), identity.of_part(called))
 
 
-def _wanted(training: _Training, contract: Contract) -> Wanted:
-    return Wanted(
+def _wanted(training: _Training, contract: Contract) -> CopyRequirements:
+    return CopyRequirements(
         lineage=training.identity.lineage,
         last_step=last_step(training.folder.signals),
         keeps_best=contract.training.early_stopping != "off",

@@ -20,8 +20,8 @@ from trainwright.data.loading.feed import StepBatches
 from trainwright.engine.job import Job
 from trainwright.engine.null_objects import Never, NoCheckpoints, NoValidation
 from trainwright.engine.step import Step
-from trainwright.optim.ema import ExponentialMean
-from trainwright.optim.swa import EqualMean
+from trainwright.optim.ema import EMA
+from trainwright.optim.swa import SWA
 from trainwright.run.script.reachable import find_within
 from trainwright.tracking.events import StepOutcome
 
@@ -203,7 +203,7 @@ def _source(job: Job) -> Iterator[Problem]:
 def _means(job: Job) -> Iterator[Problem]:
     """Means of the weights that the step moves and that no part of the state holds."""
     parts = [part for part in job.state.values() if not isinstance(part, EvaluatedState)]
-    for kind in (ExponentialMean, EqualMean):
+    for kind in (EMA, SWA):
         held = {id(one) for one in find_within(parts, kind)}
         if any(id(one) not in held for one in find_within(job.step, kind)):
             yield _gap(

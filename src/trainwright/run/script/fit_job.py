@@ -33,7 +33,7 @@ from trainwright.engine.stop_rules import StepLimit, StopRequested
 from trainwright.optim.eval_weights import Evaluating
 from trainwright.run.screen import StreamScreen
 from trainwright.run.script.check_job import check_job, keep_random_numbers
-from trainwright.run.script.job_settings import Settings, describe_job, optimizers_of
+from trainwright.run.script.job_settings import JobSettings, describe_job, optimizers_of
 from trainwright.run.script.job_shape import check_shape
 from trainwright.run.script.reachable import find_within
 from trainwright.run.script.same_settings import SETTINGS, ChangedOptions, OnChange, SameSettings
@@ -96,7 +96,7 @@ def fit(
     check_job(job)
     if restore_best:
         _check_best(job)
-    settings, flag, last_loss = Settings(describe_job(job)), StopFlag(), _LastLoss()
+    settings, flag, last_loss = JobSettings(describe_job(job)), StopFlag(), _LastLoss()
     with ExitStack() as stack:
         stack.enter_context(stop_on_signals(flag))
         kept = [] if run is None else [open_script_run(Path(run), job, settings)]
@@ -121,7 +121,7 @@ def fit(
 
 def _guard(
     job: Job,
-    settings: Settings,
+    settings: JobSettings,
     changed: OnChange,
     flag: StopFlag,
     own: list[Observer],

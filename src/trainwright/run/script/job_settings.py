@@ -144,7 +144,7 @@ def _plain(value: object) -> Json:
 
 
 @final
-class Settings:
+class JobSettings:
     """The settings of a job, and those of a checkpoint that differ once one was compared."""
 
     def __init__(self, values: Mapping[str, Json]) -> None:

@@ -31,7 +31,7 @@ from trainwright.run.judge import judge_scored
 from trainwright.run.open_folder import FinishedRun, StartedRun, open_run
 from trainwright.run.prepare_run import Ready, Request, make_ready
 from trainwright.run.run_result import Result
-from trainwright.run.screen import Stages, StreamScreen
+from trainwright.run.screen import StageTimes, StreamScreen
 from trainwright.run.summary import doubt_warnings
 from trainwright.run.train_folds import HeldOut
 from trainwright.run.write_predictions import write_predictions
@@ -99,7 +99,7 @@ def prepare(
         table, or the contract asks for folds or several seeds, whose models only `train` makes.
     """
     request = Request(file_or_text(contract), tuple(overrides), frames=dict(frames or {}))
-    ready = make_ready(request, Stages(), StreamScreen(sys.stderr))
+    ready = make_ready(request, StageTimes(), StreamScreen(sys.stderr))
     section = ready.plan.contract.data
     problems = []
     if not (isinstance(section, TableData) and isinstance(ready.raw, RawTable)):
@@ -125,7 +125,7 @@ def judge_model(predict: Predict, data: PreparedData, runs: Path, name: str) -> 
     Raises:
         Mistake: `predict` gives no scores, or the name is taken. StorageFailed: the disk.
     """
-    ready, stages = data.ready, Stages()
+    ready, stages = data.ready, StageTimes()
     request = replace(data.request, runs=runs, name=name)
     prepared = ready.prepared
     with stages("predict"):
@@ -139,7 +139,7 @@ def judge_model(predict: Predict, data: PreparedData, runs: Path, name: str) -> 
     return result
 
 
-def _judge(ready: Ready, scores: Floats, started: StartedRun, stages: Stages) -> Result:
+def _judge(ready: Ready, scores: Floats, started: StartedRun, stages: StageTimes) -> Result:
     contract, prepared = ready.plan.contract, ready.prepared
     found = look_at_data(ready)
     findings = of_data(prepared, found.faults, found.audited)

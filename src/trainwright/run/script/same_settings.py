@@ -10,7 +10,7 @@ from trainwright.checkpoint.state import Snapshot
 from trainwright.checkpoint.store import Loaded
 from trainwright.core.errors import DataChanged, Mistake, Problem
 from trainwright.core.files import Json
-from trainwright.run.script.job_settings import DATA, Settings
+from trainwright.run.script.job_settings import DATA, JobSettings
 
 SETTINGS = "settings"
 OnChange = Literal["refuse", "record"]
@@ -24,7 +24,7 @@ class SameSettings:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: JobSettings,
         on_change: OnChange,
         say: Callable[[str], None],
         parts: Collection[str],
@@ -89,7 +89,7 @@ class ChangedOptions:
     """An optimizer's state that keeps the changed options of its groups when it is restored; `name`
     is what the settings call the optimizer."""
 
-    def __init__(self, state: OptimizerState, name: str, settings: Settings) -> None:
+    def __init__(self, state: OptimizerState, name: str, settings: JobSettings) -> None:
         self._state = state
         self._name = name
         self._settings = settings

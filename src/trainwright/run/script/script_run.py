@@ -18,7 +18,7 @@ from trainwright.core.hashing import hash_value
 from trainwright.engine.job import Job
 from trainwright.engine.null_objects import NoCheckpoints
 from trainwright.run.compose.compose_step import WINDOW, reader
-from trainwright.run.script.job_settings import DATA, Settings
+from trainwright.run.script.job_settings import DATA, JobSettings
 from trainwright.run.script.reachable import find_within
 from trainwright.run.undo_refused import NewFolders, locked_new, restored_if_refused
 from trainwright.tracking.event_log import EventLog
@@ -29,7 +29,7 @@ from trainwright.tracking.observers import Observer
 from trainwright.tracking.record import Ending, RunFacts, RunRecord
 from trainwright.tracking.run_folder import RunFolder
 from trainwright.tracking.signals import SignalRecorder
-from trainwright.tracking.unfinished import tidy
+from trainwright.tracking.unfinished import remove_unfinished_of_run
 
 
 @final
@@ -41,7 +41,7 @@ class ScriptRun:
     record: RunRecord
     observers: tuple[Observer, ...]
 
-    def bind(self, job: Job, settings: Settings) -> None:
+    def bind(self, job: Job, settings: JobSettings) -> None:
         """Bind the job's checkpoints, which this process owns, to the run. Its identity is made at
         its first start; checkpoints of a training that an earlier version began, or that kept no
         run, are bound to none.
@@ -74,7 +74,7 @@ def keep_in_run(job: Job, path: Path) -> Job:
 
 
 @contextmanager
-def open_script_run(path: Path, job: Job, settings: Settings) -> Iterator[ScriptRun]:
+def open_script_run(path: Path, job: Job, settings: JobSettings) -> Iterator[ScriptRun]:
     """The folder, made or taken up again, and locked for the block; an error inside is written into
     its record.
 
@@ -88,7 +88,7 @@ def open_script_run(path: Path, job: Job, settings: Settings) -> Iterator[Script
     locked = locked_new(folder, made) if is_new else folder.lock()
     with ExitStack() as stack:
         stack.enter_context(locked)
-        tidy(folder)
+        remove_unfinished_of_run(folder)
         stack.enter_context(nullcontext() if is_new else restored_if_refused(folder))
         device = next((one.device for one in job.model.parameters()), torch.device("cpu"))
         facts = RunFacts(

@@ -55,14 +55,14 @@ def _kind(folder: Path) -> str:
 
 
 def _rows(contract: Json, rows: int, position: Position) -> str:
-    from trainwright.data.base.permutation import Order
+    from trainwright.data.base.permutation import Permutation
 
     sampling = contract["data"].get("sampling", {"kind": "uniform"})
     if contract["data"].get("kind") == "tokens" or sampling["kind"] != "uniform":
         return f"; from sample {position.progress.samples:,} on"
     epoch, first = divmod(position.progress.samples, rows)
     count = position.rows or int(contract["training"]["effective_batch_size"])
-    order = Order(rows, int(contract["seed"]), bool(contract["data"]["shuffle"]))
+    order = Permutation(rows, int(contract["seed"]), bool(contract["data"]["shuffle"]))
     numbers = [int(row) for row in order.at(epoch, first, min(rows, first + count))]
     more = f" and {len(numbers) - _SHOWN} more" if len(numbers) > _SHOWN else ""
     return f"; training rows {', '.join(map(str, numbers[:_SHOWN]))}{more}"

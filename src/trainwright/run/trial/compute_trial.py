@@ -23,7 +23,7 @@ from trainwright.engine.precision import build_precision
 from trainwright.engine.step_benchmark import LIMIT_SECONDS, Trials, Tried, Way, product_error
 from trainwright.model.build_network import lay_out
 from trainwright.objective.losses import Objective
-from trainwright.planner.compute_trials import CompiledTiming, Failed, Setting, Timing
+from trainwright.planner.compute_trials import CompiledTiming, ComputeSetting, Failed, Timing
 from trainwright.planner.plan import Plan
 from trainwright.run.compose.compose_feed import trial_batch
 from trainwright.run.trial.trial_model import build_rehearsed
@@ -54,18 +54,20 @@ class ModelTrial:
         """Of oneDNN, on matrices like the model's."""
         return product_error(self._model)
 
-    def time(self, settings: Sequence[Setting]) -> Mapping[Setting, Timing | Failed]:
+    def time(self, settings: Sequence[ComputeSetting]) -> Mapping[ComputeSetting, Timing | Failed]:
         """Each setting, in turns."""
         tried = self._trials.compare([self._way(setting, self._level) for setting in settings])
         return {setting: _timing(one) for setting, one in zip(settings, tried, strict=True)}
 
-    def without_determinism(self, setting: Setting) -> tuple[Timing | Failed, Timing | Failed]:
+    def without_determinism(
+        self, setting: ComputeSetting
+    ) -> tuple[Timing | Failed, Timing | Failed]:
         """The setting as deterministic as the plan says, and not at all."""
         ways = [self._way(setting, self._level), self._way(setting, "off")]
         one, other = self._trials.times(ways)
         return _timing(one), _timing(other)
 
-    def compile(self, setting: Setting) -> CompiledTiming | Failed:
+    def compile(self, setting: ComputeSetting) -> CompiledTiming | Failed:
         """The setting in compiled kernels."""
         with compiling("on"), deterministic(self._level, compiled=True):
             way = self._way(setting, self._level, CompiledObjective(self._objective))
@@ -74,7 +76,9 @@ class ModelTrial:
             return Failed(tried.failure)
         return CompiledTiming(tried.seconds.passed, first)
 
-    def _way(self, setting: Setting, level: Determinism, objective: Objective | None = None) -> Way:
+    def _way(
+        self, setting: ComputeSetting, level: Determinism, objective: Objective | None = None
+    ) -> Way:
         return Way(
             objective or self._objective,
             build_precision(setting.precision, self._model, self._device),
@@ -95,7 +99,7 @@ def build_trial(plan: Plan, prepared: Prepared) -> ModelTrial:
 
 
 @contextmanager
-def _kernels(setting: Setting, level: Determinism) -> Iterator[None]:
+def _kernels(setting: ComputeSetting, level: Determinism) -> Iterator[None]:
     products: MatrixProducts = "tf32" if setting.precision == "tf32" else setting.matrix_products
     with deterministic(level), matrix_products(products):
         yield

@@ -13,7 +13,7 @@ from PIL import Image, ImageOps
 from faults.tiers import times
 from made_pictures import encoded, picture
 from trainwright.data.encoders.decoding_rule import Rule
-from trainwright.data.images.decode import SUFFIXES, Fault, Header, decode, look
+from trainwright.data.images.decode import SUFFIXES, Header, ImageFault, decode, look
 
 RULE = Rule((0, 0), "rgb", "stretch", "bilinear", 1_000_000)
 GREY = Rule((0, 0), "grey", "stretch", "bilinear", 1_000_000)
@@ -27,7 +27,7 @@ def saved(image: Image.Image, kind: str = "PNG", **options: object) -> bytes:
 
 def pixels(data: bytes, rule: Rule = RULE) -> np.ndarray:
     made = decode(data, rule)
-    assert not isinstance(made, Fault), made
+    assert not isinstance(made, ImageFault), made
     return made[0]
 
 
@@ -45,10 +45,10 @@ def test_a_png_that_ends_early_is_damaged(cut: int) -> None:
     """Also where only checksums and the last chunk are missing, and Pillow reads every pixel."""
     whole = saved(Image.fromarray(picture(1, 40)))
     made = decode(whole[:-cut], RULE)
-    assert isinstance(made, Fault)
+    assert isinstance(made, ImageFault)
     assert made.droppable
     assert made.message == "the image is damaged or cut off"
-    assert not isinstance(decode(whole + b"more", RULE), Fault)
+    assert not isinstance(decode(whole + b"more", RULE), ImageFault)
 
 
 def test_a_png_of_which_a_byte_was_changed_is_damaged() -> None:
@@ -56,7 +56,7 @@ def test_a_png_of_which_a_byte_was_changed_is_damaged() -> None:
     end = whole.index(b"IEND") - 8
     whole[end] ^= 1
     made = decode(bytes(whole), RULE)
-    assert isinstance(made, Fault)
+    assert isinstance(made, ImageFault)
     assert "checksum" in made.found
 
 
@@ -70,7 +70,7 @@ def test_orientation_is_applied_to_pixels_and_header(turn: int) -> None:
     expected = np.asarray(ImageOps.exif_transpose(Image.open(io.BytesIO(data))))
     np.testing.assert_array_equal(pixels(data), expected.transpose(2, 0, 1))
     header = look(data, 10_000)
-    assert not isinstance(header, Fault)
+    assert not isinstance(header, ImageFault)
     assert (header.height, header.width) == expected.shape[:2]
 
 
@@ -137,9 +137,9 @@ def test_a_header_alone_is_held_against_the_limit() -> None:
     data = saved(Image.new("1", (2000, 2000)))
     assert len(data) < 2000
     for made in (decode(data, RULE), look(data, 1_000_000)):
-        assert isinstance(made, Fault)
+        assert isinstance(made, ImageFault)
         assert "more pixels" in made.message
-    assert not isinstance(look(data, 4_000_000), Fault)
+    assert not isinstance(look(data, 4_000_000), ImageFault)
 
 
 @settings(max_examples=times(50, 200), deadline=None)
@@ -152,7 +152,7 @@ def test_damaged_files_give_a_fault_or_pixels_and_never_an_error(data: st.DataOb
     cut = data.draw(st.integers(0, len(whole)))
     for one in (bytes(whole), bytes(whole[:cut])):
         made = decode(one, RULE.sized(6, 6))
-        assert isinstance(made, Fault) or made[0].shape == (3, 6, 6)
+        assert isinstance(made, ImageFault) or made[0].shape == (3, 6, 6)
 
 
 def test_a_file_that_is_cut_anywhere_gives_a_fault_or_pixels_and_never_an_error() -> None:
@@ -162,11 +162,11 @@ def test_a_file_that_is_cut_anywhere_gives_a_fault_or_pixels_and_never_an_error(
     for whole in (animated, encoded(picture(0))):
         for cut in range(len(whole)):
             for made in (decode(whole[:cut], RULE), look(whole[:cut], RULE.most_pixels)):
-                assert isinstance(made, (Fault, Header, tuple))
+                assert isinstance(made, (ImageFault, Header, tuple))
     for place in range(len(animated)):
         damaged = animated[:place] + bytes([animated[place] ^ 0x21]) + animated[place + 1 :]
-        assert isinstance(decode(damaged, RULE), (Fault, tuple))
-        assert isinstance(look(damaged, RULE.most_pixels), (Fault, Header))
+        assert isinstance(decode(damaged, RULE), (ImageFault, tuple))
+        assert isinstance(look(damaged, RULE.most_pixels), (ImageFault, Header))
 
 
 def test_a_rule_is_kept_as_it_was() -> None:

@@ -14,7 +14,7 @@ from trainwright.contract.images import Decoding, ImageData
 from trainwright.core.errors import DataMistake
 from trainwright.data.audit.image_overlap import audit_images
 from trainwright.data.encoders.decoding_rule import Rule
-from trainwright.data.images.decode import Fault, decode, examine_file
+from trainwright.data.images.decode import ImageFault, decode, examine_file
 from trainwright.data.images.prepare_images import decoded_cache, prepare_images, read_images
 from trainwright.data.quality.image_quality import examine_images
 from trainwright.data.quality.near_duplicate_images import groups_of_raw
@@ -48,15 +48,17 @@ def test_what_decoding_refuses_is_refused_by_header_and_end(kind: str) -> None:
     data = encoded(large(0), kind)
     whole = examine_file(data, RULE)
     decoded = decode(data, RULE)
-    assert not isinstance(whole, Fault)
-    assert not isinstance(decoded, Fault)
+    assert not isinstance(whole, ImageFault)
+    assert not isinstance(decoded, ImageFault)
     assert whole == decoded[1]
     for kept_bytes in (0, 10, len(data) // 3, len(data) // 2, len(data) - 70, len(data) - 1):
         cut = data[:kept_bytes]
         refused = decode(cut, RULE)
-        assert isinstance(examine_file(cut, RULE), Fault) == isinstance(refused, Fault)
+        assert isinstance(examine_file(cut, RULE), ImageFault) == isinstance(refused, ImageFault)
     padded = data + bytes(20)
-    assert isinstance(examine_file(padded, RULE), Fault) == isinstance(decode(padded, RULE), Fault)
+    assert isinstance(examine_file(padded, RULE), ImageFault) == isinstance(
+        decode(padded, RULE), ImageFault
+    )
 
 
 def test_a_sample_is_decoded_and_everything_else_is_known_of_all(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from made_pictures import (
 from trainwright.contract.images import ImageData
 from trainwright.core.errors import DataMistake
 from trainwright.data.base.table import ImageInputs
-from trainwright.data.images.decode import Fault
+from trainwright.data.images.decode import ImageFault
 from trainwright.data.images.image_record import read_inside
 from trainwright.data.images.prepare_images import prepare_images, read_images
 from trainwright.data.images.raw_images import RawImages
@@ -393,6 +393,6 @@ def test_what_is_no_file_is_a_fault_of_its_image(tmp_path: Path, name: str) -> N
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe")
     fault = read_inside(tmp_path / name, tmp_path.resolve())
-    assert isinstance(fault, Fault)
+    assert isinstance(fault, ImageFault)
     assert fault.message == "this is no file"
     assert not fault.droppable

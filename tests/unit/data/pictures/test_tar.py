@@ -9,7 +9,7 @@ import pytest
 from made_pictures import encoded, picture, tar_bytes
 from trainwright.contract.images import ImageFields
 from trainwright.core.errors import DataMistake
-from trainwright.data.images.image_record import Asked
+from trainwright.data.images.image_record import ImageRequest
 from trainwright.data.images.webdataset import TarShard
 
 SAMPLES = {f"{row:02d}": encoded(picture(row)) for row in range(6)}
@@ -27,7 +27,7 @@ END = max(at for at in HEADERS) + 1024
 def images(folder: Path, data: bytes, **fields: str) -> dict[str, object]:
     file = folder / "a.tar"
     file.write_bytes(data)
-    asked = Asked(file, "a.tar", ImageFields(**fields), "data.path", labelled=True)
+    asked = ImageRequest(file, "a.tar", ImageFields(**fields), "data.path", labelled=True)
     return {record.name: record.data for record in TarShard(asked).records()}
 
 

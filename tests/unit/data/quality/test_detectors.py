@@ -20,7 +20,7 @@ from trainwright.data.quality.leak_findings import leaks
 from trainwright.data.quality.mixed_units import mixed_units
 from trainwright.data.quality.near_duplicates import near_duplicates
 from trainwright.data.quality.run_checks import QUICK, find_faults, find_kind
-from trainwright.data.quality.views import Examined, examine
+from trainwright.data.quality.views import ExaminedData, examine
 
 
 def test_nothing_is_found_in_clean_rows() -> None:
@@ -29,7 +29,7 @@ def test_nothing_is_found_in_clean_rows() -> None:
 
 
 @pytest.mark.parametrize("check", QUICK, ids=lambda check: check.__name__)
-def test_no_check_fails_on_strange_tables(check: Callable[[Examined], list[Finding]]) -> None:
+def test_no_check_fails_on_strange_tables(check: Callable[[ExaminedData], list[Finding]]) -> None:
     frames = [
         pl.DataFrame({"a": pl.Series([], dtype=pl.String)}),
         pl.DataFrame({"a": [None, None]}),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from trainwright.data.quality.finding import Finding, findings_json, positions, worst_first
+from trainwright.data.quality.finding import Finding, findings_json, row_numbers_of, worst_first
 
 
 def test_a_finding_is_written_with_these_fields() -> None:
@@ -25,9 +25,9 @@ def test_a_finding_is_written_with_these_fields() -> None:
 
 
 def test_positions_are_ascending_and_whole_numbers() -> None:
-    assert positions(pl.Series([True, False, None, True])) == (0, 3)
-    assert positions(pl.Series([5, 2, 5], dtype=pl.UInt32)) == (2, 5)
-    assert positions([]) == ()
+    assert row_numbers_of(pl.Series([True, False, None, True])) == (0, 3)
+    assert row_numbers_of(pl.Series([5, 2, 5], dtype=pl.UInt32)) == (2, 5)
+    assert row_numbers_of([]) == ()
 
 
 def test_the_worst_come_first() -> None:

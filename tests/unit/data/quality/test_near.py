@@ -13,7 +13,7 @@ import pytest
 from trainwright.data.quality import chance_agreement
 from trainwright.data.quality.duplicates import conflicting_labels, exact_duplicates
 from trainwright.data.quality.near_duplicates import near_duplicates
-from trainwright.data.quality.views import Examined, examine
+from trainwright.data.quality.views import ExaminedData, examine
 
 ROWS, COPIES = 600, 40
 Random = np.random.Generator
@@ -147,7 +147,7 @@ def test_one_column_of_few_values_is_equal_by_chance(beside: dict[str, str]) -> 
         assert found.severity == "info"
 
 
-def copied_across(turned: int) -> Examined:
+def copied_across(turned: int) -> ExaminedData:
     """A hundred test rows that equal training rows, but for so many turns of a rare flag."""
     random = np.random.default_rng(0)
     columns: dict[str, np.ndarray] = {f"x{at}": random.normal(size=2000) for at in range(6)}

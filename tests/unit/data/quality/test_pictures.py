@@ -21,7 +21,7 @@ from trainwright.data.quality.near_duplicate_images import groups_of_raw, near_i
 from trainwright.data.quality.run_checks import find_image_faults
 from trainwright.data.read_table import DataFacts
 from trainwright.doctor.prepared_data_faults import prepared_faults
-from trainwright.run.after.data_quality import check_contract_data, check_file
+from trainwright.run.after.data_quality import check_contract_data, file_findings
 
 IMAGES = ImageData(kind="images", path="x", validation=0.3)
 
@@ -159,5 +159,5 @@ def test_noise_on_an_even_ground_hides_no_copy() -> None:
 def test_a_folder_of_idx_files_is_looked_at(tmp_path: Path) -> None:
     """No file of them can be left out, which is asked for elsewhere."""
     folder = make_images(tmp_path / "digits")
-    found = check_file(str(folder), "", "all", lambda _: None)
+    found = file_findings(str(folder), "", "all", lambda _: None)
     assert [one.kind for one in found if one.severity == "error"] == []

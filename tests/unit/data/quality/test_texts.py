@@ -10,7 +10,7 @@ import pytest
 from clean_rows import ROWS, WORDS, only
 from trainwright.data.quality import text_quality as written
 from trainwright.data.quality.finding import Finding
-from trainwright.data.quality.views import Examined, examine
+from trainwright.data.quality.views import ExaminedData, examine
 
 CODE = """```
 def calculator(num1, num2, operator):
@@ -47,7 +47,7 @@ This calculator takes two numbers and an operator."""
         (written.line_breaks, "the card\ndoes not work"),
     ],
 )
-def test_texts_of_low_quality(check: Callable[[Examined], list[Finding]], text: str) -> None:
+def test_texts_of_low_quality(check: Callable[[ExaminedData], list[Finding]], text: str) -> None:
     texts = [
         f"my card number {row} was declined while I was paying for {WORDS[row % 18]} in a shop"
         for row in range(ROWS)

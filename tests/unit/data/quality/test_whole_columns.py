@@ -12,13 +12,13 @@ import pytest
 from clean_rows import ROWS, clean, made, only, with_values
 from trainwright.data.quality import missing_values, time_series
 from trainwright.data.quality.useless_columns import (
-    constant,
+    constant_columns,
     few_rows,
     identifier,
     rare_category,
     redundant_columns,
 )
-from trainwright.data.quality.views import Look, examine
+from trainwright.data.quality.views import ColumnView, examine
 
 
 def test_missing_names_rows_and_column() -> None:
@@ -46,7 +46,7 @@ def test_missing_where_a_number_is_high() -> None:
 
 def test_constant_columns() -> None:
     data = made(version=["1.0"] * ROWS, nothing=[None] * ROWS)
-    assert [finding.columns for finding in constant(data)] == [("version",), ("nothing",)]
+    assert [finding.columns for finding in constant_columns(data)] == [("version",), ("nothing",)]
 
 
 def test_identifiers_and_codes() -> None:
@@ -79,13 +79,13 @@ def test_wide_and_long_tables_are_looked_at_in_passing(monkeypatch: pytest.Monke
     """Each column is read a few times, not once for each other column or each stretch of it."""
     reads = 0
 
-    def counted(look: Look) -> np.ndarray:
+    def counted(look: ColumnView) -> np.ndarray:
         nonlocal reads
         reads += 1
         return numbers(look)
 
-    numbers = cast(Callable[[Look], np.ndarray], Look.numbers.fget)
-    monkeypatch.setattr(Look, "numbers", property(counted))
+    numbers = cast(Callable[[ColumnView], np.ndarray], ColumnView.numbers.fget)
+    monkeypatch.setattr(ColumnView, "numbers", property(counted))
     random = np.random.default_rng(0)
     slow = np.repeat(np.cumsum(random.normal(size=300)), 12)
     columns = {f"x{at}": random.normal(size=3600) for at in range(10)}

@@ -21,12 +21,12 @@ def squared(model: nn.Module, batch: tuple[Tensor, ...]) -> tw.LossSum:
     return tw.LossSum(model(batch[0]).square().sum(), len(batch[0]))
 
 
-def make_job(folder: Path, steps: int = 8) -> tuple[tw.Job, tw.ExponentialMean]:
+def make_job(folder: Path, steps: int = 8) -> tuple[tw.Job, tw.EMA]:
     torch.manual_seed(0)
     inputs = torch.randn(24, 3)
     model = nn.Linear(3, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    mean = tw.ExponentialMean(model, decay=0.5)
+    mean = tw.EMA(model, decay=0.5)
 
     def validate() -> Mapping[str, float]:
         return {"val_loss": float(squared(model, (inputs,)).sum)}
@@ -43,7 +43,7 @@ def make_job(folder: Path, steps: int = 8) -> tuple[tw.Job, tw.ExponentialMean]:
         state={
             "model": weights,
             "optimizer": tw.OptimizerState(optimizer, model.named_parameters()),
-            "mean": tw.ExponentialMeanState(mean),
+            "mean": tw.EMAState(mean),
             "evaluated": tw.EvaluatedState(mean, weights),
         },
     )
@@ -68,7 +68,7 @@ def test_a_mean_that_no_checkpoint_holds_is_refused(tmp_path: Path) -> None:
     job, _ = make_job(tmp_path / "job")
     with pytest.raises(tw.Mistake, match="lack the mean of the weights") as refused:
         tw.fit(without(job, "mean"), progress=False)
-    assert "tw.ExponentialMeanState(mean)" in refused.value.problems[0].fix
+    assert "tw.EMAState(mean)" in refused.value.problems[0].fix
     assert not (tmp_path / "job").exists()
 
 
