@@ -18,7 +18,7 @@ from trainwright.contract.section import settled
 from trainwright.run.compose.compose_feed import build_feed
 from trainwright.run.prepare_run import Ready, Request, make_ready
 from trainwright.run.screen import StageTimes, StreamScreen
-from trainwright.run.trial.compute_trial import compute_trial as run_trial
+from trainwright.run.trial import compute_trial as run_trial
 
 pytestmark = pytest.mark.torch
 

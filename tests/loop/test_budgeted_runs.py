@@ -134,7 +134,7 @@ def test_a_cut_before_the_schedule_ends_stands_in_the_verdict(
 ) -> None:
     fit = plan_budget.fit_into_budget
     monkeypatch.setattr(
-        budgeting, "fit_into_budget", lambda *given: replace(fit(*given), training_seconds=1e-6)
+        plan_budget, "fit_into_budget", lambda *given: replace(fit(*given), training_seconds=1e-6)
     )
     contract = text_project(tmp_path)
     folder = run_of(contract, "one", "budget.hours=1", "training.num_epochs=2")

@@ -37,7 +37,7 @@ from trainwright.planner.resolve import compute_choices  # noqa: E402
 from trainwright.run import prepare_run as run_ready  # noqa: E402
 from trainwright.run.prepare_run import Request  # noqa: E402
 from trainwright.run.screen import StageTimes, StreamScreen  # noqa: E402
-from trainwright.run.trial.compute_trial import compute_trial as run_trial  # noqa: E402
+from trainwright.run.trial import compute_trial as run_trial  # noqa: E402
 
 pytestmark = [
     pytest.mark.torch,

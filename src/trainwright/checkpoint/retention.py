@@ -36,7 +36,7 @@ def at_any_step(step: int) -> bool:  # noqa: ARG001
 @final
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """Which checkpoints are kept beside the best: see `retained_names`.
+    """Which checkpoints are kept beside the best: see `kept_names`.
 
     `planned` says of a step whether the run saves there by itself. Others are saved because
     somebody asked, or stopped the run: they are there to go on from, and decide nothing, so that a
@@ -90,9 +90,7 @@ def newest_first(history: Iterable[Entry]) -> list[Entry]:
     return sorted(history, key=lambda entry: (not entry.abandoned, entry.sequence), reverse=True)
 
 
-def retained_names(
-    history: Sequence[Entry], retention: Retention, pinned: Collection[str]
-) -> set[str]:
+def kept_names(history: Sequence[Entry], retention: Retention, pinned: Collection[str]) -> set[str]:
     """Names of the checkpoints that stay.
 
     These are the best by score, the newest (at least two: the second is there for the day on which

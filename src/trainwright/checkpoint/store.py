@@ -19,13 +19,7 @@ from trainwright.checkpoint.ledger import LedgerLine
 from trainwright.checkpoint.local_storage import LocalStorage
 from trainwright.checkpoint.manifest import read_manifest, read_parts
 from trainwright.checkpoint.outcomes import Begun, Kept, Loaded, Missed, NoCheckpoint, SaveOutcome
-from trainwright.checkpoint.retention import (
-    Entry,
-    Retention,
-    at_any_step,
-    best_first,
-    retained_names,
-)
+from trainwright.checkpoint.retention import Entry, Retention, at_any_step, best_first, kept_names
 from trainwright.checkpoint.score import NOT_SCORED, NotScored
 from trainwright.checkpoint.snapshot_buffers import ReusedMemory
 from trainwright.checkpoint.state import Snapshot
@@ -304,7 +298,7 @@ class Checkpoints:
     def best_of(self, scores: Mapping[str, float | NotScored]) -> str:
         """The name with the best of these scores; empty where none has one."""
         entries = [Entry(step_of(name), name, score) for name, score in scores.items()]
-        return (*(entry.name for entry in best_first(entries, self._retention.direction)), "")[0]
+        return (*(one.name for one in best_first(entries, self._retention.direction)), "")[0]
 
     def _catalog(self) -> Catalog:
         if not self._opened:
@@ -350,9 +344,8 @@ class Checkpoints:
         removed, warnings = self._after_commit(catalog)
         seconds = time.monotonic() - began
         step = step_of(line.name)
-        return SaveOutcome(
-            line.name, seconds, files.size_bytes, step, line.score, removed, warnings
-        )
+        size = files.size_bytes
+        return SaveOutcome(line.name, seconds, size, step, line.score, removed, warnings)
 
     def _load(self, candidate: Candidate, lineage: str) -> Loaded:
         reached("ckpt.load")
@@ -380,7 +373,7 @@ class Checkpoints:
 
         def leaving(pinned: Collection[str]) -> list[LedgerLine]:
             history = list(catalog.entries.values())
-            stay = retained_names(history, self._retention, self._pinned | self._held | set(pinned))
+            stay = kept_names(history, self._retention, self._pinned | self._held | set(pinned))
             lines = (candidate.line for candidate in catalog.candidates)
             known = {line.name: line for line in lines if isinstance(line, LedgerLine)}
             stay |= self._by_rule.names
@@ -398,7 +391,7 @@ class Checkpoints:
     def _ranked(self, catalog: Catalog) -> list[str]:
         names = {*self._by_rule.names, catalog.newest}
         entries = [entry for name, entry in catalog.entries.items() if name in names]
-        return [entry.name for entry in best_first(entries, self._retention.direction)]
+        return [one.name for one in best_first(entries, self._retention.direction)]
 
     def _pointers(self, catalog: Catalog) -> dict[str, str]:
         return {"newest": catalog.newest, "best": (*self._ranked(catalog), "")[0]}

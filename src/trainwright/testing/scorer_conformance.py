@@ -12,7 +12,7 @@ import numpy as np
 
 from trainwright.core.files import read_json, write_json
 from trainwright.data.base.sparse import SparseColumns
-from trainwright.data.base.table import Floats, Inputs, as_columns
+from trainwright.data.base.table import Floats, Inputs, Undecoded, as_columns
 from trainwright.predictor.scorer import Scorer
 
 
@@ -80,8 +80,13 @@ def check_purity(case: ScorerCase) -> None:
 
 def _arrays(inputs: Inputs) -> Iterator[object]:
     for name in inputs.__dataclass_fields__:
-        value = getattr(inputs, name)
-        yield value.dense() if isinstance(value, SparseColumns) else value
+        match getattr(inputs, name):
+            case SparseColumns() as columns:
+                yield columns.dense()
+            case Undecoded(places, hashes):
+                yield from (places, np.array(hashes))
+            case value:
+                yield value
 
 
 def check_rows_apart(case: ScorerCase) -> None:

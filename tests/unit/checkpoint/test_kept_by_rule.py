@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import pytest
 
 from trainwright.checkpoint.kept_by_rule import KeptByRule
-from trainwright.checkpoint.retention import Entry, Retention, retained_names, with_abandoned
+from trainwright.checkpoint.retention import Entry, Retention, kept_names, with_abandoned
 from trainwright.checkpoint.score import NOT_SCORED, NotScored
 
 SCORES = (NOT_SCORED, NOT_SCORED, math.nan, math.inf, 0.5, 0.25)
@@ -21,7 +21,7 @@ def with_commit(
     """The definition: the rule over all that it has kept until now and one more commit."""
     entries = with_abandoned([*by_rule.values(), commit])
     planned = {n: entry for n, entry in entries.items() if retention.planned(entry.step)}
-    stay = retained_names(list(planned.values()), retention, ()) if planned else set()
+    stay = kept_names(list(planned.values()), retention, ()) if planned else set()
     return {name: entry for name, entry in planned.items() if name in stay}
 
 

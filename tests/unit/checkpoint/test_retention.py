@@ -19,7 +19,7 @@ from trainwright.checkpoint.retention import (
     Retention,
     abandoned,
     best_first,
-    retained_names,
+    kept_names,
     with_abandoned,
 )
 from trainwright.checkpoint.score import NOT_SCORED, NotScored
@@ -64,9 +64,7 @@ class Course:
         self.since += 1
 
     def stays(self) -> set[str]:
-        return retained_names(
-            list(self.disk.values()), self.retention, self.pins | self.resumed_from
-        )
+        return kept_names(list(self.disk.values()), self.retention, self.pins | self.resumed_from)
 
     def newest(self) -> Entry:
         return self.whole[-1]
@@ -203,15 +201,15 @@ def test_a_course_that_the_run_left_never_ranks() -> None:
 def test_what_was_left_fills_up_while_there_is_nothing_better() -> None:
     left = replace(entry(3, 20, 0.1), abandoned=True)
     history = [entry(4, 10, 0.5), left]
-    assert retained_names(history, Retention(best=1), ()) == {"step-10", "step-20"}
-    assert retained_names([*history, entry(5, 15)], Retention(best=1), ()) == {"step-10", "step-15"}
+    assert kept_names(history, Retention(best=1), ()) == {"step-10", "step-20"}
+    assert kept_names([*history, entry(5, 15)], Retention(best=1), ()) == {"step-10", "step-15"}
 
 
 def test_the_best_before_the_newest_stays_for_the_day_on_which_the_newest_is_lost() -> None:
     history = [entry(1, 1, 0.4), entry(2, 2, 0.5), entry(3, 3, 0.3)]
-    assert retained_names(history, Retention(best=1), ()) == {"step-1", "step-2", "step-3"}
+    assert kept_names(history, Retention(best=1), ()) == {"step-1", "step-2", "step-3"}
     history.append(entry(4, 4, 0.6))
-    assert retained_names(history, Retention(best=1), ()) == {"step-3", "step-4"}
+    assert kept_names(history, Retention(best=1), ()) == {"step-3", "step-4"}
 
 
 @pytest.mark.parametrize("every", [1, 5, 10])
@@ -219,7 +217,7 @@ def test_the_first_of_each_stretch_stays_for_ever(every: int) -> None:
     history: list[Entry] = []
     for sequence, step in enumerate(range(0, 41, 4), start=1):
         history.append(entry(sequence, step, float(step)))
-        stay = retained_names(history, Retention(best=1, every_n_steps=every), ())
+        stay = kept_names(history, Retention(best=1, every_n_steps=every), ())
         history = [e for e in history if e.name in stay]
     steps = {e.step for e in history}
     wanted = {
@@ -249,9 +247,7 @@ class Lived:
         new = entry(self.commits, step, score)
         self.by_rule.take(new)
         there = with_abandoned([*self.disk.values(), new])
-        stay = (
-            retained_names(list(there.values()), self.retention, self.pinned) | self.by_rule.names
-        )
+        stay = kept_names(list(there.values()), self.retention, self.pinned) | self.by_rule.names
         self.disk = {name: one for name, one in there.items() if name in stay}
 
     def target(self, up_to: int, further: int = 0) -> Entry:

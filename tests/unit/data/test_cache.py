@@ -139,7 +139,7 @@ def test_builders_at_one_time_build_once(tmp_path: Path) -> None:
 def test_a_file_that_changes_while_it_is_read_is_not_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from trainwright.data.sources.data_source import local_files
+    from trainwright.data.sources import local_files
 
     file = tmp_path / "a.csv"
     file.write_text("a,y\n1,no\n2,yes\n")

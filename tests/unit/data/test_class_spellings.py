@@ -11,7 +11,7 @@ import pytest
 from trainwright.contract.data import Column, TableData
 from trainwright.data.base.column_reader import Cells
 from trainwright.data.base.row_storage import SLICE_ROWS
-from trainwright.data.columns.column_kinds import doubtful_classes
+from trainwright.data.columns import doubtful_classes
 from trainwright.data.columns.doubtful_classes import find_class_spellings
 from trainwright.data.columns.propose_columns import with_doubts
 from trainwright.data.read_table import read_table

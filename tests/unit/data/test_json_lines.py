@@ -10,6 +10,7 @@ import pytest
 
 from trainwright.contract.sources import Reading
 from trainwright.core.errors import DataMistake
+from trainwright.data.formats import json_lines
 from trainwright.data.sources.data_source import read_source
 
 
@@ -46,7 +47,7 @@ def test_pairs_are_letters(tmp_path: Path) -> None:
 def test_empty_objects_that_may_be_left_out_move_no_line(tmp_path: Path) -> None:
     lines = ["{}", "{}", '{"a": 1}', "{}", '{"a": 2}', '{"a": 3}']
     (tmp_path / "rows.jsonl").write_text("\n".join(lines))
-    with mock.patch.object(jsonlines, "_BLOCK_RECORDS", 2):
+    with mock.patch.object(json_lines, "_BLOCK_RECORDS", 2):
         source = read_source("rows.jsonl", tmp_path, reading=Reading(bad_records=3))
     assert source.frame["a"].to_list() == ["1", "2", "3"]
     assert source.lines.tolist() == [3, 5, 6]

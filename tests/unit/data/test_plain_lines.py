@@ -9,7 +9,7 @@ import pytest
 
 from trainwright.contract.sources import Reading
 from trainwright.core.errors import DataMistake
-from trainwright.data.formats.file_format import delimited, plain_lines
+from trainwright.data.formats import delimited, plain_lines
 from trainwright.data.formats.plain_lines import count_plain_lines
 
 

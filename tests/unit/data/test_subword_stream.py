@@ -15,7 +15,7 @@ pytest.importorskip("tokenizers")
 from trainwright.contract.tokens import TokenData
 from trainwright.data.encoders import bpe
 from trainwright.data.encoders.bpe import blocks_of, blocks_within, encode_pieces
-from trainwright.data.formats.file_format import encodings
+from trainwright.data.formats import encodings
 from trainwright.data.text import stream_bpe
 from trainwright.data.text.prepare_text import RawTokens, prepare_tokens, read_tokens
 from trainwright.data.text.stream_bpe import document_stops

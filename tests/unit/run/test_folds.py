@@ -125,7 +125,7 @@ def test_a_fold_that_was_trained_on_other_data_is_trained_again(project: Path) -
             raise Interrupted("stopped by a test")
         return build(plan)
 
-    with mock.patch.object(folds, "build_learner", stopped):
+    with mock.patch.object(train_folds, "build_learner", stopped):
         assert command("train", "small.yaml", "--run", "one").code == 75
     assert Path("runs/one/folds/01/bundle").is_dir()
     with Path("rows.csv").open("a") as stream:

@@ -75,7 +75,7 @@ def test_what_other_code_found_is_not_believed(
     assert len(looks) == 2
 
 
-PLUMBING = {"folders", "ready", "stages", "summary"}
+PLUMBING = {"open_folder", "prepare_run", "screen", "summary"}
 """Modules of `run` that take what was found further, and decide nothing of it."""
 
 
@@ -95,7 +95,7 @@ def test_all_code_that_decides_findings_is_in_the_key(monkeypatch: pytest.Monkey
     before, hashed = code(), audit_data.hash_file
     for changed in (Path(audit_data.__file__), package / "contract" / "quality.py"):
         monkeypatch.setattr(
-            auditing, "hash_file", lambda one, it=changed: "" if one == it else hashed(one)
+            audit_data, "hash_file", lambda one, it=changed: "" if one == it else hashed(one)
         )
         assert code() != before
 

@@ -18,7 +18,6 @@ from trainwright.checkpoint.ledger import Ledger
 from trainwright.checkpoint.run_copies import RunCopies
 from trainwright.core.faultpoints import arm
 from trainwright.core.files import read_json, write_json
-from trainwright.run.recover.recover_run import recover_run
 from trainwright.tracking.identity import read_identity
 from trainwright.tracking.lock import RunLock
 from trainwright.tracking.run_folder import RunFolder
@@ -151,7 +150,7 @@ def test_a_run_that_is_at_work_here_is_not_replaced(
         shutil.copytree(folder.path, machine.run)
         held.append(RunFolder.open(machine.run).lock())
 
-    monkeypatch.setattr(recover_run, "check_whole", meanwhile)
+    monkeypatch.setattr("trainwright.run.recover.recover_run.check_whole", meanwhile)
     for _ in range(2):
         ran = machine.resume()
         assert ran.code == 15, ran.err

@@ -17,7 +17,7 @@ from made_data import make_images
 from trainwright.planner.resolve import worker_choices
 from trainwright.run.prepare_run import Request, make_ready
 from trainwright.run.screen import StageTimes, StreamScreen
-from trainwright.run.trial.compute_trial import worker_trial
+from trainwright.run.trial import worker_trial
 
 pytestmark = pytest.mark.torch
 

@@ -245,7 +245,10 @@ def test_a_mistake_in_an_observer_passes_through() -> None:
 
 
 def test_tracking_imports_no_torch_and_no_rich() -> None:
-    modules = "console events folder hardware lines lock log observers record signals"
+    modules = (
+        "append_only_file console event_log events installation lock observers record run_folder "
+        "signals"
+    )
     code = "import sys\n" + "".join(
         f"import trainwright.tracking.{name}\n" for name in modules.split()
     )

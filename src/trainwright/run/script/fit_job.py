@@ -34,7 +34,7 @@ from trainwright.optim.eval_weights import Evaluating
 from trainwright.run.screen import StreamScreen
 from trainwright.run.script.check_job import check_job, keep_random_numbers
 from trainwright.run.script.job_settings import JobSettings, describe_job, optimizers_of
-from trainwright.run.script.job_shape import check_shape
+from trainwright.run.script.job_shape import check_fields
 from trainwright.run.script.reachable import find_within
 from trainwright.run.script.same_settings import SETTINGS, ChangedOptions, OnChange, SameSettings
 from trainwright.run.script.script_run import keep_in_run, open_script_run
@@ -91,7 +91,7 @@ def fit(
             a script with exit code 75. NonFinite: the guard halted the training. NoValidCheckpoint,
             StorageFailed: as their names say. Whatever the step itself raises passes through.
     """
-    check_shape(job, changed)
+    check_fields(job, changed)
     job = job if run is None else keep_in_run(job, Path(run))
     check_job(job)
     if restore_best:

@@ -30,7 +30,7 @@ _FIELDS = (
 )
 
 
-def check_shape(job: Job, changed: OnChange) -> None:
+def check_fields(job: Job, changed: OnChange) -> None:
     """Refuse a field that holds something else than it is for.
 
     Raises:

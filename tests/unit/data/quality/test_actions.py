@@ -110,7 +110,7 @@ def test_near_copies_among_too_many_rows_are_refused(
 ) -> None:
     """What was asked for and is not done is a mistake; what nobody asked for is said."""
     frames = parts(made(ROWS, 0))
-    for module in (actions, near):
+    for module in (actions, near_duplicates):
         monkeypatch.setattr(module, "MOST_ROWS", ROWS)
     with pytest.raises(DataMistake, match="near duplicates cannot be looked for in so many rows"):
         done(frames, {"near_duplicates": action})

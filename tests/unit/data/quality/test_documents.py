@@ -15,7 +15,7 @@ from command import command, inside
 from made_pictures import write_folder
 from trainwright.contract.tokens import TokenData
 from trainwright.core.files import Json, read_json
-from trainwright.data.formats.file_format import encodings
+from trainwright.data.formats import encodings
 from trainwright.data.quality import document_quality
 from trainwright.data.quality.document_quality import (
     divided_by,
