@@ -39,6 +39,9 @@ no more than any other file of its size."""
 MOST_QUERY_SECONDS: Final = 3600.0
 """The default of `data.reading.most_seconds`."""
 
+MOST_PATTERN_ENTRIES: Final = 1_000_000
+"""Files and folders that a pattern of paths is compared with."""
+
 MOST_IMAGE_BYTES: Final = 256 * 2**20
 """Bytes of an image file, of a member of a tar shard and of a record; and of all members that share
 a key."""

@@ -18,7 +18,7 @@ _SECRET_VALUE = re.compile(
     rf"({_WORD}[\"']?\s*[=:]\s*)(\"[^\"\n]+\"|'[^'\n]+'|[^\s&,;]*[^\s&,;'\")\]}}])",
     re.IGNORECASE,
 )
-_USER_INFO = re.compile(r"((?<=[A-Za-z0-9+.\-])://)[^/\s?#]*@")
+_USER_INFO = re.compile(r"((?<=[A-Za-z0-9+.\-]):/{1,2})[^/\s?#]*@")
 _BEARER = re.compile(r"\b(bearer|basic)\s+[A-Za-z0-9._~+/=\-]{8,}", re.IGNORECASE)
 _KNOWN_TOKEN = re.compile(
     r"\b(?:hf_|gh[pousr]_|github_pat_|glpat-|sk-|pk-|xox[abposr]-|AKIA|ASIA|AIza|npm_|pypi-|dapi)"

@@ -8,12 +8,13 @@ from urllib.parse import unquote
 
 HIDDEN = "***"
 
-# Each pattern takes a time in proportion to the text, whatever the text is: none begins a search
-# that runs to the end at more than one place of a word.
-_URL = re.compile(r"(?<![A-Za-z0-9+.\-])[A-Za-z0-9+.\-]++://[^\s'\"<>`]*")
+# A URL that was taken for a path has one slash. Each pattern takes a time in proportion to the
+# text, whatever the text is: none begins a search that runs to the end at more than one place of a
+# word.
+_URL = re.compile(r"(?<![A-Za-z0-9+.\-])[A-Za-z0-9+.\-]++:/{1,2}[^\s'\"<>`]*")
 # A password may hold a slash; a colon with digits and a slash after it is a port.
-_USER_AND_PASSWORD = re.compile(r"(://)([^\s@:/]*:(?![0-9]+/)[^\s@]*)@")
-_USER = re.compile(r"(://)([^\s@/?#:]+)@")
+_USER_AND_PASSWORD = re.compile(r"(:/{1,2})([^\s@:/]*:(?![0-9]+/)[^\s@]*)@")
+_USER = re.compile(r"(:/{1,2})([^\s@/?#:]+)@")
 _NAMED = re.compile(r"([?&;#])([^=&#;?\s]+)=([^&#;\s]*)")
 _IN_PATH = re.compile(
     r"(/(?:api[-_]?keys?|access[-_]?tokens?|tokens?|secrets?|passwords?)/)([^/?#\s]{8,})",

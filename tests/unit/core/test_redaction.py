@@ -15,7 +15,19 @@ MOST_SECONDS = 1.0
 
 @pytest.mark.parametrize(
     "word",
-    ["x", "a://b:", "sk-", "eyJaaaaaaaaaaa-", "a.", "://", "password", "token=", "&a", "u@"],
+    [
+        "x",
+        "a://b:",
+        "a:/b:",
+        "sk-",
+        "eyJaaaaaaaaaaa-",
+        "a.",
+        "://",
+        "password",
+        "token=",
+        "&a",
+        "u@",
+    ],
 )
 def test_long_text_takes_no_long_time(word: str) -> None:
     text = (word * LONG)[:LONG]
@@ -31,6 +43,8 @@ def test_long_text_takes_no_long_time(word: str) -> None:
         ("see 1http://anna:geheim@host/x", "see 1http://***@host/x"),
         ("http://anna:a@b@host/x", "http://***@host/x"),
         ("http://host:80/p a://u:pw@h", "http://host:80/p a://***@h"),
+        ("s3:/anna:geheim@bucket/x", "s3:/***@bucket/x"),
+        ("https:/anna:geheim@host:1/x?token=abc", "https:/***@host:1/x?token=***"),
         ("my-db_password: hunter2", "my-db_password: ***"),
         ("token:secret=abc", "token:***"),
         ("x" * 300 + "://anna:geheim@host", "x" * 300 + "://***@host"),

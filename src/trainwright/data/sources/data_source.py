@@ -20,16 +20,12 @@ from trainwright.data.formats.file_format import is_part
 from trainwright.data.sources.cache import open_cache
 from trainwright.data.sources.delta import DeltaTable, is_delta
 from trainwright.data.sources.fetch import is_remote
-from trainwright.data.sources.folders import (
-    files_as_parts,
-    is_pattern,
-    parts_of_folder,
-    parts_of_pattern,
-)
+from trainwright.data.sources.folders import files_as_parts, parts_of_folder, parts_of_pattern
 from trainwright.data.sources.frames import NO_FRAMES, Frame, FrameRows
 from trainwright.data.sources.hf_dataset import SavedDataset, is_saved
 from trainwright.data.sources.hive_partitions import is_partition, with_partition
 from trainwright.data.sources.local_files import LocalFile
+from trainwright.data.sources.path_patterns import is_pattern
 from trainwright.data.sources.remote_files import RemoteFiles
 from trainwright.data.sources.source_part import Source, SourcePart
 from trainwright.data.sources.sql import SqlQuery

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -11,21 +10,21 @@ from typing import final
 
 from trainwright.contract.sources import Reading
 from trainwright.core.errors import DataMistake, Place, Problem
+from trainwright.core.limits import MOST_PATTERN_ENTRIES
 from trainwright.data.base.messages import quoted, some
 from trainwright.data.formats.file_format import EXPECTED, is_aside, is_part, known_format
 from trainwright.data.sources.cache import Tables
 from trainwright.data.sources.hive_partitions import is_partition, with_partition
 from trainwright.data.sources.local_files import LocalFile
+from trainwright.data.sources.path_patterns import (
+    TooManyEntriesError,
+    is_pattern,
+    paths_matching,
+)
 from trainwright.data.sources.source_part import Source, SourcePart
 
-_MARKS = frozenset("*?[")
 _SHOWN = 5
 _MOST_LOOKED_AT = 10_000
-
-
-def is_pattern(written: str) -> bool:
-    """Whether a path has a mark that stands for other letters."""
-    return any(mark in written for mark in _MARKS)
 
 
 def parts_of_folder(written: str, folder: Path, path: str) -> list[str]:
@@ -66,8 +65,10 @@ def parts_of_pattern(written: str, folder: Path, path: str) -> list[str]:
     Raises:
         DataMistake: there are none, or one is a link that leads out of the folder of the pattern.
     """
-    # Path.glob knows no absolute patterns.
-    found = sorted(glob.glob(written, root_dir=folder, recursive=True))  # noqa: PTH207
+    try:
+        found = paths_matching(written, folder)
+    except TooManyEntriesError:
+        raise DataMistake(_too_wide(written, path)) from None
     names = [name for name in parts_among(found, written) if (folder / name).is_file()]
     if not names:
         raise DataMistake(
@@ -82,6 +83,17 @@ def parts_of_pattern(written: str, folder: Path, path: str) -> list[str]:
     base = folder.joinpath(*PurePath(written).parts[: _fixed_pieces(written)])
     check_inside(base, [folder / name for name in names], written, path)
     return names
+
+
+def _too_wide(written: str, path: str) -> Problem:
+    return Problem(
+        "the pattern leads through too many files and folders",
+        path=path,
+        found=f"more than {MOST_PATTERN_ENTRIES:,}",
+        expected="a pattern below the folder that holds the parts",
+        fix="name more of the path before the first * or **",
+        place=Place(written),
+    )
 
 
 def parts_among(found: Iterable[str], pattern: str) -> list[str]:

@@ -13,9 +13,10 @@ from trainwright.data.formats.file_format import EXPECTED, is_part, known_format
 from trainwright.data.sources.cache import Tables
 from trainwright.data.sources.delta import LOG
 from trainwright.data.sources.fetch import RemotePlace
-from trainwright.data.sources.folders import Parts, is_pattern, mixed, parts_among
+from trainwright.data.sources.folders import Parts, mixed, parts_among
 from trainwright.data.sources.hive_partitions import is_partition, with_partition
 from trainwright.data.sources.local_files import LocalFile
+from trainwright.data.sources.path_patterns import is_pattern
 from trainwright.data.sources.source_part import Source, SourcePart
 
 
