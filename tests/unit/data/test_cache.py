@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from trainwright.contract.sources import Reading
 from trainwright.core.errors import DataMistake, StorageFailed
+from trainwright.core.hashing import hash_file
 from trainwright.data.formats.arrow_mmap import open_arrow
 from trainwright.data.formats.parse_result import NO_LINES, ParseResult
 from trainwright.data.sources.cache import Cache, Uncached, cache_folder, open_cache
@@ -78,6 +79,24 @@ def test_a_damaged_entry_is_built_again(name: str, hurt: str, tmp_path: Path) ->
     again = read(tmp_path)
     assert again.frame.equals(first.frame)
     assert again.lines.tolist() == first.lines.tolist()
+
+
+def test_an_entry_is_hashed_once_when_it_is_built_and_once_when_it_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.csv").write_text("a,y\n1,no\n2,yes\n")
+    hashed: list[str] = []
+
+    def counted(path: Path) -> str:
+        hashed.append(path.name)
+        return hash_file(path)
+
+    monkeypatch.setattr("trainwright.data.sources.cache.hash_file", counted)
+    monkeypatch.setattr("trainwright.core.hashing.hash_file", counted)
+    for _ in ("built", "found"):
+        read(tmp_path)
+        assert hashed.count("rows.arrow") == hashed.count("lines.i64") == 1
+        hashed.clear()
 
 
 def test_a_mistake_leaves_nothing_behind(tmp_path: Path) -> None:
