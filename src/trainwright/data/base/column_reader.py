@@ -16,6 +16,7 @@ from trainwright.data.base.cell_values import (
     formats_of,
     to_numbers,
 )
+from trainwright.data.base.mapped_pages import release_pages
 from trainwright.data.base.row_storage import IN_MEMORY, RowStorage, bounds
 
 _MOST_HELD = 65_536
@@ -53,8 +54,10 @@ class Cells:
         return self._space is IN_MEMORY
 
     def let_go(self) -> None:
-        """Free the memory of the cleaned cells; what is known of them stays."""
+        """Free the memory of the cleaned cells, and of the pages of the file that they were made
+        of; what is known of them stays."""
         self._held = ()
+        release_pages()
 
     def counted(self) -> Self:
         """The same, with what is missing and distinct counted; let go."""
