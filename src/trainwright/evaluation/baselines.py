@@ -14,7 +14,15 @@ import numpy as np
 from trainwright.contract.features import Features as FeaturesSection
 from trainwright.contract.model import Linear
 from trainwright.data.base.row_storage import IN_MEMORY, spread_rows, taken
-from trainwright.data.base.table import Floats, ImageInputs, Part, TokenInputs, as_columns
+from trainwright.data.base.table import (
+    Floats,
+    ImageInputs,
+    Integers,
+    Part,
+    TableInputs,
+    TokenInputs,
+    as_columns,
+)
 from trainwright.data.encoders.pixel_statistics import Pixels
 from trainwright.data.encoders.table_encoder import TableEncoder, TrainRows, fit_features
 from trainwright.data.encoders.target_encoding import train_target
@@ -137,16 +145,9 @@ def _of_table(
     texts. Of more than 500,000 rows it sees 200,000, and says so.
     """
     train, target = prepared.train, prepared.target
-    text = section.text.model_copy(update=_TERMS)
-    own = {"numeric": "standard", "impute": "median", "categorical": "codes", "text": text}
-    chosen = section.model_copy(update=own)
     seen = spread_rows(len(train), int(min(most_rows, seen_rows(prepared))))
-    frame, answers, units = train.frame, train.target[seen], train.units[seen]
-    if len(seen) < len(train):
-        frame = IN_MEMORY.frame(taken(frame, seen))
-    means = partial(train_target, target, answers, units, chosen.folds, seed=0)
-    rows = TrainRows(frame, known.columns, known.cleaning, means, known.history)
-    features, inputs = fit_features(rows, chosen, {})
+    answers = train.target[seen]
+    features, inputs = _encoded(prepared, known, section, seen)
     of_texts = bool(features.texts) and target.outputs > 1
     kind = _LINEAR_OF_TEXTS if of_texts else _LINEAR
     linear = fit_linear(kind, inputs, answers, target.outputs, features.cardinalities)
@@ -162,3 +163,20 @@ def _of_table(
         shares={name: float(one) / total for name, one in zip(names, spreads, strict=True)},
         warnings=tuple(f"the linear baseline: {one}" for one in said),
     )
+
+
+def _encoded(
+    prepared: Prepared, known: TableEncoder, section: FeaturesSection, seen: Integers
+) -> tuple[TableEncoder, TableInputs]:
+    """Features of the linear one for some training rows, and these encoded. The rows themselves
+    take no memory beside its fit."""
+    train = prepared.train
+    text = section.text.model_copy(update=_TERMS)
+    own = {"numeric": "standard", "impute": "median", "categorical": "codes", "text": text}
+    chosen = section.model_copy(update=own)
+    frame, answers, units = train.frame, train.target[seen], train.units[seen]
+    if len(seen) < len(train):
+        frame = IN_MEMORY.frame(taken(frame, seen))
+    means = partial(train_target, prepared.target, answers, units, chosen.folds, seed=0)
+    rows = TrainRows(frame, known.columns, known.cleaning, means, known.history)
+    return fit_features(rows, chosen, {})

@@ -19,6 +19,9 @@ Link = Literal["identity", "logistic", "softmax"]
 _LEAST_PENALTY = 1e-10
 """Stands for a penalty of 0, which C = 1/penalty cannot express."""
 
+_DESIGN_ROWS = 4096
+"""Rows that are in memory twice while their sparse design is made."""
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -192,22 +195,28 @@ def _design(inputs: TableInputs, cardinalities: tuple[int, ...]) -> Any:
 def _sparse_design(
     numeric: npt.NDArray[Any], codes: npt.NDArray[Any], cardinalities: tuple[int, ...]
 ) -> Any:
-    """Numbers [N, F], then 0/1 per code, without the zeros: made at once, for joining blocks costs
-    more than the fit of a few columns."""
+    """Numbers [N, F], then 0/1 per code, without the zeros: some rows at a time, for joining
+    blocks of columns costs more than the fit of a few."""
     from scipy import sparse
 
     rows, numbers = numeric.shape
+    width = numbers + codes.shape[1]
     starts = np.cumsum([numbers, *cardinalities])
-    shape = (rows, numbers + codes.shape[1])
     # As scipy has them: half the memory, where it is enough.
-    kind = np.int32 if max(rows * shape[1], int(starts[-1])) < 2**31 else np.int64
-    values, columns = np.ones(shape), np.empty(shape, kind)
-    values[:, :numbers] = numeric
-    columns[:, :numbers] = np.arange(numbers)
-    columns[:, numbers:] = codes + starts[:-1]
-    found = values != 0
-    ends = np.concatenate([[0], found.sum(axis=1).cumsum()]).astype(kind)
-    return sparse.csr_array((values[found], columns[found], ends), shape=(rows, int(starts[-1])))
+    kind = np.int32 if max(rows * width, int(starts[-1])) < 2**31 else np.int64
+    filled = np.count_nonzero(numeric, axis=1) + codes.shape[1]
+    ends = np.concatenate([[0], filled.cumsum()])
+    values, columns = np.empty(ends[-1]), np.empty(ends[-1], kind)
+    for start in range(0, rows, _DESIGN_ROWS):
+        stop = min(rows, start + _DESIGN_ROWS)
+        some, places = np.ones((stop - start, width)), np.empty((stop - start, width), kind)
+        some[:, :numbers] = numeric[start:stop]
+        places[:, :numbers] = np.arange(numbers)
+        places[:, numbers:] = codes[start:stop] + starts[:-1]
+        found = some != 0
+        here = slice(ends[start], ends[stop])
+        values[here], columns[here] = some[found], places[found]
+    return sparse.csr_array((values, columns, ends.astype(kind)), shape=(rows, int(starts[-1])))
 
 
 def _penalty(section: Linear) -> float:

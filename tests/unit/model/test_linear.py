@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -67,7 +69,20 @@ def test_the_design_has_no_zeros_and_is_made_without_joining_blocks(
     blocks = [numeric.astype(np.float64), np.eye(3)[codes[:, 0]], np.eye(5)[codes[:, 1]]]
     joined = sparse.csr_array(np.concatenate(blocks, axis=1))
     monkeypatch.delattr(sparse, "hstack")
+    monkeypatch.setattr(linear_module, "_DESIGN_ROWS", 16)
     made = linear_module._design(TableInputs(numeric, codes), (3, 5))
     assert made.shape == joined.shape
     for name in ("data", "indices", "indptr"):
         np.testing.assert_array_equal(getattr(made, name), getattr(joined, name), name)
+
+
+def test_the_design_is_in_memory_once() -> None:
+    generator = np.random.default_rng(1)
+    numeric = generator.normal(size=(100_000, 8)).astype(np.float32)
+    inputs = TableInputs(numeric, generator.integers(0, 3, (100_000, 2)))
+    linear_module._design(inputs, (3, 3))  # imports
+    tracemalloc.start()
+    made = linear_module._design(inputs, (3, 3))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1.4 * (made.data.nbytes + made.indices.nbytes + made.indptr.nbytes)
