@@ -14,7 +14,7 @@ from trainwright.data.audit.audit_result import AuditResult
 from trainwright.data.quality.finding import one_a_kind
 from trainwright.doctor.preflight import preflight
 from trainwright.planner.resolve.choice import Choice
-from trainwright.run.audit_data import MOST_JUDGED, look_at_data
+from trainwright.run.audit_data import MOST_JUDGED, look_without_models
 from trainwright.run.prepare_run import Ready, Request, make_ready
 from trainwright.run.screen import StageTimes
 
@@ -31,14 +31,14 @@ def check_contract(
     asked for; mistakes are raised, all at once. The exit code is that of `data check`."""
     request = Request(contract, overrides, runs)
     ready = make_ready(request, StageTimes(), screen_on_stderr(), MOST_JUDGED)
-    found = look_at_data(ready)
+    found = look_without_models(ready)
     findings = preflight(ready.plan, ready.prepared, found.faults, found.audited, runs)
     if as_json:
         show_json(
             {
                 "plan": ready.plan.to_json(),
                 "split": ready.prepared.split.to_json(),
-                "sample": dict(found.sample),
+                "sample": {**found.sample, "left_to_train": list(found.left_to_train)},
                 "audit": [one.to_json() for one in found.audited],
                 "findings": [finding.to_json() for finding in findings],
             }

@@ -12,7 +12,7 @@ from trainwright.contract.tokens import TokenData
 from trainwright.data.dispatch import Raw
 from trainwright.data.images.raw_images import RawImages
 from trainwright.data.quality.document_quality import document_faults, document_parts
-from trainwright.data.quality.finding import Finding
+from trainwright.data.quality.finding import Finding, Subset
 from trainwright.data.quality.image_quality import divided_images, examine_images
 from trainwright.data.quality.near_duplicate_images import ImageGroups
 from trainwright.data.quality.read_unchecked import examine_prepared
@@ -29,17 +29,20 @@ def prepared_faults(
     prepared: Prepared,
     groups: ImageGroups | None = None,
     most_judged: int = sys.maxsize,
+    subset: Subset = "all",
 ) -> tuple[Finding, ...]:
     """What `data check` finds too, but for blanks around cells, which are taken off by now, and for
     leaks, which the audit of the split finds. `folder` is that of the contract; `groups` are those
     of equal and near images, if they were asked for already. Of more images, or rows of a table,
-    than `most_judged` the labels of evenly spread ones are judged."""
+    than `most_judged` the labels of evenly spread ones are judged. `subset` is of a table."""
     match section:
         case TableData():
             assert isinstance(raw, RawTable)
             data = examine_prepared(raw, prepared, section)
             look = section.quality.look
-            found = find_faults(data, section.columns, look, audited=True, most_judged=most_judged)
+            found = find_faults(
+                data, section.columns, look, audited=True, most_judged=most_judged, subset=subset
+            )
             return unanswered(found, section.split)
         case ImageData():
             assert isinstance(raw, RawImages)

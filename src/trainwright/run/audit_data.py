@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Literal, assert_never, final
+from typing import Literal, assert_never, final, get_args
 
 import trainwright.data
 from trainwright.contract.data import TableData, fold_count
@@ -18,14 +18,21 @@ from trainwright.contract.images import ImageData
 from trainwright.contract.tokens import TokenData
 from trainwright.core.files import Json, write_json
 from trainwright.core.hashing import hash_file, hash_value
-from trainwright.data.audit.audit_result import AuditResult
+from trainwright.data.audit.audit_result import AuditResult, Test
 from trainwright.data.audit.image_overlap import audit_images
 from trainwright.data.audit.run_audit import audit, audit_folds, audit_sampled
 from trainwright.data.audit.text_overlap import audit_text
 from trainwright.data.images.raw_images import RawImages
 from trainwright.data.prepare_table import prepare_fold
-from trainwright.data.quality.finding import MOST_ROWS, Finding, one_a_kind
+from trainwright.data.quality.finding import (
+    MOST_ROWS,
+    Finding,
+    Subset,
+    one_a_kind,
+    worst_first,
+)
 from trainwright.data.quality.near_duplicate_images import groups_of_raw
+from trainwright.data.quality.run_checks import BY_MODELS
 from trainwright.data.read_table import RawTable
 from trainwright.data.sources.cache import Tables, open_cache
 from trainwright.data.subsample import thinned
@@ -66,11 +73,12 @@ MOST_ROWS_JUDGED = 20_000
 class Looked:
     """What the leakage audit and the checks of the quality found, and the rows of which they did:
     `rows` are all, `audit` and `checks` those that each looked at. Of very many rows of a finding
-    the first."""
+    the first. `left_to_train` names what was not looked for, and is before a training."""
 
     audited: tuple[AuditResult, ...]
     faults: tuple[Finding, ...]
     sample: Mapping[str, int]
+    left_to_train: tuple[str, ...] = ()
 
 
 def look_at_data(ready: Ready, most_rows: Literal["all"] | int = "all") -> Looked:
@@ -78,17 +86,50 @@ def look_at_data(ready: Ready, most_rows: Literal["all"] | int = "all") -> Looke
     rows, and that is said.
 
     The same version of the data, looked at in the same way by the same code, is looked at once:
-    what was found is kept beside the rows in the cache, if the contract has one.
+    what was found is kept beside the rows in the cache, if the contract has one. Of a table of more
+    than `MOST_CHECKED` rows what models find is kept by itself: `look_without_models` leaves it.
     """
+    if most_rows == "all" and _found_by_models(ready):
+        return _together(_kept_look(ready, "all", "others"), _kept_look(ready, "all", "by_models"))
+    return _kept_look(ready, most_rows, "all")
+
+
+def look_without_models(ready: Ready) -> Looked:
+    """The same, but for what fits models on the rows of a large table: a training looks for that,
+    and takes the rest from here."""
+    left = _found_by_models(ready)
+    return replace(_kept_look(ready, "all", "others" if left else "all"), left_to_train=left)
+
+
+def _found_by_models(ready: Ready) -> tuple[str, ...]:
+    """What models find in a large table; folds are told apart while they are audited."""
+    data = ready.plan.contract.data
+    if not isinstance(data, TableData) or ready.raw.facts.rows <= MOST_CHECKED:
+        return ()
+    of_rows = BY_MODELS if data.quality.look == "all" else ()
+    return of_rows if fold_count(data) else (*of_rows, "different rows")
+
+
+def _together(others: Looked, by_models: Looked) -> Looked:
+    said = [one for one in by_models.faults if one.kind == "sampled"]
+    found = [one for one in (*others.faults, *by_models.faults) if one.kind != "sampled"]
+    names = get_args(Test)
+    audited = sorted((*others.audited, *by_models.audited), key=lambda one: names.index(one.test))
+    return Looked(tuple(audited), (*said, *worst_first(found)), by_models.sample)
+
+
+def _kept_look(ready: Ready, most_rows: Literal["all"] | int, subset: Subset) -> Looked:
     contract, prepared = ready.plan.contract, ready.prepared
     data: Json = contract.data.model_dump(mode="json", exclude={*DELIVERY, "audit"})
     about: Json = {"version": prepared.version, "data": data, "code": _code()}
     if most_rows != "all":
         about["rows"] = most_rows
+    if subset != "all":
+        about["subset"] = subset
     if isinstance(ready.raw, RawImages) and ready.raw.is_sample:
         about["decoded"] = len(ready.raw.decoded()[0])
     kept = _cache_of(contract, ready.document.source.folder)
-    look = partial(_look, ready, most_rows)
+    look = partial(_look, ready, most_rows, subset)
     return _read(kept.value(hash_value(about), f"findings in {contract.name}", look))
 
 
@@ -116,20 +157,20 @@ def record_found(
 
 
 def audit_prepared(
-    contract: Contract, raw: RawTable, prepared: Prepared
+    contract: Contract, raw: RawTable, prepared: Prepared, subset: Subset = "all"
 ) -> tuple[AuditResult, ...]:
     """Every test of a table that was prepared as a decided contract says, with folds of each of
     them."""
     assert isinstance(contract.data, TableData), "a table"
     section, task, seed = contract.data, decided_task(contract), contract.split_seed
     if not (count := fold_count(section)):
-        return audit(prepared, section)
+        return audit(prepared, section, subset)
     assert task != "generation", "the rules refuse it for a table"
     folds = (prepare_fold(raw, section, task, seed, number) for number in range(count))
     return audit_folds(folds, section)
 
 
-def _look(ready: Ready, most_rows: Literal["all"] | int) -> Json:
+def _look(ready: Ready, most_rows: Literal["all"] | int, subset: Subset = "all") -> Json:
     contract, raw, prepared = ready.plan.contract, ready.raw, ready.prepared
     folder, data, rows = ready.document.source.folder, contract.data, raw.facts.rows
     sample = {"rows": rows, "checks": rows}
@@ -137,12 +178,14 @@ def _look(ready: Ready, most_rows: Literal["all"] | int) -> Json:
         case RawTable():
             assert isinstance(data, TableData), "a table"
             most = rows if most_rows == "all" else most_rows
-            audited, looked_at = _audit_table(contract, raw, prepared, most)
+            audited, looked_at = _audit_table(contract, raw, prepared, most, subset)
             checked = min(rows, most, MOST_CHECKED)
             judged = min(checked, MOST_ROWS_JUDGED) if checked < rows else rows
+            judged = 0 if subset == "others" else judged
             sample |= {"audit": looked_at, "checks": checked, "labels": judged}
-            found = _check_table(data, folder, raw, prepared, sample)
-            faults = (*_sampled_rows(raw, sample), *found)
+            found = _check_table(data, folder, raw, prepared, sample, subset)
+            left = _found_by_models(ready) if subset == "others" else ()
+            faults = (*_sampled_rows(raw, sample, left), *found)
         case RawImages():
             assert isinstance(data, ImageData), "images"
             groups = groups_of_raw(raw)
@@ -160,20 +203,23 @@ def _look(ready: Ready, most_rows: Literal["all"] | int) -> Json:
 
 
 def _audit_table(
-    contract: Contract, raw: RawTable, prepared: Prepared, most: int
+    contract: Contract, raw: RawTable, prepared: Prepared, most: int, subset: Subset
 ) -> tuple[tuple[AuditResult, ...], int]:
     """What the leakage audit finds of at most so many rows, and of how many it looked at."""
     data, in_files = contract.data, raw.facts.placing.rows_in == "files"
     assert isinstance(data, TableData)
-    if not is_audited_in_part(raw, most):
-        return audit_prepared(contract, raw, prepared), raw.facts.rows
-    rows = min(MOST_AUDITED, most)
+    in_part, rows = is_audited_in_part(raw, most), min(MOST_AUDITED, most)
+    if fold_count(data) and subset == "by_models":
+        # Each fold is prepared once, for all tests: these stand among the others.
+        return (), rows if in_part and in_files else raw.facts.rows
+    if not in_part:
+        return audit_prepared(contract, raw, prepared, subset), raw.facts.rows
     fewer, some = thinned(raw, prepared, rows)
     if in_files:
-        return audit_prepared(contract, fewer, some), rows
+        return audit_prepared(contract, fewer, some, subset), rows
     if fold_count(data):
         return audit_prepared(contract, raw, some), raw.facts.rows
-    return audit_sampled(prepared, some, data), rows
+    return audit_sampled(prepared, some, data, subset), rows
 
 
 def is_audited_in_part(raw: RawTable, most: int = sys.maxsize) -> bool:
@@ -184,14 +230,19 @@ def is_audited_in_part(raw: RawTable, most: int = sys.maxsize) -> bool:
 
 
 def _check_table(
-    data: TableData, folder: Path, raw: RawTable, prepared: Prepared, sample: Mapping[str, int]
+    data: TableData,
+    folder: Path,
+    raw: RawTable,
+    prepared: Prepared,
+    sample: Mapping[str, int],
+    subset: Subset,
 ) -> tuple[Finding, ...]:
     """What the checks of the quality find in a sample of this size; every finding says so."""
     rows, judged = sample["checks"], sample["labels"]
     if raw.facts.rows == rows:
         return prepared_faults(data, folder, raw, prepared)
     fewer, some = thinned(raw, prepared, rows)
-    found = prepared_faults(data, folder, fewer, some, most_judged=judged)
+    found = prepared_faults(data, folder, fewer, some, most_judged=judged, subset=subset)
     looked_at = ((one, judged if one.kind == "label_error" else rows) for one in found)
     return tuple(
         replace(one, message=f"{one.message} (among the {count:,} rows looked at)")
@@ -199,17 +250,22 @@ def _check_table(
     )
 
 
-def _sampled_rows(raw: RawTable, sample: Mapping[str, int]) -> tuple[Finding, ...]:
-    """How many rows the checks and the audit looked at, where not at all."""
+def _sampled_rows(
+    raw: RawTable, sample: Mapping[str, int], left: Sequence[str]
+) -> tuple[Finding, ...]:
+    """How many rows the checks and the audit looked at, where not at all, and what is left to the
+    training."""
     rows, checked, audited = sample["rows"], sample["checks"], sample["audit"]
     judged = sample["labels"]
     if min(checked, audited) == rows:
         return ()
-    also = f", models judged the labels of {judged:,}" if judged < checked else ""
+    also = f", models judged the labels of {judged:,}" if 0 < judged < checked else ""
     if audited < rows:
         in_full = "; it compares equal rows, groups and times of the parts in full"
         in_full = "" if raw.facts.placing.rows_in == "files" else in_full
         also += f", the leakage audit looked at {audited:,}{in_full}"
+    if left:
+        also += f"; left to train, which fits models for it: {', '.join(left)}"
     message = (
         f"the checks looked at {checked:,} of {rows:,} rows, evenly spread: what is rare may not "
         f"be among them{also}"

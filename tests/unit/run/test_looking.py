@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,11 @@ import pytest
 
 from command import command, inside, unended, write_project
 from trainwright.core.files import Json, read_json
+from trainwright.data.audit import run_audit
+from trainwright.data.audit.audit_result import AuditResult, Sides
+from trainwright.data.quality import run_checks
+from trainwright.data.quality.finding import Finding
+from trainwright.data.quality.views import ExaminedData
 from trainwright.run import audit_data
 
 
@@ -21,9 +27,9 @@ def looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]
     found: list[str] = []
     look = audit_data.prepared_faults
 
-    def counted(*given: object) -> object:
+    def counted(*given: object, **named: object) -> object:
         found.append("looked")
-        return look(*given)  # type: ignore[arg-type]
+        return look(*given, **named)  # type: ignore[arg-type]
 
     monkeypatch.setattr(audit_data, "prepared_faults", counted)
     write_project(tmp_path)
@@ -139,3 +145,49 @@ def test_a_run_that_goes_on_with_its_data_is_told_the_same(looks: list[str]) -> 
     unended(Path("runs/a"))
     assert told("a", "--resume") == before
     assert looks == ["looked"]
+
+
+def test_of_many_rows_check_leaves_what_models_find_to_the_training(
+    looks: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit_data, "MOST_CHECKED", 100)
+    fitted: list[str] = []
+
+    def doubted(_: ExaminedData) -> list[Finding]:
+        fitted.append("labels")
+        return [Finding("label_error", "warning", "a label is doubtful", 1)]
+
+    monkeypatch.setattr(run_checks, "label_errors", doubted)
+    slow = (*run_checks.SLOW[:-1], ("label errors", doubted))
+    monkeypatch.setattr(run_checks, "SLOW", slow)
+    different = run_audit.different_rows
+
+    def told_apart(sides: Sides) -> list[AuditResult]:
+        fitted.append("different rows")
+        return different(sides)
+
+    of_the_split = tuple(told_apart if one is different else one for one in run_audit._OF_THE_SPLIT)
+    monkeypatch.setattr(run_audit, "different_rows", told_apart)
+    monkeypatch.setattr(run_audit, "_OF_THE_SPLIT", of_the_split)
+    checked = command("check", "small.yaml", "--json")
+    found = json.loads(checked.out)
+    assert not fitted
+    left = ["rows unlike all others", "label errors", "different rows"]
+    assert found["sample"]["left_to_train"] == left
+    assert found["sample"]["labels"] == 0
+    assert "different rows" not in {one["test"] for one in found["audit"]}
+    (said,) = (one["message"] for one in found["findings"] if one["kind"] == "sampled")
+    assert said.endswith(f"; left to train, which fits models for it: {', '.join(left)}")
+
+    after = told("a")
+    assert sorted(fitted) == ["different rows", "labels"]
+    assert "label_error" in {one["kind"] for one in after[0]}
+    assert "left to train" not in str(after)
+    # What was checked before is not checked again: only what was left.
+    assert len(looks) == 2
+    told("b")
+    assert len(looks) == 2
+    # Found at once or in two parts: the same, in the same order.
+    monkeypatch.setattr(audit_data, "_found_by_models", lambda _: ())
+    assert told("c") == after
+    assert len(looks) == 3

@@ -29,11 +29,12 @@ Test = Literal[
     "text overlap",
     "same groups",
     "future rows",
+    "different rows",
     "tells the target",
     "function of the target",
-    "different rows",
     "later times",
 ]
+"""In the order in which they are told."""
 
 _SEVERITIES: Mapping[Verdict, Severity] = {"leak": "error", "suspicious": "warning"}
 

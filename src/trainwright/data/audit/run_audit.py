@@ -17,6 +17,7 @@ from trainwright.data.audit.near_text_overlap import near_texts
 from trainwright.data.audit.row_overlap import near_rows, same_rows
 from trainwright.data.audit.time_leaks import future_rows, later_times
 from trainwright.data.encoders.table_encoder import TableEncoder
+from trainwright.data.quality.finding import Subset
 from trainwright.data.types import Prepared
 
 _Test = Callable[[Sides], list[AuditResult]]
@@ -35,17 +36,19 @@ _OF_THE_COLUMNS: tuple[_Test, ...] = (tells_the_target, function_of_the_target, 
 _VERDICTS: tuple[Verdict, ...] = ("clean", "suspicious", "leak")
 
 
-def audit(prepared: Prepared, section: TableData) -> tuple[AuditResult, ...]:
+def audit(
+    prepared: Prepared, section: TableData, subset: Subset = "all"
+) -> tuple[AuditResult, ...]:
     """Every test of prepared rows, one result or more each. Data that is no table has none."""
-    return tuple(_looked_at(prepared, section, (*_OF_THE_SPLIT, *_OF_THE_COLUMNS)))
+    return tuple(_looked_at(prepared, section, _tests_of(subset)))
 
 
 def audit_sampled(
-    prepared: Prepared, some: Prepared, section: TableData
+    prepared: Prepared, some: Prepared, section: TableData, subset: Subset = "all"
 ) -> tuple[AuditResult, ...]:
     """The same with `some` of its rows, but for tests that miss nearly everything in a sample."""
     found = []
-    for test in (*_OF_THE_SPLIT, *_OF_THE_COLUMNS):
+    for test in _tests_of(subset):
         looked_at = prepared if test in _OF_ALL_ROWS else some
         found += _looked_at(looked_at, section, (test,))
     return tuple(found)
@@ -68,6 +71,12 @@ def audit_folds(folds: Iterable[Prepared], section: TableData) -> tuple[AuditRes
             if one.test == test
         ]
     return tuple(spoken)
+
+
+def _tests_of(subset: Subset) -> list[_Test]:
+    every = (*_OF_THE_SPLIT, *_OF_THE_COLUMNS)
+    by_models = subset == "by_models"
+    return [test for test in every if subset == "all" or (test is different_rows) == by_models]
 
 
 def _severity(found: Sequence[AuditResult], test: Test) -> tuple[int, float]:

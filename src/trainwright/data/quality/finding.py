@@ -17,6 +17,9 @@ Severity = Literal["error", "warning", "info"]
 """`error`: what is trained on this is wrong. `warning`: a person should look. `info`: good to know,
 and often as it should be."""
 
+Subset = Literal["all", "by_models", "others"]
+"""Which checks: those that fit models on the rows take about as long as all others."""
+
 MOST_ROWS = 100_000
 """More positions than this are not written; `count` still counts them all."""
 

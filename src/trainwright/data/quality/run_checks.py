@@ -23,7 +23,7 @@ from trainwright.data.quality import (
     value_formats,
 )
 from trainwright.data.quality import missing_values as absence
-from trainwright.data.quality.finding import Finding, worst_first
+from trainwright.data.quality.finding import Finding, Subset, worst_first
 from trainwright.data.quality.image_labels import image_label_errors
 from trainwright.data.quality.image_quality import blank_images, file_faults
 from trainwright.data.quality.label_errors import label_errors
@@ -91,6 +91,9 @@ SLOW: tuple[tuple[str, Check], ...] = (
 )
 """Checks that sort, search or fit something, each with what it looks for."""
 
+BY_MODELS = ("rows unlike all others", "label errors")
+"""Those that fit models on the rows."""
+
 
 CHECKS_OF: Mapping[FindingKind, tuple[Check, ...]] = MappingProxyType(
     {
@@ -155,17 +158,22 @@ def find_faults(
     *,
     audited: bool = False,
     most_judged: int = sys.maxsize,
+    subset: Subset = "all",
 ) -> tuple[Finding, ...]:
     """All findings, the worst first. `tell` hears what is looked for while it takes long; `audited`
     says that the leakage audit looks at these rows too, which finds leaks itself. Of more rows than
     `most_judged` the labels of evenly spread ones are judged."""
     if not len(data):
         return ()
-    found = ranges.against_schema(data, columns)
-    found += [] if audited else leaks(data)
-    for check in QUICK:
-        found += check(data)
+    found: list[Finding] = []
+    if subset != "by_models":
+        found += ranges.against_schema(data, columns)
+        found += [] if audited else leaks(data)
+        for check in QUICK:
+            found += check(data)
     for what, slow in SLOW if effort == "all" else ():
+        if subset != "all" and (what in BY_MODELS) != (subset == "by_models"):
+            continue
         tell(what)
         is_judged = slow is label_errors and len(data) > most_judged
         found += slow(data.take(spread_rows(len(data), most_judged)) if is_judged else data)
