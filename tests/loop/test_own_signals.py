@@ -206,10 +206,10 @@ def test_what_is_not_finite_is_written_by_its_name(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", "1st", 'a"b', "a b", "a%s", "line\n"])
 def test_a_name_that_would_break_the_file_is_refused(name: str) -> None:
-    with pytest.raises(Mistake, match="no name for a signal"):
+    with pytest.raises(Mistake, match="invalid signal name"):
         OwnSignals()(name, 1.0)
 
 
 def test_several_numbers_are_refused() -> None:
-    with pytest.raises(Mistake, match=r"not one number(.|\n)*shape \(3,\)"):
+    with pytest.raises(Mistake, match=r"not a single number(.|\n)*shape \(3,\)"):
         OwnSignals()("many", torch.zeros(3))

@@ -51,7 +51,7 @@ def test_a_plateau_is_two_stretches_without_gain() -> None:
     reason = rule.reason(HERE)
     assert reason is not None
     assert reason.kind == "early"
-    assert "5.5 over the last 4 steps, 6 over those before" in reason.text
+    assert "5.5 over the last 4 steps, 6 over the 4 before" in reason.text
 
 
 def test_a_negative_loss_that_falls_is_no_plateau() -> None:
@@ -83,7 +83,7 @@ def test_a_target_is_reached_by_the_watched_value(direction: str, values: list[f
         patience.tell(value, step)
     reason = rule.reason(HERE)
     assert reason is not None
-    assert f"at step {len(values)} reached its target" in reason.text
+    assert f"at step {len(values)} reached the target" in reason.text
 
 
 RULES: dict[str, Callable[[], StepRule]] = {

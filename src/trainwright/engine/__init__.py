@@ -1,1 +1,1 @@
-"""The loop, the step, the guard, the stop rules."""
+"""Training loop, optimizer step, guards, stop rules and telemetry."""

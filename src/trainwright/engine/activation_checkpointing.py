@@ -1,4 +1,4 @@
-"""Activation checkpointing: activations that are computed again in the backward pass."""
+"""Activation checkpointing (gradient checkpointing)."""
 
 from __future__ import annotations
 
@@ -35,15 +35,17 @@ _OPS: dict[KeptOps, frozenset[Any]] = {
 }
 
 _Pair = tuple[AbstractContextManager[Any], AbstractContextManager[Any]]
-"""What surrounds a block's forward pass, and what surrounds it when it is computed again."""
+"""Contexts around a block's forward pass and around its recomputation."""
 
 
 def recompute(network: InBlocks, how: ActivationCheckpointing) -> None:
-    """Let the blocks of a network keep less for the backward pass and compute it again there.
+    """Checkpoint the activations of a network's blocks: discard them in the forward pass and
+    recompute them in the backward pass.
 
-    It is the same to the bit: random numbers are drawn as before, running statistics move once.
+    Bit-identical to training without it: random numbers are redrawn from the same state, and
+    running statistics are updated once.
 
-    The names of parameters stay. Without gradients nothing is different.
+    Parameter names do not change. Without gradients the forward pass is unchanged.
     """
     chosen = list(network.blocks)
     pair = _nothing
@@ -64,10 +66,9 @@ def recompute(network: InBlocks, how: ActivationCheckpointing) -> None:
 
 @final
 class Recomputed:
-    """The forward of a block whose activations are computed again.
+    """Forward pass of a block with activation checkpointing.
 
-    It stands in the block's place of `forward`, so that the block is called, named and saved as
-    before.
+    It replaces the block's `forward` attribute, so the block is called, named and saved as before.
     """
 
     def __init__(self, block: nn.Module, pair: Callable[[], _Pair]) -> None:
@@ -76,11 +77,11 @@ class Recomputed:
         self._pair = pair
 
     def __call__(self, *inputs: Any, **options: Any) -> Any:
-        """The block's outputs."""
+        """Outputs of the block."""
         if not torch.is_grad_enabled():
             return self._forward(*inputs, **options)
-        # As two inputs: torch takes the names of its own options out of keyword arguments, and
-        # keeps the random numbers only of devices on which positional ones lie.
+        # Passed as two positional inputs: torch takes its own options out of the keyword arguments,
+        # and preserves the RNG state only of devices on which positional tensors lie.
         return checkpoint(
             self._call, inputs, options, use_reentrant=False, context_fn=self._contexts
         )
@@ -95,7 +96,7 @@ class Recomputed:
 
 @final
 class _Keeping:
-    """Keeps the outputs of some operations and computes the others again."""
+    """Saves the outputs of some operations and recomputes the others."""
 
     def __init__(self, ops: frozenset[Any]) -> None:
         self._ops = ops
@@ -115,8 +116,8 @@ def _nothing() -> _Pair:
 
 
 def _draws(op: Any, inputs: tuple[Any, ...], options: dict[str, Any]) -> bool:
-    """Whether an operation draws random numbers: attention with dropout. Kept, it would not draw
-    them again, and what comes after it would draw others."""
+    """Does an operation draw random numbers, as attention with dropout does? If its output were
+    saved, recomputation would skip the draw and shift every later one."""
     names = [argument.name for argument in op._schema.arguments]
     if "dropout_p" not in names:
         return False
@@ -126,7 +127,8 @@ def _draws(op: Any, inputs: tuple[Any, ...], options: dict[str, Any]) -> bool:
 
 @contextmanager
 def _again(block: nn.Module, inner: AbstractContextManager[Any]) -> Iterator[None]:
-    """Compute a block again beside its buffers: a running mean has taken the rows in already."""
+    """Recompute a block without updating its buffers: its running statistics have already seen
+    these rows."""
     buffers = [
         (module, name, buffer)
         for module in block.modules()

@@ -1,4 +1,4 @@
-"""Activations that wait in the host's memory for the backward pass."""
+"""Activation offloading to host memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FEWEST_BYTES = 2**20
 
 
 class _Away(NamedTuple):
-    """A tensor in the host's memory, and where it belongs."""
+    """Tensor in host memory and its original device."""
 
     copy: Tensor
     device: torch.device
@@ -23,17 +23,16 @@ class _Away(NamedTuple):
 
 @final
 class Offloading:
-    """An objective whose activations are copied to the host in the forward pass and back in the
-    backward pass.
+    """Objective whose activations are offloaded to host memory between forward and backward pass.
 
-    Copies go through page-locked memory in the stream of the computing, so the host waits for none
-    of them and their order is right; they take turns with the computing. Small tensors, parameters
-    and buffers stay where they are. Values and gradients are the same bits.
+    Copies go through page-locked memory on the compute stream: the host waits for none of them and
+    they stay ordered, but they do not overlap with computation. Small tensors, parameters and
+    buffers stay on the device. Values and gradients are bit-identical.
 
     Args:
-        objective: the summed loss of a micro-batch.
-        model: whose parameters and buffers are left alone.
-        fewest_bytes: tensors below that stay: a copy costs more than they take.
+        objective: summed loss of a micro-batch.
+        model: its parameters and buffers are not offloaded.
+        fewest_bytes: smaller tensors stay, because the copy would cost more than it saves.
     """
 
     def __init__(
@@ -45,7 +44,7 @@ class Offloading:
         self._own: frozenset[int] = frozenset()
 
     def __call__(self, model: nn.Module, batch: Batch) -> LossSum:
-        """The summed loss of a micro-batch."""
+        """Summed loss of a micro-batch."""
         if not torch.is_grad_enabled():
             return self._objective(model, batch)
         owned = [*self._owner.parameters(), *self._owner.buffers()]

@@ -1,4 +1,4 @@
-"""When memory runs out in an evaluation: fewer rows in each pass, and the same numbers."""
+"""Evaluation batch size that adapts to out-of-memory errors."""
 
 from __future__ import annotations
 
@@ -16,19 +16,18 @@ Result = TypeVar("Result")
 
 @final
 class AdaptiveEvalBatch:
-    """How many rows a forward pass of an evaluation takes; halved when memory runs out, for the
-    rest of the run.
+    """Rows per forward pass of an evaluation, halved for the rest of the run when memory runs out.
 
-    What an evaluation gives is a sum over rows or a list of them, and in evaluation mode no row
-    looks at another. So fewer rows in a pass give the same numbers, up to the order in which they
-    are added. An evaluation that failed is made again from its beginning.
+    An evaluation returns a sum over rows or a list of rows, and in evaluation mode rows do not
+    interact. A smaller batch therefore gives the same numbers up to the order of summation. A
+    failed evaluation is repeated from its start.
 
-    Its state is the most rows, so that a resumed run makes the same passes.
+    The state is the batch limit, so a resumed run makes the same passes.
 
     Args:
         policy: whether to halve.
-        tell: is told of each halving.
-        size: rows of a pass, whatever an evaluation would like to have; 0 leaves it to that.
+        tell: receives a notice of each halving.
+        size: rows per pass, overriding what the evaluation asks for; 0 keeps that.
     """
 
     on_rollback: ClassVar[Literal["keep"]] = "keep"
@@ -47,17 +46,16 @@ class AdaptiveEvalBatch:
         self._taken = 0
 
     def rows(self, wanted: int) -> int:
-        """The rows of a pass that would like to have so many, and at least one."""
+        """Rows per pass for an evaluation that asks for `wanted`; at least one."""
         rows = max(1, int(min(self._size or wanted, self._most_rows)))
         self._taken = max(self._taken, rows)
         return rows
 
     def complete(self, evaluate: Callable[[], Result]) -> Result:
-        """What `evaluate` gives; it asks for the rows of its passes, and is called again with fewer
-        of them as often as memory runs out.
+        """Run `evaluate`, halving the batch limit and repeating it whenever memory runs out.
 
         Raises:
-            Mistake: memory does not suffice for one row, or must not be halved.
+            Mistake: memory does not suffice for one row, or halving is disabled.
         """
         while True:
             self._taken = 0
@@ -67,16 +65,17 @@ class AdaptiveEvalBatch:
                 if not is_out_of_memory(error):
                     raise
                 why = str(error).partition("\n")[0] or type(error).__name__
-            # Here the error is gone, and with it the frames that held on to the failed pass.
+            # The error has been released by now, and with it the frames that kept the failed pass
+            # alive.
             give_back_memory()
             self._halve(why)
 
     def snapshot(self) -> Snapshot:
-        """The most rows of a pass."""
+        """Batch limit."""
         return Snapshot(values={"most_rows": self._most_rows})
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Go on with as many."""
+        """Restore the batch limit."""
         self._most_rows = float(snapshot.values["most_rows"])
 
     def _halve(self, why: str) -> None:
@@ -88,22 +87,22 @@ class AdaptiveEvalBatch:
         self._tell(
             Noted(
                 "out_of_memory_in_evaluation",
-                f"memory ran out in an evaluation with {rows:,} rows at once: it has at most "
-                f"{half:,} from here on, is made again, and gives the same numbers",
+                f"memory ran out in an evaluation with {rows:,} rows per batch: it is repeated "
+                f"with at most {half:,}, which gives the same numbers",
                 {"rows_before": rows, "rows": half},
             )
         )
 
 
 def _does_not_suffice(rows: int, why: str) -> Mistake:
-    mend = "make the model or its rows smaller"
+    mend = "use a smaller model or smaller rows"
     if rows > 1:
         mend = "set training.guard.out_of_memory: split"
     return Mistake(
         Problem(
             "memory ran out in an evaluation",
-            found=f"{rows:,} row{'' if rows == 1 else 's'} at once: {why}",
-            expected="memory for the forward pass of a row",
-            fix=f"{mend}; the newest checkpoint is as it was",
+            found=f"{rows:,} row{'' if rows == 1 else 's'} per batch: {why}",
+            expected="memory for the forward pass of one row",
+            fix=f"{mend}; the newest checkpoint is unchanged",
         )
     )

@@ -1,4 +1,4 @@
-"""What a guard advises at a bad step: keys of a contract, or arguments of a script."""
+"""Remedies that guard messages suggest: contract keys, or arguments in a script."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import NamedTuple, final
 
 @final
 class Advice(NamedTuple):
-    """What may mend the training, and what would go on by itself at a bad number and at a spike."""
+    """Suggested remedies: for the training itself, and the policies for non-finite values and for
+    spikes."""
 
     mend: str
     skip: str
@@ -15,14 +16,14 @@ class Advice(NamedTuple):
 
 
 OF_CONTRACTS = Advice(
-    "Look at these rows, lower training.optimizer.learning_rate, or clip with "
+    "Inspect these rows, lower training.optimizer.learning_rate, or clip with "
     "training.gradient_clipping",
     "drop such steps: training.guard.non_finite: skip",
-    "go back by itself: training.guard.spike: rollback",
+    "roll back automatically: training.guard.spike: rollback",
 )
 OF_SCRIPTS = Advice(
-    "Look at these rows, lower the optimizer's lr, or clip with "
+    "Inspect these rows, lower the optimizer's lr, or clip with "
     "tw.OptimizerStep(..., max_norm=1.0)",
     'drop such steps: Job(guard=tw.PolicyGuard(tw.Guard(non_finite="skip"), ...))',
-    'go back by itself: tw.Guard(spike="rollback")',
+    'roll back automatically: tw.Guard(spike="rollback")',
 )

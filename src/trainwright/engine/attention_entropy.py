@@ -1,4 +1,4 @@
-"""How spread out the attention of a transformer is."""
+"""Attention entropy of a transformer."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _MOST_CHANCES = 2**23
 
 @final
 class AttentionEntropy:
-    """`attention_entropy/<block>`: the entropy of the attention probabilities of a position over
-    that of an even spread, from 0 (one place is looked at) to 1 (all alike), mean over heads and
-    positions; `attention_entropy_least/<block>` is that of the narrowest head and
-    `attention_logit/<block>` the largest |q k| / sqrt(d). Entropy that falls to 0 while the logit
-    grows comes before a training collapses (Zhai et al. 2023, arXiv:2303.06296).
+    """`attention_entropy/<block>`: entropy of the attention probabilities of a position, normalised
+    by that of the uniform distribution, from 0 (all attention on one position) to 1 (uniform),
+    averaged over heads and positions; `attention_entropy_least/<block>` is that of the head with
+    the lowest entropy and `attention_logit/<block>` the largest |q k| / sqrt(d). Entropy collapsing
+    to 0 while the logit grows precedes training instability (Zhai et al. 2023, arXiv:2303.06296).
 
-    Fused attention never has the probabilities, so they are computed again from queries and keys of
-    the first rows of the measured step, of as many as give 8 million probabilities a block. The
-    first position, which has no choice, is left out.
+    Fused attention never materialises the probabilities, so they are recomputed from queries and
+    keys of the first rows of the measured step, as many as give 8 million probabilities per block.
+    The first position, which can attend only to itself, is excluded.
     """
 
     def __init__(self, network: GptNetwork) -> None:
@@ -38,13 +38,13 @@ class AttentionEntropy:
 
     @contextmanager
     def measuring(self, work: StepBatches) -> Iterator[None]:  # noqa: ARG002
-        """Look at the projections of the step."""
+        """Capture the query and key projections of the step."""
         self._found = {}
         with seeing(self._network.projections, self._see):
             yield
 
     def read(self, window: Window) -> Mapping[str, Number]:  # noqa: ARG002
-        """The numbers of the step."""
+        """Entropies and logits of the measured step."""
         found, self._found = self._found, {}
         names = ("attention_entropy", "attention_entropy_least", "attention_logit")
         return {
@@ -54,7 +54,7 @@ class AttentionEntropy:
         }
 
     def _see(self, name: str, _: nn.Module, projected: Tensor) -> None:
-        """Of the first micro-batch only."""
+        """Capture the first micro-batch only."""
         if name not in self._found:
             queries, keys, _values = self._network.split(name, projected)
             rows = max(1, _MOST_CHANCES // (queries.shape[1] * queries.shape[2] ** 2))
@@ -62,7 +62,8 @@ class AttentionEntropy:
 
 
 def _spread(queries: Tensor, keys: Tensor) -> Tensor:
-    """Entropy, least entropy of a head and largest logit of [B, heads, L, d] each."""
+    """Mean entropy, lowest entropy of a head, and largest logit, for q and k of shape [B, heads, L,
+    d]."""
     length = queries.shape[2]
     logits = queries @ keys.transpose(2, 3) / math.sqrt(queries.shape[3])
     ahead = torch.ones(length, length, dtype=torch.bool, device=logits.device).triu(1)

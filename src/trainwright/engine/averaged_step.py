@@ -1,4 +1,4 @@
-"""A step after which the mean of the weights takes them in."""
+"""Step that updates a weight average (SWA, EMA)."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from trainwright.tracking.events import StepOutcome, read_number
 
 
 class Mean(Protocol):
-    """A mean of the weights over time."""
+    """Weight average."""
 
     def take(self, dropped: float | Tensor) -> None:
-        """Take in the weights after a step, unless its update was dropped (0 or 1; a tensor on the
-        device is not to be read)."""
+        """Update the average after a step, unless the update was dropped (0 or 1; a tensor on the
+        device must not be read)."""
         ...
 
 
 @final
 class AveragedStep:
-    """Makes a step and tells the mean; a dropped update does not move it."""
+    """Optimizer step followed by an update of the weight average; dropped updates are skipped."""
 
     def __init__(self, step: Step, mean: Mean) -> None:
         self._step = step
         self._mean = mean
 
     def __call__(self, work: StepBatches) -> StepOutcome:
-        """The step, and the mean of what it left."""
+        """Make the step and update the average."""
         outcome = self._step(work)
         dropped = outcome.found_nonfinite
         with torch.no_grad():

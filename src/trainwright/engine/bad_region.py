@@ -1,4 +1,4 @@
-"""The rows after a rollback: steps of a bad region of the data are dropped until it ends."""
+"""Dropping the updates of a bad data region after a rollback."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _MOST_DROPPED = 64
 
 @final
 class BadRegion:
-    """The loss above which no update is made, from a rollback on until the bad region is over.
+    """Loss limit above which updates are dropped, from a rollback until the bad region ends.
 
-    The rollback puts the watch back too, so that the usual loss is that of the weights that came
-    back. Where these are too young for one, the next 32 steps are dropped unseen. The region is
-    over after 32 calm steps in a row. After 64 dropped steps the new level is taken for the usual
-    one: it is no region of bad rows but other data, or other weights.
+    The rollback also restores the spike watch, so the usual loss is that of the restored weights.
+    If it has too few steps to define one, the next 32 steps are dropped unseen. The region ends
+    after 32 calm steps in a row. After 64 dropped steps the new level is accepted as usual: the
+    data or the weights have changed, and this is no region of bad rows.
     """
 
     def __init__(self, watch: SpikeWatch) -> None:
@@ -31,14 +31,14 @@ class BadRegion:
         self._calm = 0
 
     def begin(self) -> None:
-        """A rollback follows; the limit is measured once it is done."""
+        """Start a region; the limit is computed once the rollback is done."""
         self.is_open = True
         self._limit = math.nan
         self._dropped = self._calm = 0
 
     def limit(self) -> float:
-        """The loss above which an update is not to be made; infinite while nothing is wrong. The
-        same from one call of `settle` to the next."""
+        """Loss above which an update is dropped; infinite outside a region. Constant between calls
+        of `settle`."""
         if not self.is_open:
             return math.inf
         if math.isnan(self._limit):
@@ -60,7 +60,7 @@ class BadRegion:
             self.is_open = False
 
     def snapshot(self) -> Snapshot:
-        """Everything."""
+        """State of the region."""
         return Snapshot(
             values={
                 "is_open": self.is_open,
@@ -71,7 +71,7 @@ class BadRegion:
         )
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Go on from there."""
+        """Restore the state."""
         values = snapshot.values
         self.is_open = bool(values["is_open"])
         self._limit = float(values["limit"])

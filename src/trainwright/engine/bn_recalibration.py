@@ -1,4 +1,4 @@
-"""The running statistics of norms, computed anew for the weights that a model has."""
+"""Recompute BatchNorm statistics."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from trainwright.optim.swa import NORMS
 
 @final
 class BatchNormRecalibration:
-    """Forward passes over training rows, of which norms take the equal mean over batches of their
-    mean and variance, as `torch.optim.swa_utils.update_bn`; but dropout and all else is as in a
-    validation.
+    """Recomputes BatchNorm statistics for the current weights: forward passes over training rows,
+    with the running mean and variance averaged over batches, as `torch.optim.swa_utils.update_bn`.
+    Dropout and everything else are in evaluation mode.
 
-    Modes, random numbers and momenta are left as found. Gives the same bits each time for the same
+    Modes, random numbers and momenta are preserved. The result is bit-identical for the same
     weights and batches.
 
     Args:
-        model: whose norms are set.
+        model: its BatchNorm statistics are replaced.
         objective: makes the forward pass of a batch.
-        batches: gives the same batches at each call.
+        batches: yields the same batches at each call.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class BatchNormRecalibration:
         ]
 
     def __call__(self) -> None:
-        """Compute them."""
+        """Recompute the statistics."""
         if not self._norms:
             return
         modes = [(module, module.training) for module in self._model.modules()]
@@ -52,7 +52,7 @@ class BatchNormRecalibration:
         for norm in self._norms:
             norm.train()
             norm.reset_running_stats()
-            norm.momentum = None  # torch's word for an equal mean
+            norm.momentum = None  # torch: cumulative average
         try:
             with torch.no_grad():
                 for batch in self._batches():

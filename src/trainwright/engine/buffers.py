@@ -1,4 +1,4 @@
-"""What a forward pass changes beside gradients: running statistics."""
+"""Buffers updated by the forward pass: BatchNorm running statistics."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from torch import Tensor, nn
 
 @final
 class MovingBuffers:
-    """The buffers that forward passes change, such as the running mean of batch norm.
+    """Saves and restores the buffers that forward passes update, such as the running mean of batch
+    norm.
 
-    They take in a bad batch before its loss is known, so a step that drops its update puts them
-    back. Which ones move is seen in the first forward pass, before anything is put back; what
-    stands still costs nothing after it.
+    They have absorbed a bad batch before its loss is known, so a step that drops its update
+    restores them. Which ones change is detected in the first forward pass, before anything is
+    restored; constant buffers cost nothing after it.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -23,22 +24,23 @@ class MovingBuffers:
         self.settled = not self._moving
 
     def keep(self) -> None:
-        """Copy them, before a step."""
+        """Copy the buffers before a step."""
         if self._moving:
             torch._foreach_copy_(self._before, self._moving)
 
     def put_back(self) -> None:
-        """Make them what they were before the step."""
+        """Restore their values from before the step."""
         if self._moving:
             torch._foreach_copy_(self._moving, self._before)
 
     def put_back_if(self, dropped: Tensor) -> None:
-        """The same where `dropped` (0-d, on the device) is not 0, without reading it."""
+        """Restore them where `dropped` (0-d, on the device) is not 0, without reading it."""
         for now, before in zip(self._moving, self._before, strict=True):
             now.copy_(torch.where(dropped > 0, before, now))
 
     def settle(self) -> None:
-        """Behind the first forward pass: go on with those that moved. On a device it waits."""
+        """After the first forward pass, keep only the buffers that changed. Synchronises with the
+        device."""
         pairs = zip(self._moving, self._before, strict=True)
         moved = [(now, before) for now, before in pairs if not torch.equal(now, before)]
         self._moving, self._before = [now for now, _ in moved], [before for _, before in moved]

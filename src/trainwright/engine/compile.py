@@ -1,4 +1,4 @@
-"""Forward and backward pass as compiled kernels."""
+"""Compiled forward and backward pass."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _SHAPES = 256
 
 @final
 class CompiledObjective:
-    """An objective whose forward and backward pass are compiled (torch.compile, Ansel et al. 2024,
+    """Objective with its forward and backward pass compiled (torch.compile, Ansel et al. 2024,
     doi:10.1145/3620665.3640366).
 
-    The first batch of each shape takes from seconds to minutes. Each shape has kernels of its own:
-    kernels for shapes that vary would be made at the second shape and used from then on, so that a
-    run resumed between the two would compute other bits. The model is not wrapped, so its
-    parameters keep their names, and its validation is computed by the usual kernels.
+    The first batch of each shape takes seconds to minutes. Each shape has its own kernels:
+    dynamic-shape kernels would be generated at the second shape and used from then on, so a run
+    resumed between the two would compute different bits. The model is not wrapped, so its
+    parameters keep their names, and validation runs eagerly.
 
-    It is also a probe: the step that is measured at the end of a window is computed by the usual
-    kernels, as nobody can look into the others. Which steps those are depends on their number
-    alone, so a resumed run computes them alike.
+    It is also a probe: the measured step at the end of a window runs eagerly, because hooks cannot
+    see into compiled kernels. Which steps are measured depends on the step number alone, so a
+    resumed run computes the same ones eagerly.
     """
 
     def __init__(self, objective: Objective) -> None:
@@ -40,12 +40,12 @@ class CompiledObjective:
         self._is_measured = False
 
     def __call__(self, model: nn.Module, batch: Batch) -> LossSum:
-        """The summed loss of a micro-batch."""
+        """Summed loss of a micro-batch."""
         return (self._usual if self._is_measured else self._compiled)(model, batch)
 
     @contextmanager
     def measuring(self, work: StepBatches) -> Iterator[None]:  # noqa: ARG002
-        """Inside, everything is computed by the usual kernels."""
+        """Run the block eagerly."""
         self._is_measured = True
         try:
             yield
@@ -55,12 +55,12 @@ class CompiledObjective:
 
 @contextmanager
 def compiling(choice: Literal["off", "on"]) -> Iterator[None]:
-    """Inside the block each of up to 256 shapes is compiled. Torch's own limit of 8 would leave the
-    others to the usual kernels without a word, and a resumed run to others of them."""
+    """Inside the block up to 256 shapes are compiled. Torch's default limit of 8 would silently run
+    the others eagerly, and a resumed run would choose different ones."""
     if choice == "off":
         yield
         return
-    # Imported here: half a second that only its users should wait for.
+    # Imported here: it takes half a second, which only its users should pay.
     from torch._dynamo import config
 
     with config.patch(

@@ -1,4 +1,4 @@
-"""Counting the floating-point operations that a model needs for a batch."""
+"""FLOP counting."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ATEN = torch.ops.aten
 _ON_CPU = _ATEN._scaled_dot_product_flash_attention_for_cpu
 _FORMULAS = {
     **flop_registry,
-    # torch counts the fused attention of a GPU, not that of a CPU; their first arguments agree.
+    # torch has a formula for fused attention on GPU, not on CPU; the first arguments agree.
     _ON_CPU: flop_registry[_ATEN._scaled_dot_product_flash_attention],
 }
 _ATTENTION = frozenset(
@@ -33,7 +33,7 @@ _ATTENTION = frozenset(
 
 
 def count_flops(model: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> int:
-    """The operations of a forward pass of these arguments, and of the backward pass through it.
+    """Floating-point operations of one forward and backward pass with these arguments.
 
     A multiplication and an addition count as two, of matrix products, convolutions and attention.
     The gradient of each factor that needs one costs as much as the product itself: a linear layer
@@ -62,8 +62,8 @@ def count_flops(model: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]
 
 
 def _twin(model: nn.Module) -> nn.Module:
-    """A copy of the model with the same parameters, buffers of its own, and no hooks: those of the
-    model watch the model."""
+    """Copy of the model that shares its parameters, with its own buffers and without hooks, which
+    observe the original."""
     known: dict[int, Any] = {id(parameter): parameter for parameter in model.parameters()}
     for module in model.modules():
         for hooks in (module._forward_hooks, module._forward_pre_hooks):
@@ -73,7 +73,7 @@ def _twin(model: nn.Module) -> nn.Module:
 
 @final
 class _Counting(TorchDispatchMode):
-    """Adds up the operations of a forward pass, and what its backward pass will take."""
+    """Sums the operations of a forward pass, and those its backward pass will need."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -101,10 +101,10 @@ class _Counting(TorchDispatchMode):
 
 
 def _gradients(packet: Any, args: Sequence[Any]) -> int:
-    """How many times the forward operations the backward pass takes."""
+    """Backward operations per forward operation."""
     trained = [isinstance(one, Tensor) and one.requires_grad for one in args]
     if packet in _ATTENTION:
         return 2 * any(trained[:3])
-    # In addmm and baddbmm the first argument is added, in all others only two are multiplied.
+    # In addmm and baddbmm the first argument is added; the next two are the factors.
     factors = trained[1:3] if packet in (_ATEN.addmm, _ATEN.baddbmm) else trained[:2]
     return sum(factors)

@@ -1,4 +1,4 @@
-"""A user's own numbers among the signals of each step."""
+"""User-defined signals of a step."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _NAME = re.compile(r"[A-Za-z_][\w./-]*", re.ASCII)
 
 @final
 class OwnSignals:
-    """Takes named numbers while a step is made: from an objective, a model or a loop.
+    """Collects named values while a step runs: from an objective, a model or a loop.
 
-    A number on a GPU stays there and is read with the others of its window; on a CPU reading costs
-    nothing. A name that comes several times in a step, once for each micro-batch, is the sum of its
-    totals over the sum of its counts, as the loss is.
+    A value on a GPU stays there and is read with the others of its window; on a CPU reading it is
+    free. A name recorded several times in a step, once per micro-batch, is the sum of its totals
+    over the sum of its counts, like the loss.
     """
 
     def __init__(self) -> None:
@@ -35,13 +35,13 @@ class OwnSignals:
         self._versions: list[int] = []
 
     def __call__(self, name: str, total: Number, count: int = 1) -> None:
-        """Name a number of this step: `total` is the sum over `count` things, or one number.
+        """Record a value of this step: `total` is a sum over `count` items, or a single value.
 
-        The graph behind a tensor is let go. A tensor on a GPU that is changed in place afterwards
-        must be passed as a copy; where it was not, that is told when it is read.
+        The tensor is detached. A GPU tensor that is modified in place afterwards must be passed as
+        a copy; a violation is reported when the value is read.
 
         Raises:
-            Mistake: not a name for a signal, or not one number.
+            Mistake: invalid signal name, or not a single number.
         """
         if name not in self._known:
             self._learn(name)
@@ -49,14 +49,14 @@ class OwnSignals:
         if isinstance(total, Tensor):
             try:
                 number = total.item() if total.is_cpu else self._waiting(total)
-            except RuntimeError:  # what torch says of several numbers
+            except RuntimeError:  # raised by torch for several elements
                 raise _not_one_number(name, total) from None
         self._names.append(name)
         self._totals.append(number)
         self._counts.append(count)
 
     def take(self) -> OwnNumbers:
-        """What was named since the last time, for `StepOutcome.own`."""
+        """Values recorded since the last call, for `StepOutcome.own`."""
         if not self._names:
             return NO_OWN
         taken = OwnNumbers(
@@ -69,7 +69,7 @@ class OwnSignals:
         return taken
 
     def _waiting(self, total: Tensor) -> Tensor:
-        """A number that stays on its device until its window is read; it has no dimensions."""
+        """Value that stays on its device until its window is read; 0-d."""
         self._versions.append(version_of(total))
         return total.detach().view(()) if total.ndim else total.detach()
 
@@ -81,10 +81,10 @@ class OwnSignals:
 
 @final
 class SignalledStep:
-    """A step whose outcome has the numbers that were named in it.
+    """Step whose outcome contains the user-defined signals recorded in it.
 
-    It stands right around the step that calls the objective: inside of what makes a step again when
-    memory runs out, so that a pass that failed leaves no numbers behind.
+    It wraps the step that calls the objective directly, inside the one that retries after running
+    out of memory, so a failed pass leaves no values behind.
     """
 
     def __init__(self, step: Step, own: OwnSignals) -> None:
@@ -92,7 +92,7 @@ class SignalledStep:
         self._own = own
 
     def __call__(self, work: StepBatches) -> StepOutcome:
-        """The step, with its own signals."""
+        """The step, with its user-defined signals."""
         self._own.take()
         outcome = self._step(work)
         return outcome._replace(own=self._own.take())
@@ -100,11 +100,11 @@ class SignalledStep:
 
 @final
 class OwnMeans:
-    """A gauge: `own/<name>`, the mean of each own signal over the steps of a window that named
+    """Gauge `own/<name>`: mean of each user-defined signal over the steps of a window that recorded
     it."""
 
     def read(self, window: Window) -> Mapping[str, Number]:
-        """The means."""
+        """Means of the window."""
         named = [step.own for step in window.steps]
         own = OwnNumbers(
             tuple(name for one in named for name in one.names),
@@ -118,9 +118,9 @@ class OwnMeans:
 def _not_a_name(name: str) -> Mistake:
     return Mistake(
         Problem(
-            "this is no name for a signal",
+            "invalid signal name",
             found=repr(name),
-            expected="a letter, then letters, digits, and any of _ . / -",
+            expected="a letter, followed by letters, digits and any of _ . / -",
             fix="change it",
         )
     )
@@ -129,9 +129,9 @@ def _not_a_name(name: str) -> Mistake:
 def _not_one_number(name: str, total: Tensor) -> Mistake:
     return Mistake(
         Problem(
-            f"the signal {name} is not one number",
+            f"the signal {name} is not a single number",
             found=f"a tensor of shape {tuple(total.shape)}",
             expected="a float, or a tensor with one element",
-            fix="pass its sum and, as count, how many there are",
+            fix="pass the sum, and the number of items as count",
         )
     )

@@ -1,4 +1,4 @@
-"""Units of a network that learn nothing, seen from their gradients."""
+"""Dead units, detected from gradients."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _UNITS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 @final
 class DeadUnits:
-    """A probe and gauge: `dead_share/<group>`, the share of dead units in the worst layer of each
-    group, from 0 to 1.
+    """Probe and gauge `dead_share/<group>`: share of dead units in the worst layer of each group,
+    from 0 to 1.
 
-    A unit is an output of a linear layer or a channel of a convolution. It is dead if neither a
-    weight nor the bias of it had any gradient in the last three measured steps: what follows it,
-    most often a ReLU, passes nothing on for any row (gradients that are exactly 0, as AUTOTRAINER
-    counts them: Zhang et al. 2021, ICSE, section III). The bias tells a layer whose units are dead
-    from the one after it, whose weights have no gradient either, since nothing but zeros come in.
-    Before the third measured step, and for frozen layers, it is 0.
+    A unit is an output of a linear layer or a channel of a convolution. It is dead if neither its
+    weights nor its bias received a gradient in the last three measured steps: the layer after it,
+    usually a ReLU, passes no gradient for any row (gradients that are exactly 0, as counted by
+    AUTOTRAINER: Zhang et al. 2021, ICSE, section III). The bias distinguishes a layer with dead
+    units from its successor, whose weights have no gradient either because its inputs are all zero.
+    Before the third measured step, and for frozen layers, the share is 0.
 
-    Unlike a look at activations it needs no hooks: one pass over the gradients of a step. Its state
-    is for how many measured steps each unit has had no gradient.
+    It needs no activation hooks: one pass over the gradients of a step. The state is the number of
+    measured steps since each unit last had a gradient.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -48,7 +48,7 @@ class DeadUnits:
 
     @contextmanager
     def measuring(self, work: StepBatches) -> Iterator[None]:  # noqa: ARG002
-        """Look at the gradients when the step is made."""
+        """Inspect the gradients after the step."""
         yield
         for name, layer in self._layers:
             weight, bias = layer.weight, layer.bias
@@ -60,7 +60,7 @@ class DeadUnits:
                 silent.add_(1).mul_(largest == 0)
 
     def read(self, window: Window) -> Mapping[str, Number]:  # noqa: ARG002
-        """The shares now."""
+        """Current shares."""
         shares: dict[str, Number] = {}
         by_group: dict[str, list[Tensor]] = {}
         for name, silent in self._silent.items():
@@ -71,10 +71,10 @@ class DeadUnits:
         return shares
 
     def snapshot(self) -> Snapshot:
-        """The measured steps without gradient of each unit."""
+        """Measured steps without a gradient, per unit."""
         return Snapshot(tensors=self._silent)
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Count on from there."""
+        """Restore the counts."""
         for name, silent in self._silent.items():
             silent.copy_(snapshot.tensors[name])

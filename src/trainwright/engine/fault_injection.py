@@ -1,4 +1,4 @@
-"""The fault points inside of a training step. They are put in only where one is switched on."""
+"""Fault injection into a training step; active only if a fault point is switched on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from trainwright.tracking.events import StepOutcome
 
 
 def with_fault_points(job: Job, optimizer: Optimizer) -> Job:
-    """The job itself, unless a fault is switched on: then one that reaches its points too."""
+    """The job, wrapped to reach its fault points if a fault is switched on; otherwise unchanged."""
     if not is_armed():
         return job
     _hook(job.model, optimizer)

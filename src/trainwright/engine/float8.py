@@ -1,4 +1,4 @@
-"""Matrix products of linear layers in 8-bit floating point."""
+"""Float8 matrix products of linear layers."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 FORWARD, BACKWARD = torch.float8_e4m3fn, torch.float8_e5m2
-"""Formats of weights and activations, and of the gradients that come back, whose range is wider
+"""Formats of weights and activations, and of their gradients, which need the wider range
 (Micikevicius et al. 2022, arXiv:2209.05433, section 3)."""
 
 _MULTIPLE = 16
-"""What the kernels need every size of a product to be a multiple of."""
+"""Every dimension of a product must be a multiple of this."""
 
 
 def fits_float8(weight: Tensor) -> bool:
-    """Whether a matrix has sizes that the kernels take."""
+    """Do the kernels support a matrix of this shape?"""
     return weight.ndim == 2 and not any(size % _MULTIPLE for size in weight.shape)
 
 
 @final
 class Float8Products(TorchFunctionMode):
-    """Inside it, the products of some linear layers are computed in float8: x W^T forward, and both
-    products of the backward pass.
+    """Context in which selected linear layers compute in float8: x W^T forward, and both products
+    of the backward pass.
 
-    Each matrix is scaled by its largest absolute number, so that it uses the range of its format,
-    and multiplied in float8 with sums in fp32 ("per-tensor current scaling", Micikevicius et al.
-    2022, section 4). Inputs of a number of rows that the kernels do not take are left to the
-    products of the region around, in bf16.
+    Each matrix is scaled by its largest absolute value to use the full range of its format, and
+    multiplied in float8 with fp32 accumulation ("per-tensor current scaling", Micikevicius et al.
+    2022, section 4). Inputs whose number of rows the kernels do not support fall back to the
+    enclosing autocast region, in bf16.
 
     Args:
-        weights: of the layers; all others stay as they are. Embeddings and outputs should, as they
-            are the most sensitive.
+        weights: those of the selected layers. Embeddings and output layers, the most sensitive
+            ones, should be excluded.
     """
 
     def __init__(self, weights: Iterable[nn.Parameter]) -> None:
@@ -49,7 +49,7 @@ class Float8Products(TorchFunctionMode):
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Calls `func`, or what computes the same product in float8."""
+        """Call `func`, or compute the same product in float8."""
         if func is functional.linear and not kwargs and id(args[1]) in self._weights:
             x, weight, *bias = args
             if x.numel() // x.shape[-1] % _MULTIPLE == 0:
@@ -66,7 +66,7 @@ def float8_linear(x: Tensor, weight: Tensor) -> Tensor:
 
 
 class _Float8Linear(torch.autograd.Function):
-    """The matrices that come back are kept in float8: a quarter of the memory of fp32."""
+    """Saves its operands in float8 for the backward pass: a quarter of the memory of fp32."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
@@ -80,14 +80,14 @@ class _Float8Linear(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
         rows, rows_scale, columns, columns_scale = ctx.saved_tensors
         back, back_scale = _to_float8(gradients[0], BACKWARD)
-        # The kernels take the first matrix by rows and the second by columns.
+        # The kernels take the first matrix in row-major and the second in column-major layout.
         of_x = _product(back, _by_columns(columns), back_scale, columns_scale)
         of_weight = _product(back.t().contiguous(), _by_columns(rows), back_scale, rows_scale)
         return of_x.to(ctx.formats[0]), of_weight.to(ctx.formats[1])
 
 
 def _to_float8(x: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """The matrix in float8, and what it must be multiplied by to be `x` (0-d fp32)."""
+    """The matrix in float8 and its scale: multiplied by it (0-d fp32) the result is `x`."""
     most = torch.finfo(dtype).max
     scale = x.abs().amax().float().clamp_min(torch.finfo(torch.float32).tiny * most) / most
     return (x.float() / scale).clamp(-most, most).to(dtype), scale

@@ -1,4 +1,4 @@
-"""Clipping: what is done to a gradient that is too large, from its numbers or its norm."""
+"""Gradient clipping by value, norm, ZClip and AutoClip."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from trainwright.distributed.strategy import norms_of
 
 
 class Clipped(NamedTuple):
-    """What clipping asks of the update on a device: each gradient divided by `divisor`, a 0-d
-    tensor or 1.0, and whether that or anything else makes it smaller (0 or 1)."""
+    """Clipping for an update on a device: `divisor` of each gradient, a 0-d tensor or 1.0, and
+    whether the gradient is scaled down (0 or 1)."""
 
     divisor: Tensor | float
     clipped: Tensor | float
 
 
 class Clipping(Protocol):
-    """Makes a gradient smaller, once a step, before the update.
+    """Gradient clipping, once per step before the update.
 
     `clip` is called on the host with a finite norm; `clip_on_device` where the norm stays a tensor
-    and reading it would wait. The second must keep a norm that is not finite out of its state.
+    and reading it would synchronise. The second must not let a non-finite norm into its state.
     """
 
     def clip(self, gradients: list[Tensor], norm: float) -> float:
-        """Make the gradients of this norm smaller, in place; 1.0 if that was needed, else 0.0."""
+        """Clip gradients of this norm in place; 1.0 if they were clipped, else 0.0."""
         ...
 
     def clip_on_device(self, gradients: list[Tensor], norm: Tensor) -> Clipped:
@@ -39,48 +39,48 @@ class Clipping(Protocol):
         ...
 
     def snapshot(self) -> Snapshot:
-        """What it remembers of earlier norms."""
+        """State over earlier norms."""
         ...
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Remember that."""
+        """Restore the state."""
         ...
 
 
 @final
 class NormLimit:
-    """One largest norm for all steps; `math.inf` never clips."""
+    """Constant norm limit; `math.inf` never clips."""
 
     def __init__(self, max_norm: float) -> None:
         self._max_norm = max_norm
 
     def clip(self, gradients: list[Tensor], norm: float) -> float:
-        """Scale the gradients down to the largest norm."""
+        """Scale the gradients down to the limit."""
         return _hold(gradients, norm, self._max_norm) if norm > self._max_norm else 0.0
 
     def clip_on_device(self, gradients: list[Tensor], norm: Tensor) -> Clipped:  # noqa: ARG002
-        """The divisor that leaves the largest norm."""
+        """Divisor that enforces the limit."""
         if self._max_norm == math.inf:
             return Clipped(1.0, 0.0)
         return _divisor(norm, self._max_norm)
 
     def snapshot(self) -> Snapshot:
-        """Nothing."""
+        """No state."""
         return Snapshot(values={})
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Nothing to remember."""
+        """No state."""
 
 
 @final
 class ValueLimit:
-    """Each number of the gradient is held within plus and minus `max_value`."""
+    """Clip each gradient element to [-`max_value`, `max_value`]."""
 
     def __init__(self, max_value: float) -> None:
         self._most = max_value
 
     def clip(self, gradients: list[Tensor], norm: float) -> float:
-        """Clamp the numbers; a norm within `max_value` has none beyond it."""
+        """Clamp the elements; a norm within `max_value` implies all of them are."""
         if norm <= self._most:
             return 0.0
         largest = max(value.item() for value in norms_of(gradients, math.inf))
@@ -90,17 +90,17 @@ class ValueLimit:
         return 1.0
 
     def clip_on_device(self, gradients: list[Tensor], norm: Tensor) -> Clipped:  # noqa: ARG002
-        """Clamp them always: whether it is needed is not known here."""
+        """Always clamp: whether it is needed is not known on the host."""
         largest = torch.stack(norms_of(gradients, math.inf)).amax()
         self._clamp(gradients)
         return Clipped(1.0, (largest > self._most).to(torch.float32))
 
     def snapshot(self) -> Snapshot:
-        """Nothing."""
+        """No state."""
         return Snapshot(values={})
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Nothing to remember."""
+        """No state."""
 
     def _clamp(self, gradients: list[Tensor]) -> None:
         torch._foreach_clamp_min_(gradients, -self._most)
@@ -112,10 +112,10 @@ class ZClipping:
     """ZClip (Kumar et al. 2025, arXiv:2504.02507, algorithm 1, reciprocal).
 
     With mean m and variance v of the norms, a norm g with z = (g - m) / sqrt(v) above the threshold
-    t is limited to m + t^2 / z * sqrt(v). Then m <- a m + (1 - a) g' and
-    v <- a v + (1 - a) (g' - m)^2, with g' the limited norm and the new m. The first m and v are
-    those of the norms of the warm-up. A second limit, `max_norm`, holds from the first step on; the
-    mean takes in what both have left.
+    t is limited to m + t^2 / z * sqrt(v). Then m <- a m + (1 - a) g' and v <- a v + (1 - a) (g' -
+    m)^2, with g' the limited norm and the new m. m and v are initialised from the norms of the
+    warm-up. A second limit, `max_norm`, applies from the first step; the running mean is updated
+    with the norm left after both.
     """
 
     def __init__(self, z: float, decay: float, warmup_steps: int, max_norm: float) -> None:
@@ -123,27 +123,27 @@ class ZClipping:
         self._decay = decay
         self._warmup = warmup_steps
         self._max_norm = max_norm
-        # Mean, variance, norms taken in, and their sum and sum of squares while it warms up.
+        # Mean, variance, number of norms, and during warm-up their sum and sum of squares.
         self._state = torch.zeros(4, dtype=torch.float64)
 
     def clip(self, gradients: list[Tensor], norm: float) -> float:
-        """Hold this norm to its limit."""
+        """Clip to the current limit."""
         return _hold(gradients, norm, self._limit(norm))
 
     def clip_on_device(self, gradients: list[Tensor], norm: Tensor) -> Clipped:  # noqa: ARG002
-        """The same without reading a number."""
+        """The same without reading the norm."""
         return _divisor(norm, self._limit_on_device(norm))
 
     def snapshot(self) -> Snapshot:
-        """Mean, variance and the warm-up so far."""
+        """Mean, variance and warm-up sums."""
         return Snapshot(tensors={"state": self._state})
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Go on from there."""
+        """Restore the state."""
         self._state = snapshot.tensors["state"].clone()
 
     def _limit(self, norm: float) -> float:
-        """The limit for this norm; takes the limited norm into mean and variance."""
+        """Limit for this norm; updates mean and variance with the clipped norm."""
         mean, variance, count, squares = self._state.tolist()
         most = self._max_norm
         if count >= self._warmup:
@@ -193,9 +193,9 @@ class ZClipping:
 @final
 class AutoClipping:
     """AutoClip (Seetharaman et al. 2020, arXiv:2007.14469, algorithm 1): the limit is a percentile
-    of the norms of all steps so far, this one included, with linear interpolation.
+    of the norms of all steps so far, the current one included, linearly interpolated.
 
-    Of more than `history` steps the oldest are forgotten. On a device the norms stay there.
+    Beyond `history` steps the oldest are dropped. On a device the norms stay there.
     """
 
     def __init__(self, percentile: float, history: int) -> None:
@@ -208,11 +208,11 @@ class AutoClipping:
         self._on_device = False
 
     def clip(self, gradients: list[Tensor], norm: float) -> float:
-        """Hold this norm to the percentile."""
+        """Clip to the percentile."""
         return _hold(gradients, norm, self._limit(norm))
 
     def clip_on_device(self, gradients: list[Tensor], norm: Tensor) -> Clipped:  # noqa: ARG002
-        """The same without reading a number."""
+        """The same without reading the norm."""
         return _divisor(norm, self._limit_on_device(norm))
 
     def snapshot(self) -> Snapshot:
@@ -223,14 +223,14 @@ class AutoClipping:
         return Snapshot(tensors={"norms": torch.tensor(norms, dtype=torch.float64)})
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Remember them."""
+        """Restore the norms."""
         norms = snapshot.tensors["norms"].tolist()
         self._norms = deque(norms)
         self._sorted = sorted(norms)
         self._on_device = False
 
     def _limit(self, norm: float) -> float:
-        """The percentile, this norm taken in."""
+        """Percentile of the history with this norm appended."""
         if len(self._norms) == self._history:
             oldest = self._norms.popleft()
             del self._sorted[bisect.bisect_left(self._sorted, oldest)]
@@ -243,8 +243,8 @@ class AutoClipping:
         return first + (place - low) * (second - first)
 
     def _limit_on_device(self, norm: Tensor) -> Tensor:
-        """Empty places of the history are infinite and sort last; a norm that is not finite leaves
-        the history as it was."""
+        """Unused slots of the history are infinite and sort last; a non-finite norm does not enter
+        the history."""
         if not self._on_device:
             self._move(norm)
         finite = torch.isfinite(norm)
@@ -261,7 +261,7 @@ class AutoClipping:
         return first + (spot - low) * (second - first)
 
     def _move(self, norm: Tensor) -> None:
-        """Take the history to the device of the norm; once, and after each restore."""
+        """Move the history to the device of the norm; once, and after each restore."""
         self._on_device = True
         norms = torch.full((self._history,), math.inf, dtype=torch.float64)
         norms[: len(self._norms)] = torch.tensor(list(self._norms), dtype=torch.float64)
@@ -277,7 +277,7 @@ def _oldest_first(norms: list[float], count: int) -> list[float]:
 
 
 def _hold(gradients: list[Tensor], norm: float, most: float) -> float:
-    """Scale the gradients of this norm down to `most`; whether it was needed."""
+    """Scale gradients of this norm down to `most`; 1.0 if that was needed, else 0.0."""
     if norm <= most:
         return 0.0
     torch._foreach_mul_(gradients, most / (norm + _TINY))
@@ -290,11 +290,11 @@ def _divisor(norm: Tensor, most: Tensor | float) -> Clipped:
 
 
 _TINY = 1e-6
-"""As torch's own clipping adds it."""
+"""Added to the norm, as in torch's `clip_grad_norm_`."""
 
 
 def build_clipping(section: GradientClipping) -> Clipping:
-    """The clipping of a contract."""
+    """Build the clipping of a contract."""
     match section:
         case "off":
             return NormLimit(math.inf)

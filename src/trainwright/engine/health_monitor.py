@@ -1,4 +1,4 @@
-"""Names trouble early: signs that hold for a while, told once."""
+"""Health monitor: persistent training problems, reported once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OF_THE_LOSS: Mapping[str, Sign] = {
     "oscillation": health_rules.oscillation,
     "plateau": health_rules.plateau,
 }
-"""Judged at the end of each stretch."""
+"""Rules evaluated at the end of each segment."""
 
 OF_THE_LAYERS: Mapping[str, Sign] = {
     "vanishing": health_rules.vanishing,
@@ -31,62 +31,62 @@ OF_THE_LAYERS: Mapping[str, Sign] = {
     "learning_rate_high": health_rules.learning_rate_high,
     "lost_updates": health_rules.lost_updates,
 }
-"""Judged at the end of each window."""
+"""Rules evaluated at the end of each window."""
 
 
 @final
 class HealthMonitor:
-    """A watch that tells a sign when it has held for 100 steps, each time it was looked at; a leap
-    in the first steps at once.
+    """Watch that reports a health rule once it has fired at every evaluation for 100 steps; a loss
+    jump in the first steps is reported at once.
 
-    It is told again only after it was gone for 500 steps. Nothing is done about it: that is for a
-    person, or for who reads the events.
+    It is reported again only after it has been clear for 500 steps. The monitor never intervenes:
+    that is up to the user, or to an observer.
     """
 
     name = "trouble"
 
     def __init__(self) -> None:
-        self._course = LossHistory()
+        self._history = LossHistory()
         self._latches = {
             kind: _Latch(0 if kind in _AT_ONCE else _CONFIRMED_STEPS)
             for kind in (*OF_THE_LOSS, *OF_THE_LAYERS)
         }
 
     def look(self, window: Window, numbers: Mapping[str, float]) -> Sequence[Trouble]:
-        """Follow the loss step by step, then look at the layers."""
+        """Update the loss history step by step, then evaluate the rules."""
         told: list[Trouble] = []
         for step in window.steps:
-            if self._course.take(step):
+            if self._history.take(step):
                 told += self._judge(OF_THE_LOSS, numbers)
-        if self._course.last:
+        if self._history.last:
             told += self._judge(OF_THE_LAYERS, numbers)
         return told
 
     def rearm(self) -> None:
-        """Forget the newest stretches; what was told stays told."""
-        self._course.forget()
+        """Forget the newest segments; what was reported stays reported."""
+        self._history.forget()
 
     def snapshot(self) -> Snapshot:
-        """The course, and since when each sign holds."""
+        """Loss history, and since when each rule has fired."""
         return Snapshot(
             values={
-                "course": self._course.snapshot().values,
+                "course": self._history.snapshot().values,
                 "signs": {kind: latch.to_values() for kind, latch in self._latches.items()},
             }
         )
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Go on from there."""
+        """Restore the state."""
         values = snapshot.values
-        self._course.restore(Snapshot(values=values["course"]))
+        self._history.restore(Snapshot(values=values["course"]))
         for kind, latch in self._latches.items():
             latch.from_values(values["signs"][kind])
 
     def _judge(self, judged: Mapping[str, Sign], numbers: Mapping[str, float]) -> list[Trouble]:
         told = []
         for kind, sign in judged.items():
-            evidence = sign(self._course, numbers)
-            if self._latches[kind].is_new(evidence is not None, self._course.steps):
+            evidence = sign(self._history, numbers)
+            if self._latches[kind].is_new(evidence is not None, self._history.steps):
                 assert evidence is not None
                 told.append(Trouble(kind, *evidence))
         return told
@@ -94,7 +94,7 @@ class HealthMonitor:
 
 @final
 class _Latch:
-    """Whether a sign is to be told: when it has held for a while, once until it was gone."""
+    """Whether to report a rule: once it has fired for a while, and not again until it clears."""
 
     def __init__(self, confirmed_steps: int) -> None:
         self._confirmed_steps = confirmed_steps

@@ -1,4 +1,4 @@
-"""Everything a run needs, built and wired: what `fit` drives."""
+"""Job: the objects that `fit` drives."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from trainwright.tracking.observers import Observer
 
 
 class BatchSource(Protocol):
-    """Gives each step its batches, and can be moved to any position."""
+    """Yields the batches of each step; seekable to any position."""
 
     def next_step(self) -> StepBatches:
-        """The batches of the next step; moves the cursor behind them."""
+        """Batches of the next step; advances the cursor past them."""
         ...
 
     def seek(self, samples: int) -> None:
@@ -38,7 +38,7 @@ class BatchSource(Protocol):
 @final
 @dataclass(frozen=True, slots=True)
 class Every:
-    """Every so many applied steps."""
+    """Every n applied steps."""
 
     steps: int
 
@@ -46,44 +46,43 @@ class Every:
         if self.steps < 1:
             raise Mistake(
                 Problem(
-                    "there is no interval of fewer steps than one",
+                    "the interval is less than one step",
                     path="Every.steps",
                     found=str(self.steps),
-                    fix="write for example tw.Every(100)",
+                    fix="for example tw.Every(100)",
                 )
             )
 
     def due(self, progress: Progress) -> bool:
-        """Whether it falls on this step."""
+        """Is this step due?"""
         return progress.step % self.steps == 0
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class At:
-    """At these applied steps."""
+    """At the given applied steps."""
 
     steps: frozenset[int]
 
     def due(self, progress: Progress) -> bool:
-        """Whether it falls on this step."""
+        """Is this step due?"""
         return progress.step in self.steps
 
 
 Validate = Callable[[], Mapping[str, float]]
-"""Scores the model on rows that steer the training. Called in evaluation mode without gradients."""
+"""Scores the model on validation rows. Called in evaluation mode without gradients."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What `fit` needs, and nothing that it does not.
+    """What `fit` needs.
 
-    `state` names everything a checkpoint holds beside the progress; it is restored once, after
-    every object is built. A rollback restores it too, but for the feed and for what is
-    `KeptOnRollback`. `rank_by` is the validation's value that a checkpoint is
-    ranked by; empty, what patience watches. `inventory` is what must be known of the run beside its
-    state (versions, hashes, threads).
+    `state` names everything in a checkpoint beyond the progress; it is restored once, after all
+    objects are built. A rollback restores it too, except for the feed and for what is
+    `KeptOnRollback`. `rank_by` is the validation value that ranks checkpoints; if empty, the one
+    patience watches. `inventory` describes the run beyond its state (versions, hashes, threads).
     """
 
     model: nn.Module

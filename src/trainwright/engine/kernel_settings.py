@@ -1,4 +1,4 @@
-"""Settings of the process that decide which kernels compute. Each comes back as it was found."""
+"""Process-wide kernel settings, restored on exit."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import torch
 from trainwright.contract.resume import Determinism
 
 MatrixProducts = Literal["exact", "onednn", "tf32"]
-"""How fp32 matrix products are computed: in fp32 by the default kernels, by oneDNN's (on a CPU), or
-rounded to TensorFloat-32 (on a GPU)."""
+"""Kernels for fp32 matrix products: the default ones in fp32, oneDNN's (CPU), or TensorFloat-32
+(GPU)."""
 
 
 @contextmanager
 def matrix_products(choice: MatrixProducts) -> Iterator[None]:
-    """Inside the block fp32 matrix products are computed as chosen, whatever was set before."""
+    """Use the chosen kernels for fp32 matrix products inside the block."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision(_allowed(choice))
     try:
@@ -32,8 +32,8 @@ def _allowed(choice: MatrixProducts) -> str:
         case "exact":
             return "highest"
         case "onednn":
-            # What torch calls it: oneDNN may round to bf16, which it does only on processors that
-            # have no fp32 kernels as fast.
+            # torch's name for oneDNN: it may round to bf16, which it does only on processors
+            # without fp32 kernels of the same speed.
             return "medium"
         case "tf32":
             return "high"
@@ -43,19 +43,19 @@ def _allowed(choice: MatrixProducts) -> str:
 
 @contextmanager
 def deterministic(level: Determinism, *, compiled: bool = False) -> Iterator[None]:
-    """Inside the block algorithms are as deterministic as the level says, in `compiled` kernels
-    too: for `bitwise` and `run_to_run` torch takes those that give the same bits every time, and
-    cuDNN chooses none by timing. `bitwise` raises RuntimeError for an operation that has none,
-    `run_to_run` warns. `off` leaves everything as it is.
+    """Deterministic algorithms at the given level inside the block, for `compiled` kernels too.
+    With `bitwise` and `run_to_run` torch uses algorithms that give the same bits every time, and
+    cuDNN does not select by benchmark. `bitwise` raises RuntimeError for an operation without one,
+    `run_to_run` warns. `off` changes nothing.
 
-    Memory that is asked for is not filled, as torch does in this mode: that costs up to 5%, and
-    changes nothing for a program that reads only what it wrote.
+    Uninitialised memory is not filled, although torch does so in this mode: it costs up to 5% and
+    matters only to a program that reads memory it never wrote.
     """
     if level == "off":
         yield
         return
     if torch.cuda.is_available():
-        # Read by cuBLAS when it first computes; without it, its sums depend on the stream.
+        # Read by cuBLAS at its first call; without it, sums depend on the stream.
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     before = torch.get_deterministic_debug_mode()
     filled = _fill_memory(False)
@@ -73,7 +73,7 @@ def deterministic(level: Determinism, *, compiled: bool = False) -> Iterator[Non
 
 
 def _fill_memory(fills: bool) -> bool:
-    """Whether torch fills what was not written, from now on; what it was before."""
+    """Set whether torch fills uninitialised memory; the previous setting."""
     settings = torch.utils.deterministic
     before: bool = settings.fill_uninitialized_memory  # type: ignore[attr-defined]
     settings.fill_uninitialized_memory = fills  # type: ignore[attr-defined]
@@ -81,7 +81,8 @@ def _fill_memory(fills: bool) -> bool:
 
 
 def _tell_compiler(compiled: bool) -> None:
-    """Only this function of torch does, and it loads the compiler for it, which takes a second."""
+    """Set the compiler's flag. Only this torch function does, and it imports the compiler, which
+    takes a second."""
     if compiled:
         enabled = torch.are_deterministic_algorithms_enabled()
         warns = torch.is_deterministic_algorithms_warn_only_enabled()

@@ -1,4 +1,4 @@
-"""Norms of weights, updates and gradients, layer group by layer group."""
+"""Per-layer norms of weights, updates and gradients."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _TINY = torch.finfo(torch.float32).tiny
 
 
 def group_of(parameter: str) -> str:
-    """The layer group of a parameter: the first two parts of its module's path.
+    """Layer group of a parameter: the first two parts of its module path.
 
     `blocks.0.attended.weight` belongs to `blocks.0`, `head.weight` to `head`; a parameter of the
-    model itself belongs to its own name.
+    model itself forms its own group.
     """
     module, _, own = parameter.rpartition(".")
     return ".".join(module.split(".")[:_DEPTH]) if module else own
@@ -30,14 +30,14 @@ def group_of(parameter: str) -> str:
 
 @final
 class LayerNorms:
-    """A probe and gauge: for each layer group the L2 norms of a step.
+    """Probe and gauge: L2 norms of a step per layer group.
 
     `weight_norm/<group>` is |w| after the step, `update_ratio/<group>` is |w after - w before| / |w
-    after|, `gradient_norm/<group>` that of the gradient before clipping (where clipping changed the
-    direction too, its share of the clipped one). Healthy updates are about a thousandth of the
-    weights (Karpathy 2022, "Neural networks: zero to hero", lecture 4: log10 about -3).
+    after|, `gradient_norm/<group>` is the norm of the gradient before clipping (if clipping changed
+    its direction, the group's share of the clipped one). A healthy update is about a thousandth of
+    the weights (Karpathy 2022, "Neural networks: zero to hero", lecture 4: log10 about -3).
 
-    It costs a copy of the trained weights for the time of one step, and four passes over them.
+    It costs a copy of the trained weights for the duration of one step, and four passes over them.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -49,7 +49,7 @@ class LayerNorms:
 
     @contextmanager
     def measuring(self, work: StepBatches) -> Iterator[None]:  # noqa: ARG002
-        """Copy the trained weights, and compare when the step is made."""
+        """Copy the trained weights, and compare after the step."""
         trained = [(name, p) for name, p in self._named if p.requires_grad]
         weights = [parameter.detach() for _, parameter in trained]
         changes = [weight.clone() for weight in weights]
@@ -64,7 +64,7 @@ class LayerNorms:
         self._squares = squares.view(3, len(trained)) @ self._members
 
     def read(self, window: Window) -> Mapping[str, Number]:
-        """The norms of the measured step, by group."""
+        """Norms of the measured step, by group."""
         before_clipping = window.steps[-1].gradient_norm
         weights, updates, gradients = self._squares.sqrt()
         whole = self._squares[2].sum().sqrt().clamp_min(_TINY)
@@ -80,7 +80,7 @@ class LayerNorms:
         }
 
     def _assign(self, trained: Sequence[str], device: torch.device) -> None:
-        """Which group each of the trained parameters belongs to; they change as layers thaw."""
+        """Group of each trained parameter; recomputed because freezing may change."""
         if trained == self._trained:
             return
         self._trained = list(trained)
@@ -88,10 +88,10 @@ class LayerNorms:
         self._groups = list(dict.fromkeys(groups))
         rows = [[float(one == group) for group in self._groups] for one in groups]
         members = torch.tensor(rows, dtype=torch.float64)
-        # A plain copy to a device waits for it.
+        # A synchronous copy to a device waits for it.
         self._members = members.to(device, non_blocking=True)
 
 
 def _scalars(values: Tensor) -> Sequence[Number]:
-    """The numbers of a vector: as they are on a device, read where that is free."""
+    """Elements of a vector: 0-d tensors on a device, floats on a CPU."""
     return values.tolist() if values.device.type == "cpu" else values.unbind()

@@ -1,4 +1,4 @@
-"""A feed from a torch `DataLoader`, or any iterable of batches."""
+"""Feed from a torch `DataLoader`, or any iterable of batches."""
 
 from __future__ import annotations
 
@@ -19,26 +19,27 @@ from trainwright.core.errors import DataChanged, Mistake, Problem
 from trainwright.data.loading.feed import StepBatches
 
 Batch = Any
-"""What the iterable gives: a tensor, or a tuple, list or mapping that holds tensors."""
+"""Element of the iterable: a tensor, or a tuple, list or mapping of tensors."""
 
 
 @final
 class LoaderFeed:
-    """Gives each optimizer step the next batches of an iterable, pass after pass.
+    """Feed of the batches of an iterable, epoch after epoch.
 
-    Whatever is drawn at random for a batch (the order of a `DataLoader`, the seeds of its workers,
-    augmentation) follows from `seed` and its position: it is the same in every process. A resume
-    goes through the batches of the interrupted pass once more without training on them, which takes
-    the time of loading them, and compares the last of them with the one that was trained on; where
-    they differ, as for a stream that cannot be repeated, it refuses to go on. The feed has a state:
-    put it into `Job.state` as `"feed"`.
+    All randomness of a batch (the order of a `DataLoader`, the seeds of its workers, augmentation)
+    follows from `seed` and its position, so it is the same in every process. Resuming reads the
+    batches of the interrupted epoch again without training on them, which takes as long as loading
+    them, and compares the last one with the batch that was trained on; if they differ, as for a
+    stream that cannot be repeated, it refuses to resume. The feed is stateful: put it into
+    `Job.state` as `"feed"`.
 
     Args:
-        batches: iterated anew for each pass; a generator, which ends for good, serves one pass.
-        accumulate: batches of a step; the last step of a pass may have fewer.
-        seed: where the order of a `DataLoader` starts.
-        device: where tensors are moved to; empty leaves them where they are.
-        count_targets: targets in a batch where that is not its number of rows; the objective must
+        batches: iterated once per epoch; a generator, which can be iterated only once, serves one
+            epoch.
+        accumulate: batches per step; the last step of an epoch may have fewer.
+        seed: seed of the order of a `DataLoader`.
+        device: device of the tensors; empty leaves them in place.
+        count_targets: number of targets in a batch, if not its number of rows; the objective must
             count the same.
     """
 
@@ -67,10 +68,10 @@ class LoaderFeed:
         self._iterator: Iterator[Batch] | None = None
 
     def next_step(self) -> StepBatches:
-        """The batches of the next step; a step never reaches over the end of a pass.
+        """Batches of the next step; a step never spans two epochs.
 
         Raises:
-            Mistake: the iterable gives nothing, or no tensors.
+            Mistake: the iterable is empty, or yields no tensors.
         """
         started = time.perf_counter()
         batches = self._take_step()
@@ -89,11 +90,11 @@ class LoaderFeed:
         return StepBatches(batches, targets, rows, self.samples, self._pass, waited)
 
     def seek(self, samples: int) -> None:
-        """Move the cursor to `samples` consumed, where a restored state says how far that is.
+        """Move the cursor to `samples` consumed, at the position of the restored state.
 
         Raises:
-            Mistake: there is no state for this position. DataChanged: the iterable gives other
-            batches than it gave before.
+            Mistake: no state for this position. DataChanged: the iterable yields different batches
+                than before.
         """
         if samples == 0:
             self._pass = self._taken = self.samples = 0
@@ -118,12 +119,12 @@ class LoaderFeed:
             )
 
     def snapshot(self) -> Snapshot:
-        """Pass, batches of it, samples, and a checksum of the last batch."""
+        """Epoch, batches of it, samples, and a checksum of the last batch."""
         values = [self._pass, self._taken, self.samples, self._digest]
         return Snapshot(values={"position": values})
 
     def restore(self, snapshot: Snapshot) -> None:
-        """The position, which `seek` then moves to."""
+        """Restore the position, to which `seek` then moves."""
         self._pass, self._taken, self.samples, self._digest = snapshot.values["position"]
         self._iterator = None
 
@@ -134,8 +135,8 @@ class LoaderFeed:
         return batches
 
     def _take(self) -> Batch:
-        """The next batch of the pass; None at its end. Whatever it draws at random follows from its
-        position, and the generators of the training are left as they were."""
+        """Next batch of the epoch; None at its end. Its randomness follows from its position, and
+        the RNG state of the training is preserved."""
         with _seeded((self.seed, self._pass, self._taken)):
             if self._iterator is None:
                 self._iterator = self._begin_pass()
@@ -158,7 +159,7 @@ def _seed_of(key: tuple[int, ...]) -> int:
 
 @contextmanager
 def _seeded(key: tuple[int, ...]) -> Iterator[None]:
-    """Inside the block the generators of Python, NumPy and torch (CPU) start from `key`."""
+    """Seed the generators of Python, NumPy and torch (CPU) with `key` inside the block."""
     before = random.getstate(), np.random.get_state(legacy=True), torch.get_rng_state()
     seed = _seed_of(key)
     random.seed(seed)
@@ -173,7 +174,7 @@ def _seeded(key: tuple[int, ...]) -> Iterator[None]:
 
 
 def tensors_of(batch: Batch) -> list[Tensor]:
-    """The tensors of a batch, in order."""
+    """Tensors of a batch, in order."""
     if isinstance(batch, Tensor):
         return [batch]
     if isinstance(batch, Mapping):
@@ -184,10 +185,10 @@ def tensors_of(batch: Batch) -> list[Tensor]:
 
 
 def count_rows(batch: Batch) -> int:
-    """The length of the first tensor of a batch.
+    """Length of the first tensor of a batch.
 
     Raises:
-        Mistake: there is no tensor in it.
+        Mistake: the batch has no tensor.
     """
     for tensor in tensors_of(batch):
         if tensor.ndim:

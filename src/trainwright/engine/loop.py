@@ -1,5 +1,5 @@
-"""The loop. Exactly three things influence a run: knobs before a step, the guard after it, stop
-rules between steps. Everything else only watches."""
+"""Training loop. Exactly three things influence a run: schedules before a step, the guard after it,
+and stop rules between steps. Everything else only observes."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ from trainwright.tracking.events import (
 
 
 def fit(job: Job) -> Ended:
-    """Train until a stop rule or the guard ends it; resumes from the newest valid checkpoint.
+    """Train until a stop rule or the guard ends the run; resumes from the newest valid checkpoint.
 
-    There is a checkpoint at step 0 and at every ending. An exception from a step, an observer or
-    the storage passes through; the last checkpoint is then what there is.
+    A checkpoint is written at step 0 and whenever the run ends. An exception from a step, an
+    observer or the storage propagates; the last checkpoint then remains the newest.
     """
     with Saves(job, partial(_tell, job)) as saves:
         progress = _resume(job, saves)
@@ -76,7 +76,7 @@ def fit(job: Job) -> Ended:
 
 
 def _resume(job: Job, saves: Saves) -> Progress:
-    """The progress to start from: that of the newest valid checkpoint, or none with one written."""
+    """Progress of the newest valid checkpoint; without one, initial progress, saved."""
     job.model.train()
     loaded = job.checkpoints.newest_valid()
     match loaded:
@@ -100,16 +100,16 @@ def _resume(job: Job, saves: Saves) -> Progress:
 
 
 def _roll_back(job: Job, saves: Saves, progress: Progress, back: RollBack) -> Progress | StopReason:
-    """Put the newest state from before the bad steps back, and save it at once.
+    """Restore the newest state from before the bad steps, and save it at once.
 
-    The feed stays where it is, so the bad rows are left behind; so does what is `KeptOnRollback`.
-    Saved before it is told: a run that dies in between must not have lost the signals of steps that
-    the newest checkpoint still holds.
+    The feed is not restored, so the bad rows are skipped; nor is what is `KeptOnRollback`. Saved
+    before it is announced: a run that dies in between must not have lost the signals of steps that
+    the newest checkpoint still contains.
     """
     before = progress.step + 1 - back.steps
     loaded = job.checkpoints.newest_valid(before, back.further)
     if isinstance(loaded, NoCheckpoint):
-        return StopReason("halted", f"{back.why}; there is no checkpoint from before it")
+        return StopReason("halted", f"{back.why}; no checkpoint precedes it")
     feed: object = job.feed
     for name, stateful in job.state.items():
         if stateful is not feed and not isinstance(stateful, KeptOnRollback):
@@ -122,7 +122,7 @@ def _roll_back(job: Job, saves: Saves, progress: Progress, back: RollBack) -> Pr
 
 
 def _drop(job: Job, progress: Progress, outcome: StepOutcome, drop: Drop) -> Progress:
-    """Count the step, and take those that were dropped off the applied ones again."""
+    """Count the step, and subtract the dropped ones from the applied steps."""
     after = progress.after(outcome)
     after = after._replace(step=after.step - len(drop.steps))
     for step in drop.steps:
@@ -132,7 +132,7 @@ def _drop(job: Job, progress: Progress, outcome: StepOutcome, drop: Drop) -> Pro
 
 
 def _stop_reason(job: Job, progress: Progress) -> StopReason | None:
-    """The first reason to end; every rule is asked each time."""
+    """First reason to end; every rule is evaluated each time."""
     first = None
     for rule in job.stop_rules:
         reason = rule.reason(progress)
@@ -147,9 +147,9 @@ def _tell(job: Job, event: Event) -> None:
 
 
 def _validate(job: Job, progress: Progress) -> float:
-    """Score the model, tell patience, give what checkpoints are ranked by.
+    """Score the model, update patience, and return the value that ranks checkpoints.
 
-    Modes and random numbers are left as found.
+    Modes and random numbers are preserved.
     """
     reached("eval")
     started = time.perf_counter()
@@ -170,16 +170,16 @@ def _validate(job: Job, progress: Progress) -> float:
 
 
 def _value(values: Mapping[str, float], name: str, needed_by: str) -> float:
-    """A value of a validation.
+    """Value `name` of a validation.
 
     Raises:
-        Mistake: it was not given.
+        Mistake: it is missing.
     """
     if name in values:
         return values[name]
     raise Mistake(
         Problem(
-            f"the validation gives no {name!r}",
+            f"the validation returns no {name!r}",
             path=f"Job.{needed_by}",
             found=", ".join(values) or "no value",
             expected=f"{name!r} among the values that validate() returns",
@@ -190,8 +190,8 @@ def _value(values: Mapping[str, float], name: str, needed_by: str) -> float:
 
 
 def _finish(job: Job, saves: Saves, progress: Progress, reason: StopReason) -> Ended:
-    """The ending: a last validation if the run is done and has none here, and a checkpoint, without
-    which a run that is not done must not say that it can go on."""
+    """End the run: a final validation if it is finished and not yet validated at this step, and a
+    checkpoint. Without the checkpoint, an unfinished run must not claim to be resumable."""
     score: float | NotScored = NOT_SCORED
     done = reason.kind in ("finished", "early", "budget")
     saves.settle()  # a validation may swap weights, which a save may still copy

@@ -1,4 +1,4 @@
-"""The course of a loss: what is remembered of it, a stretch of steps at a time."""
+"""Loss history, summarised in segments of 50 steps."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from trainwright.checkpoint.state import Snapshot
 from trainwright.core.files import Json
 from trainwright.engine.telemetry import StepNumbers
 
-STRETCH = 50
-"""Steps of a stretch."""
+SEGMENT = 50
+"""Steps per segment."""
 
 _FIRST = 10
 _PIECE = 5
@@ -23,17 +23,17 @@ _SPREADS = 10
 _LEAP_OF_FIRST = 10.0
 _MANY_TARGETS = 16
 _TO_DEVIATION = 1.0483
-"""A normal deviation in medians of |x - y| of two draws."""
+"""Standard deviation of a normal distribution over the median |x - y| of two draws."""
 
 
 class LossWindow(NamedTuple):
-    """Fifty steps.
+    """Summary of one segment.
 
     `loss` is the median loss and `norm` the median gradient norm, `rate` the mean learning rate.
-    `noise` is the deviation of a loss from its neighbours, a trend left out (1.0483 times the
-    median |difference| of neighbours). `turns` is how often of all times the loss turned from
-    falling to rising or back, 2/3 where it is noise, 1 where each step undoes the one before.
-    `pieces` are the medians of five losses each, `least` the least loss.
+    `noise` is the standard deviation of a loss about its neighbours, free of trend (1.0483 times
+    the median |difference| of neighbours). `turns` is the share of steps at which the loss turns
+    from falling to rising or back: 2/3 for noise, 1 where each step undoes the one before. `pieces`
+    are the medians of five losses each, `least` is the lowest loss.
     """
 
     loss: float
@@ -46,7 +46,7 @@ class LossWindow(NamedTuple):
 
 
 class LossJump(NamedTuple):
-    """A loss that explodes in the first steps: the step, the loss there and the one before."""
+    """Loss explosion in the first steps: the step, its loss and the loss before."""
 
     step: int
     loss: float
@@ -54,19 +54,19 @@ class LossJump(NamedTuple):
 
 
 NO_LEAP = LossJump(0, math.nan, math.nan)
-NO_STRETCH = LossWindow(math.nan, math.nan, 0.0, math.nan, 0.0, (), math.nan)
+NO_SEGMENT = LossWindow(math.nan, math.nan, 0.0, math.nan, 0.0, (), math.nan)
 
 
 @final
 class LossHistory:
-    """What signs of trouble are judged by.
+    """Loss history that the health rules judge.
 
     `origin` is the very first loss, computed before any update, `start` the median of the first
-    ten, `first` the first stretch, `last` the newest ones, at most four, and `best` the least
-    median loss of a stretch before the newest. `steps` counts the steps in stretches, `worth`
-    weighs them by their learning rate over the largest so far, so that a warmup does not count as
-    training. `leap` is where the loss exploded within the first 50 steps, `rollbacks` how often the
-    run went back. Steps with numbers that are not finite do not count.
+    ten, `first` the first segment, `last` the newest ones, at most four, and `best` the lowest
+    median loss of a segment before the newest. `steps` counts the steps in segments, `worth` weighs
+    them by their learning rate relative to the largest so far, so that a warmup does not count as
+    training. `leap` is the loss explosion within the first 50 steps, `rollbacks` the number of
+    rollbacks. Steps with non-finite numbers do not count.
     """
 
     def __init__(self) -> None:
@@ -77,44 +77,44 @@ class LossHistory:
         self.steps = 0
         self.worth = 0.0
         self.peak_rate = 0.0
-        self.first = NO_STRETCH
+        self.first = NO_SEGMENT
         self.last: list[LossWindow] = []
         self.leap = NO_LEAP
         self.rollbacks = 0
 
     @property
     def level(self) -> float:
-        """The loss at the start, from before it exploded if it did."""
+        """Loss at the start; before the explosion, if there was one."""
         return self.leap.before if self.leap.step else self.start
 
     @property
     def now(self) -> LossWindow:
-        """The newest stretch."""
+        """The newest segment."""
         return self.last[-1]
 
     def take(self, step: StepNumbers) -> bool:
-        """Take a step in; whether it ends a stretch."""
+        """Add a step; whether it completes a segment."""
         if not (math.isfinite(step.loss) and math.isfinite(step.gradient_norm)):
             return False
         self._waiting.append(step)
-        if len(self._waiting) < STRETCH:
+        if len(self._waiting) < SEGMENT:
             return False
-        stretch = _stretch(self._waiting)
+        segment = _summarize(self._waiting)
         if not self.steps:
             self.origin = self._waiting[0].loss
             self.start = median(one.loss for one in self._waiting[:_FIRST])
-            self.first = stretch
+            self.first = segment
             self._find_leap()
-        self._weigh(stretch)
+        self._weigh(segment)
         self._waiting.clear()
         if self.last:
             self.best = min(self.best, self.now.loss)
-        self.last = [*self.last, stretch][-_REMEMBERED:]
-        self.steps += STRETCH
+        self.last = [*self.last, segment][-_REMEMBERED:]
+        self.steps += SEGMENT
         return True
 
     def forget(self) -> None:
-        """Drop the newest stretches: the run went back to before them."""
+        """Drop the newest segments after a rollback to before them."""
         self.rollbacks += 1
         if not self.steps:
             self._find_leap()
@@ -122,7 +122,7 @@ class LossHistory:
         self.last.clear()
 
     def snapshot(self) -> Snapshot:
-        """Everything."""
+        """Full history."""
         return Snapshot(
             values={
                 "waiting": [[*step[:4], step.targets] for step in self._waiting],
@@ -135,12 +135,12 @@ class LossHistory:
                 "leap": list(self.leap),
                 "rollbacks": self.rollbacks,
                 "first": list(self.first),
-                "last": [list(stretch) for stretch in self.last],
+                "last": [list(segment) for segment in self.last],
             }
         )
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Go on from there."""
+        """Restore the history."""
         values = snapshot.values
         self._waiting = [
             StepNumbers(int(step), float(loss), float(norm), float(rate), targets=int(targets))
@@ -153,16 +153,17 @@ class LossHistory:
         step, *losses = values["leap"]
         self.leap = LossJump(int(step), *map(float, losses))
         self.rollbacks = int(values["rollbacks"])
-        self.first = _read_stretch(values["first"])
-        self.last = [_read_stretch(stretch) for stretch in values["last"]]
+        self.first = _read_segment(values["first"])
+        self.last = [_read_segment(segment) for segment in values["last"]]
 
     def _find_leap(self) -> None:
-        """The first explosion among the waiting steps, the first ones of the run.
+        """Find the first explosion among the waiting steps, the first ones of the run.
 
-        A median of five losses counts that is over four times the one before the first update and
-        the first five, and over them by ten times what these five spread. Where the first five have
-        exploded themselves there is only the very first loss: then ten times that. Steps of fewer
-        than 16 targets are not judged: their loss may be small by chance.
+        A median of five losses counts as an explosion if it exceeds four times the loss before the
+        first update and four times the first five, and exceeds these by ten times their spread. If
+        the first five have exploded themselves, only the very first loss is left for comparison:
+        then the factor is ten. Steps of fewer than 16 targets are not judged: their loss may be
+        small by chance.
         """
         losses = [step.loss for step in self._waiting]
         if self.leap.step or len(losses) < 2 * _PIECE or not losses[0] > 0:
@@ -182,16 +183,16 @@ class LossHistory:
                 self.leap = LossJump(self._waiting[above].step, max(piece), before)
                 return
 
-    def _weigh(self, stretch: LossWindow) -> None:
-        """Steps count by their rate; when the rate rises, those before it count for less."""
-        if stretch.rate > self.peak_rate:
-            self.worth *= self.peak_rate / stretch.rate
-            self.peak_rate = stretch.rate
+    def _weigh(self, segment: LossWindow) -> None:
+        """Weigh steps by their learning rate; when the peak rises, earlier steps count for less."""
+        if segment.rate > self.peak_rate:
+            self.worth *= self.peak_rate / segment.rate
+            self.peak_rate = segment.rate
         if self.peak_rate:
-            self.worth += STRETCH * stretch.rate / self.peak_rate
+            self.worth += SEGMENT * segment.rate / self.peak_rate
 
 
-def _stretch(steps: Sequence[StepNumbers]) -> LossWindow:
+def _summarize(steps: Sequence[StepNumbers]) -> LossWindow:
     losses = [step.loss for step in steps]
     differences = [after - before for before, after in pairwise(losses)]
     turns = sum(a * b < 0 for a, b in pairwise(differences))
@@ -206,6 +207,6 @@ def _stretch(steps: Sequence[StepNumbers]) -> LossWindow:
     )
 
 
-def _read_stretch(values: Json) -> LossWindow:
+def _read_segment(values: Json) -> LossWindow:
     loss, norm, rate, noise, turns, pieces, least = values
     return LossWindow(loss, norm, rate, noise, turns, tuple(pieces), least)

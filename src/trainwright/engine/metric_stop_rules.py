@@ -1,4 +1,4 @@
-"""Stop rules that look at what steps gave. A step tells them its outcome."""
+"""Stop rules on training metrics, updated by the step's outcome."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ _SMALL_IN_A_ROW = 10
 
 
 class StepRule(Protocol):
-    """A stop rule that follows loss and gradient norm from step to step."""
+    """Stop rule on the loss and gradient norm of each step."""
 
     def take(self, loss: float, norm: float) -> None:
-        """Take in one applied step."""
+        """Update with one applied step."""
         ...
 
     def reason(self, progress: Progress) -> StopReason | None:
-        """Why the run ends here, or None to go on."""
+        """Reason to end the run, or None to continue."""
         ...
 
     def snapshot(self) -> Snapshot:
-        """What it has taken in."""
+        """State of the rule."""
         ...
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Go on from there."""
+        """Restore the state."""
         ...
 
 
 @final
 class WatchedStep:
-    """A step that tells stop rules what it gave, `window` steps at a time.
+    """Step that updates stop rules with its outcome, `window` steps at a time.
 
-    A dropped step is not told. The outcomes that were not told yet are part of its state.
+    Dropped steps are skipped. Outcomes not yet passed on are part of the state.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class WatchedStep:
         self._untold: list[StepOutcome] = []
 
     def __call__(self, work: StepBatches) -> StepOutcome:
-        """The step, and what the rules make of it."""
+        """Make the step and update the rules."""
         outcome = self._step(work)
         self._untold.append(outcome)
         if len(self._untold) >= self._window:
@@ -67,7 +67,7 @@ class WatchedStep:
         return outcome
 
     def snapshot(self) -> Snapshot:
-        """The rules' states, and the numbers that they were not told yet."""
+        """States of the rules, and the outcomes not yet passed to them."""
         numbers = self._numbers(self._untold)
         return Snapshot(
             values={
@@ -77,7 +77,7 @@ class WatchedStep:
         )
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Go on from there."""
+        """Restore the state."""
         values = snapshot.values
         for rule, saved in zip(self._rules, values["rules"], strict=True):
             rule.restore(Snapshot(values=saved))
@@ -93,7 +93,7 @@ class WatchedStep:
                     rule.take(loss, norm)
 
     def _numbers(self, untold: Sequence[StepOutcome]) -> list[tuple[float, float]]:
-        """Loss and gradient norm; NaN of a step that was dropped."""
+        """Loss and gradient norm; NaN for a dropped step."""
         count = len(untold)
         numbers = self._read(
             [
@@ -111,10 +111,9 @@ class WatchedStep:
 
 @final
 class LossPlateauRule:
-    """Ends when the mean loss of a stretch of steps is not lower than that of the stretch before.
+    """Stops when the mean loss over a segment of steps is not lower than over the segment before.
 
-    Stretches follow one another without overlap. A loss that is not positive counts as falling as
-    long as it falls at all.
+    Segments do not overlap. For a loss that is not positive, any decrease counts.
     """
 
     def __init__(self, steps: int, min_gain: float) -> None:
@@ -124,7 +123,7 @@ class LossPlateauRule:
         self._before, self._now = math.nan, math.nan
 
     def take(self, loss: float, norm: float) -> None:  # noqa: ARG002
-        """Add to the stretch; at its end compare from here on."""
+        """Add to the segment; at its end, compare it with the previous one."""
         self._sum += loss
         self._count += 1
         if self._count == self._steps:
@@ -132,17 +131,17 @@ class LossPlateauRule:
             self._sum, self._count = 0.0, 0
 
     def reason(self, progress: Progress) -> StopReason | None:  # noqa: ARG002
-        """`early` once a stretch brought too little."""
+        """`early` once a segment improved too little."""
         if not self._now >= self._before - self._min_gain * abs(self._before):
             return None
         return StopReason(
             "early",
             f"the training loss is on a plateau: {self._now:.5g} over the last {self._steps:,} "
-            f"steps, {self._before:.5g} over those before",
+            f"steps, {self._before:.5g} over the {self._steps:,} before",
         )
 
     def snapshot(self) -> Snapshot:
-        """The stretch so far and the means of the last two."""
+        """Current segment and the means of the last two."""
         return Snapshot(
             values={
                 "sum": self._sum,
@@ -153,7 +152,7 @@ class LossPlateauRule:
         )
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Go on from there."""
+        """Restore the state."""
         values = snapshot.values
         self._sum, self._count = float(values["sum"]), int(values["count"])
         self._before, self._now = float(values["before"]), float(values["now"])
@@ -161,27 +160,27 @@ class LossPlateauRule:
 
 @final
 class GradientNormBelow:
-    """Ends when the gradient norm was below a value in ten steps one after the other."""
+    """Stops when the gradient norm is below a threshold for ten steps in a row."""
 
     def __init__(self, least: float) -> None:
         self._least = least
         self._in_a_row = 0
 
     def take(self, loss: float, norm: float) -> None:  # noqa: ARG002
-        """Count it, or begin again."""
+        """Count the step, or reset the count."""
         self._in_a_row = self._in_a_row + 1 if norm < self._least else 0
 
     def reason(self, progress: Progress) -> StopReason | None:  # noqa: ARG002
         """`early` after ten."""
         if self._in_a_row < _SMALL_IN_A_ROW:
             return None
-        text = f"the gradient norm is below {self._least:g} for {self._in_a_row} steps"
+        text = f"the gradient norm has been below {self._least:g} for {self._in_a_row} steps"
         return StopReason("early", text)
 
     def snapshot(self) -> Snapshot:
-        """The steps in a row."""
+        """Steps in a row."""
         return Snapshot(values={"in_a_row": self._in_a_row})
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Count on from there."""
+        """Restore the count."""
         self._in_a_row = int(snapshot.values["in_a_row"])

@@ -1,4 +1,4 @@
-"""How much of what the device can do a training uses."""
+"""Model FLOP utilisation (MFU)."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from trainwright.engine.telemetry import Window
 from trainwright.tracking.events import Noted, Number
 
 Shapes = tuple[tuple[int, ...], ...]
-"""What tells batches apart whose rows take different work: their shapes without the rows."""
+"""Signature of batches with the same FLOPs per row: their shapes without the row dimension."""
 
 
 @final
 class Utilisation:
-    """A probe and gauge: model FLOP utilisation, MFU (Chowdhery et al. 2022, arXiv:2204.02311,
-    appendix B): counted operations a second over those the device can do.
+    """Probe and gauge: model FLOP utilisation, MFU (Chowdhery et al. 2022, arXiv:2204.02311,
+    appendix B): achieved FLOP/s of the model over the peak FLOP/s of the device.
 
     `flops_per_second` is what the model needs, without recomputed activations and the optimizer.
     `peak_flops_measured` is what square matrix products reach on this device in this format, and
@@ -53,7 +53,7 @@ class Utilisation:
 
     @contextmanager
     def measuring(self, work: StepBatches) -> Iterator[None]:
-        """Count the operations of the step, if there was none like it yet."""
+        """Count the FLOPs of the step if its shape is new."""
         self._shapes = tuple(tuple(tensor.shape[1:]) for tensor in work.micro_batches[0])
         if self._shapes in self._per_target:
             yield
@@ -67,7 +67,7 @@ class Utilisation:
         self._per_target[self._shapes] = self._counted / work.targets
 
     def read(self, window: Window) -> Mapping[str, Number]:
-        """The rate and its shares of the peaks; nothing where it cannot be counted."""
+        """FLOP/s and MFU; nothing if FLOPs cannot be counted."""
         flops = self._per_target.get(self._shapes, 0.0) * window.targets / window.seconds
         if not flops:
             return {}
@@ -78,14 +78,14 @@ class Utilisation:
         return {"flops_per_second": flops, **peaks, **shares}
 
     def _count(self, model: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        """Add a call of the model; those of the other micro-batches are like the first."""
+        """Add a call of the model; the other micro-batches are assumed to be like the first."""
         inputs = [value for value in tree_leaves((args, kwargs)) if isinstance(value, Tensor)]
         shapes = tuple(tuple(value.shape) for value in inputs)
         if shapes not in self._known:
             try:
                 self._known[shapes] = count_flops(model, args, kwargs)
             except Exception as error:
-                # A copy of somebody's model may raise anything, which is no reason to end the run.
+                # Copying a user's model may raise anything, which must not end the run.
                 why = f"{type(error).__name__}: {error}".splitlines()[0]
                 message = f"no model FLOP utilisation: operations cannot be counted ({why})"
                 self._tell(Noted("flops_unknown", message))

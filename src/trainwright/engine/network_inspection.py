@@ -1,8 +1,7 @@
-"""Looks into a network during a measured step: activations, silent units, sizes of gradients.
+"""Network inspection in a measured step: activation statistics, silent units, gradient histogram.
 
-Each is a probe that puts hooks on the modules for the time of one step, and a gauge that has the
-numbers of that step, and none where no step was inspected. Nothing is changed: hooks see what
-passes and give nothing back.
+Each is a probe that hooks the modules for the duration of one step, and a gauge with the numbers of
+that step, empty if no step was inspected. Nothing is modified: hooks see outputs and return none.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ _SMALL = 1e-3
 _LEAST_DECADE, _LARGEST_DECADE = -12, 3
 
 See = Callable[[str, nn.Module, Tensor], None]
-"""Gets a module's path, the module and what it has put out."""
+"""Receives a module's path, the module and its output."""
 
 
 @contextmanager
 def seeing(modules: Mapping[str, nn.Module], see: See) -> Iterator[None]:
-    """Inside the block `see` is shown each tensor that one of the modules puts out: once, also
-    where activation checkpointing computes it again."""
+    """Inside the block, pass each output tensor of the modules to `see`, once even if activation
+    checkpointing recomputes it."""
     handles: list[RemovableHandle] = []
 
     def hook_of(name: str) -> Callable[[nn.Module, Any, Any], None]:
@@ -41,8 +40,8 @@ def seeing(modules: Mapping[str, nn.Module], see: See) -> Iterator[None]:
             if _computed_again() or not isinstance(output, Tensor):
                 return
             if output.is_floating_point():
-                # What is computed for `see` is not for activation checkpointing to keep: it would
-                # take the products of attention for those of the block.
+                # Computations inside `see` must be hidden from activation checkpointing, which
+                # would take them for the matrix products of attention in the block.
                 with torch.no_grad(), _disable_current_modes():
                     see(name, module, output.detach())
 
@@ -58,16 +57,17 @@ def seeing(modules: Mapping[str, nn.Module], see: See) -> Iterator[None]:
 
 
 def _computed_again() -> bool:
-    """Whether this forward pass is part of a backward pass."""
+    """Is this forward pass part of a backward pass (a recomputation)?"""
     return torch._C._current_graph_task_id() != -1
 
 
 @final
 class Activations:
-    """What each innermost module puts out in the measured step, over all of its rows:
-    `activation_mean/<module>` and `activation_deviation/<module>`, the shares
-    `activation_zeros/<module>` of exact zeros and `activation_nonfinite/<module>` of infinities and
-    NaN. Dropout is left out. It costs four passes over the activations of one step."""
+    """Activation statistics of each innermost module in the measured step, over all of its rows:
+    `activation_mean/<module>` and `activation_deviation/<module>` (standard deviation),
+    `activation_zeros/<module>`, the share of exact zeros, and `activation_nonfinite/<module>`, that
+    of infinities and NaN. Dropout is excluded. It costs four passes over the activations of one
+    step."""
 
     def __init__(self, model: nn.Module) -> None:
         self._modules = {
@@ -80,13 +80,13 @@ class Activations:
 
     @contextmanager
     def measuring(self, work: StepBatches) -> Iterator[None]:  # noqa: ARG002
-        """Take in what passes."""
+        """Accumulate the statistics of the step."""
         self._sums, self._calls = {}, {}
         with seeing(self._modules, self._see):
             yield
 
     def read(self, window: Window) -> Mapping[str, Number]:  # noqa: ARG002
-        """The means over the micro-batches of the step."""
+        """Means over the micro-batches of the step."""
         sums, self._sums = self._sums, {}
         numbers: dict[str, Number] = {}
         for name, total in sums.items():
@@ -114,10 +114,10 @@ class Activations:
 
 @final
 class SilentUnits:
-    """`silent_share/<module>`: the share of units of an activation function that stay silent for
-    every row of the measured step. A unit is a feature (the last axis), of images and volumes a
-    channel. Behind ReLU it is silent if it is 0, behind GELU, SiLU, ELU and Mish if it is never
-    farther from 0 than 0.001, where their slope has gone too.
+    """`silent_share/<module>`: share of units of an activation function that are silent for every
+    row of the measured step. A unit is a feature (the last axis), of images and volumes a channel.
+    After ReLU it is silent if it is 0; after GELU, SiLU, ELU and Mish, if its magnitude never
+    exceeds 0.001, where their slope has vanished too.
 
     A healthy unit that fires rarely is silent in a small batch: compare within a run, and see
     `dead_share` for units without gradient over several steps.
@@ -133,13 +133,13 @@ class SilentUnits:
 
     @contextmanager
     def measuring(self, work: StepBatches) -> Iterator[None]:  # noqa: ARG002
-        """Keep the largest size of each unit."""
+        """Keep the largest magnitude of each unit."""
         self._largest = {}
         with seeing(self._modules, self._see):
             yield
 
     def read(self, window: Window) -> Mapping[str, Number]:  # noqa: ARG002
-        """The shares of the step."""
+        """Shares of the step."""
         found, self._largest = self._largest, {}
         return {
             f"silent_share/{name}": (largest <= self._least(name)).double().mean()
@@ -159,10 +159,10 @@ class SilentUnits:
 
 @final
 class GradientSizes:
-    """`gradient_sizes/<decade>`: the share of all numbers of the gradient whose size lies in a
-    decade, -12 to 3 (`gradient_sizes/-5`: from 0.00001 to below 0.0001); what is smaller counts to
-    the first, what is larger or not finite to the last. `gradient_sizes/zero` is the share of exact
-    zeros. Sizes are those after clipping."""
+    """`gradient_sizes/<decade>`: share of the gradient elements whose magnitude lies in a decade,
+    -12 to 3 (`gradient_sizes/-5`: from 0.00001 to below 0.0001); smaller ones count in the first,
+    larger or non-finite ones in the last. `gradient_sizes/zero` is the share of exact zeros.
+    Magnitudes are those after clipping."""
 
     def __init__(self, model: nn.Module) -> None:
         self._parameters = list(model.parameters())
@@ -170,13 +170,13 @@ class GradientSizes:
 
     @contextmanager
     def measuring(self, work: StepBatches) -> Iterator[None]:  # noqa: ARG002
-        """Count when the step is made."""
+        """Count the elements after the step."""
         yield
         counts = [_decades(p.grad) for p in self._parameters if p.grad is not None]
         self._counts = torch.stack(counts).sum(dim=0)
 
     def read(self, window: Window) -> Mapping[str, Number]:  # noqa: ARG002
-        """The shares of the step."""
+        """Shares of the step."""
         counts, self._counts = self._counts, torch.zeros(0)
         if not len(counts):
             return {}
@@ -186,11 +186,12 @@ class GradientSizes:
 
 
 def _decades(gradient: Tensor) -> Tensor:
-    """How many numbers are zero, and how many lie in each decade, fp64 [1 + decades]."""
+    """Number of zeros and of elements in each decade, fp64 [1 + decades]."""
     size = gradient.detach().abs().flatten()
     edges = [10.0**decade for decade in range(_LEAST_DECADE + 1, _LARGEST_DECADE + 1)]
     bounds = torch.tensor(edges, dtype=size.dtype).to(size.device, non_blocking=True)
-    # NaN sorts behind everything; a count by comparison needs no random order of additions.
+    # NaN sorts last; counting by comparison avoids the non-deterministic order of scatter
+    # additions.
     place = torch.bucketize(size, bounds, right=True) + 1
     place = torch.where(size == 0, 0, place)
     decades = _LARGEST_DECADE - _LEAST_DECADE + 2

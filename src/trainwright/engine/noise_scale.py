@@ -1,4 +1,4 @@
-"""The gradient noise scale: how many rows an optimizer step should have."""
+"""Gradient noise scale: the critical batch size."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _DECAY = 0.95
 
 
 class NoiseParts(NamedTuple):
-    """Estimates of the trace of the covariance of a row's gradient, S, and of the squared length of
-    the true gradient, |G|^2; 0-d fp64."""
+    """Estimates of tr(S), the trace of the covariance of a row's gradient, and of |G|^2, the
+    squared norm of the true gradient; 0-d fp64."""
 
     noise: Tensor
     signal: Tensor
@@ -32,8 +32,8 @@ class NoiseParts(NamedTuple):
 def noise_parts(
     small_norm: Number, small_rows: float, big_norm: Number, big_rows: float
 ) -> NoiseParts:
-    """Both from the lengths of the mean gradients over few and over many rows (McCandlish et al.
-    2018, arXiv:1812.06162, appendix A.1, equations A.2 and A.3):
+    """Both estimates from the norms of the mean gradient over a small and a large batch (McCandlish
+    et al. 2018, arXiv:1812.06162, appendix A.1, equations A.2 and A.3):
 
         |G|^2 = (B |g_B|^2 - b |g_b|^2) / (B - b)        S = (|g_b|^2 - |g_B|^2) / (1 / b - 1 / B)
 
@@ -52,9 +52,9 @@ class NoiseScale:
     2.9): steps of far fewer rows are mostly noise, steps of far more rows waste them.
 
     The small batch is the first micro-batch of a step and the large one the whole step, so a step
-    needs at least two micro-batches; others are left out. A measured step costs one more norm of
-    the gradient, changes nothing and does not wait for the device; steps in between cost two
-    comparisons. S and |G|^2 are running means over the measured steps, by 0.95 each time.
+    needs at least two micro-batches; others are skipped. A measured step costs one more gradient
+    norm, changes nothing and does not synchronise; steps in between cost two comparisons. S and
+    |G|^2 are exponential moving averages over the measured steps, with decay 0.95.
 
     `objective` and `step` put it around those of a run; it is a gauge with `noise_scale`. Its state
     is both means and the count of steps.
@@ -87,22 +87,22 @@ class NoiseScale:
 
     @property
     def rows(self) -> Tensor:
-        """S / |G|^2 so far, in rows, 0-d fp64, where the gradients are: NaN before the first
+        """Current S / |G|^2 in rows, 0-d fp64, on the device of the gradients: NaN before the first
         measured step, infinite where noise hides the gradient."""
         noise, signal = self._sums[0], self._sums[1]
         hidden = torch.where(noise > 0, torch.inf, torch.nan)
         return torch.where(signal > 0, noise / signal, hidden)
 
     def read(self, window: Window) -> Mapping[str, Number]:  # noqa: ARG002
-        """The noise scale now."""
+        """Current noise scale."""
         return {"noise_scale": self.rows}
 
     def objective(self, objective: Objective) -> Objective:
-        """The objective of a step, watched."""
+        """The objective of a step, instrumented."""
         return _Watched(self, objective)
 
     def step(self, step: Step) -> Step:
-        """The step, measured every so often."""
+        """The step, measured every `every` steps."""
         return _Measured(self, step)
 
     def begin(self) -> None:
@@ -112,8 +112,8 @@ class NoiseScale:
         self._small = None
 
     def before_batch(self) -> None:
-        """Before each forward pass: behind the backward pass of the first micro-batch alone, its
-        gradient is all that the parameters hold."""
+        """Before each forward pass: after the backward pass of the first micro-batch, the
+        parameters hold its gradient alone."""
         if not self._measures or self._small is not None:
             return
         gradients = [p.grad for p in self._parameters if p.grad is not None]
@@ -129,14 +129,14 @@ class NoiseScale:
             self._first_targets = targets
 
     def end(self, work: StepBatches, outcome: StepOutcome) -> None:
-        """After a step; one whose numbers are not finite does not count."""
+        """After a step; one with non-finite numbers does not count."""
         if self._small is None:
             return
         norm, targets = self._small
         share = targets / work.targets
         if not 0 < share < 1:
             return
-        # A gradient in the parameters is divided by the targets of the whole step.
+        # The gradient in the parameters has been divided by the targets of the whole step.
         small = torch.as_tensor(norm, dtype=torch.float64) / share
         parts = noise_parts(small, share * work.rows, outcome.gradient_norm, work.rows)
         found = torch.stack(parts)
@@ -144,11 +144,11 @@ class NoiseScale:
         self._sums = torch.where(torch.isfinite(found).all(), updated, self._sums)
 
     def snapshot(self) -> Snapshot:
-        """Both running sums and the steps so far."""
+        """Both running sums and the step count."""
         return Snapshot(tensors={"sums": self._sums}, values={"steps": self._steps})
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Measure on from there."""
+        """Restore the state."""
         self._sums.copy_(snapshot.tensors["sums"])
         self._steps = int(snapshot.values["steps"])
 

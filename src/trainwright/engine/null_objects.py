@@ -1,4 +1,4 @@
-"""What stands in a job where a caller wants nothing."""
+"""Null objects: the defaults of a job's optional parts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trainwright.core.progress import Progress
 
 @final
 class Never:
-    """Not during the run."""
+    """Never due."""
 
     def due(self, progress: Progress) -> bool:  # noqa: ARG002
         """False."""
@@ -24,7 +24,7 @@ class Never:
 
 @final
 class NoValidation:
-    """Nothing is validated."""
+    """No validation."""
 
     def __call__(self) -> Mapping[str, float]:
         """No values."""
@@ -33,7 +33,7 @@ class NoValidation:
 
 @final
 class NoCheckpoints:
-    """Nothing is written: for loops that need not be resumed."""
+    """Stores no checkpoints: for loops that need not be resumed."""
 
     def save(
         self,
@@ -46,7 +46,7 @@ class NoCheckpoints:
         return SaveOutcome("", 0.0, 0, step, score)
 
     def settled(self, *, wait: bool) -> tuple[Kept, ...]:  # noqa: ARG002
-        """Nothing was begun."""
+        """Nothing is pending."""
         return ()
 
     def taking(self) -> AbstractContextManager[None]:
@@ -58,5 +58,5 @@ class NoCheckpoints:
         up_to: int | None = None,  # noqa: ARG002
         further: int = 0,  # noqa: ARG002
     ) -> Loaded | NoCheckpoint:
-        """Nothing was ever written."""
+        """No checkpoint."""
         return NoCheckpoint()

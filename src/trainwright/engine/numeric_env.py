@@ -1,4 +1,4 @@
-"""With what the numbers of a run were made: two of them tell whether a resume can be exact."""
+"""Numeric environment of a run: its comparison decides whether a resume can be exact."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import torch
 
 from trainwright.core.files import Json
 
-_SHOWN = "the last bits may differ from those of the run left alone"
+_SHOWN = "the last bits may differ from those of an uninterrupted run"
 _OF_THE_BITS = ("torch", "threads", "device", "cpu", "cudnn", "deterministic")
 
 
 def numerics_of(device: torch.device) -> dict[str, Json]:
-    """What the bits of a step depend on beside its inputs: the version of torch, the threads that
-    share a sum, the device, the vector instructions of the processor, the version of cuDNN, and
-    whether only deterministic algorithms are used."""
+    """What the bits of a step depend on besides its inputs: the torch version, the number of
+    threads, the device, the CPU's vector instructions, the cuDNN version, and whether only
+    deterministic algorithms are used."""
     on_gpu = device.type == "cuda"
     name = torch.cuda.get_device_name(device) if on_gpu else "cpu"
     return {
@@ -27,8 +27,8 @@ def numerics_of(device: torch.device) -> dict[str, Json]:
 
 
 def why_not_exact(before: Json, now: Json) -> str:
-    """Why a run that was at work with `before` cannot go on with the same bits with `now`; empty if
-    nothing is known against it. What only one of them names is not compared."""
+    """Why resuming a run with environment `before` in `now` cannot be bit-exact; empty if nothing
+    is known against it. Keys in only one of them are not compared."""
     if not (isinstance(before, dict) and isinstance(now, dict)):
         return ""
     changed = [

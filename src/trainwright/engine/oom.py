@@ -1,4 +1,4 @@
-"""Memory that could not be had: which errors say so, and how what is unused is given back."""
+"""Out-of-memory errors: detection, and releasing unused memory."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ _WORDS = (
     "CUBLAS_STATUS_ALLOC_FAILED",
     "std::bad_alloc",
 )
-"""What a RuntimeError of torch says where an allocation failed, on a CPU and on a GPU."""
+"""Messages of torch's RuntimeError for a failed allocation, on CPU and GPU."""
 
 
 class BackwardOutOfMemory(MemoryError):
-    """Memory ran out in a forward or backward pass. Weights, moments and running statistics are as
-    before the step, and no gradient is kept; only random numbers were drawn."""
+    """Memory ran out in a forward or backward pass. Weights, moments and running statistics are
+    unchanged and no gradient is kept; only the RNG has advanced."""
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Whether an error of torch or Python means that memory ran out, of the host or of a device."""
+    """Does an error of torch or Python mean that host or device memory ran out?"""
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
     return isinstance(error, RuntimeError) and any(text in str(error) for text in _WORDS)
 
 
 def give_back_memory() -> None:
-    """Free what a failed pass has left in cycles, and what the device's allocator keeps."""
+    """Free reference cycles left by a failed pass, and the device's cached blocks."""
     gc.collect()
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         torch.cuda.empty_cache()

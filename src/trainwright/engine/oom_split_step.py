@@ -1,4 +1,4 @@
-"""When memory runs out: the micro-batches of a step become smaller and its update stays."""
+"""Splitting micro-batches when memory runs out, with the same update."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from trainwright.engine.step import Step
 from trainwright.engine.step_guard import Halt, Judgement, StepGuard
 from trainwright.tracking.events import Event, Noted, StepOutcome
 
-_ROWS_ARE_MIXED = "; batch norm sees fewer rows at once, so the update is another one"
+_ROWS_ARE_MIXED = "; batch norm sees fewer rows per micro-batch, so the update differs"
 
 
 @final
 class SplittingStep:
-    """A step whose micro-batches are halved when memory runs out, for the rest of the run.
+    """Step whose micro-batches are halved for the rest of the run when memory runs out.
 
-    As the loss is a sum divided by the targets of the whole step, more and smaller micro-batches
-    give the same update, up to the order in which numbers are added. The step is made again from
-    the random numbers that it began with, so that it is the same whenever it is made again.
+    The loss is a sum divided by the targets of the whole step, so more and smaller micro-batches
+    give the same update, up to the order of summation. The step is repeated from the RNG state it
+    began with, so every repetition is the same.
 
     Where halving does not help, because the policy is `raise` or a micro-batch has one row, the
-    step makes no update and `exhausted` says why: see `MemoryGuard`.
+    step makes no update and `exhausted` gives the reason: see `MemoryGuard`.
 
     Args:
-        step: raises `BackwardOutOfMemory` with nothing changed.
+        step: raises `BackwardOutOfMemory` with its state unchanged.
         policy: whether to halve.
-        tell: is told of each halving.
-        mixes_rows: whether the model looks at other rows of a micro-batch, see `rows_are_mixed`.
-            Then two rows are the fewest, and smaller micro-batches do change the update.
+        tell: receives a notice of each halving.
+        mixes_rows: whether rows of a micro-batch interact, see `rows_are_mixed`. Then two rows are
+            the minimum, and smaller micro-batches do change the update.
     """
 
     on_rollback: ClassVar[Literal["keep"]] = "keep"
@@ -61,7 +61,7 @@ class SplittingStep:
         self.exhausted = ""
 
     def __call__(self, work: StepBatches) -> StepOutcome:
-        """The step, in as many micro-batches as memory asks for."""
+        """Make the step in as many micro-batches as memory requires."""
         self._numbers.keep()
         while True:
             cut = work if self._most_rows == math.inf else self._cut(work)
@@ -73,26 +73,27 @@ class SplittingStep:
                 if not self._numbers.settled:
                     self._numbers.settle()
                 return outcome
-            # Here the error is gone, and with it the frames that held on to the failed pass.
+            # The error has been released by now, and with it the frames that kept the failed pass
+            # alive.
             self._numbers.put_back()
             give_back_memory()
             if not self._halve(cut, why):
                 return _no_update(work)
 
     def was_split_at(self, samples: int) -> bool:
-        """Whether the step that left the feed's cursor there was split."""
+        """Was the step that ended at this feed cursor split?"""
         return samples in self._split_at
 
     def snapshot(self) -> Snapshot:
-        """The most rows of a micro-batch."""
+        """Micro-batch limit in rows."""
         return Snapshot(values={"most_rows": self._most_rows})
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Go on with as many."""
+        """Restore the limit."""
         self._most_rows = float(snapshot.values["most_rows"])
 
     def _cut(self, work: StepBatches) -> StepBatches:
-        """The same rows in parts of nearly equal size with at most so many rows."""
+        """Split into micro-batches of nearly equal size within the limit."""
         micro_batches: list[Batch] = []
         for batch in work.micro_batches:
             rows = batch[0].shape[0]
@@ -101,7 +102,7 @@ class SplittingStep:
         return work._replace(micro_batches=micro_batches)
 
     def _halve(self, cut: StepBatches, why: str) -> bool:
-        """Halve the micro-batches from here on; False, and a diagnosis, if that is no way out."""
+        """Halve the micro-batch limit; False, with a diagnosis, if that is impossible."""
         rows = max(batch[0].shape[0] for batch in cut.micro_batches)
         can_be_halved = rows >= 2 * self._fewest_rows
         if not (can_be_halved and self._splits):
@@ -113,8 +114,8 @@ class SplittingStep:
         note = _ROWS_ARE_MIXED if self._fewest_rows > 1 else ""
         noted = Noted(
             "out_of_memory",
-            f"memory ran out with micro-batches of {rows} rows: they have at most {half} from here "
-            f"on, and a step has the same rows as before{note}",
+            f"memory ran out with micro-batches of {rows} rows: they have at most {half} from now "
+            f"on; the rows of a step do not change{note}",
             {"samples": cut.samples, "rows_before": rows, "rows": half},
         )
         self._tell(noted)
@@ -123,9 +124,9 @@ class SplittingStep:
 
 @final
 class MemoryGuard:
-    """Ends the run at a step for which memory does not suffice, before the guard inside judges it.
+    """Ends the run at a step for which memory does not suffice, before the wrapped guard judges it.
 
-    The weights are those of the last good step, and a checkpoint of them is written.
+    The weights are those of the last good step, and are saved to a checkpoint.
     """
 
     def __init__(self, guard: StepGuard, step: SplittingStep) -> None:
@@ -133,7 +134,7 @@ class MemoryGuard:
         self._step = step
 
     def judge(self, outcome: StepOutcome) -> Judgement:
-        """`Halt` with the diagnosis, or what the guard inside says."""
+        """`Halt` with the diagnosis, or the wrapped guard's judgement."""
         if self._step.exhausted:
             return Halt(self._step.exhausted)
         return self._guard.judge(outcome)
@@ -141,10 +142,10 @@ class MemoryGuard:
 
 @final
 class AlsoAfterSplit:
-    """A checkpoint is due behind a step that was split, too.
+    """Also due after a split step.
 
-    A run that dies later must not make that step anew in larger micro-batches, which round
-    otherwise.
+    A run that dies later must not repeat that step in larger micro-batches, which round
+    differently.
     """
 
     def __init__(self, every: Due, step: SplittingStep) -> None:
@@ -152,19 +153,18 @@ class AlsoAfterSplit:
         self._step = step
 
     def due(self, progress: Progress) -> bool:
-        """Whether it is due, or the step was split."""
+        """Is it due, or was the step split?"""
         return self._every.due(progress) or self._step.was_split_at(progress.samples)
 
 
 def rows_are_mixed(model: nn.Module) -> bool:
-    """Whether the model looks at the other rows of a micro-batch, so that its size matters: batch
-    norm does."""
+    """Do rows of a micro-batch interact, as in batch norm, so that its size matters?"""
     return any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in model.modules())
 
 
 def _diagnosis(cut: StepBatches, rows: int, why: str, can_be_halved: bool) -> str:
     where = f"samples {cut.samples - cut.rows} to {cut.samples - 1} (epoch {cut.epoch})"
-    mend = "make the model or its rows smaller"
+    mend = "use a smaller model or smaller rows"
     if can_be_halved:
         mend = "lower training.batch_size, or set training.guard.out_of_memory: split"
     size = f"{rows} row{'' if rows == 1 else 's'}"
@@ -172,7 +172,7 @@ def _diagnosis(cut: StepBatches, rows: int, why: str, can_be_halved: bool) -> st
 
 
 def _no_update(work: StepBatches) -> StepOutcome:
-    """The outcome of a step that was not made."""
+    """Outcome of a skipped step."""
     return StepOutcome(
         loss=math.nan,
         learning_rate=0.0,

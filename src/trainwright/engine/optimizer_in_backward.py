@@ -1,4 +1,5 @@
-"""The update of each parameter as soon as its gradient is there, inside the backward pass."""
+"""Optimizer step fused into the backward pass: each parameter is updated as soon as its gradient is
+computed."""
 
 from __future__ import annotations
 
@@ -26,21 +27,21 @@ from trainwright.tracking.events import StepOutcome
 
 @final
 class InBackwardStep:
-    """One update of a model's weights in which no two gradients are kept at once (Lv et al. 2023,
-    arXiv:2306.09782, section 3.1, there for SGD).
+    """Update that never holds two gradients at once (LOMO: Lv et al. 2023, arXiv:2306.09782,
+    section 3.1, there for SGD).
 
-    The update has the same bits as that of `OptimizerStep` without clipping, as long as every
-    number is finite. A loss that is not makes no update. A gradient that is not makes none either,
-    nor does any that comes after it; those that came before it are in the weights by then. All
-    numbers stay finite, but the step is half made: the outcome says dropped, and the state from
-    before it must be put back. So the guard's policy is `rollback`, inside `NeverSaveHalf`.
+    The update is bit-identical to that of `OptimizerStep` without clipping, as long as every number
+    is finite. A non-finite loss makes no update. A non-finite gradient makes none either, nor do
+    the gradients after it; those before it have already been applied. All weights stay finite, but
+    the step is half made: the outcome says dropped, and the state from before it must be restored.
+    So the guard's policy is `rollback`, inside `NeverSaveHalf`.
 
     Args:
-        model: what is trained; already on its device, in training mode.
-        objective: the summed loss of a micro-batch.
-        optimizer: fused, and without a number that all parameters share, as torch's SGD, Adam and
-            AdamW are.
-        precision: of the forward pass; one that scales the loss is refused.
+        model: the model to train; already on its device, in training mode.
+        objective: summed loss of a micro-batch.
+        optimizer: fused, and without state shared by all parameters, as torch's SGD, Adam and
+            AdamW.
+        precision: precision of the forward pass; loss scaling is refused.
     """
 
     def __init__(
@@ -68,18 +69,18 @@ class InBackwardStep:
             parameter.register_post_accumulate_grad_hook(self._update)  # type: ignore[no-untyped-call]
 
     def dropping_above(self, limit: Callable[[], float]) -> Self:
-        """As `OptimizerStep` does it; the whole update, for the loss is known before it begins."""
+        """As in `OptimizerStep`, for the whole update: the loss is known before it begins."""
         self._limit = limit
         return self
 
     def waiting_for(self, before_update: Callable[[], object]) -> Self:
-        """This step, which calls that each time before the backward pass, in which it writes to
-        weights and moments."""
+        """This step, with `wait` called before each backward pass, which writes weights and
+        moments."""
         self._before_update = before_update
         return self
 
     def __call__(self, work: StepBatches) -> StepOutcome:
-        """Train on one step's batches, which must be one micro-batch."""
+        """Train on the batches of one step, which must be a single micro-batch."""
         started = time.perf_counter()
         self._norms = {}
         self._buffers.keep()
@@ -119,7 +120,7 @@ class InBackwardStep:
         )
 
     def _passed(self, work: StepBatches) -> Tensor:
-        """The summed loss of the one micro-batch."""
+        """Summed loss of the micro-batch."""
         if len(work.micro_batches) != 1:
             raise _one_micro_batch(len(work.micro_batches))
         try:
@@ -135,7 +136,7 @@ class InBackwardStep:
         return loss.sum
 
     def _update(self, parameter: Tensor) -> None:
-        """Step the optimizer for this parameter alone, and let its gradient go."""
+        """Update this parameter alone, and release its gradient."""
         assert parameter.grad is not None
         norm = norms_of([parameter.grad])[0]
         self._norms[parameter] = norm
@@ -152,7 +153,7 @@ class InBackwardStep:
         parameter.grad = None
 
     def _step_alone(self, parameter: Tensor) -> None:
-        """The optimizer's own step, while this parameter is all that it knows."""
+        """The optimizer's own step, with this parameter as its only one."""
         optimizer, group = self._optimizer, self._groups[parameter]
         groups, members = optimizer.param_groups, group["params"]
         optimizer.param_groups, group["params"] = [group], [parameter]
@@ -162,7 +163,7 @@ class InBackwardStep:
             optimizer.param_groups, group["params"] = groups, members
 
     def _norm(self) -> float | Tensor:
-        """The L2 norm of the whole gradient, summed in the order of the optimizer."""
+        """L2 norm of the whole gradient, summed in the order of the optimizer."""
         norms = [self._norms[one] for one in self._groups if one in self._norms]
         if not norms:
             return math.nan
@@ -171,17 +172,17 @@ class InBackwardStep:
 
 @final
 class NeverSaveHalf:
-    """Ends the run without a checkpoint where the guard inside halts it: a step may be half made.
-    The newest checkpoint is the state to go on from."""
+    """Ends the run without a checkpoint where the wrapped guard halts it, because a step may be
+    half made. The run resumes from the newest checkpoint."""
 
     def __init__(self, guard: StepGuard) -> None:
         self._guard = guard
 
     def judge(self, outcome: StepOutcome) -> Judgement:
-        """What the guard inside says.
+        """Judgement of the wrapped guard.
 
         Raises:
-            NonFinite: it says `Halt`.
+            NonFinite: the judgement is `Halt`.
         """
         judgement = self._guard.judge(outcome)
         if isinstance(judgement, Halt):
@@ -192,7 +193,7 @@ class NeverSaveHalf:
 def _one_micro_batch(found: int) -> Mistake:
     return Mistake(
         Problem(
-            "an update inside the backward pass has one micro-batch",
+            "an update in the backward pass needs a single micro-batch",
             path="training.memory.update",
             found=f"{found} micro-batches",
             expected="gradient_accumulation_steps 1",

@@ -1,4 +1,4 @@
-"""Overfitting and underfitting, named from the losses on training and validation rows."""
+"""Overfitting and underfitting, detected from training and validation losses."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _LEAST_RISE = 0.02
 _LEAST_GAIN = 0.1
 _NOISES = 4.0
 _SECOND_DIFFERENCE = 0.6745 * math.sqrt(6)
-"""Median size of the second difference of noise, in its deviations."""
+"""Median |second difference| of Gaussian noise, in standard deviations."""
 
 
 class ValidationLoss(NamedTuple):
-    """One validation: its step, its loss, and the mean training loss of the steps before it, back
-    to the validation before."""
+    """One validation: its step, its loss, and the mean training loss since the previous
+    validation."""
 
     step: int
     validation: float
@@ -28,7 +28,7 @@ class ValidationLoss(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """What the losses say: one word, a sentence, and the numbers in it."""
+    """Diagnosis of the losses: a word, a sentence, and its numbers."""
 
     kind: str
     message: str
@@ -39,12 +39,13 @@ def name_fit(scored: Sequence[ValidationLoss], *, is_at_its_end: bool) -> tuple[
     """Overfitting or underfitting, if the losses show it beyond their noise; at most one.
 
     With b the mean of the best validation loss and its neighbours, e that of the last three and s
-    the deviation of their noise (from second differences, so that a trend is none of it):
-    overfitting where e - b is over 4 s and over 2% of b, and the training loss fell meanwhile, by
-    over 2 of its own s. Underfitting where the training had its whole length, the best one is one
-    of the last three, the last third of the validations brought over a tenth of the whole fall and
-    over 4 s, and the training loss is no lower than nine tenths of the validation loss. Goodfellow,
-    Bengio and Courville 2016, "Deep Learning", section 5.2. Fewer than six are not judged.
+    the standard deviation of their noise (from second differences, so that a trend does not count):
+    overfitting if e - b is over 4 s and over 2% of b, and the training loss fell meanwhile by over
+    2 of its own s. Underfitting if the training ran to its full length, the best validation is one
+    of the last three, the last third of the validations brought over a tenth of the total decrease
+    and over 4 s, and the training loss is no lower than nine tenths of the validation loss.
+    Goodfellow, Bengio and Courville 2016, "Deep Learning", section 5.2. Fewer than six validations
+    are not judged.
     """
     finite = [one for one in scored if math.isfinite(one.validation + one.training)]
     if len(finite) < _FEWEST:
@@ -70,8 +71,8 @@ def _overfitting(scored: Sequence[ValidationLoss], at: int) -> tuple[Fit, ...]:
             "overfitting",
             f"overfitting since step {scored[at].step:,}: the validation loss rose from "
             f"{show_number(before)} to {show_number(now)}, while the training loss fell from "
-            f"{show_number(learned)} to {show_number(fitted)}. More rows, augmentation, dropout, "
-            "weight decay or a smaller model help",
+            f"{show_number(learned)} to {show_number(fitted)}. Add rows, augmentation, dropout or "
+            "weight decay, or use a smaller model",
             {"best_step": float(scored[at].step), "best": before, "loss": now},
         ),
     )
@@ -88,16 +89,16 @@ def _underfitting(scored: Sequence[ValidationLoss], noise: float) -> tuple[Fit, 
     return (
         Fit(
             "underfitting",
-            "underfitting: the losses on training and validation rows "
+            "underfitting: the training and validation losses "
             f"({show_number(last.training)} and {show_number(last.validation)}) were still falling "
-            f"when the training ended, by {gain / whole:.0%} of their whole fall in the last "
-            "third. Train longer, raise the learning rate, or take a larger model",
+            f"when the training ended: the last third brought {gain / whole:.0%} of the total "
+            "decrease. Train longer, raise the learning rate, or use a larger model",
             {"loss": last.validation, "gain": gain},
         ),
     )
 
 
 def _noise(losses: Sequence[float]) -> float:
-    """The deviation of the losses from a smooth curve."""
+    """Standard deviation of the losses from a smooth curve."""
     second = [after - before for before, after in pairwise([b - a for a, b in pairwise(losses)])]
     return median(map(abs, second)) / _SECOND_DIFFERENCE

@@ -1,4 +1,4 @@
-"""How many operations a second a device can do: measured here, and as its maker says."""
+"""Peak FLOP/s of a device, measured and by data sheet."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _DENSE_TFLOPS = {
     "V100": {"fp16": 125.0, "fp32": 15.7},
     "T4": {"fp16": 65.0, "fp32": 8.1},
 }
-"""NVIDIA's data sheets, 10^12 operations a second without sparsity."""
+"""NVIDIA's data sheets, in TFLOP/s without sparsity."""
 
 
 def vendor_peak(device_name: str, choice: PrecisionChoice) -> float | Literal["unknown"]:
-    """Operations a second by the maker's data sheet, of dense matrix products in the format.
+    """Vendor peak in FLOP/s, of dense matrix products in the format.
 
-    `device_name` is what torch calls the device, for example `NVIDIA H200`.
+    `device_name` is torch's name of the device, for example `NVIDIA H200`.
     """
     words = device_name.replace("-", " ")
     for name, peaks in _DENSE_TFLOPS.items():
@@ -39,11 +39,11 @@ def vendor_peak(device_name: str, choice: PrecisionChoice) -> float | Literal["u
 
 
 def measure_peak(device: torch.device, choice: PrecisionChoice) -> float:
-    """Operations a second that square matrix products in the format reach here, the best of a few.
+    """Best measured FLOP/s of square matrix products in the format.
 
-    For fp8 they are those of bf16, in which everything around its products is computed. It takes
-    about a tenth of a second, and on a GPU up to 400 MB for that time. With a device that others
-    use too it is what they leave.
+    For fp8 they are those of bf16, in which everything but the float8 products is computed. It
+    takes about a tenth of a second, and on a GPU up to 400 MB for that time. On a shared device it
+    measures the remaining capacity.
     """
     sizes = _SIZES_ON_GPU if device.type == "cuda" else _SIZES_ON_CPU
     formats = {"bf16": torch.bfloat16, "fp8": torch.bfloat16, "fp16": torch.float16}
@@ -58,7 +58,7 @@ def measure_peak(device: torch.device, choice: PrecisionChoice) -> float:
 
 
 def _seconds_of_product(size: int, dtype: torch.dtype, device: torch.device) -> float:
-    """The shortest time of one product of two [size, size] matrices."""
+    """Shortest time of one product of two [size, size] matrices."""
     one = torch.full((size, size), 0.5, dtype=dtype, device=device)
     out = torch.empty_like(one)
     shortest = float("inf")

@@ -1,4 +1,4 @@
-"""What is measured of one step of each window: before it, while it is made, and after it."""
+"""Probes around one step per window."""
 
 from __future__ import annotations
 
@@ -13,24 +13,25 @@ from trainwright.tracking.events import StepOutcome
 
 
 class Probe(Protocol):
-    """Measures a step from the outside.
+    """Measures a step from outside.
 
-    It must leave weights, gradients, modes and random numbers as they are, must not wait for the
-    device, and whatever it puts in place is gone when its context is left, by an exception too.
+    It must not change weights, gradients, modes or random numbers, must not synchronise with the
+    device, and must remove everything it installs when its context exits, on an exception too.
     """
 
     def measuring(self, work: StepBatches) -> AbstractContextManager[object]:
-        """A context around one step on these batches."""
+        """Context around one step on these batches."""
         ...
 
 
 @final
 class MeasuredStep:
-    """A step of which the last one of each window is measured; the others cost one comparison.
+    """Step that is measured once per window, at the window's last step; the others cost one
+    comparison.
 
     Args:
-        step: what is measured.
-        windows: says when.
+        step: the step to measure.
+        windows: which steps are measured.
         probes: measure the last step of each window.
         inspections: measure that of every `every`-th window only.
     """
@@ -50,7 +51,7 @@ class MeasuredStep:
         self._every = every
 
     def __call__(self, work: StepBatches) -> StepOutcome:
-        """The step, measured if it is its turn."""
+        """Make the step, with probes if it is due."""
         if not self._windows.closes_next:
             return self._step(work)
         with ExitStack() as measuring:

@@ -1,4 +1,4 @@
-"""The random numbers of a step, to be drawn once more."""
+"""Rewinding random number generators to the start of a step."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 
 
 class _Generator(NamedTuple):
-    """How the state of a generator is read and written, and when two states are the same."""
+    """Reads, writes and compares the state of a generator."""
 
     read: Callable[[], Any]
     write: Callable[[Any], object]
@@ -20,10 +20,10 @@ class _Generator(NamedTuple):
 
 @final
 class StepGenerators:
-    """The generators that a step draws from, put back where they were before it.
+    """Generators used by a step, restorable to their state before it.
 
-    Which ones it draws from is seen in the first step; one that stands still in it costs nothing
-    after it. Of Python, NumPy and torch: the CPU and each CUDA device.
+    Which ones the step uses is detected in the first step; the others cost nothing afterwards.
+    Covers Python, NumPy and torch: the CPU and each CUDA device.
     """
 
     def __init__(self) -> None:
@@ -32,16 +32,16 @@ class StepGenerators:
         self.settled = False
 
     def keep(self) -> None:
-        """Remember them, before a step."""
+        """Save their states before a step."""
         self._before = [generator.read() for generator in self._drawn]
 
     def put_back(self) -> None:
-        """Make them what they were before the step."""
+        """Restore their states from before the step."""
         for generator, before in zip(self._drawn, self._before, strict=True):
             generator.write(before)
 
     def settle(self) -> None:
-        """Behind the first step: go on with those that it drew from."""
+        """After the first step, keep only the generators it used."""
         pairs = zip(self._drawn, self._before, strict=True)
         self._drawn = [one for one, before in pairs if not one.same(one.read(), before)]
         self.settled = True

@@ -1,4 +1,4 @@
-"""A lower learning rate for a while after a rollback."""
+"""Reduced learning rate after a rollback."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from trainwright.optim.optimizer_protocol import Optimizer
 
 @final
 class RollbackBackoff:
-    """A knob that lowers the learning rate from a rollback on, for a number of attempted steps.
+    """Schedule that lowers the learning rate for a number of attempted steps after a rollback.
 
-    It is a function of the progress and of one number that stands in the checkpoint: the attempted
-    step at which it ends. It multiplies what the knob before it has set, so it stands behind the
-    one that sets the learning rate of every step.
+    A function of the progress and of one checkpointed number: the attempted step at which it ends.
+    It multiplies the current rate, so it must follow the schedule that sets the learning rate.
     """
 
     on_rollback: ClassVar[Literal["keep"]] = "keep"
@@ -28,20 +27,20 @@ class RollbackBackoff:
         self._attempted = 0
 
     def begin(self) -> None:
-        """Be careful from the next step on."""
+        """Start the reduction at the next step."""
         self._until = self._attempted + 1 + self._steps
 
     def __call__(self, progress: Progress) -> None:
-        """Lower the rate that is set, if a rollback was lately."""
+        """Lower the learning rate if a rollback was recent."""
         self._attempted = progress.attempted
         if progress.attempted < self._until:
             for group in self._groups:
                 group["lr"] *= self._factor
 
     def snapshot(self) -> Snapshot:
-        """Where it ends."""
+        """Attempted step at which it ends."""
         return Snapshot(values={"until": self._until})
 
     def restore(self, snapshot: Snapshot) -> None:
-        """End where it was to end."""
+        """Restore the end."""
         self._until = int(snapshot.values["until"])

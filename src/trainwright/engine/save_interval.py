@@ -1,4 +1,4 @@
-"""When a checkpoint is due: by steps, by the clock, or as often as is best between failures."""
+"""Checkpoint intervals: by steps, by time, or optimal for the failure rate (Young, Daly)."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ _SAVES_LOOKED_AT = 20
 
 
 class Due(Protocol):
-    """Says of each kept step whether a checkpoint belongs behind it.
+    """Decides after each applied step whether to save a checkpoint.
 
-    What it says may hang on the clock, because a save changes nothing of the training. Where
-    several ranks train, one of them is asked for all.
+    The decision may depend on the clock, because saving does not affect the training. With several
+    ranks, one of them decides for all.
     """
 
     def due(self, progress: Progress) -> bool:
-        """Whether it falls on this step."""
+        """Is a save due at this step?"""
         ...
 
 
 @final
 class FirstOf:
-    """Due when one of several is."""
+    """Due when any of several is."""
 
     def __init__(self, dues: Sequence[Due]) -> None:
         self._dues = tuple(dues)
 
     def due(self, progress: Progress) -> bool:
-        """Whether it falls on this step."""
+        """Is a save due at this step?"""
         return any(one.due(progress) for one in self._dues)
 
 
 def best_interval_seconds(save_seconds: float, failure_seconds: float) -> float:
-    """The seconds of training between two saves that lose the least time.
+    """Optimal interval between saves, in seconds of training.
 
-    With d = `save_seconds`, what the training stands still for a save, and M = `failure_seconds`,
-    the mean time between failures that come at random: saving too often loses d each time, too
-    rarely loses half an interval at each failure. The optimum is sqrt(2 d M) to first order (Young
-    1974, "A first order approximation to the optimum checkpoint interval", Comm. ACM 17, 530) and
+    With d = `save_seconds`, the training time lost to a save, and M = `failure_seconds`, the mean
+    time between random failures: saving too often loses d each time, too rarely half an interval
+    per failure. The optimum is sqrt(2 d M) to first order (Young 1974, "A first order approximation
+    to the optimum checkpoint interval", Comm. ACM 17, 530) and
 
         sqrt(2 d M) (1 + sqrt(d / 2M) / 3 + (d / 2M) / 9) - d    for d < 2M, else M
 
@@ -58,7 +58,7 @@ def best_interval_seconds(save_seconds: float, failure_seconds: float) -> float:
 
 
 class Spacing(Protocol):
-    """How far apart saves are by the clock."""
+    """Time between saves."""
 
     @property
     def seconds(self) -> float:
@@ -66,41 +66,41 @@ class Spacing(Protocol):
         ...
 
     def stalled(self, seconds: float) -> None:
-        """Take in how long the training stood still for a save."""
+        """Record how long a save stalled the training."""
         ...
 
     def held(self, seconds: float) -> None:
-        """Take in for how long more it stood still for that save, some time after."""
+        """Add a later stall of the newest save."""
         ...
 
     def wrote(self, seconds: float) -> None:
-        """Take in how long a save was being written."""
+        """Record how long a save took to write."""
         ...
 
 
 @final
 class FixedSpacing:
-    """Always the same."""
+    """Constant interval."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
 
     def stalled(self, seconds: float) -> None:
-        """Changes nothing."""
+        """No effect."""
 
     def held(self, seconds: float) -> None:
-        """Changes nothing."""
+        """No effect."""
 
     def wrote(self, seconds: float) -> None:
-        """Changes nothing."""
+        """No effect."""
 
 
 @final
 class BestSpacing:
-    """The best for the mean cost of the saves so far: see `best_interval_seconds`.
+    """Optimal interval for the mean cost of the saves so far: see `best_interval_seconds`.
 
-    Never less than the longest writing, so that no save waits for the one before it. 0 before
-    anything was measured.
+    Never less than the longest write, so that no save waits for the previous one. 0 until a save
+    was measured.
     """
 
     def __init__(self, failure_seconds: float) -> None:
@@ -117,23 +117,23 @@ class BestSpacing:
         return max(best, self._longest_write)
 
     def stalled(self, seconds: float) -> None:
-        """Take in a save."""
+        """Record a save."""
         self._stalls.append(seconds)
         del self._stalls[:-_SAVES_LOOKED_AT]
 
     def held(self, seconds: float) -> None:
-        """Add to the newest save: which one is told does not change the mean."""
+        """Add to the newest save: the mean does not depend on which one it was."""
         self._stalls[-1] += seconds
 
     def wrote(self, seconds: float) -> None:
-        """Take in a save."""
+        """Record a write."""
         self._longest_write = max(self._longest_write, seconds)
 
 
 @final
 class ShareSpacing:
-    """So far apart that saves like the last one take a share of the time; never less than `least`
-    seconds."""
+    """Interval that spends a given share of the time on saves like the last one; never less than
+    `least` seconds."""
 
     def __init__(self, share: float, least_seconds: float) -> None:
         self._share = share
@@ -141,19 +141,19 @@ class ShareSpacing:
         self.seconds = least_seconds
 
     def stalled(self, seconds: float) -> None:
-        """Take in a save."""
+        """Record a save."""
         self.seconds = max(self._least_seconds, seconds / self._share)
 
     def held(self, seconds: float) -> None:
-        """Changes nothing."""
+        """No effect."""
 
     def wrote(self, seconds: float) -> None:
-        """Changes nothing."""
+        """No effect."""
 
 
 @final
 class ByClock:
-    """Due when enough time has passed since the last save, for whatever reason that was made."""
+    """Due when enough time has passed since the last save, whatever caused it."""
 
     def __init__(self, spacing: Spacing, clock: Clock) -> None:
         self._spacing = spacing
@@ -162,17 +162,17 @@ class ByClock:
         self._seconds = spacing.seconds
 
     def due(self, progress: Progress) -> bool:  # noqa: ARG002
-        """Whether it falls on this step."""
+        """Is a save due at this step?"""
         return self._clock.monotonic_seconds() - self._since >= self._seconds
 
     def stalled(self, seconds: float) -> None:
-        """The training stood still for a save, and goes on just now."""
+        """A save stalled the training, which continues now."""
         self._spacing.stalled(seconds)
         self._since = self._clock.monotonic_seconds()
         self._seconds = self._spacing.seconds
 
     def wrote(self, seconds: float, held_seconds: float) -> None:
-        """A save was being written for so long, and the training waited so long for its copies."""
+        """A save took this long to write, and the training waited this long for its copies."""
         self._spacing.wrote(seconds)
         self._spacing.held(held_seconds)
         self._seconds = self._spacing.seconds

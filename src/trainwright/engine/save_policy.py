@@ -1,4 +1,4 @@
-"""The saves of a run: begun between two steps, and told when they are on the disk."""
+"""Saving checkpoints: started between two steps, announced once durable."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from trainwright.tracking.events import Event, Noted, SaveBegun, Saved, SaveMiss
 
 @final
 class Saves:
-    """The saves of a job, and what became of them.
+    """Saves of a job and their outcome.
 
-    `step` is that of the newest one; `none` before the first, and where that one is missed. As a
-    context it ends only when nothing is being written any more, whatever ends the block.
+    `step` is that of the newest save; `none` before the first, and where that one was lost. As a
+    context manager it exits only when no write is pending, however the block ends.
     """
 
     def __init__(self, job: Job, tell: Callable[[Event], None]) -> None:
@@ -36,9 +36,9 @@ class Saves:
         self.step: int | Literal["none"] = "none"
 
     def begin(self, progress: Progress, score: float | NotScored = NOT_SCORED) -> None:
-        """Write a checkpoint, or begin to, as the store does it.
+        """Write a checkpoint, or start to, depending on the store.
 
-        The signals of its steps reach their file first: those steps are never made again.
+        The signals of its steps are flushed first: those steps are never repeated.
         """
         started = time.perf_counter()
         self._tell(Saving(progress))
@@ -53,7 +53,7 @@ class Saves:
         self._take(kept)
 
     def settle(self) -> None:
-        """Tell of those that are finished by now.
+        """Announce the saves that have finished.
 
         Raises:
             StorageFailed: one of them failed.
@@ -63,7 +63,7 @@ class Saves:
                 self._take(kept)
 
     def wait(self) -> None:
-        """Tell of all of them.
+        """Wait for all saves and announce them.
 
         Raises:
             StorageFailed: one of them failed.
@@ -77,7 +77,8 @@ class Saves:
         """Write a checkpoint and wait for it.
 
         Raises:
-            StorageFailed: it failed, and the run is not to go on, or this one `must` be there.
+            StorageFailed: it failed, and either failures end the run or this save is required
+                (`must`).
         """
         self.begin(progress, score)
         self.wait()
@@ -98,7 +99,7 @@ class Saves:
         except StorageFailed as failed:
             if error is None:
                 raise
-            error.add_note(f"The checkpoint that was being written is lost too: {failed}")
+            error.add_note(f"The pending checkpoint is lost too: {failed}")
 
     def _take(self, kept: Kept) -> None:
         match kept:

@@ -1,4 +1,4 @@
-"""A checkpoint that somebody outside asks for."""
+"""Checkpoint on request."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from trainwright.engine.save_interval import Due
 
 @final
 class OrAsked:
-    """Due as another rule says, and after the step in which it was asked for."""
+    """Due when the wrapped rule says so, and after a step during which a save was requested."""
 
     def __init__(self, rule: Due, flag: StopFlag) -> None:
         self._rule = rule
         self._flag = flag
 
     def due(self, progress: Progress) -> bool:
-        """Whether it falls on this step."""
+        """Is a save due at this step?"""
         asked = self._flag.take_save()
         return self._rule.due(progress) or asked

@@ -1,4 +1,4 @@
-"""Telling a loss that has left its course from noise, at the cost of two comparisons a step."""
+"""Loss spike detection, at the cost of two comparisons per step."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _RATE_JUMP = 1.5
 _MAD_TO_DEVIATION = 1.4826
 
 MOST_STEPS = _OF
-"""Steps ago that a spike may have begun, the last one included."""
+"""Number of recent steps in which a spike may have begun, the last one included."""
 
 
 class Spike(NamedTuple):
-    """A loss that has left its course. `steps` is how many steps ago it began, this one included;
-    `usual` the median loss before it, `z` the robust z-score now."""
+    """Loss spike. `steps` is its length so far, this step included; `usual` the median loss before
+    it, `z` the current robust z-score."""
 
     steps: int
     loss: float
@@ -39,18 +39,18 @@ class Spike(NamedTuple):
 
 @final
 class SpikeWatch:
-    """Looks for steps whose log-loss stands far above the median of the last 64 calm ones.
+    """Detects steps whose log-loss is far above the median of the last 64 calm ones.
 
-    With the median m and the deviation s = 1.4826 MAD of the log-losses in the window, a step is
-    suspicious if its z = (log loss - m) / s is above the threshold, its loss at least 1.5 times the
-    median, and its gradient norm over 4 times the median norm (or z twice the threshold). Three
-    suspicious steps of five are a spike. Suspicious steps do not enter the window. Median and
-    deviation are renewed every 64 calm steps. It is armed after 32 calm steps, and anew when the
-    learning rate leaps up by half. A window with a loss of 0 or less cannot alarm. A rollback puts
-    its state back with the model's, so that it is armed by what was usual for those weights.
+    With the median m and the standard deviation s = 1.4826 MAD of the log-losses in the window, a
+    step is suspicious if its z = (log loss - m) / s is above the threshold, its loss at least 1.5
+    times the median, and its gradient norm over 4 times the median norm (or z twice the threshold).
+    Three suspicious steps of five are a spike. Suspicious steps do not enter the window. Median and
+    deviation are updated every 64 calm steps. It is armed after 32 calm steps, and rearmed when the
+    learning rate jumps by half. A window with a loss of 0 or less never alarms. A rollback restores
+    its state with the model's, so that it is armed with the statistics of those weights.
 
-    A z-score of loss and norm over a window follows llm.c (Karpathy 2024, `outlier_detector.h`);
-    median and MAD in the place of mean and deviation keep the spike from hiding itself.
+    A windowed z-score of loss and norm follows llm.c (Karpathy 2024, `outlier_detector.h`); median
+    and MAD instead of mean and standard deviation keep a spike from masking itself.
     """
 
     def __init__(self, threshold: float) -> None:
@@ -61,7 +61,7 @@ class SpikeWatch:
         self.rearm()
 
     def rearm(self) -> None:
-        """Forget the course: what comes has another one."""
+        """Discard the window: the loss level is about to change."""
         self._losses.clear()
         self._norms.clear()
         self._until_fit = _ARMED_AT
@@ -70,7 +70,7 @@ class SpikeWatch:
         self._center, self._deviation, self._norm = 0.0, 1.0, 0.0
 
     def look(self, loss: float, norm: float, rate: float) -> Spike | None:
-        """Take in one applied step with finite numbers; the spike that it confirms."""
+        """Add one applied step with finite numbers; the spike that it confirms, if any."""
         if rate > _RATE_JUMP * self._rate:
             self.rearm()
         self._rate = rate
@@ -88,9 +88,9 @@ class SpikeWatch:
         return None
 
     def usual_limit(self) -> float:
-        """The loss above which a step is not usual, as far as the window tells: -inf where it has
-        too few steps, inf where it has losses that have no logarithm. A number of fp32, so that
-        devices compare with the same one."""
+        """Loss above which a step is unusual by the current window: -inf if it has too few steps,
+        inf if it contains losses without a logarithm. Rounded to fp32, so that all devices compare
+        with the same value."""
         if len(self._losses) < _FEWEST_STEPS:
             return -math.inf
         limit = self._usual()[2] if self._limit == math.inf else self._limit
@@ -98,7 +98,7 @@ class SpikeWatch:
         return float(rounded)
 
     def snapshot(self) -> Snapshot:
-        """The window, what was made of it, and the steps that are suspicious."""
+        """The window, its statistics, and the suspicious steps."""
         return Snapshot(
             values={
                 "losses": list(self._losses),
@@ -114,7 +114,7 @@ class SpikeWatch:
         )
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Look on from there."""
+        """Restore the state."""
         values = snapshot.values
         self._losses = _window(values["losses"])
         self._norms = _window(values["norms"])
@@ -139,7 +139,7 @@ class SpikeWatch:
         self._center, self._deviation, self._limit = self._usual()
 
     def _usual(self) -> tuple[float, float, float]:
-        """Median and deviation of the log-losses, and the least loss that is suspicious."""
+        """Median and standard deviation of the log-losses, and the lowest suspicious loss."""
         if min(self._losses) <= 0:
             return self._center, self._deviation, math.inf
         middle = len(self._losses) // 2

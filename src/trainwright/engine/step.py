@@ -1,4 +1,4 @@
-"""One optimizer step: forward, backward over the micro-batches, clip, update."""
+"""Optimizer step: forward, backward over the micro-batches, clip, update."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from trainwright.tracking.events import StepOutcome
 class Step(Protocol):
     """Turns the batches of one step into one update of the weights.
 
-    A non-finite loss or gradient must not reach the weights nor the optimizer's moments; the
-    outcome says that the update was dropped. A step that runs out of memory before it has changed
-    anything raises `BackwardOutOfMemory`.
+    A non-finite loss or gradient must reach neither the weights nor the optimizer's moments; the
+    outcome then says that the update was dropped. A step that runs out of memory before it has
+    changed anything raises `BackwardOutOfMemory`.
     """
 
     def __call__(self, work: StepBatches) -> StepOutcome:
-        """One update."""
+        """Make one update."""
         ...
 
 
 class Update(NamedTuple):
-    """Whether an update was dropped, whether its gradient was clipped, and whether a number of it
-    was not finite (0 or 1)."""
+    """Whether the update was dropped, whether its gradient was clipped, and whether it contained a
+    non-finite number (0 or 1)."""
 
     dropped: float | Tensor
     clipped: float | Tensor
@@ -55,21 +55,21 @@ _APPLIED, _CLIPPED = Update(0.0, 0.0, 0.0), Update(0.0, 1.0, 0.0)
 class OptimizerStep:
     """One update of a model's weights by a torch optimizer.
 
-    The loss of all micro-batches is a sum, divided once by the number of targets of the whole step:
-    how the step is cut into micro-batches does not change the update. The division is the gradient
-    that the backward pass starts from, 1 / targets, which costs nothing.
+    The losses of all micro-batches are summed and divided once by the number of targets of the
+    whole step, so the split into micro-batches does not change the update. The division is the root
+    gradient of the backward pass, 1 / targets, which costs nothing.
 
-    On a CPU the gradient norm is read at once, which is free there. On a GPU nothing waits: norm,
-    clipping and the decision to drop a non-finite update stay on the device, where the optimizer's
-    fused kernel takes them as `grad_scale` and `found_inf`. For an optimizer without fused kernels
-    the norm is read at each step there too.
+    On a CPU the gradient norm is read at once, which is free there. On a GPU nothing synchronises:
+    norm, clipping and the decision to drop a non-finite update stay on the device, where the
+    optimizer's fused kernel takes them as `grad_scale` and `found_inf`. For an optimizer without
+    fused kernels the norm is read at each step.
 
     Args:
-        model: what is trained; already on its device, in training mode.
-        objective: the summed loss of a micro-batch.
-        optimizer: over the model's parameters. On a GPU a fused one is the one that never waits.
-        max_norm: largest L2 norm of the whole gradient; `math.inf` never clips.
-        clipping: any other way to clip, in the place of `max_norm`.
+        model: the model to train; already on its device, in training mode.
+        objective: summed loss of a micro-batch.
+        optimizer: over the model's parameters. On a GPU only a fused one never synchronises.
+        max_norm: limit of the L2 norm of the whole gradient; `math.inf` never clips.
+        clipping: another way to clip, instead of `max_norm`.
     """
 
     def __init__(
@@ -101,24 +101,24 @@ class OptimizerStep:
         self._limit: Callable[[], float] = no_limit
 
     def dropping_above(self, limit: Callable[[], float]) -> Self:
-        """This step, which makes no update where its loss is above what that says: see
+        """This step, with updates dropped where the loss exceeds `limit`: see
         `PolicyGuard.limit`."""
         self._limit = limit
         return self
 
     @property
     def clipping(self) -> Clipping:
-        """How its gradients are clipped."""
+        """Gradient clipping of this step."""
         return self._clipping
 
     def waiting_for(self, before_update: Callable[[], object]) -> Self:
-        """This step, which calls that each time before it writes to weights and moments, and each
-        time before it returns: it ends when nobody copies them any more."""
+        """This step, with `wait` called each time before it writes weights and moments, and before
+        it returns, so that it ends only when nothing copies them any more."""
         self._before_update = before_update
         return self
 
     def __call__(self, work: StepBatches) -> StepOutcome:
-        """Train on one step's batches."""
+        """Train on the batches of one step."""
         started = time.perf_counter()
         for parameter in self._parameters:
             parameter.grad = None
@@ -187,15 +187,15 @@ class OptimizerStep:
         return total.item() / targets if total.device.type == "cpu" else total / targets
 
     def _undone(self, error: Exception) -> BackwardOutOfMemory:
-        """Put back what the passes of this step have changed; what to raise."""
+        """Undo the changes of this step's passes; the error to raise."""
         for parameter in self._parameters:
             parameter.grad = None
         self._buffers.put_back()
         return BackwardOutOfMemory(str(error).partition("\n")[0] or type(error).__name__)
 
     def _root(self, targets: int, loss_sum: Tensor) -> Tensor:
-        """Where the backward pass starts: 1 / targets, kept for the next step of the same size. The
-        steps of a text may have any size, so only some are kept."""
+        """Root gradient of the backward pass: 1 / targets, cached by number of targets. Text steps
+        may have any number of targets, so the cache is bounded."""
         key = (targets, loss_sum.dtype)
         root = self._roots.get(key)
         if root is None:
@@ -207,7 +207,7 @@ class OptimizerStep:
         return root
 
     def _unscale(self, gradients: list[Tensor], norm: float) -> float:
-        """Divide by the factor on the loss, on the host; the norm without it. An exact division:
+        """Divide by the loss scale on the host; the unscaled norm. The division is exact because
         the factor is a power of two."""
         assert isinstance(self._scale, LossScale)
         factor = self._scale.on(gradients[0].device).item()
@@ -242,11 +242,11 @@ class OptimizerStep:
 
 
 def no_reader() -> None:
-    """What a step waits for where no copy of the weights is made while it runs."""
+    """Nothing to wait for: no copy of the weights is made while the step runs."""
 
 
 def no_limit() -> float:
-    """The loss above which a step makes no update before any rollback."""
+    """No loss limit: the default before any rollback."""
     return math.inf
 
 
@@ -258,10 +258,10 @@ def above(loss: Tensor, limit: float, dropped: Tensor) -> Tensor:
 
 
 def root_of(loss_sum: Tensor, targets: int) -> Tensor:
-    """1 / targets, where the backward pass of a sum of losses starts.
+    """1 / targets, the root gradient of the backward pass of a summed loss.
 
     Raises:
-        Mistake: it is no sum, or one in 16 bits, in which 1 / targets is off by up to 0.4%.
+        Mistake: not a sum, or a sum in 16 bits, in which 1 / targets is off by up to 0.4%.
     """
     if loss_sum.numel() != 1:
         raise _no_loss_sum(f"a tensor of shape {list(loss_sum.shape)} as the sum")
@@ -273,15 +273,15 @@ def root_of(loss_sum: Tensor, targets: int) -> Tensor:
 def _no_targets() -> Mistake:
     return Mistake(
         Problem(
-            "a step has no targets, so its mean loss does not exist",
+            "a step has no targets, so its mean loss is undefined",
             expected="at least one target in the micro-batches of every step",
-            fix="leave out rows without targets, or make the steps larger",
+            fix="drop rows without targets, or use larger steps",
         )
     )
 
 
 def _as_loss_sum(given: object) -> LossSum:
-    """A pair as a sum and a count; anything else is refused before it is trained on."""
+    """A pair as a sum and a count; anything else is rejected before it is trained on."""
     if isinstance(given, tuple) and len(given) == 2:
         return LossSum(*given)
     raise _no_loss_sum(f"{type(given).__name__}")
@@ -290,7 +290,7 @@ def _as_loss_sum(given: object) -> LossSum:
 def _no_loss_sum(found: str) -> Mistake:
     return Mistake(
         Problem(
-            "the objective gives no loss that can be divided by the targets of the step",
+            "the objective does not return a loss sum and its number of targets",
             found=found,
             expected="tw.LossSum(sum, targets): the loss summed over the targets, and their number",
             fix='return tw.LossSum(loss, len(y)), the loss computed with reduction="sum"',
@@ -301,12 +301,12 @@ def _no_loss_sum(found: str) -> Mistake:
 def _short_loss_sum(dtype: str) -> Mistake:
     return Mistake(
         Problem(
-            f"the objective sums the loss in {dtype}, which is too short for it",
+            f"the objective sums the loss in {dtype}, which is too imprecise",
             found=f"a sum in {dtype}",
             expected="a sum in float32 or float64: in bfloat16 1 / targets, and so the gradient, "
             "is off by up to 0.4%",
             fix="compute the loss from model(x).float(), or with a loss of tw; .float() of a loss "
-            "that is summed already mends nothing",
+            "that is already summed does not help",
         )
     )
 
@@ -322,11 +322,11 @@ def _no_gradient() -> Mistake:
 
 
 def wrong_count(counted: int, targets: int) -> Mistake:
-    """What to raise where objective and feed do not count the same targets."""
+    """Error for an objective and a feed that count targets differently."""
     return Mistake(
         Problem(
             "the objective and the feed count targets differently, so the loss would be wrong",
-            found=f"the objective counted {counted}, the feed announced {targets}",
-            fix="give the feed the objective's own count: Feed(..., count_targets=...)",
+            found=f"the objective counted {counted}, the feed {targets}",
+            fix="use the objective's count in the feed: Feed(..., count_targets=...)",
         )
     )

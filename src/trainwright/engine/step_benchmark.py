@@ -1,4 +1,4 @@
-"""Ways to compute a step measured against each other, on the machine that will train."""
+"""Benchmark of execution variants of a training step, on the machine that will train."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from trainwright.engine.precision import Precision
 from trainwright.objective.losses import Objective
 
 TURNS, FEWEST_TURNS = 5, 2
-"""Most turns in which each way is measured once, and those that it has in any case."""
+"""Maximum number of rounds in which each variant is timed once, and the minimum."""
 
 LIMIT_SECONDS = 6.0
-"""No further turn begins after it."""
+"""No further round starts after this many seconds."""
 
 _HOPELESS, _LOWER = 2.0, 0.98
 _MATRICES, _MATRIX_ROWS = 3, 256
@@ -32,8 +32,8 @@ _MATRICES, _MATRIX_ROWS = 3, 256
 @final
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A way to compute a step. `prepare` comes before each turn and is not measured; `kernels`
-    gives the settings of the process under which it is."""
+    """Execution variant of a step. `prepare` runs before each round, untimed; `kernels` opens the
+    process settings of the variant."""
 
     objective: Objective
     precision: Precision
@@ -42,8 +42,7 @@ class Way:
 
 
 class Seconds(NamedTuple):
-    """The time of a forward and backward pass: of the processor, on a GPU what passes; and what
-    passes."""
+    """Time of a forward and backward pass: CPU time (on a GPU wall time), and wall time."""
 
     used: float
     passed: float
@@ -55,8 +54,8 @@ _NEVER = Seconds(math.inf, math.inf)
 @final
 @dataclass(slots=True)
 class Tried:
-    """What was found of a way. `loss` is the mean over the targets and `norm` that of its gradient,
-    with the weights as they are, in evaluation mode. `failure` is empty where it works."""
+    """Result of a variant. `loss` is the mean over the targets and `norm` the norm of its gradient,
+    at the current weights in evaluation mode. `failure` is empty if the variant works."""
 
     seconds: Seconds = _NEVER
     loss: float = math.nan
@@ -66,15 +65,15 @@ class Tried:
 
 @final
 class Trials:
-    """Forward and backward pass of a model over one micro-batch, in several ways.
+    """Times forward and backward passes of a model over one micro-batch, in several variants.
 
-    The ways take turns, so that whatever else the machine does slows all of them alike, and the
-    least time of each counts. The first pass of each is never measured: kernels are found and
-    memory is taken in it. One that takes more than twice the least gets no turn after the second.
-    A turn after the first in which no least time falls by 2% is the last: another would change
-    little, and a run waits for it.
-    Weights and random numbers are left as they are found; running statistics of norms move, so the
-    model should be one that is not trained.
+    The variants are interleaved, so that other load on the machine slows all of them alike, and the
+    minimum time of each counts. The first pass of each is a warm-up for kernel selection and memory
+    allocation, and is never timed. A variant that takes more than twice the minimum is dropped
+    after the second round. The benchmark ends after a round, from the second on, in which no
+    minimum falls by 2%: another would change little, and a run is waiting for it. Weights and
+    random numbers are preserved; BatchNorm statistics move, so the model should not be one that is
+    trained.
     """
 
     def __init__(
@@ -86,7 +85,7 @@ class Trials:
         self._device = next(model.parameters()).device
 
     def compare(self, ways: Sequence[Way]) -> list[Tried]:
-        """Measure each way, and what it gives."""
+        """Time each variant, with its loss and gradient norm."""
         tried = [Tried() for _ in ways]
         with self._leaving_all_as_found():
             for way, one in zip(ways, tried, strict=True):
@@ -96,7 +95,7 @@ class Trials:
         return tried
 
     def times(self, ways: Sequence[Way]) -> list[Tried]:
-        """Measure each way, without its loss and norm."""
+        """Time each variant, without its loss and norm."""
         tried = [Tried() for _ in ways]
         with self._leaving_all_as_found():
             for way, one in zip(ways, tried, strict=True):
@@ -107,8 +106,7 @@ class Trials:
         return tried
 
     def first_and_next(self, way: Way) -> tuple[float, Tried]:
-        """The seconds that pass for the first pass of a way, which compiles it, and its times after
-        that."""
+        """Wall time of a variant's first pass, which compiles it, and its times afterwards."""
         tried, first = Tried(), math.inf
         with self._leaving_all_as_found(), _noting(tried):
             first = self._seconds(way).passed
@@ -151,7 +149,7 @@ class Trials:
         return Seconds(used if self._device.type == "cpu" else passed, passed)
 
     def _pass(self, way: Way) -> Tensor:
-        """The mean loss; the gradients are made anew."""
+        """Mean loss; the gradients are recomputed."""
         self._model.zero_grad(set_to_none=True)
         with way.kernels():
             with way.precision.forward():
@@ -177,7 +175,7 @@ class Trials:
 
 @contextmanager
 def _noting(tried: Tried) -> Iterator[None]:
-    """A way that fails is not chosen: no kernel for it, no compiler, no memory."""
+    """A variant that fails is excluded: no kernel for it, no compiler, no memory."""
     try:
         yield
     except (RuntimeError, MemoryError) as error:
@@ -186,8 +184,8 @@ def _noting(tried: Tried) -> Iterator[None]:
 
 
 def product_error(model: nn.Module) -> float:
-    """The largest relative error, in the Frobenius norm, of oneDNN's fp32 products of matrices like
-    those of the model, against fp64: of its largest linear layers, forward and for their weights'
+    """Largest relative error, in the Frobenius norm, of oneDNN's fp32 products of matrices like
+    those of the model, against fp64: for its largest linear layers, forward and weight
     gradients."""
     weights = {tuple(m.weight.shape) for m in model.modules() if isinstance(m, nn.Linear)}
     draw = torch.Generator().manual_seed(0)

@@ -1,4 +1,4 @@
-"""The guard: judges each step after it was made, and may take steps back or end the run."""
+"""Guard: judges each step after it was made, and may undo steps or end the run."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from trainwright.tracking.signals import ReadScalars, read_each
 
 
 class Keep(NamedTuple):
-    """The step stands."""
+    """Accept the step."""
 
 
 class DroppedStep(NamedTuple):
-    """A step whose update was not applied, and the training rows it had."""
+    """Step whose update was not applied, and its training rows."""
 
     why: str
     rows: tuple[int, ...]
@@ -30,14 +30,14 @@ class DroppedStep(NamedTuple):
 
 
 class Drop(NamedTuple):
-    """The updates of these steps, of the last ones up to this one, were not applied."""
+    """The updates of these steps, the most recent ones, were not applied."""
 
     steps: tuple[DroppedStep, ...]
 
 
 class RollBack(NamedTuple):
-    """The last `steps` steps, this one included, are not to be trusted: a state from before them is
-    to be put back; one from `further` steps before, if there is one."""
+    """The last `steps` steps, this one included, are not to be trusted: restore a state from before
+    them; one from `further` steps earlier, if there is one."""
 
     why: str
     steps: int
@@ -45,7 +45,7 @@ class RollBack(NamedTuple):
 
 
 class Halt(NamedTuple):
-    """The run ends here, with a reason for people."""
+    """End the run, with a reason for the user."""
 
     why: str
 
@@ -58,7 +58,7 @@ class StepGuard(Protocol):
     rank."""
 
     def judge(self, outcome: StepOutcome) -> Judgement:
-        """What is to become of the run after this step."""
+        """Judgement of this step."""
         ...
 
 
@@ -69,15 +69,15 @@ _NO_UPDATE_IN_A_ROW = 100
 _SOON = 20
 
 RowsBetween = Callable[[int, int], Iterable[SupportsInt]]
-"""The row numbers that two positions of the feed's cursor enclose."""
+"""Row numbers between two positions of the feed's cursor."""
 
 
 @final
 class HaltOnNonFinite:
-    """Ends the run at a loss or gradient that is not a finite number.
+    """Ends the run at a non-finite loss or gradient.
 
-    The step has dropped its update already, so the weights are those of the last good step. On a
-    GPU outcomes are read `window` at a time, to not wait for the device at every step.
+    The step has already dropped its update, so the weights are those of the last good step. On a
+    GPU outcomes are read `window` at a time, to avoid a synchronisation at every step.
     """
 
     def __init__(self, window: int = 1) -> None:
@@ -100,28 +100,28 @@ class HaltOnNonFinite:
 
 @final
 class PolicyGuard:
-    """Does at each event what the contract says.
+    """Applies the contract's policy for each event.
 
-    Its state is the steps dropped in a row, the rollbacks made, the good steps since the last one,
-    the bad region that one has left, and outcomes that were not read yet. A rollback does not
-    rewind it: what is spent stays spent. One that is due again within twenty good steps goes back
-    further: the state that the last one put back leads there whatever rows come.
+    Its state is the number of consecutive dropped steps, the rollbacks made, the good steps since
+    the last one, the current bad region, and outcomes not read yet. A rollback does not rewind it:
+    the budget stays spent. A second rollback within twenty good steps goes back further: the state
+    that the last one restored leads to failure whatever rows come.
 
-    `watch` is rewound: it belongs into a job's state as `watch`. Without it a rollback at a spike
-    knows no usual loss and passes over the next 32 steps. `limit` belongs into the step, which
+    `watch` is rewound: put it into a job's state as `watch`. Without it a rollback at a spike has
+    no usual loss to compare with and skips the next 32 steps. `limit` belongs into the step, which
     drops the updates of a bad region; see `BadRegion`.
 
     Args:
-        section: the policy of each event.
-        caution: what lowers the learning rate after a rollback.
-        rows_between: names the rows of a step; see `Feed.rows_between`.
+        section: policy of each event.
+        caution: lowers the learning rate after a rollback.
+        rows_between: row numbers of a step; see `Feed.rows_between`.
         rows_named: what the numbers of `rows_between` are.
-        advice: what it says of keys or arguments where it ends the run.
+        advice: remedies named in messages: contract keys or arguments of a script.
         window: steps whose numbers are read together. 1 where reading is free; on a device the
             guard judges that many steps late.
         read: reads the numbers of a window at once.
-        scaled: whether gradients are scaled by a factor that adapts: then a gradient that is not
-            finite is part of its search, and only 20 of them in a row are an event.
+        scaled: whether the loss scale is dynamic: then a non-finite gradient is part of its search,
+            and only 20 of them in a row are an event.
     """
 
     on_rollback: ClassVar[Literal["keep"]] = "keep"
@@ -156,7 +156,8 @@ class PolicyGuard:
         self._good = _SOON
 
     def judge(self, outcome: StepOutcome) -> Judgement:
-        """What the policies make of the step; on a device of the whole window, at its last step."""
+        """Judgement of the step by the policies; on a device that of the whole window, at its last
+        step."""
         if self._window == 1:
             loss, norm = outcome.loss, outcome.gradient_norm
             if not isinstance(loss, float):
@@ -177,11 +178,11 @@ class PolicyGuard:
         return judged
 
     def limit(self) -> float:
-        """The loss above which no update is to be made; infinite unless a spike was rolled back."""
+        """Loss above which an update is dropped; infinite unless a spike was rolled back."""
         return self._region.limit()
 
     def snapshot(self) -> Snapshot:
-        """Everything that a judgement depends on; waits for numbers that are on the device."""
+        """All state that judgements depend on; waits for numbers on the device."""
         return Snapshot(
             values={
                 "watch": self.watch.snapshot().values,
@@ -195,7 +196,7 @@ class PolicyGuard:
         )
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Judge on from there."""
+        """Restore the state."""
         values = snapshot.values
         self.watch.restore(Snapshot(values=values["watch"]))
         self._region.restore(Snapshot(values=values["region"]))
@@ -216,7 +217,7 @@ class PolicyGuard:
             if isinstance(judged, Drop):
                 dropped.extend(judged.steps)
             elif isinstance(judged, RollBack) and judged.further:
-                # Who puts a state back counts the dropped steps of this window as made.
+                # On a restore, the dropped steps of this window count as made.
                 return judged._replace(further=judged.further + len(dropped))
             elif not isinstance(judged, Keep):
                 return judged
@@ -246,7 +247,7 @@ class PolicyGuard:
         """A step of the bad region."""
         limit = self._region.limit()
         rows = self._rows_of(outcome)
-        known = f"is above {limit:.4g}" if limit > -math.inf else "cannot be compared yet"
+        known = f"is above {limit:.4g}" if limit > -math.inf else "has no reference yet"
         why = f"after the rollback: loss {loss:.4g} {known}: {self._show(rows)}"
         return Drop((DroppedStep(why, rows, loss, norm),))
 
@@ -290,8 +291,8 @@ class PolicyGuard:
 
     def _judge_spike(self, outcome: StepOutcome, spike: Spike, steps_ago: int) -> Judgement:
         why = (
-            f"the loss rose to {spike.loss:.4g} from its usual {spike.usual:.4g} (robust z "
-            f"{spike.z:.1f}) and the gradient norm to {spike.gradient_norm:.4g} from "
+            f"loss spike: {spike.loss:.4g}, usually {spike.usual:.4g} (robust z "
+            f"{spike.z:.1f}); gradient norm {spike.gradient_norm:.4g}, usually "
             f"{spike.usual_norm:.4g}, up to sample {outcome.samples - 1} (epoch {outcome.epoch})"
         )
         if self._section.spike == "raise":
@@ -302,14 +303,14 @@ class PolicyGuard:
         return judged
 
     def _roll_back(self, why: str, steps: int) -> RollBack | Halt:
-        """Within the budget; beyond it the run ends with what is known."""
+        """Roll back within the budget; beyond it end the run with the reason."""
         if self._rollbacks >= self._section.rollbacks:
             spent = f"The rollbacks ({self._rollbacks}) are spent"
             return Halt(f"{why}. {spent}. {self._advice.mend}")
         further = self._good + 1 if self._good < _SOON else 0
         self._rollbacks += 1
         self._in_a_row = self._overflows = self._good = 0
-        # What it knows is not of the weights that come back: these bring their own.
+        # Its statistics do not belong to the restored weights, which bring their own.
         self.watch.rearm()
         self._caution.begin()
         return RollBack(why, steps, further)
@@ -328,7 +329,7 @@ def _show_rows(rows: Sequence[int]) -> str:
 
 
 def _to_judge(outcome: StepOutcome) -> dict[str, float]:
-    """What a judgement depends on; the times of a step and what a user named are no part of it."""
+    """The part of an outcome that judgements depend on: without times and user-defined signals."""
     read = outcome._replace(
         loss=read_number(outcome.loss),
         gradient_norm=read_number(outcome.gradient_norm),

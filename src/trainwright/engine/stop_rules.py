@@ -1,5 +1,5 @@
-"""Stop rules: asked between steps, all of them each time, so that every rank takes the same
-branch."""
+"""Stop rules. All of them are evaluated between steps, every time, so that every rank takes the
+same branch."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from trainwright.core.stop_flag import StopFlag
 
 
 class StopReason(NamedTuple):
-    """Why a run ended. `finished`: its length; `early`: no gain; `budget`: time or money;
-    `interrupted`: from outside, to be resumed; `halted`: by the guard."""
+    """Why a run ended. `finished`: its length; `early`: no improvement, or a target reached;
+    `budget`: time or money; `interrupted`: externally, to be resumed; `halted`: by the guard."""
 
     kind: Literal["finished", "early", "budget", "interrupted", "halted"]
     text: str
@@ -27,13 +27,13 @@ class StopRule(Protocol):
     """Decides between two steps whether the run ends."""
 
     def reason(self, progress: Progress) -> StopReason | None:
-        """Why the run ends here, or None to go on."""
+        """Reason to end the run here, or None to continue."""
         ...
 
 
 @final
 class StepLimit:
-    """Ends after a number of applied steps."""
+    """Stops after a number of applied steps."""
 
     def __init__(self, steps: int) -> None:
         self.steps = steps
@@ -47,21 +47,21 @@ class StepLimit:
 
 @final
 class SampleLimit:
-    """Ends once so many training rows were read, those of dropped steps counted in."""
+    """Stops after a number of training rows, those of dropped steps included."""
 
     def __init__(self, samples: int, what: str) -> None:
         self._samples = samples
         self._what = what
 
     def reason(self, progress: Progress) -> StopReason | None:
-        """`finished` once the cursor is there."""
+        """`finished` once the cursor has reached the limit."""
         return StopReason("finished", self._what) if progress.samples >= self._samples else None
 
 
 @final
 class Reserve:
-    """The time that an ending takes: one validation and one save, the longest of each so far;
-    before there was one, what is `planned`."""
+    """Time reserved for the end of a run: one validation and one save, the longest of each so far;
+    before the first, `planned`."""
 
     def __init__(self, planned: Mapping[str, float] | None = None) -> None:
         self._planned = dict(planned or {})
@@ -69,12 +69,12 @@ class Reserve:
 
     @property
     def seconds(self) -> float:
-        """0 before anything was planned or measured."""
+        """0 until planned or measured."""
         return sum({**self._planned, **self._longest}.values())
 
     @contextmanager
     def measuring(self, part: str) -> Iterator[None]:
-        """Measure the block as one `part` of an ending."""
+        """Time the block as one `part` of the end."""
         started = time.monotonic()
         try:
             yield
@@ -85,11 +85,11 @@ class Reserve:
 
 @final
 class TimeLimit:
-    """Ends when the training has used its seconds, earlier runs of a resumed one counted in.
+    """Stops when the training has used its time budget, earlier sessions of a resumed run included.
 
-    With a `reserve` it ends as much earlier as the last validation and save will take. `used` are
-    the seconds that are known to be used before it begins; a checkpoint may know of more, and knows
-    nothing of what came after it. With `planned_steps` it says how many of them were made.
+    With a `reserve` it stops early enough for the last validation and save. `used` are the seconds
+    known to be used before it starts; a checkpoint may know of more, but not of what came after it.
+    With `planned_steps` the reason says how many of them were made.
     """
 
     on_rollback: ClassVar[Literal["keep"]] = "keep"
@@ -110,18 +110,18 @@ class TimeLimit:
         self._since = time.monotonic()
 
     def reason(self, progress: Progress) -> StopReason | None:
-        """`budget` once the time is used, but for what the ending takes."""
+        """`budget` once the time is used, less the reserve."""
         if self._used_seconds() + self._reserve.seconds < self._limit:
             return None
         steps = f"step {progress.step:,} of {self._planned_steps:,}"
         return StopReason("budget", f"{self._what}, {steps}" if self._planned_steps else self._what)
 
     def snapshot(self) -> Snapshot:
-        """The seconds used so far."""
+        """Seconds used so far."""
         return Snapshot(values={"used_seconds": self._used_seconds()})
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Count on from the seconds used."""
+        """Restore the seconds used."""
         self._used = max(self._used_seconds(), float(snapshot.values["used_seconds"]))
         self._since = time.monotonic()
 
@@ -131,22 +131,22 @@ class TimeLimit:
 
 @final
 class StopRequested:
-    """Ends after the current step when a flag was raised."""
+    """Stops after the current step when the stop flag is set."""
 
     def __init__(self, flag: StopFlag) -> None:
         self._flag = flag
 
     def reason(self, progress: Progress) -> StopReason | None:  # noqa: ARG002
-        """`interrupted` once the flag is up."""
+        """`interrupted` once the flag is set."""
         return StopReason("interrupted", self._flag.why) if self._flag.is_up else None
 
 
 @final
 class Patience:
-    """Ends when a watched value has not improved for a number of validations.
+    """Early stopping: ends when a watched value has not improved for a number of validations.
 
-    It is told each validation's values, and remembers which step was best. `patience` may be
-    `math.inf`: then it never ends a run, and only remembers.
+    It is updated after each validation, and remembers the best step. `patience` may be `math.inf`:
+    then it only tracks the best value.
     """
 
     def __init__(
@@ -162,10 +162,10 @@ class Patience:
         self._told_step = -1
 
     def tell(self, value: float, step: int) -> bool:
-        """Take in the value of one validation; whether it is the best so far.
+        """Update with the value of one validation; whether it is the best so far.
 
-        A value that is not finite never is. The value of a step that was told already, as after a
-        resume at the very end, counts once.
+        A non-finite value never is. The value of a step seen before, as after a resume at the very
+        end, counts once.
         """
         if step == self._told_step:
             return step == self.best_step
@@ -194,11 +194,11 @@ class Patience:
         )
 
     def has_reached(self, value: float) -> bool:
-        """Whether the best value is as good as `value`; no value yet is not."""
+        """Is the best value as good as `value`? False before the first one."""
         return self.best >= value if self.direction == "max" else self.best <= value
 
     def snapshot(self) -> Snapshot:
-        """The best value, its step, and the validations since."""
+        """Best value, its step, and the validations since."""
         best = "nan" if math.isnan(self.best) else self.best
         return Snapshot(
             values={
@@ -210,7 +210,7 @@ class Patience:
         )
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Go on counting where the snapshot stopped."""
+        """Restore the state."""
         self.best = float(snapshot.values["best"])
         self.best_step = int(snapshot.values["best_step"])
         self._without_gain = int(snapshot.values["without_gain"])
@@ -219,7 +219,7 @@ class Patience:
 
 @final
 class TargetReached:
-    """Ends when the watched value is good enough."""
+    """Stops when the watched value reaches a target."""
 
     def __init__(self, patience: Patience, target: float) -> None:
         self._patience = patience
@@ -232,5 +232,5 @@ class TargetReached:
         return StopReason(
             "early",
             f"{self._patience.watch} {self._patience.best:.5g} at step "
-            f"{self._patience.best_step:,} reached its target {self._target:g}",
+            f"{self._patience.best_step:,} reached the target {self._target:g}",
         )

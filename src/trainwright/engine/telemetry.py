@@ -1,4 +1,5 @@
-"""What is measured once in a window of steps, read from the device together, and looked at."""
+"""Telemetry: measurements per window of steps, read from the device together and checked by
+watches."""
 
 from __future__ import annotations
 
@@ -36,8 +37,8 @@ from trainwright.tracking.telemetry_file import NoLines, WindowLine, WindowLines
 
 
 class StepNumbers(NamedTuple):
-    """A step, its mean loss, its gradient norm before clipping, its learning rate, what a user
-    named in it, and its targets and the places that they had."""
+    """Numbers of a step: mean loss, gradient norm before clipping, learning rate, user-defined
+    signals, number of targets and of their positions."""
 
     step: int
     loss: float
@@ -51,10 +52,10 @@ class StepNumbers(NamedTuple):
 @final
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A window of applied steps that has just ended, with their numbers read.
+    """Completed window of applied steps, with its numbers read.
 
-    `seconds` is the wall time in which this process made `rows` and `targets` of it: of the whole
-    window, unless the process began within it or went back to within it.
+    `seconds` is the wall time in which this process computed `rows` and `targets` of it: of the
+    whole window, unless the process started or rolled back within it.
     """
 
     progress: Progress
@@ -65,19 +66,19 @@ class Window:
 
 
 class Gauge(Protocol):
-    """Has named numbers of a window, for example the norm of the weights.
+    """Named numbers of a window, for example the norm of the weights.
 
-    A number may still be on the device: those of all gauges are read in one go. A gauge must not
-    change what is trained, nor a random number.
+    A number may still be on the device: those of all gauges are read in one transfer. A gauge must
+    change neither the training nor the RNG.
     """
 
     def read(self, window: Window) -> Mapping[str, Number]:
-        """The numbers by name, `<what>` or `<what>/<where>`; called once, at the window's end."""
+        """Numbers by name, `<what>` or `<what>/<where>`; called once, at the end of the window."""
         ...
 
 
 class Trouble(NamedTuple):
-    """What a watch has found: a word to search for, a sentence, and the numbers it comes from."""
+    """Finding of a watch: a keyword, a sentence, and its numbers."""
 
     kind: str
     message: str
@@ -85,55 +86,55 @@ class Trouble(NamedTuple):
 
 
 class Watch(Protocol):
-    """Looks at windows for trouble, and cannot steer.
+    """Checks windows for problems; it cannot steer.
 
-    What it finds depends on the windows it was shown alone. It names a trouble once, until that was
-    over for a while.
+    Its findings depend only on the windows it has seen. A problem is reported once, and again only
+    after it has been clear for a while.
     """
 
     @property
     def name(self) -> str:
-        """Under which its state is kept; no two watches of a run have the same."""
+        """Key of its state; unique within a run."""
         ...
 
     def look(self, window: Window, numbers: Mapping[str, float]) -> Sequence[Trouble]:
-        """Take in a window with the numbers of all gauges; what is to be told now."""
+        """Add a window with the numbers of all gauges; the new findings."""
         ...
 
     def rearm(self) -> None:
-        """The run was rolled back: forget its last course, and remember what was told."""
+        """The run was rolled back: forget recent history, keep what was reported."""
         ...
 
     def snapshot(self) -> Snapshot:
-        """What it has taken in and told, as values."""
+        """State: history and reported problems."""
         ...
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Go on from there."""
+        """Restore the state."""
         ...
 
 
 def _forget(noted: Noted) -> None:
-    """For who only wants the lines."""
+    """Discards findings: for callers that want only the lines."""
 
 
 @final
 class Windows:
-    """An observer that closes a window at every step that `steps` divides.
+    """Observer that closes a window every `steps` steps.
 
-    A kept step costs one append and a count. When a window closes, the losses and gradient norms of
-    its steps and the numbers of all gauges are read from the device, the watches look at them, what
-    they find is told as `Noted`, and one line is written. The state is the steps that were not
-    looked at yet, and what the watches know.
+    An applied step costs one append and a count. When a window closes, the losses and gradient
+    norms of its steps and the numbers of all gauges are read from the device, the watches check
+    them, findings are sent as `Noted`, and one line is written. The state is the steps not yet
+    processed, and that of the watches.
 
     Args:
-        steps: applied steps of a window.
-        gauges: what has numbers of a window.
-        watches: what looks at them.
-        lines: where a line for each window goes.
-        tell: gets what the watches find.
-        told: what was told of this run already, as (kind, attempted step): a process that died
-            behind its last checkpoint had told what is found again.
+        steps: applied steps per window.
+        gauges: numbers of a window.
+        watches: check each window.
+        lines: receives a line per window.
+        tell: receives the findings of the watches.
+        told: findings reported earlier in this run, as (kind, attempted step): a process that died
+            after its last checkpoint had reported what is found again.
         read: reads many numbers from the device at once.
     """
 
@@ -150,7 +151,7 @@ class Windows:
         told: Collection[tuple[str, int]] = (),
         read: ReadScalars = read_each,
     ) -> None:
-        assert steps > 0, "a window holds at least one step"
+        assert steps > 0, "a window has at least one step"
         self._steps = steps
         self._gauges = tuple(gauges)
         self._watches = tuple(watches)
@@ -166,7 +167,7 @@ class Windows:
         self._align(0)
 
     def observe(self, event: Event) -> None:
-        """Keep a step, and close the window behind its last one."""
+        """Add a step, and close the window after its last one."""
         if type(event) is StepKept:
             if not self._kept:
                 self._open(event)
@@ -181,7 +182,7 @@ class Windows:
             self._take(event)
 
     def snapshot(self) -> Snapshot:
-        """The steps since the last window, and what the watches know; waits for numbers that are
+        """Steps since the last window, and the state of the watches; waits for numbers that are
         still on the device."""
         return Snapshot(
             values={
@@ -191,7 +192,7 @@ class Windows:
         )
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Go on from there."""
+        """Restore the state."""
         values = snapshot.values
         self._kept.clear()
         self._earlier = [
@@ -206,7 +207,7 @@ class Windows:
     def _take(self, event: RareEvent) -> None:
         match event:
             case StepDropped():
-                # Its time stays in the window, which made no rows of it.
+                # Its time belongs to the window, although it yields no rows.
                 self._go_back(event.progress.step)
             case Resumed():
                 self._rewind(event.progress.step)
@@ -217,12 +218,12 @@ class Windows:
             case Validated(seconds=seconds):
                 self._paused += seconds
             case Saving():
-                # The state that a rollback saves is that of a run that has gone back.
+                # What a rollback saves must be the state of the rolled-back run.
                 self._roll_back(event.progress.step)
                 self._paused_at = time.perf_counter()
                 self._lines.sync()
             case SaveBegun() | Saved() | SaveMissed():
-                # One that was written in the background stands for no pause of its own.
+                # A background write does not pause the training.
                 if not math.isnan(self._paused_at):
                     self._paused += time.perf_counter() - self._paused_at
                 self._paused_at = math.nan
@@ -232,14 +233,14 @@ class Windows:
                 pass
 
     def _roll_back(self, step: int) -> None:
-        """Go back to a step, unless that is where the run is."""
+        """Roll back to a step, unless the run is already there."""
         if step < self._newest_step():
             self._rewind(step)
             for watch in self._watches:
                 watch.rearm()
 
     def _newest_step(self) -> int:
-        """The newest applied step that was seen."""
+        """Newest applied step seen."""
         return self._kept[-1].progress.step if self._kept else self._closed_at
 
     def _rewind(self, step: int) -> None:
@@ -250,7 +251,7 @@ class Windows:
         self._forget_after(step)
 
     def _go_back(self, step: int) -> None:
-        """Forget what comes after a step, which will be executed again."""
+        """Discard the steps after this one, which will be repeated."""
         self._closed_at = min(self._closed_at, step)
         self._forget_after(step)
         self._lines.cut(step)
@@ -262,10 +263,10 @@ class Windows:
 
     def _align(self, step: int) -> None:
         self.number = step // self._steps + 1
-        """Which window of the run is open, from 1 on."""
+        """Index of the open window of the run, from 1."""
         self._left = self._steps - step % self._steps
         self.closes_next = self._left == 1
-        """Whether the next applied step is the last of its window: the one that is measured."""
+        """Is the next applied step the last of its window, the measured one?"""
 
     def _open(self, first: StepKept) -> None:
         if math.isnan(self._opened_at):
@@ -273,7 +274,7 @@ class Windows:
             self._opened_at, self._paused = time.perf_counter() - spent, 0.0
 
     def _close(self, progress: Progress) -> None:
-        """Read, look, tell and write."""
+        """Read, check, report and write."""
         self._closed_at = progress.step
         steps = (*self._earlier, *self._numbers())
         now = time.perf_counter()
@@ -290,7 +291,7 @@ class Windows:
         for gauge in self._gauges:
             named.update(gauge.read(window))
         numbers = dict(zip(named, self._read(list(named.values())), strict=True))
-        # What a gauge prepares at its first reading is no part of the next window's time.
+        # Setup by a gauge at its first reading does not count towards the next window.
         self._opened_at, self._paused = time.perf_counter() if self._is_first else now, 0.0
         self._is_first = False
         for watch in self._watches:
@@ -305,7 +306,7 @@ class Windows:
             self._tell(Noted(trouble.kind, trouble.message, {**at, **trouble.numbers}))
 
     def _numbers(self) -> list[StepNumbers]:
-        """Of the steps that this process has kept."""
+        """Numbers of the steps kept by this process."""
         count = len(self._kept)
         outcomes = [kept.outcome for kept in self._kept]
         numbers = self._read(
@@ -335,6 +336,6 @@ class Windows:
 
 
 def _own(saved: Json) -> OwnNumbers:
-    """What a checkpoint holds of the numbers that a user named in a step."""
+    """Restore the user-defined signals of a step from a checkpoint."""
     names, totals, counts, _ = saved
     return OwnNumbers(tuple(names), tuple(map(float, totals)), tuple(counts))

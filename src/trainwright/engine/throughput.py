@@ -1,4 +1,4 @@
-"""Gauges that look at nothing but the clock and the memory."""
+"""Throughput, padding and memory gauges."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from trainwright.tracking.events import Number
 
 @final
 class Throughput:
-    """`rows_per_second`, and the targets a second where they are not the rows, for example as
-    `tokens_per_second`. Wall time, without validations and checkpoints."""
+    """`rows_per_second`, and the target rate where targets are not rows, for example
+    `tokens_per_second`. Wall time, excluding validations and checkpoints."""
 
     def __init__(self, unit: str = "rows") -> None:
         self._unit = unit
 
     def read(self, window: Window) -> Mapping[str, Number]:
-        """The rates of the window."""
+        """Rates of the window."""
         return {
             "rows_per_second": window.rows / window.seconds,
             f"{self._unit}_per_second": window.targets / window.seconds,
@@ -30,26 +30,26 @@ class Throughput:
 
 @final
 class PaddingGauge:
-    """`padding`, the share of the places of a window's rows that held no target, from 0 to 1: work
-    that teaches nothing."""
+    """`padding`: share of the positions of a window's rows without a target, from 0 to 1 (wasted
+    compute)."""
 
     def read(self, window: Window) -> Mapping[str, Number]:
-        """The share of the window."""
+        """Share in the window."""
         targets = sum(step.targets for step in window.steps)
         return {"padding": 1 - targets / sum(step.places for step in window.steps)}
 
 
 @final
 class MemoryGauge:
-    """`host_memory_bytes`, what this process has in RAM; on a GPU also `device_memory_bytes`, what
-    its tensors take now, and `device_memory_peak_bytes`, the most they took since the process
+    """`host_memory_bytes`: resident memory of this process; on a GPU also `device_memory_bytes`,
+    the memory allocated to tensors, and `device_memory_peak_bytes`, its peak since the process
     began. The caching allocator and the driver hold more."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
 
     def read(self, window: Window) -> Mapping[str, Number]:  # noqa: ARG002
-        """The memory now."""
+        """Current memory."""
         numbers: dict[str, Number] = {"host_memory_bytes": float(resident_bytes())}
         if self._device.type == "cuda":
             numbers["device_memory_bytes"] = float(torch.cuda.memory_allocated(self._device))

@@ -1,4 +1,4 @@
-"""What a validation returned, as named numbers."""
+"""Validation results as named floats."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from trainwright.core.errors import Mistake, Problem
 
 
 def read_values(given: object, watched: str) -> Mapping[str, float]:
-    """The values by name, each as a float; numbers of torch and NumPy with one element are taken.
+    """Validation results by name, as floats; 0-d torch and NumPy values are accepted.
 
     Raises:
-        Mistake: it is no mapping, or a value is no number.
+        Mistake: not a mapping, or a value is not a number.
     """
     if not isinstance(given, Mapping):
         raise _mistake(f"`validate` returned {_describe(given)}, not a mapping", given, watched)

@@ -215,7 +215,7 @@ def test_units_that_died_of_a_high_rate_are_told_as_that() -> None:
     kinds = [one.kind for one in said]
     assert kinds[:2] == ["leap", "learning_rate_high"]
     assert not {"vanishing", "dead_units"} & {*kinds}
-    assert "the loss leapt at step 2, and 90% of the units" in said[1].message
+    assert "the loss jumped at step 2, and 90% of the units" in said[1].message
 
 
 @pytest.mark.parametrize(

@@ -56,8 +56,11 @@ def test_a_network_trains_with_it(settings: tuple[str, ...], project: Path) -> N
     ("setting", "reason"),
     [
         ("training.stop.max_steps=5", "all 5 steps"),
-        ("training.stop.target_reached=0.5", "reached its target 0.5"),
-        ("training.stop.gradient_norm_below=1000", "the gradient norm is below 1000 for 10 steps"),
+        ("training.stop.target_reached=0.5", "reached the target 0.5"),
+        (
+            "training.stop.gradient_norm_below=1000",
+            "the gradient norm has been below 1000 for 10 steps",
+        ),
         ("training.stop.loss_plateau={steps: 3, min_gain: 0.9}", "the training loss is on a"),
     ],
 )
