@@ -1,1 +1,1 @@
-"""Optimizers, parameter groups, schedules as pure functions, clipping."""
+"""Optimizers, parameter groups, learning-rate schedules, weight averages and freezing."""

@@ -1,4 +1,4 @@
-"""The learning rate of steps that grow."""
+"""Learning-rate scaling for a batch-size ramp."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from trainwright.optim.optimizer_protocol import Optimizer
 
 @final
 class BatchRate:
-    """A knob that scales the learning rate with the rows of the step that comes.
+    """Schedule that scales the learning rate with the rows of the next step.
 
-    It multiplies what the knob before it has set, so it stands behind the one that sets the
-    learning rate of every step. A step that is short because its epoch ends counts as a full one.
+    It multiplies the current rate, so it must follow the schedule that sets it. The last, short
+    step of an epoch counts as a full one.
 
     Args:
-        optimizer: whose rates are scaled.
+        optimizer: its learning rates are scaled.
         rows: rows of a step by position of the feed.
-        scale: the factor for a step of `ratio` times the rows for which the rate was set.
-        full: those rows.
+        scale: the factor for a step of `ratio` times `full` rows.
+        full: rows per step for which the learning rate was set.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class BatchRate:
         self._full = full
 
     def __call__(self, progress: Progress) -> None:
-        """Scale the rate that is set."""
+        """Scale the current rate."""
         rows = self._rows(progress.samples)
         if rows != self._full:
             factor = self._scale(rows / self._full)

@@ -1,4 +1,4 @@
-"""The optimizer of a contract."""
+"""Build the optimizer of a contract."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from trainwright.optim.parameter_groups import Group, group_parameters, split_gr
 def build_optimizer(
     section: contract.AnyOptimizer, model: nn.Module, rows_per_step: int
 ) -> Optimizer:
-    """The optimizer over the trainable parameters of a model, in its fused form where it has one:
-    the fastest on CPU and GPU alike, and the one that can drop a non-finite update on the device.
+    """Optimizer over the trainable parameters of a model, fused where available: the fastest on CPU
+    and GPU alike, and the one that can drop a non-finite update on the device.
 
-    `rows_per_step` is the effective batch, for the rule of `batch_scaling`.
+    `rows_per_step` is the effective batch size, for the `batch_scaling` rule.
 
     Raises:
-        MissingExtra: if the library of the optimizer is not installed.
-        ContractMistake: of a module that the model does not have.
+        MissingExtra: the library of the optimizer is not installed.
+        ContractMistake: a module that the model does not have.
     """
     need_optimizer(section)
     leave_compiler_out()
@@ -46,7 +46,7 @@ def build_optimizer(
 
 
 def build_weights(section: contract.AnyOptimizer, optimizer: Optimizer) -> Weights:
-    """Which weights are evaluated under this optimizer."""
+    """Weights to evaluate under this optimizer."""
     if not isinstance(section, contract.ScheduleFreeAdamW):
         return TrainedWeights()
     from pytorch_optimizer.optimizer.schedulefree import ScheduleFreeAdamW
@@ -56,8 +56,8 @@ def build_weights(section: contract.AnyOptimizer, optimizer: Optimizer) -> Weigh
 
 
 def batch_scale(rule: Literal["none", "linear", "sqrt"], ratio: float) -> float:
-    """The factor on the peak learning rate for steps of `ratio` times the rows for which it was
-    found (Goyal et al. 2017, arXiv:1706.02677; Malladi et al. 2022, arXiv:2205.10287)."""
+    """Factor on the peak learning rate for steps of `ratio` times the rows for which it was tuned
+    (Goyal et al. 2017, arXiv:1706.02677; Malladi et al. 2022, arXiv:2205.10287)."""
     match rule:
         case "none":
             return 1.0
@@ -116,8 +116,8 @@ def _sgd(section: contract.Sgd, groups: _Options) -> torch.optim.Optimizer:
         fused=True,
     )
     if section.momentum:
-        # The fused kernel can make its buffers only for all parameters in one step, and leaves them
-        # unwritten if that step is dropped. From zeros the first step is the same.
+        # The fused kernel can allocate its buffers only for all parameters in one step, and leaves
+        # them uninitialised if that step is dropped. Starting from zeros gives the same first step.
         for group in groups:
             for parameter in group["params"]:
                 optimizer.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
@@ -127,18 +127,18 @@ def _sgd(section: contract.Sgd, groups: _Options) -> torch.optim.Optimizer:
 def _of_library(
     section: contract.Lamb | contract.Lion | contract.ScheduleFreeAdamW, groups: _Options
 ) -> torch.optim.Optimizer:
-    # Imported here: the library takes half a second, which only its users should wait for.
+    # Imported here: it takes half a second, which only its users should pay.
     from pytorch_optimizer.optimizer.lamb import Lamb
     from pytorch_optimizer.optimizer.lion import Lion
     from pytorch_optimizer.optimizer.schedulefree import ScheduleFreeAdamW
 
-    # Batches of tensors are the slowest form on a CPU, and the fastest without a fused kernel on a
-    # GPU.
+    # The foreach implementation is the slowest on a CPU, and the fastest without a fused kernel on
+    # a GPU.
     foreach = all(p.is_cuda for group in groups for p in group["params"])
     match section:
         case contract.Lamb(betas=betas, eps=eps):
-            # Decay belongs into the update whose length is set; without `adam_debias` the library
-            # divides the rate by 1 - b1^t, ten times the asked one at first.
+            # Decay belongs into the update whose norm is set; without `adam_debias` the library
+            # divides the rate by 1 - b1^t, at first ten times the requested one.
             return Lamb(
                 groups,
                 betas=betas,

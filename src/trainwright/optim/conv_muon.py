@@ -1,4 +1,4 @@
-"""Muon for the kernels of convolutions."""
+"""Muon for convolution kernels."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from torch import Tensor, nn
 
 @final
 class ConvMuon:
-    """torch.optim.Muon over kernels [O, I, ...], each as the matrix [O, I ...] of what it does to a
-    patch (Jordan 2024, kellerjordan.github.io/posts/muon).
+    """torch.optim.Muon over kernels [O, I, ...], each reshaped to the matrix [O, I ...] that it
+    applies to a patch (Jordan 2024, kellerjordan.github.io/posts/muon).
 
-    Torch's takes matrices only, so it has one of its own for each kernel: weights and gradient are
-    copied in before a step, the weights back after it, which is little beside the step. Groups and
-    states are those of the kernels, for whoever sets rates and saves; momentum is kept as a matrix.
+    Torch's Muon takes matrices only, so it runs on a matrix copy of each kernel: weights and
+    gradient are copied in before a step, the weights back after it, at little cost. Groups and
+    states are exposed under the kernels, for schedules and checkpoints; momentum is kept as a
+    matrix.
 
     Args:
-        groups: of kernels, as torch's optimizers take them.
-        options: what torch's Muon takes beside them.
+        groups: parameter groups of kernels.
+        options: further arguments of torch's Muon.
     """
 
     def __init__(self, groups: list[dict[str, Any]], **options: Any) -> None:
@@ -40,8 +41,7 @@ class ConvMuon:
 
     @torch.no_grad()
     def step(self) -> None:
-        """One update from the gradients that the kernels hold; those without one stay as they
-        are."""
+        """Update from the gradients of the kernels; those without one are unchanged."""
         for group, inner in zip(self.param_groups, self._muon.param_groups, strict=True):
             inner.update({name: value for name, value in group.items() if name != "params"})
         pairs = [

@@ -1,4 +1,4 @@
-"""What must be installed for an optimizer. Imports no torch: it is asked before a run starts."""
+"""Optional dependencies of optimizers. Imports no torch: checked before a run starts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from trainwright.core.errors import MissingExtra, Problem
 
 
 def need_optimizer(section: contract.AnyOptimizer) -> None:
-    """Raise `MissingExtra` naming the one command to run if the optimizer's library is missing."""
+    """Raise `MissingExtra`, with the install command, if the optimizer's library is missing."""
     match section:
         case contract.Lamb() | contract.Lion() | contract.ScheduleFreeAdamW():
             module, extra = "pytorch_optimizer", "torch"

@@ -1,4 +1,4 @@
-"""Torch's optimizers without torch's compiler."""
+"""Torch's optimizers without importing torch's compiler."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from torch.optim import Optimizer
 
 
 def leave_compiler_out() -> None:
-    """Let optimizers be made without importing torch's compiler, which takes as long as torch.
+    """Construct optimizers without importing torch's compiler, which takes as long as torch itself.
 
-    Torch marks `add_param_group`, which every optimizer calls once for each group, as not to be
-    compiled, and the mark imports the compiler to do its work at the first call. It keeps what it
-    made of the method as `__dynamo_disable` (torch/_compile.py); the method itself stands there
-    from now on. Whoever has imported the compiler keeps the marks.
+    Torch decorates `add_param_group`, which every optimizer calls once per group, to disable
+    compilation, and at its first call the decorator imports the compiler. It caches the wrapped
+    method as `__dynamo_disable` (torch/_compile.py); this puts the method itself there. If the
+    compiler is already imported, nothing is changed.
     """
     if "torch._dynamo" not in sys.modules:
         plain = inspect.unwrap(Optimizer.add_param_group)

@@ -1,4 +1,4 @@
-"""A mean of the weights over time."""
+"""Exponential moving average of the weights (EMA)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 @final
 class EMA:
-    """m <- d m + (1 - d) w over the parameters and floating buffers w of a model (Tarvainen and
-    Valpola 2017, arXiv:1703.01780, equation 2), from the weights that the model has now.
+    """m <- d m + (1 - d) w over the parameters and floating-point buffers w of a model (Tarvainen
+    and Valpola 2017, arXiv:1703.01780, equation 2), starting from the current weights.
 
     It is also the `Weights` to evaluate: inside `evaluated` the model holds m.
     """
@@ -25,9 +25,9 @@ class EMA:
         self._share = 1 - decay
 
     def take(self, dropped: float | Tensor) -> None:
-        """Take in the weights after a step, unless its update was dropped.
+        """Update the average after a step, unless its update was dropped.
 
-        `dropped` is 0 or 1; a tensor of it on the device is not read.
+        `dropped` is 0 or 1; as a tensor on the device it is not read.
         """
         means, live = list(self.mean.values()), list(self._live.values())
         if not isinstance(dropped, Tensor):
@@ -39,7 +39,7 @@ class EMA:
             mean.lerp_(now, share.to(mean.dtype))
 
     def evaluated(self) -> AbstractContextManager[None]:
-        """m in place of w."""
+        """Swap m in for w."""
         return self._swapped()
 
     def ready(self) -> Mapping[str, Tensor]:

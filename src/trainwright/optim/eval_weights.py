@@ -1,4 +1,4 @@
-"""Which weights are evaluated and kept, where they are not those that are trained."""
+"""Weights used for evaluation and export, if not the trained ones."""
 
 from __future__ import annotations
 
@@ -14,40 +14,39 @@ if TYPE_CHECKING:
 
 
 class Weights(Protocol):
-    """The weights that stand for the model: means over time, or those that are trained."""
+    """Evaluation weights: averages over time, or the trained weights."""
 
     def evaluated(self) -> AbstractContextManager[None]:
-        """Inside, the model holds the weights to evaluate and keep; afterwards those that are
-        trained again, the same bits. Nothing may be trained inside."""
+        """Inside, the model holds the weights to evaluate and export; afterwards the trained ones
+        again, bit-identical. Do not train inside."""
         ...
 
     def ready(self) -> Mapping[str, Tensor] | Literal["computed"]:
-        """What stands in the place of the model's tensors of these names, if it lies ready, in
-        tensors that only an update changes; not to be written to."""
+        """Evaluation values of the named tensors that are already materialised in tensors that only
+        an update changes; read-only."""
         ...
 
 
 @final
 class TrainedWeights:
-    """The trained weights are the evaluated ones."""
+    """Evaluate the trained weights."""
 
     def evaluated(self) -> AbstractContextManager[None]:
-        """Nothing changes."""
+        """No effect."""
         return nullcontext()
 
     def ready(self) -> Mapping[str, Tensor]:
-        """Nothing stands in the place of another."""
+        """Nothing is replaced."""
         return {}
 
 
 @final
 class ScheduleFreeWeights:
-    """The mean x of schedule-free learning, while y is trained (Defazio et al. 2024,
+    """Averaged iterate x of schedule-free learning, while y is trained (Defazio et al. 2024,
     arXiv:2405.15682, equations 1 to 3).
 
-    x = y + (1 - 1 / b1)(z - y) is computed when it is asked for. The way back by arithmetic would
-    round, so that a validation would change the run: y is kept beside it instead, one copy of the
-    weights for as long.
+    x = y + (1 - 1 / b1)(z - y) is computed on demand. Inverting that would round, so that a
+    validation would change the run: y is saved instead, at the cost of one copy of the weights.
     """
 
     def __init__(self, optimizer: ScheduleFreeAdamW) -> None:
@@ -67,23 +66,23 @@ class ScheduleFreeWeights:
                     parameter.copy_(kept)
 
     def evaluated(self) -> AbstractContextManager[None]:
-        """x in place of y."""
+        """Swap x in for y."""
         return self._swapped()
 
     def ready(self) -> Literal["computed"]:
-        """x is computed when it is asked for."""
+        """Nothing: x is computed on demand."""
         return "computed"
 
 
 @final
 class Evaluating:
-    """A validation that sees the evaluated weights."""
+    """Validation with the evaluation weights."""
 
     def __init__(self, validate: Callable[[], Mapping[str, float]], weights: Weights) -> None:
         self._validate = validate
         self._weights = weights
 
     def __call__(self) -> Mapping[str, float]:
-        """The values of the validation."""
+        """Values of the validation."""
         with self._weights.evaluated():
             return self._validate()

@@ -1,4 +1,4 @@
-"""What is not trained: never, or not yet."""
+"""Freezing and staged unfreezing of modules."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from trainwright.core.progress import Progress
 from trainwright.optim.layerwise_lr import by_module
 
 Epochs = Literal["always"] | int
-"""How long a module is not trained."""
+"""How long a module is frozen."""
 
 _PATH = "training.freeze"
 
 
 def freeze(model: nn.Module, modules: Mapping[str, Epochs]) -> None:
-    """Freeze what is never trained, before the optimizer is made: it must not hold it.
+    """Freeze the modules that are never trained, before the optimizer is built: it must not contain
+    them.
 
     Raises:
-        ContractMistake: of a module that the model does not have.
+        ContractMistake: a module that the model does not have.
     """
     for parameter, epochs in by_module(model, modules, _PATH).items():
         if epochs == "always":
@@ -30,11 +31,11 @@ def freeze(model: nn.Module, modules: Mapping[str, Epochs]) -> None:
 
 @final
 class Unfreezing:
-    """The knob of staged unfreezing (Howard and Ruder 2018, arXiv:1801.06146, section 3.2): frozen
-    for the first epochs, trained from then on.
+    """Staged unfreezing (Howard and Ruder 2018, arXiv:1801.06146, section 3.2): frozen for the
+    first epochs, trained from then on.
 
-    The optimizer must hold the parameters from the start; one without a gradient is neither changed
-    nor decayed. Norms of a frozen module still take their running statistics from the batches.
+    The optimizer must contain the parameters from the start; one without a gradient is neither
+    updated nor decayed. Norms of a frozen module still update their running statistics.
     """
 
     def __init__(self, model: nn.Module, modules: Mapping[str, Epochs]) -> None:
@@ -47,7 +48,7 @@ class Unfreezing:
         self._set_for = -1
 
     def __call__(self, progress: Progress) -> None:
-        """Freeze and unfreeze for the step that comes."""
+        """Freeze and unfreeze for the next step."""
         if progress.epoch == self._set_for:
             return
         self._set_for = progress.epoch

@@ -1,4 +1,4 @@
-"""The fused kernels of Adam called straight, without what torch does around them at every step."""
+"""Direct calls of torch's fused Adam kernels, without the per-step overhead of `Optimizer.step`."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from trainwright.optim.optimizer_protocol import Optimizer
 
 
 def stepping_of(optimizer: Optimizer) -> Callable[[], object]:
-    """What makes one update of the optimizer: the fused kernel itself where that is the same."""
+    """The function that makes one update: the fused kernel itself where that is equivalent."""
     if _is_plain_adam(optimizer):
         return FusedAdam(optimizer).step
 
     def step() -> object:
-        # Looked up each time: a scheduler of torch puts a `step` of its own into the optimizer.
+        # Looked up each time: torch's schedulers replace the optimizer's `step`.
         return optimizer.step()
 
     return step
@@ -28,10 +28,10 @@ def stepping_of(optimizer: Optimizer) -> Callable[[], object]:
 class FusedAdam:
     """The step of a fused `torch.optim.Adam` or `AdamW`, bit for bit.
 
-    `Optimizer.step` sorts the tensors by device and format, asks for hooks and profilers and builds
-    its lists anew: 25 of 39 microseconds for four small tensors, and at its first call it imports
-    the compiler. What it finds out is the same at every step of a model on one device. Whatever is
-    not (a hook, a wrapped `step`) takes torch's own way.
+    `Optimizer.step` groups the tensors by device and dtype, checks for hooks and profilers and
+    rebuilds its lists: 25 of 39 microseconds for four small tensors, and at its first call it
+    imports the compiler. For a model on one device the results are the same at every step. Anything
+    else (a hook, a wrapped `step`) falls back to torch's own step.
     """
 
     def __init__(self, optimizer: torch.optim.Adam) -> None:
@@ -42,7 +42,7 @@ class FusedAdam:
         ]
 
     def step(self) -> object:
-        """One update from the gradients that the parameters hold."""
+        """Update from the gradients of the parameters."""
         optimizer = self._optimizer
         if _is_watched(optimizer) or len(self._kernels) != len(optimizer.param_groups):
             return optimizer.step()
@@ -62,7 +62,7 @@ _Lists = tuple[list[Tensor], list[Tensor], list[Tensor], list[Tensor], list[Tens
 
 
 def _lists(optimizer: torch.optim.Adam, group: dict[str, Any]) -> _Lists:
-    """Parameters with a gradient, the gradients, both moments and the step counters."""
+    """Parameters with a gradient, their gradients, both moments and the step counters."""
     parameters = [one for one in group["params"] if one.grad is not None]
     states: list[dict[str, Tensor]] = [
         optimizer.state[one] or _begin(optimizer, one) for one in parameters
@@ -77,7 +77,7 @@ def _lists(optimizer: torch.optim.Adam, group: dict[str, Any]) -> _Lists:
 
 
 def _begin(optimizer: torch.optim.Adam, parameter: Tensor) -> dict[str, Tensor]:
-    """The state of a parameter that has a gradient for the first time, as torch makes it."""
+    """Initial state of a parameter at its first gradient, as in torch."""
     state = {
         "step": torch.zeros((), dtype=torch.float32, device=parameter.device),
         "exp_avg": torch.zeros_like(parameter, memory_format=torch.preserve_format),
@@ -94,7 +94,7 @@ def _update(
     scale: Tensor | None,
     dropped: Tensor | None,
 ) -> None:
-    """The calls of torch's `_fused_adam`, in its order."""
+    """The kernel calls of torch's `_fused_adam`, in its order."""
     parameters, gradients, means, squares, steps = tensors
     torch._foreach_add_(steps, 1)
     kernel(
@@ -119,7 +119,7 @@ def _update(
 
 
 def _is_plain_adam(optimizer: Optimizer) -> TypeGuard[torch.optim.Adam]:
-    """Whether it is torch's own, fused, over real tensors of one device and format."""
+    """Is it torch's own optimizer, fused, over real tensors of one device and dtype?"""
     if type(optimizer) not in (torch.optim.Adam, torch.optim.AdamW):
         return False
     groups = optimizer.param_groups
@@ -138,8 +138,7 @@ def _is_plain_adam(optimizer: Optimizer) -> TypeGuard[torch.optim.Adam]:
 
 
 def _is_watched(optimizer: torch.optim.Adam) -> bool:
-    """Whether somebody else wants to know of each step: a hook, or a `step` that was replaced, as
-    torch's schedulers do."""
+    """Does anything observe each step: a hook, or a replaced `step`, as by torch's schedulers?"""
     return bool(
         "step" in vars(optimizer)
         or optimizer._optimizer_step_pre_hooks

@@ -1,4 +1,4 @@
-"""Factors on the learning rate of single parameters: by depth, and by the path of a module."""
+"""Layer-wise and per-module learning-rate factors."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ T = TypeVar("T")
 def rate_factors(
     model: nn.Module, layer_decay: float, by_path: Mapping[str, float]
 ) -> dict[nn.Parameter, float]:
-    """The product of both factors for each parameter.
+    """Product of both factors for each parameter.
 
     With layer decay r the factor is r ^ (D - d) for a parameter at depth d of at most D: the output
-    has 1, and each block r times the rate of the one above it (Clark et al. 2020, arXiv:2003.10555,
-    section 3.1).
+    has factor 1, and each block r times the rate of the one above it (Clark et al. 2020,
+    arXiv:2003.10555, section 3.1).
 
     Raises:
-        ContractMistake: of a path that the model does not have, or of a layer decay for a model
-            without blocks.
+        ContractMistake: a path that the model does not have, or a layer decay for a model without
+            blocks.
     """
     found: dict[nn.Parameter, float] = dict.fromkeys(model.parameters(), 1.0)
     if layer_decay < 1:
@@ -50,12 +50,11 @@ def rate_factors(
 
 
 def block_depths(model: nn.Module) -> dict[nn.Parameter, int]:
-    """The depth of each parameter: 0 before the first block, 1 .. n in the blocks and right behind
-    each, n + 1 behind the last.
+    """Depth of each parameter: 0 before the first block, 1 .. n in the blocks and right after each,
+    n + 1 after the last.
 
-    Blocks are the elements of ModuleLists and Sequentials, in the order in which they were
-    registered; one such list inside another is opened too. An element without a matrix (a norm), or
-    that is an embedding, is no block.
+    Blocks are the elements of ModuleLists and Sequentials, in order of registration; nested lists
+    are flattened. An element without a matrix (a norm), or an embedding, is not a block.
     """
     pieces = list(pieces_of(model))
     blocks = sum(is_block for _, is_block in pieces)
@@ -70,7 +69,7 @@ def block_depths(model: nn.Module) -> dict[nn.Parameter, int]:
 
 
 def pieces_of(module: nn.Module) -> Iterator[tuple[list[nn.Parameter], bool]]:
-    """Parameters that stand together, and whether they are those of a block, in order."""
+    """Consecutive parameters, and whether they form a block, in order."""
     if isinstance(module, nn.ModuleList | nn.Sequential):
         for element in module.children():
             parameters = list(element.parameters())
@@ -87,10 +86,10 @@ def pieces_of(module: nn.Module) -> Iterator[tuple[list[nn.Parameter], bool]]:
 
 
 def by_module(model: nn.Module, values: Mapping[str, T], path: str) -> dict[nn.Parameter, T]:
-    """The value of each parameter that stands under one of the module paths; the longest counts.
+    """Value of each parameter under one of the module paths; the longest match wins.
 
     Raises:
-        ContractMistake: of paths that the model does not have; `path` is that of the mapping.
+        ContractMistake: paths that the model does not have; `path` is that of the mapping.
     """
     modules = dict(model.named_modules())
     unknown = [name for name in values if not name or name not in modules]
@@ -102,7 +101,7 @@ def by_module(model: nn.Module, values: Mapping[str, T], path: str) -> dict[nn.P
                 path=f"{path}.{name}",
                 found=name or "an empty path",
                 expected=f"the path of a module: {known}"[:400],
-                fix="write a path as torch shows it",
+                fix="write the path as in model.named_modules()",
             )
             for name in unknown
         )

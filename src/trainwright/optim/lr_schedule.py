@@ -1,6 +1,6 @@
 """Learning-rate schedules: pure functions of the applied step, so that resuming needs no state.
 
-Step t runs from 0; of T steps in all, W warm up with the factor (t + 1) / W. After that the shapes
+Step t runs from 0 to T - 1; the first W warm up with the factor (t + 1) / W. After that the shapes
 are functions of s = (t - W) / (T - 1 - W), which is 1 at the last step and stays there beyond it.
 """
 
@@ -14,15 +14,15 @@ from trainwright.contract import scheduler as contract
 from trainwright.optim.plateau import Plateau
 
 Schedule = Callable[[int], float]
-"""Applied optimizer steps so far -> the factor on the peak learning rate for the next one."""
+"""Applied optimizer steps so far -> factor on the peak learning rate of the next one."""
 
 Shape = Callable[[float], float]
-"""The share of a stretch, 0 to 1 -> how much of the way down is left, 1 to 0."""
+"""Decay shape: progress of the decay, 0 to 1 -> remaining share, 1 to 0."""
 
 
 def build_schedule(section: contract.AnyScheduler, total_steps: int) -> Schedule | Plateau:
-    """The schedule of a contract over a run of `total_steps` optimizer steps. A `Plateau` must be
-    told the validation losses."""
+    """Schedule of a contract over a run of `total_steps` optimizer steps. A `Plateau` must be
+    updated with the validation losses."""
     total = total_steps
     match section:
         case contract.Constant():
@@ -65,7 +65,7 @@ def constant(_step: int) -> float:
 
 
 def warmed_up(warmup_steps: int, after: Schedule) -> Schedule:
-    """A straight line up to 1, then another schedule, which counts its steps from the start too."""
+    """Linear warmup to 1, then another schedule, which also counts its steps from the start."""
 
     def factor(step: int) -> float:
         return (step + 1) / warmup_steps if step < warmup_steps else after(step)
@@ -94,21 +94,21 @@ def power_of(power: float) -> Shape:
 
 
 def falling(total_steps: int, warmup_steps: int, shape: Shape, floor: float) -> Schedule:
-    """A warmup, then one shape down to `floor` at the last step."""
-    stretch = max(1, total_steps - 1 - warmup_steps)
+    """Warmup, then decay along one shape to `floor` at the last step."""
+    span = max(1, total_steps - 1 - warmup_steps)
 
     def after(step: int) -> float:
-        return floor + (1 - floor) * shape(min(1.0, (step - warmup_steps) / stretch))
+        return floor + (1 - floor) * shape(min(1.0, (step - warmup_steps) / span))
 
     return warmed_up(warmup_steps, after)
 
 
 def cosine_with_warmup(total_steps: int, warmup_steps: int, floor: float) -> Schedule:
-    """Linear up to 1, then half a cosine down to `floor` (Loshchilov and Hutter 2017,
+    """Linear warmup to 1, then a half cosine to `floor` (Loshchilov and Hutter 2017,
     arXiv:1608.03983, equation 5 with one period).
 
-    Step t (from 0) of W warmup steps has the factor (t + 1) / W, so that no step is spent at 0; of
-    T steps in all, a later one has floor + (1 - floor) * (1 + cos(pi * (t - W) / (T - 1 - W))) / 2,
+    Step t (from 0) of W warmup steps has the factor (t + 1) / W, so that no step has factor 0; of T
+    steps in total, a later one has floor + (1 - floor) * (1 + cos(pi * (t - W) / (T - 1 - W))) / 2,
     which is `floor` at the last step and stays there beyond it.
     """
     return falling(total_steps, warmup_steps, half_cosine, floor)
@@ -119,8 +119,8 @@ def cosine(
 ) -> Schedule:
     """Half cosines with warm restarts (Loshchilov and Hutter 2017, arXiv:1608.03983, equation 5).
 
-    The steps after the warmup are divided among the cycles, each `growth` times as long as the one
-    before it. Each starts at 1 and has `floor` at its last step.
+    The steps after the warmup are divided into cycles, each `growth` times as long as the previous
+    one. Each starts at 1 and reaches `floor` at its last step.
     """
     wholes = [sum(growth**i for i in range(count)) for count in range(cycles + 1)]
     after_warmup = max(0, total_steps - warmup_steps)
@@ -128,14 +128,14 @@ def cosine(
 
     def after(step: int) -> float:
         cycle = max(i for i in range(cycles) if i == 0 or starts[i] <= step)
-        stretch = max(1, starts[cycle + 1] - starts[cycle] - 1)
-        return floor + (1 - floor) * half_cosine(min(1.0, (step - starts[cycle]) / stretch))
+        span = max(1, starts[cycle + 1] - starts[cycle] - 1)
+        return floor + (1 - floor) * half_cosine(min(1.0, (step - starts[cycle]) / span))
 
     return warmed_up(warmup_steps, after)
 
 
 def stepwise(milestones: Sequence[int], factor: float, floor: float = 0.0) -> Schedule:
-    """`factor` to the power of the milestones that are passed, never below `floor`."""
+    """`factor` to the power of the number of milestones passed, never below `floor`."""
     return lambda step: max(floor, factor ** sum(step >= passed for passed in milestones))
 
 
@@ -148,12 +148,12 @@ def one_cycle(total_steps: int, warmup_steps: int, start: float, floor: float) -
     """Half a cosine from `start` to 1 at step W - 1, then another to `floor` at the last step
     (Smith and Topin 2018, arXiv:1708.07120; torch's OneCycleLR with two phases)."""
     top = max(0, warmup_steps - 1)
-    stretch = max(1, total_steps - 1 - top)
+    span = max(1, total_steps - 1 - top)
 
     def factor(step: int) -> float:
         if step < top:
             return 1 + (start - 1) * half_cosine(step / top)
-        return floor + (1 - floor) * half_cosine(min(1.0, (step - top) / stretch))
+        return floor + (1 - floor) * half_cosine(min(1.0, (step - top) / span))
 
     return factor
 
@@ -170,10 +170,10 @@ def warmup_stable_decay(
     shapes = {"one_minus_sqrt": one_minus_sqrt, "linear": straight, "cosine": half_cosine}
     left = shapes[shape]
     begin = total_steps - decay_steps
-    stretch = max(1, decay_steps - 1)
+    span = max(1, decay_steps - 1)
 
     def after(step: int) -> float:
-        share = max(0, step - begin) / stretch
+        share = max(0, step - begin) / span
         return floor + (1 - floor) * left(min(1.0, share))
 
     return warmed_up(warmup_steps, after)
@@ -184,5 +184,6 @@ def _warmup(section: contract.Warmed, total_steps: int) -> int:
 
 
 def _part(share: float, total_steps: int) -> int:
-    """Whole steps, rounded up; but 0.55 of 100 is 55, whatever the last bit of the product says."""
+    """Share of the total in whole steps, rounded up, robust to floating-point error: 0.55 of 100 is
+    55."""
     return math.ceil(share * total_steps - 1e-9)

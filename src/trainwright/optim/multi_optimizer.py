@@ -14,10 +14,10 @@ from trainwright.optim.fused_adam import stepping_of
 
 @final
 class MultiOptimizer:
-    """Several optimizers, each over parameters of its own, stepped together.
+    """Several optimizers over disjoint parameters, stepped together.
 
-    Their groups stand one after the other, and they share one mapping of states, so that whoever
-    reads, saves or sets groups and states sees a single optimizer.
+    Their groups are concatenated and they share one mapping of states, so that schedules and
+    checkpoints see a single optimizer.
     """
 
     def __init__(self, *members: torch.optim.Optimizer | ConvMuon) -> None:
@@ -33,6 +33,6 @@ class MultiOptimizer:
             member.state = self.state
 
     def step(self) -> None:
-        """Step each."""
+        """Step each of them."""
         for step in self._steps:
             step()

@@ -1,4 +1,4 @@
-"""Which parameters Muon trains."""
+"""Selection of the parameters that Muon trains."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from trainwright.optim.layerwise_lr import pieces_of
 
 
 def hidden_matrices(model: nn.Module) -> set[nn.Parameter]:
-    """The trainable weights of the linear layers, but for those shared with an embedding, and but
-    for the output: the last linear layer, unless it is one of several matrices of a block, as where
-    an embedding is the output too."""
+    """Trainable weights of the linear layers, excluding those tied to an embedding and the output:
+    the last linear layer, unless it is one of several matrices of a block, as where an embedding is
+    the output too."""
     linear = [m.weight for m in model.modules() if isinstance(m, nn.Linear)]
     embedded = [m.weight for m in model.modules() if isinstance(m, nn.Embedding | nn.EmbeddingBag)]
     chosen = {id(weight) for weight in linear} - {id(weight) for weight in embedded}
@@ -20,8 +20,8 @@ def hidden_matrices(model: nn.Module) -> set[nn.Parameter]:
 
 
 def hidden_kernels(model: nn.Module) -> set[nn.Parameter]:
-    """The trainable kernels of the convolutions, but for the first one, which sees the input, and
-    but for those in groups, which are many small matrices in one."""
+    """Trainable convolution kernels, excluding the first convolution, which sees the input, and
+    grouped ones, which are many small matrices in one."""
     kinds = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
     convolutions = [m for m in model.modules() if isinstance(m, kinds)]
     chosen = {id(m.weight) for m in convolutions[1:] if m.groups == 1}

@@ -1,4 +1,4 @@
-"""What the loop needs of an optimizer."""
+"""Optimizer protocol of the training loop."""
 
 from __future__ import annotations
 
@@ -13,28 +13,29 @@ from trainwright.optim.state_offload import OffloadedOptimizer
 class Optimizer(Protocol):
     """Turns the gradients of its parameters into an update. Every torch optimizer is one.
 
-    `param_groups` and `state` are those of torch: a checkpoint holds what stands in them, so an
-    optimizer must keep nothing else between two steps.
+    `param_groups` and `state` are those of torch: a checkpoint contains them and nothing else, so
+    an optimizer must keep no other state between steps.
     """
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:
-        """Parameters under `params`, beside the options of the group."""
+        """Parameters under `params`, and the options of the group."""
         ...
 
     @property
     def state(self) -> MutableMapping[Any, Any]:
-        """The state of each parameter by name, made when it is first asked for."""
+        """State of each parameter by name, created on first access."""
         ...
 
     def step(self) -> object:
-        """One update from the gradients that the parameters hold."""
+        """Update from the gradients of the parameters."""
         ...
 
 
 def drops_on_device(optimizer: Optimizer) -> bool:
-    """Whether its kernels take `grad_scale` and `found_inf`: all of its groups are fused. Any other
-    must not be stepped at all when a gradient is not finite, which costs reading one number."""
+    """Do its kernels take `grad_scale` and `found_inf`, that is, are all of its groups fused?
+    Otherwise it must not be stepped when a gradient is not finite, which costs reading one
+    number."""
     return isinstance(optimizer, torch.optim.Optimizer | OffloadedOptimizer) and all(
         group.get("fused") for group in optimizer.param_groups
     )

@@ -1,5 +1,5 @@
-"""Parameter groups: which parameters are decayed is decided by their dimensions and the type of
-their module, which has what share of the learning rate by where it stands."""
+"""Parameter groups: weight decay by the parameter's dimensions and module type, learning-rate
+factor by its path."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NEVER_DECAYED = (
 )
 
 Factors = Mapping[nn.Parameter, float]
-"""Factor on the learning rate of a parameter; 1 where it is not named."""
+"""Factor on the learning rate of a parameter; 1 if missing."""
 
 NO_FACTORS: Factors = MappingProxyType({})
 
@@ -29,14 +29,14 @@ NO_FACTORS: Factors = MappingProxyType({})
 @final
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Parameters that are updated alike."""
+    """Parameters with the same hyperparameters."""
 
     parameters: tuple[nn.Parameter, ...]
     is_decayed: bool
     factor: float
 
     def options(self, weight_decay: float, learning_rate: float) -> dict[str, Any]:
-        """The group as torch's optimizers take it."""
+        """The group in the format of torch's optimizers."""
         return {
             "params": list(self.parameters),
             "weight_decay": weight_decay if self.is_decayed else 0.0,
@@ -45,11 +45,11 @@ class Group:
 
 
 def group_parameters(model: nn.Module, factors: Factors = NO_FACTORS) -> list[Group]:
-    """The trainable parameters, each in exactly one group, once, also when modules share it.
+    """Partition the trainable parameters into groups; a parameter shared by modules appears once.
     Parameters of fewer than two dimensions, norms, embeddings and biases are never decayed.
 
-    The group whose learning rate is nearest to the peak comes first: its rate is the one that a
-    signal shows.
+    The group whose learning rate is nearest to the peak comes first: its rate is the one reported
+    as a signal.
     """
     groups: dict[tuple[bool, float], list[nn.Parameter]] = {}
     for parameter, is_decayed in _each_once(model):
@@ -61,7 +61,7 @@ def group_parameters(model: nn.Module, factors: Factors = NO_FACTORS) -> list[Gr
 def split_groups(
     groups: Collection[Group], chosen: Collection[nn.Parameter]
 ) -> tuple[list[Group], list[Group]]:
-    """The groups of the `chosen` parameters, and those of the rest."""
+    """Groups of the `chosen` parameters, and those of the rest."""
     first, rest = [], []
     for group in groups:
         inside = tuple(p for p in group.parameters if p in chosen)

@@ -1,4 +1,4 @@
-"""The one schedule that depends on what a run has reached."""
+"""Reduce the learning rate on a plateau of the validation loss."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from trainwright.core.files import Json
 
 @final
 class Plateau:
-    """The rate falls by a factor once the validation loss has not fallen for `patience` validations
-    (as torch's ReduceLROnPlateau, with an absolute threshold and a patience of one less).
+    """Reduces the rate by a factor once the validation loss has not improved for `patience`
+    validations (as torch's ReduceLROnPlateau, with an absolute threshold and a patience of one
+    less).
 
-    Not a pure function of the step: `values` must be saved and given back.
+    Not a pure function of the step: `values` must be saved and restored.
 
     Args:
-        before: the factor without any fall, for example of a warmup.
-        factor: the rate after a fall over that before it.
-        patience: validations without gain before a fall.
-        cooldown: validations after a fall that are not counted.
-        min_delta: gain that counts as one.
-        floor: the least factor.
+        before: factor without any reduction, for example that of a warmup.
+        factor: rate after a reduction over that before it.
+        patience: validations without improvement before a reduction.
+        cooldown: validations after a reduction that are ignored.
+        min_delta: smallest improvement that counts.
+        floor: minimum factor.
     """
 
     def __init__(
@@ -47,11 +48,11 @@ class Plateau:
         self._falls = 0
 
     def __call__(self, step: int) -> float:
-        """The factor for the step after `step` applied ones."""
+        """Factor for the step after `step` applied ones."""
         return max(self._floor, self._factor**self._falls) * self._before(step)
 
     def tell(self, loss: float) -> None:
-        """Take in the loss of one validation. NaN is no gain."""
+        """Update with the loss of one validation. NaN is no improvement."""
         if loss < self._best - self._min_delta:
             self._best, self._without_gain = loss, 0
         else:
@@ -65,7 +66,7 @@ class Plateau:
 
     @property
     def values(self) -> Json:
-        """Everything that `tell` has changed."""
+        """State changed by `tell`."""
         return {
             "best": self._best,
             "without_gain": self._without_gain,
@@ -83,14 +84,14 @@ class Plateau:
 
 @final
 class Telling:
-    """A validation whose loss is told to a plateau."""
+    """Validation whose loss updates a plateau schedule."""
 
     def __init__(self, validate: Callable[[], Mapping[str, float]], plateau: Plateau) -> None:
         self._validate = validate
         self._plateau = plateau
 
     def __call__(self) -> Mapping[str, float]:
-        """The values of the validation."""
+        """Values of the validation."""
         values = self._validate()
         self._plateau.tell(values["val_loss"])
         return values

@@ -1,4 +1,4 @@
-"""Knobs: what may change between two steps, as a pure function of the progress."""
+"""Schedules: hyperparameters as pure functions of the progress, set between steps."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from trainwright.optim.optimizer_protocol import Optimizer
 
 
 class Knob(Protocol):
-    """Sets something before a step. A pure function of the progress, so that it has no state to
-    save and is right after a resume by construction."""
+    """Sets a hyperparameter before a step. A pure function of the progress, so that it has no state
+    to save and is correct after a resume by construction."""
 
     def __call__(self, progress: Progress) -> None:
-        """Set it for the step that comes."""
+        """Set it for the next step."""
         ...
 
 
@@ -22,8 +22,8 @@ class Knob(Protocol):
 class LearningRate:
     """Sets each parameter group's learning rate to its peak times the schedule's factor.
 
-    The peak is the rate the group had when the knob was made. The state of a plateau must be
-    saved beside the knob.
+    The peak is the rate of the group when this object was constructed. The state of a plateau must
+    be saved separately.
     """
 
     def __init__(self, optimizer: Optimizer, schedule: Schedule) -> None:
@@ -31,11 +31,11 @@ class LearningRate:
         self._schedule = schedule
 
     def factor(self, step: int) -> float:
-        """The schedule's factor for the step after `step` applied ones."""
+        """Factor for the step after `step` applied ones."""
         return self._schedule(step)
 
     def __call__(self, progress: Progress) -> None:
-        """The learning rate of the step after `progress.step` applied ones."""
+        """Set the learning rate of the step after `progress.step` applied ones."""
         factor = self._schedule(progress.step)
         for group, peak in self._groups:
             group["lr"] = peak * factor

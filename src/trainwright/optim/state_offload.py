@@ -1,4 +1,4 @@
-"""The state of an optimizer in the memory of the host."""
+"""Optimizer state offloaded to host memory."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _ALIGNED_BYTES = 512
 
 @final
 class OffloadedOptimizer:
-    """A torch optimizer whose moments live in the host's memory and come to the device for their
-    update, a part of the parameters at a time (the states of Ren et al. 2021, arXiv:2101.06840,
-    section 4, but updated on the device, so that the update has the same bits as without).
+    """Torch optimizer whose moments live in host memory and are moved to the device for their
+    update, one bucket of parameters at a time (state offloading of Ren et al. 2021,
+    arXiv:2101.06840, section 4, but updated on the device, so that the update is bit-identical).
 
-    Copies go through page-locked memory in the stream of the computing: the host waits for none of
-    them, and their order is right. What the device holds of the state is one part; it has its place
-    there from the start, so that no update runs out of memory.
+    Copies go through page-locked memory on the compute stream: the host waits for none of them, and
+    they stay ordered. The device holds the state of one bucket; its memory is reserved from the
+    start, so that no update runs out of memory.
 
     Args:
         optimizer: torch's SGD, Adam or AdamW, whose update of a parameter depends on the state of
             that parameter alone.
-        part_bytes: bytes of parameters that are updated together; one that is larger is a part.
+        part_bytes: bytes of parameters updated together; a larger parameter is a bucket of its own.
     """
 
     def __init__(
@@ -51,18 +51,18 @@ class OffloadedOptimizer:
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:
-        """Those of the optimizer."""
+        """Groups of the wrapped optimizer."""
         return self.inner.param_groups
 
     @property
     def state(self) -> MutableMapping[Any, Any]:
-        """That of the optimizer, in the host's memory; waits for copies that are on their way."""
+        """State of the wrapped optimizer, in host memory; waits for pending copies."""
         if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
             torch.cuda.current_stream().synchronize()
         return self.inner.state
 
     def step(self) -> None:
-        """One update from the gradients that the parameters hold."""
+        """Update from the gradients of the parameters."""
         self.inner.grad_scale = self.grad_scale  # type: ignore[attr-defined]
         self.inner.found_inf = self.found_inf  # type: ignore[attr-defined]
         groups = self.inner.param_groups
@@ -83,7 +83,7 @@ class OffloadedOptimizer:
 
     @contextmanager
     def _on_device(self, part: Sequence[Tensor]) -> Iterator[None]:
-        """The state of a part lies beside its parameters."""
+        """Move the state of a bucket to the device of its parameters."""
         homes = [
             (state, name, home)
             for state in (self.inner.state[parameter] for parameter in part)
@@ -106,7 +106,7 @@ class OffloadedOptimizer:
 
 
 def _room(optimizer: torch.optim.Optimizer, parts: Sequence[Sequence[Tensor]]) -> Tensor:
-    """Bytes [n] beside the parameters, for the state of the part that has most."""
+    """Bytes [n] on the device of the parameters, for the state of the largest bucket."""
     needed = [
         sum(
             _padded(tensor.nbytes)
@@ -121,7 +121,7 @@ def _room(optimizer: torch.optim.Optimizer, parts: Sequence[Sequence[Tensor]]) -
 
 
 def _padded(size_bytes: int) -> int:
-    """Each tensor begins where the vector instructions of kernels want it."""
+    """Size padded so that the next tensor is aligned for vectorised kernels."""
     return -(-size_bytes // _ALIGNED_BYTES) * _ALIGNED_BYTES
 
 
@@ -139,7 +139,8 @@ def _parts(parameters: Sequence[Tensor], part_bytes: int) -> Iterator[list[Tenso
 
 
 def _first_state(parameter: Tensor, on_device: bool) -> dict[str, Tensor]:
-    """As Adam makes it at the first gradient; made here, so that none is restored on the device."""
+    """Initial state at the first gradient, as in Adam; created here, so that none is allocated on
+    the device."""
     device = parameter.device if on_device else torch.device("cpu")
     return {
         "step": torch.zeros((), dtype=torch.float32, device=device),
@@ -153,7 +154,7 @@ def _zeros_on_host(like: Tensor) -> Tensor:
 
 
 def _to_host(tensor: Tensor) -> Tensor:
-    """A tensor in page-locked memory; counters stay where the kernel reads them."""
+    """Copy to page-locked memory; counters stay where the kernel reads them."""
     if not tensor.ndim or not tensor.is_cuda:
         return tensor
     return torch.empty_like(tensor, device="cpu", pin_memory=True).copy_(tensor)

@@ -1,4 +1,4 @@
-"""The equal mean of the weights at several steps."""
+"""Stochastic weight averaging (SWA)."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from trainwright.core.progress import Progress
 from trainwright.optim.swa_schedule import SWASchedule
 
 NORMS = nn.modules.batchnorm._NormBase
-"""The common base of all norms with running statistics."""
+"""Common base of all norms with running statistics."""
 
 
 @final
 class SWA:
-    """m <- m + (w - m) / (n + 1) over the parameters w of a model, after some of its steps
-    (stochastic weight averaging, Izmailov et al. 2018, arXiv:1803.05407, algorithm 1).
+    """m <- m + (w - m) / (n + 1) over the parameters w of a model, after selected steps (stochastic
+    weight averaging, Izmailov et al. 2018, arXiv:1803.05407, algorithm 1).
 
-    It is a knob, by which it knows the step that comes, and the `Weights` to evaluate: inside
-    `evaluated` the model holds m, once something was taken. Running statistics of norms belong to
-    the weights that were trained; those of m are computed anew when m is evaluated and has changed.
-    All other buffers stay as they are.
+    As a schedule it learns the number of the next step; it is also the `Weights` to evaluate:
+    inside `evaluated` the model holds m, once an average exists. BatchNorm statistics belong to the
+    trained weights; those for m are recomputed when m is evaluated and has changed. All other
+    buffers are unchanged.
 
     Args:
-        model: whose parameters are averaged.
+        model: its parameters are averaged.
         taking: after which steps.
-        statistics: computes the running statistics of the model's norms for its weights.
+        statistics: recomputes the BatchNorm statistics of the model for its current weights.
     """
 
     def __init__(
@@ -54,14 +54,14 @@ class SWA:
         self._is_stale = False
 
     def __call__(self, progress: Progress) -> None:
-        """Know the step that comes."""
+        """Record the number of the next step."""
         self._next = progress.step + 1
 
     def take(self, dropped: float | Tensor) -> None:
-        """Take in the weights after a step, if it is its turn and its update was not dropped.
+        """Update the average after a step, if it is scheduled and its update was not dropped.
 
-        `dropped` is 0 or 1; a tensor of it on the device is not read. A step that turns out to have
-        been dropped is counted again later: it is not taken twice.
+        `dropped` is 0 or 1; as a tensor on the device it is not read. A step that turns out to have
+        been dropped is counted again later, but not averaged twice.
         """
         if self._next not in self._steps or self._next <= self._last:
             return
@@ -84,22 +84,22 @@ class SWA:
 
     @property
     def count(self) -> int:
-        """How often weights were taken; waits for the device."""
+        """Number of averaged weights; synchronises with the device."""
         return round(float(self._count))
 
     def evaluated(self) -> AbstractContextManager[None]:
-        """m in place of w; w itself before anything was taken."""
+        """Swap m in for w; w itself before the first average."""
         return self._swapped() if self.count else nullcontext()
 
     def ready(self) -> Mapping[str, Tensor] | Literal["computed"]:
-        """m, once its norms have their statistics; nothing before anything was taken."""
+        """m, once its BatchNorm statistics are recomputed; nothing before the first average."""
         if self._is_stale:
             return "computed"
         return self.mean if self.count else {}
 
     @property
     def values(self) -> dict[str, int | bool]:
-        """What must be kept beside the mean."""
+        """State to save beyond the average itself."""
         return {"count": self.count, "last": self._last, "is_stale": self._is_stale}
 
     @values.setter

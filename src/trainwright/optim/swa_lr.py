@@ -1,4 +1,4 @@
-"""The learning rate while weights are taken into an equal mean."""
+"""Learning rate during stochastic weight averaging."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from trainwright.optim.swa_schedule import SWASchedule
 
 @final
 class SWALearningRate:
-    """A knob that sets the learning rate from the start of the taking on, in the place of what the
-    knob before it has set (Izmailov et al. 2018, arXiv:1803.05407, section 3.1).
+    """Schedule that overrides the learning rate from the start of the averaging (Izmailov et al.
+    2018, arXiv:1803.05407, section 3.1).
 
-    The peak is the rate the group had when the knob was made.
+    The peak is the rate of the group when this object was constructed.
 
     Args:
-        optimizer: whose rates are set.
+        optimizer: its learning rates are set.
         section: constant or cyclic.
-        taking: from when on, and where each cycle ends.
+        taking: start of the averaging, and the end of each cycle.
         anneal_steps: steps over which a constant rate is reached.
     """
 
@@ -39,7 +39,7 @@ class SWALearningRate:
         self._anneal_steps = anneal_steps
 
     def __call__(self, progress: Progress) -> None:
-        """The learning rate of the step after `progress.step` applied ones."""
+        """Set the learning rate of the step after `progress.step` applied ones."""
         made = progress.step - self._taking.start
         if made < 0:
             return
@@ -58,7 +58,7 @@ class SWALearningRate:
                 assert_never(section)
 
     def _share_of_cycle(self, step: int) -> float:
-        """How much of its cycle is over after the step that comes; 1 behind the last cycle."""
+        """Share of the current cycle completed after the next step; 1 after the last cycle."""
         steps = self._taking.steps
         at = bisect_right(steps, step)
         if at == len(steps):

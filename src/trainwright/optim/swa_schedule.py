@@ -1,4 +1,4 @@
-"""The steps at which weights are taken into a mean. No torch: a plan asks too."""
+"""Steps at which weights are averaged (SWA). No torch: also used by the planner."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from trainwright.contract.averaging import Swa
 @final
 @dataclass(frozen=True, slots=True)
 class SWASchedule:
-    """From `start` applied steps on, the weights after each of `steps` are taken; steps rise, and
-    the first is behind the start."""
+    """Averaging schedule: from `start` applied steps on, the weights after each of `steps` are
+    averaged; steps increase, and the first is after the start."""
 
     start: int
     steps: tuple[int, ...]
 
 
 def taking_of(section: Swa, epoch_ends: Sequence[int], steps: int) -> SWASchedule:
-    """The steps of a section in a run with these ends of epochs, of `steps` in all."""
+    """Schedule of a section for a run of `steps` steps with these epoch ends."""
     start = math.ceil(section.start_ratio * steps - 1e-9)
     if section.start_epoch:
         start = epoch_ends[min(section.start_epoch, len(epoch_ends)) - 1]
