@@ -1,1 +1,1 @@
-"""Losses as (sum, count)."""
+"""Losses, each as a sum over targets and their count."""

@@ -1,4 +1,4 @@
-"""The objective of a contract."""
+"""Build the objective of a contract."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from trainwright.objective.regression_losses import (
 
 
 def build_loss(section: Loss, class_rows: Integers, device: torch.device) -> TargetLoss:
-    """The loss of a plan.
+    """Loss of a plan.
 
-    `class_rows` [C] are the training rows of each class, for balanced weights; empty where there
-    are no classes.
+    `class_rows` [C] are the training rows of each class, for balanced weights; empty without
+    classes.
     """
     match section:
         case AutoLoss():
-            raise AssertionError("the plan has decided the loss")
+            raise AssertionError("the plan resolves the loss")
         case CrossEntropy():
             balanced = section.class_weights == "balanced"
             return CrossEntropyLoss(
@@ -58,7 +58,7 @@ def build_loss(section: Loss, class_rows: Integers, device: torch.device) -> Tar
 
 
 def balanced_weights(class_rows: Integers) -> torch.Tensor:
-    """rows / (classes x rows of the class), float32 [C]: the mean over the rows is 1."""
+    """rows / (classes x rows of the class), float32 [C]: their mean over the rows is 1."""
     assert len(class_rows)
     assert class_rows.min() > 0, "every class has a training row"
     weights = class_rows.sum() / (len(class_rows) * class_rows)

@@ -1,4 +1,4 @@
-"""Cross-entropy of many classes from 16-bit logits, in pieces that stay in the caches."""
+"""Chunked cross-entropy over many classes from 16-bit logits, in cache-sized chunks."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from torch import Tensor
 from torch.nn import functional
 
 _PIECE = 2**19
-"""Numbers of a piece: 2 MB in fp32."""
+"""Elements per chunk: 2 MB in fp32."""
 
 
 def takes_chunks(logits: Tensor) -> bool:
-    """Whether it gains: on a CPU, where torch writes three matrices of the size of the logits in
-    fp32 for it, and where there are several pieces."""
+    """Is chunking faster? Yes on a CPU, where torch writes three fp32 matrices of the size of the
+    logits, if there are several chunks."""
     is_short = logits.dtype in (torch.bfloat16, torch.float16)
     large = logits.numel() > 2 * _PIECE
     return logits.device.type == "cpu" and is_short and large and not torch.compiler.is_compiling()
@@ -23,8 +23,8 @@ def takes_chunks(logits: Tensor) -> bool:
 def chunked_cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
     """The sum of -log softmax(logits)[target] in fp32, [N, C] and int64 [N] to 0-d.
 
-    As torch under autocast it computes in fp32 and gives the gradient in the format of the logits.
-    Between the passes it keeps one fp32 number a row. Every target must be a class.
+    As torch under autocast, it computes in fp32 and returns the gradient in the dtype of the
+    logits. Between the passes it saves one fp32 number per row. Every target must be a class.
     """
     loss: Tensor = _CrossEntropy.apply(logits, target)  # type: ignore[no-untyped-call]
     return loss
@@ -59,6 +59,6 @@ class _CrossEntropy(torch.autograd.Function):
 
 
 def _differentiable(logits: Tensor, target: Tensor, gradient: Tensor) -> Tensor:
-    """The same for whoever differentiates it again, as a gradient penalty does."""
+    """Twice-differentiable version, for example for a gradient penalty."""
     wanted = functional.one_hot(target, logits.shape[1])
     return ((torch.softmax(logits.float(), dim=1) - wanted) * gradient).to(logits.dtype)

@@ -1,4 +1,4 @@
-"""Losses of classes and of tokens, from logits."""
+"""Classification and token losses on logits."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ _TORCH_IGNORES = -100
 
 @final
 class CrossEntropyLoss:
-    """-log softmax(logits)[target], fused from logits [..., C] and targets int64 [...].
+    """-log softmax(logits)[target], fused, for logits [..., C] and targets int64 [...].
 
     With smoothing e the target distribution is (1 - e) on the class plus e / C on every class
-    (Szegedy et al. 2016, arXiv:1512.00567, section 7). With `z_loss` the penalty
-    z x log(sum(exp(logits)))^2 is added (Chowdhery et al. 2022, arXiv:2204.02311, section 5).
+    (Szegedy et al. 2016, arXiv:1512.00567, section 7). With `z_loss` the penalty z x
+    log(sum(exp(logits)))^2 is added (Chowdhery et al. 2022, arXiv:2204.02311, section 5).
 
-    A class weight multiplies the loss of its rows, and a row still counts as one target. The sum of
-    the weights is not the count, as in torch's mean: the mean of a step would then depend on which
-    classes it happens to hold. Weights whose mean over the training rows is 1 leave the size of the
-    gradient as it is.
+    A class weight multiplies the loss of its rows, and a row still counts as one target. Unlike in
+    torch's mean, the sum of the weights is not the count: the mean of a step would then depend on
+    which classes it happens to contain. Weights whose mean over the training rows is 1 preserve the
+    scale of the gradient.
 
     Args:
         label_smoothing: e, from 0 to below 1.
         class_weights: [C], or empty for none.
-        ignore_index: a target value that has no loss and does not count. Counting the others reads
-            the targets, which waits for the device on a GPU; the feed must count the same.
+        ignore_index: target value that has no loss and does not count. Counting the others reads
+            the targets, a synchronisation on a GPU; the feed must count the same.
         z_loss: z, 0 for none.
     """
 
@@ -49,15 +49,15 @@ class CrossEntropyLoss:
         self._z = z_loss
 
     def rows(self, outputs: Tensor, target: Tensor) -> Tensor:
-        """The loss of each target, 0 for those ignored."""
+        """Loss of each target, 0 for ignored ones."""
         return self._loss(outputs, target, "none").view(target.shape)
 
     def total(self, outputs: Tensor, target: Tensor) -> LossSum:
-        """The summed loss, and the targets that are not ignored."""
+        """Summed loss and the number of targets not ignored."""
         return LossSum(self._loss(outputs, target, "sum"), self.count(target))
 
     def count(self, target: Tensor) -> int:
-        """Targets that count; for `Feed(count_targets=...)` as well."""
+        """Number of targets not ignored; also for `Feed(count_targets=...)`."""
         return int((target != self._ignored).sum()) if self._ignores else target.numel()
 
     def _loss(self, outputs: Tensor, target: Tensor, reduction: Literal["none", "sum"]) -> Tensor:
@@ -86,48 +86,48 @@ class CrossEntropyLoss:
 
 
 def z_penalty(logits: Tensor) -> Tensor:
-    """log(sum(exp(logits)))^2 of each row of [..., C], at least in fp32: "z-loss" of PaLM
+    """log(sum(exp(logits)))^2 of each row of [..., C], at least in fp32: the z-loss of PaLM
     (Chowdhery et al. 2022, arXiv:2204.02311, section 5)."""
     return torch.logsumexp(in_fp32(logits), dim=-1).square()
 
 
 @final
 class FocalLoss:
-    """-(1 - p)^gamma log p with p = softmax(logits)[target]: rows that are predicted well fade
-    (Lin et al. 2017, arXiv:1708.02002, equation 4; without its alpha). gamma 0 is cross-entropy."""
+    """-(1 - p)^gamma log p with p = softmax(logits)[target]: down-weights well-classified rows (Lin
+    et al. 2017, arXiv:1708.02002, equation 4; without its alpha). gamma 0 is cross-entropy."""
 
     def __init__(self, gamma: float = 2.0) -> None:
         self._gamma = gamma
 
     def rows(self, outputs: Tensor, target: Tensor) -> Tensor:
-        """The loss of each target."""
+        """Loss of each target."""
         logits, flat = in_fp32(outputs).reshape(-1, outputs.shape[-1]), target.reshape(-1)
-        surprise = functional.cross_entropy(logits, flat, reduction="none")
-        # 1 - exp(-s) by expm1, which keeps its digits where p is close to 1.
-        missed = -torch.expm1(-surprise)
+        nll = functional.cross_entropy(logits, flat, reduction="none")
+        # 1 - exp(-s) by expm1, which keeps its precision where p is close to 1.
+        missed = -torch.expm1(-nll)
         # At 0 the slope of x^gamma is infinite for gamma < 1.
         faded = missed.clamp_min(torch.finfo(missed.dtype).tiny).pow(self._gamma)
-        return (faded * surprise).view(target.shape)
+        return (faded * nll).view(target.shape)
 
     def total(self, outputs: Tensor, target: Tensor) -> LossSum:
-        """The summed loss."""
+        """Summed loss."""
         return LossSum(self.rows(outputs, target).sum(), target.numel())
 
 
 @final
 class BinaryCrossEntropyLoss:
-    """-(w y log p + (1 - y) log(1 - p)) with p = sigmoid(logit), fused from logits in the targets'
-    own shape; y in [0, 1], so that several labels of a row are several targets.
+    """-(w y log p + (1 - y) log(1 - p)) with p = sigmoid(logit), fused, for logits in the targets'
+    shape; y in [0, 1], so that several labels of a row are several targets.
 
     Args:
-        positive_weight: w, how much a positive counts beside a negative.
+        positive_weight: w, the weight of a positive relative to a negative.
     """
 
     def __init__(self, positive_weight: float = 1.0) -> None:
         self._weight = positive_weight
 
     def rows(self, outputs: Tensor, target: Tensor) -> Tensor:
-        """The loss of each target."""
+        """Loss of each target."""
         logits = in_fp32(outputs).view(target.shape)
         weight = None if self._weight == 1 else torch.full_like(logits[:1], self._weight)
         return functional.binary_cross_entropy_with_logits(
@@ -135,5 +135,5 @@ class BinaryCrossEntropyLoss:
         )
 
     def total(self, outputs: Tensor, target: Tensor) -> LossSum:
-        """The summed loss."""
+        """Summed loss."""
         return LossSum(self.rows(outputs, target).sum(), target.numel())

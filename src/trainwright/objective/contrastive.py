@@ -1,7 +1,7 @@
-"""Losses of embeddings: what belongs together comes together.
+"""Contrastive and triplet losses of embeddings.
 
-The negatives of a row are the other rows of its micro-batch, so these losses are the one kind that
-does depend on how a step is cut: a micro-batch is their unit, and accumulation adds no negatives.
+The negatives of a row are the other rows of its micro-batch, so these are the only losses that
+depend on how a step is split: the micro-batch is their unit, and accumulation adds no negatives.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from trainwright.objective.losses import LossSum, in_fp32
 def info_nce(queries: Tensor, keys: Tensor, temperature: float = 0.07) -> LossSum:
     """Sum over i of -log(exp(s_ii) / sum_j exp(s_ij)), s_ij = cos(query i, key j) / temperature.
 
-    Queries and keys are [B, D], row i of one belongs to row i of the other (van den Oord et al.
-    2018, arXiv:1807.03748, equation 4, with the cosine for the critic). The count is B.
+    Queries and keys are [B, D], paired by row (van den Oord et al. 2018, arXiv:1807.03748, equation
+    4, with the cosine as critic). The count is B.
     """
     assert queries.shape == keys.shape
     first = functional.normalize(queries, dim=1)
@@ -28,7 +28,7 @@ def info_nce(queries: Tensor, keys: Tensor, temperature: float = 0.07) -> LossSu
 
 
 def symmetric_info_nce(first: Tensor, second: Tensor, temperature: float = 0.07) -> LossSum:
-    """Half of `info_nce` each way, as CLIP pairs images and texts (Radford et al. 2021,
+    """Mean of `info_nce` in both directions, as CLIP pairs images and texts (Radford et al. 2021,
     arXiv:2103.00020, figure 3). The count is B."""
     there, back = info_nce(first, second, temperature), info_nce(second, first, temperature)
     return LossSum((there.sum + back.sum) / 2, there.targets)

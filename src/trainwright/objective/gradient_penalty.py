@@ -1,4 +1,4 @@
-"""A penalty on gradients, added to any objective."""
+"""Input-gradient penalty for any objective."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from trainwright.objective.losses import LossSum, Objective
 @final
 class GradientPenalty:
     """loss + weight x sum over rows of |d loss / d input|^2, "double backpropagation" (Drucker and
-    Le Cun 1992, IEEE Transactions on Neural Networks 3, equation 4): the loss must not change much
-    where an input changes little.
+    Le Cun 1992, IEEE Transactions on Neural Networks 3, equation 4): small changes of the input
+    must not change the loss much.
 
-    The first tensor of the batch is the input; it must be of floats. As each row's loss depends on
-    its own input alone, the gradient of the sum holds the gradient of each row. A model with a norm
-    over the batch breaks that. The step costs a second backward pass.
+    The first tensor of the batch is the input; it must be floating-point. As each row's loss
+    depends on its own input alone, the gradient of the sum contains the gradient of each row. Batch
+    norm breaks this. The step costs a second backward pass.
     """
 
     def __init__(self, objective: Objective, weight: float) -> None:
@@ -28,7 +28,7 @@ class GradientPenalty:
         self._weight = weight
 
     def __call__(self, model: nn.Module, batch: Batch) -> LossSum:
-        """The penalised loss; without gradients, as in a validation, the loss alone."""
+        """Penalised loss; without gradients, as in a validation, the loss alone."""
         if not torch.is_grad_enabled():
             return self._objective(model, batch)
         inputs = batch[0].detach().requires_grad_()

@@ -1,4 +1,4 @@
-"""Losses of numbers: outputs [B, 1] or [B] against targets [B]."""
+"""Regression losses: outputs [B, 1] or [B] against targets [B]."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from trainwright.objective.losses import LossSum, in_fp32
 
 @final
 class SquaredErrorLoss:
-    """(output - target)^2, whose minimum is the mean."""
+    """(output - target)^2, minimised by the mean."""
 
     def rows(self, outputs: Tensor, target: Tensor) -> Tensor:
-        """The loss of each target."""
+        """Loss of each target."""
         return (in_fp32(outputs).view(target.shape) - target).square()
 
     def total(self, outputs: Tensor, target: Tensor) -> LossSum:
-        """The summed loss."""
+        """Summed loss."""
         values = in_fp32(outputs).view(target.shape)
         loss = functional.mse_loss(values, target, reduction="sum")
         return LossSum(loss, target.numel())
@@ -28,14 +28,14 @@ class SquaredErrorLoss:
 
 @final
 class AbsoluteErrorLoss:
-    """|output - target|, whose minimum is the median."""
+    """|output - target|, minimised by the median."""
 
     def rows(self, outputs: Tensor, target: Tensor) -> Tensor:
-        """The loss of each target."""
+        """Loss of each target."""
         return (in_fp32(outputs).view(target.shape) - target).abs()
 
     def total(self, outputs: Tensor, target: Tensor) -> LossSum:
-        """The summed loss."""
+        """Summed loss."""
         return LossSum(self.rows(outputs, target).sum(), target.numel())
 
 
@@ -48,30 +48,30 @@ class HuberLoss:
         self._delta = delta
 
     def rows(self, outputs: Tensor, target: Tensor) -> Tensor:
-        """The loss of each target."""
+        """Loss of each target."""
         values = in_fp32(outputs).view(target.shape)
         target = in_fp32(target)
         return functional.huber_loss(values, target, reduction="none", delta=self._delta)
 
     def total(self, outputs: Tensor, target: Tensor) -> LossSum:
-        """The summed loss."""
+        """Summed loss."""
         return LossSum(self.rows(outputs, target).sum(), target.numel())
 
 
 @final
 class QuantileLoss:
-    """max(q a, (q - 1) a) with a = target - output, the pinball loss, whose minimum is the
-    q-quantile (Koenker and Bassett 1978, Econometrica 46, equation 3.1)."""
+    """max(q a, (q - 1) a) with a = target - output: the pinball loss, minimised by the q-quantile
+    (Koenker and Bassett 1978, Econometrica 46, equation 3.1)."""
 
     def __init__(self, quantile: float = 0.5) -> None:
         assert 0 < quantile < 1
         self._quantile = quantile
 
     def rows(self, outputs: Tensor, target: Tensor) -> Tensor:
-        """The loss of each target."""
+        """Loss of each target."""
         apart = target - in_fp32(outputs).view(target.shape)
         return torch.maximum(self._quantile * apart, (self._quantile - 1) * apart)
 
     def total(self, outputs: Tensor, target: Tensor) -> LossSum:
-        """The summed loss."""
+        """Summed loss."""
         return LossSum(self.rows(outputs, target).sum(), target.numel())

@@ -354,6 +354,6 @@ def test_the_logits_of_an_output_of_several_parts_are_taken(objective: Any, wrap
     ],
 )
 def test_an_output_without_logits_is_refused(wrap: Any, found: str) -> None:
-    with pytest.raises(Mistake, match="no outputs that a loss") as refused:
+    with pytest.raises(Mistake, match="no tensor for the loss") as refused:
         Supervised(CrossEntropyLoss())(Giving(wrap), BATCHES[Supervised])
     assert refused.value.problems[0].found == found
