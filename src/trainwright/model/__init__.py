@@ -1,1 +1,1 @@
-"""What is trained: boosting, linear models and networks."""
+"""Models: boosting, linear models, networks and baselines."""

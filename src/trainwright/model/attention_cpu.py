@@ -1,4 +1,4 @@
-"""Short attention in bf16 on a CPU, in pieces that stay in the caches."""
+"""Blocked attention in bf16 on a CPU, in cache-sized blocks."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from torch import Tensor
 from trainwright.model.full_attention import Heads, Seen, attend_whole
 
 _PIECE = 2**19
-"""Weights of a piece: 1 MB in bf16."""
+"""Attention weights per block: 1 MB in bf16."""
 
 _ROWS = 128
-"""Positions of a piece. What all of them come before is left out, which saves up to half of the
-work; with fewer of them the matrix products become too small to be fast."""
+"""Query positions per block. Keys after the last of them are skipped, which saves up to half of the
+work; with fewer positions the matrix products become too small to be fast."""
 
 
 def takes_pieces(queries: Heads) -> bool:
-    """Whether it gains: where there are several pieces."""
+    """Is blocking faster? Yes if there are several blocks."""
     rows, heads, length, _ = queries.shape
     return rows * heads * length**2 > _PIECE and not torch.compiler.is_compiling()
 
 
 def attend_pieces(queries: Heads, keys: Heads, values: Heads, seen: Seen = "past") -> Heads:
-    """softmax(Q K' / sqrt(D)) V of the positions that each one sees, a few heads and positions at a
-    time: the scores are bf16, their softmax is computed in fp32.
+    """softmax(Q K' / sqrt(D)) V under a causal mask, in blocks of heads and positions: the scores
+    are bf16, their softmax is computed in fp32.
 
-    For the backward pass it keeps the weights in bf16, of past positions only.
+    For the backward pass it saves the attention weights in bf16, of past positions only.
     """
     mixed: Tensor = _Attention.apply(queries, keys, values, seen)  # type: ignore[no-untyped-call]
     return mixed
 
 
 class _Piece(NamedTuple):
-    """Where a piece lies: which heads of B x H, which positions, and which those may look at."""
+    """Extent of a block: its heads of B x H, its query positions, and the keys they attend to."""
 
     heads: slice
     rows: slice
@@ -53,7 +53,7 @@ class _Attention(torch.autograd.Function):
             hidden = _hidden(seen, piece, queries)
             past = k[heads, columns].transpose(1, 2)
             scores = torch.baddbmm(hidden, q[heads, rows], past, alpha=_scale(q))
-            # Torch's kernel for bf16 computes in fp32; autocast would write the scores in fp32.
+            # Torch's bf16 kernel computes in fp32; autocast would write the scores in fp32.
             weights = torch._softmax(scores, -1, False)
             out[heads, rows] = torch.bmm(weights, v[heads, columns])
             kept.append(weights)
@@ -84,7 +84,7 @@ class _Attention(torch.autograd.Function):
 
 
 def _pieces(flat: Tensor, seen: Seen) -> Iterator[_Piece]:
-    """Of queries [B H, L, D], in order."""
+    """Blocks of queries [B H, L, D], in order."""
     heads, length = flat.shape[:2]
     several = max(1, _PIECE // (min(length, _ROWS) * length))
     for head in range(0, heads, several):
@@ -95,7 +95,7 @@ def _pieces(flat: Tensor, seen: Seen) -> Iterator[_Piece]:
 
 
 def _hidden(seen: Seen, piece: _Piece, queries: Tensor) -> Tensor:
-    """What is added to the scores of a piece: 0 where is seen, and -inf."""
+    """Causal mask added to the scores of a block: 0 where visible, else -inf."""
     heads, rows, columns = piece
     shape = (rows.stop - rows.start, columns.stop)
     nothing = torch.full(shape, -math.inf, dtype=queries.dtype, device=queries.device)

@@ -1,4 +1,4 @@
-"""Networks that are mostly a row of blocks."""
+"""Protocol of networks made of blocks."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from torch import nn
 
 
 class InBlocks(Protocol):
-    """A network of which most is a row of blocks, so that it can be treated block by block.
+    """Network that consists mostly of a sequence of blocks, for block-wise treatment.
 
-    Each is called once in a forward pass, changes none of its inputs, and depends on nothing but
-    its inputs, its parameters and buffers, and torch's random numbers.
+    Each block is called once per forward pass, does not modify its inputs, and depends only on its
+    inputs, its parameters and buffers, and torch's RNG.
     """
 
     @property
     def blocks(self) -> Iterable[nn.Module]:
-        """The blocks from first to last."""
+        """Blocks from first to last."""
         ...

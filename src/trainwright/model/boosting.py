@@ -39,11 +39,11 @@ class BoostingRows:
 
 @dataclass(frozen=True, slots=True)
 class BoostingJob:
-    """What is fitted on what.
+    """Inputs of a fit.
 
-    `outputs` is the number of classes, or 1 for numbers. `watch` is the metric whose best
-    validation value decides the number of trees: `loss`, or a metric of numbers that LightGBM
-    computes; for any other metric it is the loss. `quantile` is the one of its objective and
+    `outputs` is the number of classes, or 1 for regression. `watch` is the metric whose best
+    validation value decides the number of trees: `loss`, or a regression metric that LightGBM
+    computes; any other metric is replaced by the loss. `quantile` is that of the objective and the
     metric. `threads` 0 means all available cores.
     """
 
@@ -60,7 +60,7 @@ class BoostingJob:
 @final
 @dataclass(frozen=True, slots=True)
 class Boosted:
-    """Fitted trees, cut at the best number. Scores are class probabilities or values."""
+    """Fitted trees, truncated at the best iteration. Scores are class probabilities or values."""
 
     booster: lightgbm.Booster
     outputs: int
@@ -70,12 +70,12 @@ class Boosted:
 
     @property
     def trees(self) -> int:
-        """Boosting rounds that were kept; of several classes each round has a tree per class."""
+        """Boosting rounds kept; with several classes each round has one tree per class."""
         return int(self.booster.current_iteration())
 
     @property
     def splits(self) -> int:
-        """Splits in all trees; without any, every row gets the same answer."""
+        """Number of splits in all trees; without any, every row gets the same prediction."""
         return int(self.booster.feature_importance("split").sum())
 
     def score(self, inputs: Inputs) -> Floats:
@@ -126,8 +126,8 @@ def available_threads() -> int:
 
 
 def matrix_of(inputs: Inputs) -> Any:
-    """Numeric columns, terms of texts, then category codes: float32 [N, F + T + G], sparse where
-    there are terms; codes below 2**24 stay exact."""
+    """Numeric columns, text terms, then category codes: float32 [N, F + T + G], sparse if there are
+    terms; codes below 2**24 stay exact."""
     columns = as_columns(inputs)
     if not columns.terms.width:
         return _matrix(columns, slice(None))
@@ -135,7 +135,7 @@ def matrix_of(inputs: Inputs) -> Any:
 
     codes = columns.categories.astype(np.float32)
     blocks = [csr_matrix(columns.numeric), columns.terms.matrix(), csr_matrix(codes)]
-    # Of an array LightGBM would make a matrix itself, each time.
+    # Given an array, LightGBM would build a matrix itself, each time.
     return csr_matrix(hstack(blocks, format="csr"))
 
 
@@ -146,8 +146,9 @@ def _matrix(columns: TableInputs, rows: int | slice) -> npt.NDArray[np.float32]:
 
 @final
 class _RowsInFiles(lightgbm.Sequence):
-    """`matrix_of` a slice at a time, float64, which LightGBM's samples must be. It draws the rows
-    that its bins come from, and fills them, as it does with a matrix: the trees are the same."""
+    """`matrix_of`, one slice at a time, in the float64 that LightGBM requires of sampled rows.
+    LightGBM samples the rows for its bins, and fills them, as for a matrix: the trees are the
+    same."""
 
     batch_size = SLICE_ROWS
 
@@ -164,8 +165,8 @@ class _RowsInFiles(lightgbm.Sequence):
 
 @final
 class _Dataset(lightgbm.Dataset):
-    """Rows that growing goes on with: of rows in files LightGBM cannot compute the scores that the
-    trees so far give."""
+    """Data set for continued training: LightGBM cannot compute the scores of the earlier trees for
+    rows in files."""
 
     def _set_init_score_by_predictor(
         self, predictor: Any, data: Any, used_indices: Any
@@ -178,7 +179,7 @@ class _Dataset(lightgbm.Dataset):
 
 
 def boosting_parameters(job: BoostingJob) -> dict[str, Any]:
-    """LightGBM's own parameters: with these and `matrix_of`, a call by hand grows equal trees."""
+    """LightGBM's parameters: with these and `matrix_of`, a direct call grows identical trees."""
     section = job.section
     return {
         **_objective(job),
@@ -191,10 +192,11 @@ def boosting_parameters(job: BoostingJob) -> dict[str, Any]:
         "bagging_freq": 1 if section.bagging_fraction < 1 else 0,
         "lambda_l2": section.lambda_l2,
         "seed": job.seed % 2**31,
-        # LightGBM derives it from the seed for a matrix, but not for rows in files.
+        # For a matrix LightGBM derives it from the seed, but not for rows in files.
         "data_random_seed": job.seed % 2**31,
         "deterministic": True,
-        # Left open, LightGBM times both ways and takes the faster: another run, other sums.
+        # By default LightGBM times both ways and takes the faster: another run could sum in another
+        # order.
         "force_row_wise": True,
         "num_threads": _threads(job),
         "verbosity": -1,
@@ -210,7 +212,7 @@ def _objective(job: BoostingJob) -> dict[str, Any]:
         return {"objective": "binary"}
     if job.outputs > 2:
         return {"objective": "multiclass", "num_class": job.outputs}
-    # `alpha` is that of the metric too; no other objective of ours reads it.
+    # `alpha` also parametrises the metric; no other objective used here reads it.
     return {"objective": _OBJECTIVES[job.section.objective], "alpha": job.quantile}
 
 
@@ -222,7 +224,7 @@ _OBJECTIVES: Mapping[str, str] = {
     "quantile": "quantile",
     "poisson": "poisson",
 }
-"""LightGBM's objectives of numbers."""
+"""LightGBM's regression objectives."""
 
 _LOSSES: Mapping[str, str] = {
     "regression_l2": "l2",
@@ -233,11 +235,11 @@ _LOSSES: Mapping[str, str] = {
     "binary": "binary_logloss",
     "multiclass": "multi_logloss",
 }
-"""LightGBM's metric of each objective."""
+"""LightGBM's metric for each objective."""
 
 _METRICS: Mapping[str, str] = {"rmse": "rmse", "mae": "l1", "mape": "mape", "pinball": "quantile"}
-"""LightGBM's metrics of numbers by ours. Of classes the loss is watched: an AUC of few rows moves
-by chance, and the trees that it kept were too few."""
+"""LightGBM's regression metrics by ours. For classification the loss is watched: an AUC of few rows
+moves by chance, and kept too few trees."""
 
 
 def watched_metric(job: BoostingJob) -> str:
@@ -249,14 +251,14 @@ def watched_metric(job: BoostingJob) -> str:
 def fit_boosting(
     job: BoostingJob, watching: Watching | None = None, before: Grown = NOTHING_GROWN
 ) -> Boosted:
-    """Grow trees until the validation value has not improved for `early_stopping_rounds` rounds.
+    """Grow trees until the validation metric has not improved for `early_stopping_rounds` rounds.
 
-    Without validation rows all `max_trees` are grown. From the trees `before` it goes on to those
-    that it would have grown without an interruption, once their last round is proven; without a
-    proof all are grown again.
+    Without validation rows all `max_trees` are grown. Given the trees `before`, it continues to the
+    same trees as an uninterrupted run, after verifying the last of their rounds; if they cannot be
+    verified, all trees are grown again.
 
     Raises:
-        OtherTrees: the trees before cannot be gone on from here: other bits would follow.
+        OtherTrees: the earlier trees cannot be continued: the result would not be bit-identical.
     """
     usable = before if before.is_provable else NOTHING_GROWN
     watching = watching or Watching()
@@ -266,7 +268,7 @@ def fit_boosting(
         grown = _grow(job, watching, usable)
     except Left:
         grown = usable
-    # Cut and read back: what is scored now is what the file will score, without the training rows.
+    # Truncated and read back: the scored model is that of the file, without the training rows.
     booster = grown.booster()
     if booster.current_iteration() > grown.kept:
         text = booster.model_to_string(num_iteration=grown.kept)
@@ -275,10 +277,11 @@ def fit_boosting(
 
 
 def _prove_values(job: BoostingJob, watching: Watching, before: Grown) -> None:
-    """Compute the validation values of the trees before again, and from them best tree and curve.
+    """Recompute the validation values of the earlier trees, and from them the best iteration and
+    the curve.
 
     Raises:
-        OtherTrees: they are not what these trees give. Left: the growing was interrupted.
+        OtherTrees: they do not match these trees. Left: training was interrupted.
     """
 
     def between() -> None:
@@ -296,7 +299,7 @@ def _prove_values(job: BoostingJob, watching: Watching, before: Grown) -> None:
 
 
 def _slices(job: BoostingJob) -> Iterator[SomeRows]:
-    """The validation rows, a slice at a time, with targets and weights as LightGBM has them."""
+    """Validation rows in slices, with targets and weights as in LightGBM."""
     rows = job.validation
     columns, weights = as_columns(rows.inputs), _class_weights(job)
     for low, high in bounds(len(columns)):
@@ -310,7 +313,7 @@ def _slices(job: BoostingJob) -> Iterator[SomeRows]:
 
 
 def _grow(job: BoostingJob, watching: Watching, before: Grown) -> Grown:
-    """The trees with those before. Of these the last round is grown again, as proof."""
+    """All trees, including the earlier ones, whose last round is grown again to verify them."""
     weights, parameters = _class_weights(job), boosting_parameters(job)
     train = _dataset(job.train, weights)
     validation = [_dataset(job.validation, weights, train)] if len(job.validation.target) else []
@@ -323,7 +326,7 @@ def _grow(job: BoostingJob, watching: Watching, before: Grown) -> Grown:
         per_round = job.outputs if job.outputs > 2 else 1
         callbacks.append(RedrawnNumbers(before.rounds - 1, per_round, parameters, watching))
         text = before.booster().model_to_string(num_iteration=before.trees - 1)
-        # Without the parameters behind the trees: LightGBM takes them for its own.
+        # Without the parameters that follow the trees: LightGBM would adopt them.
         first = lightgbm.Booster(model_str=text.partition("\nparameters:\n")[0])
     booster = lightgbm.train(
         parameters,
@@ -340,7 +343,7 @@ def _grow(job: BoostingJob, watching: Watching, before: Grown) -> Grown:
 
 
 def _class_weights(job: BoostingJob) -> Floats | None:
-    """What a row of each class counts, [C]; none where all rows count alike."""
+    """Weight of a row of each class, [C]; None if all are equal."""
     if job.section.class_weights == "none":
         return None
     counts = np.bincount(job.train.target, minlength=job.outputs)

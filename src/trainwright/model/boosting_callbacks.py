@@ -1,11 +1,11 @@
-"""LightGBM's callbacks: what is watched while trees grow, and how an interrupted growing goes on.
+"""LightGBM callbacks: monitoring, early stopping, and bit-exact continuation of interrupted
+training.
 
-LightGBM goes on from trees that it is given (`init_model`) with the scores that they give, which
-are the same bits as those of the run that grew them: it adds the same leaf values in the same
-order. What it does not take up again are the random numbers of `bagging_fraction` and
-`feature_fraction`: they would begin anew. So they are drawn again first, and the last kept round is
-grown a second time, which must give the same trees. Best tree and curve are
-computed again from the rows (`replay`).
+LightGBM continues from given trees (`init_model`) with the scores that they produce, bit-identical
+to those of the run that grew them: it adds the same leaf values in the same order. It does not
+restore the RNG of `bagging_fraction` and `feature_fraction`, which would start anew. So the random
+numbers are redrawn first, and the last kept round is grown a second time, which must give the same
+trees. Best iteration and curve are recomputed from the rows (`replay`).
 """
 
 from __future__ import annotations
@@ -25,49 +25,48 @@ from trainwright.model.replay import VALUE_TOLERANCE, next_point
 _NO_GAIN_IS_ENOUGH = 1e300
 
 Results: TypeAlias = list[Any]
-"""LightGBM's evaluation results: data set, metric, value, whether more is better."""
+"""LightGBM's evaluation results: data set, metric, value, whether higher is better."""
 
 
 class OtherTrees(Exception):
-    """The kept trees or their values come out otherwise here than where they were kept; its text
-    says which."""
+    """The kept trees or their values do not reproduce here; the message says which."""
 
 
 class Left(Exception):
-    """The growing was interrupted before it had come as far as its kept trees."""
+    """Training was interrupted before it reached its kept trees."""
 
 
 class Keeper(Protocol):
-    """Keeps what is grown. It decides when, and must not change what it gets."""
+    """Keeps the trees grown so far. It decides when, and must not change what it receives."""
 
     def is_due(self) -> bool:
-        """Whether trees are to be kept now."""
+        """Are trees to be kept now?"""
         ...
 
     def keep(self, grow: Callable[[], Grown]) -> None:
-        """Keep what `grow` gives."""
+        """Keep the result of `grow`."""
         ...
 
 
 @final
 class KeepsNothing:
-    """Of a growing that starts again where it is interrupted."""
+    """Keeps nothing: training that starts again if interrupted."""
 
     def is_due(self) -> bool:
         """Never."""
         return False
 
     def keep(self, grow: Callable[[], Grown]) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Watching:
-    """Who is told of each tree, who may end the growing, and who keeps trees meanwhile.
+    """Monitoring of tree growth: progress reports, stopping, and keeping trees.
 
-    `tell` gets the number of trees and the validation value. `should_stop` is asked after each
-    round: what has been grown until then is kept up to its best tree. `is_interrupted` is asked
-    too: the growing ends now, and goes on another time.
+    `tell` receives the number of trees and the validation value. `should_stop` is called after each
+    round: the trees grown until then are kept up to the best one. So is `is_interrupted`: training
+    ends now, to be continued later.
     """
 
     tell: Callable[[int, float], None] = lambda _trees, _value: None
@@ -79,12 +78,12 @@ class Watching:
 @final
 @dataclass(eq=False)  # no slots, and hashed by identity: LightGBM sorts and marks its callbacks
 class RedrawnNumbers:
-    """Draws the random numbers again that `rounds` earlier rounds drew.
+    """Redraws the random numbers of `rounds` earlier rounds.
 
-    Rows are drawn by rounds in which no gain is enough for a split: they change nothing else and
-    cost about a tenth of a round. Columns are drawn whenever LightGBM takes in a parameter, once
-    when it is set up and once for each of a round's trees; another seed and the seed again begin
-    that row of numbers anew.
+    Rows are drawn by rounds in which no gain suffices for a split: they change nothing else and
+    cost about a tenth of a round. Columns are drawn whenever LightGBM resets a parameter, once
+    during setup and once per tree of a round; setting another seed and then the original one
+    restarts their sequence.
     """
 
     rounds: int
@@ -116,10 +115,10 @@ class RedrawnNumbers:
 @final
 @dataclass(eq=False)  # as above
 class TreeWatcher:
-    """Keeps the curve and the best tree, tells, keeps trees, ends the growing.
+    """Records the curve and the best tree, reports progress, keeps trees, ends training.
 
-    Of a growing that goes on from `before`, the first round is the last one of those; where that
-    growing was done, it is the only one.
+    When continuing from `before`, the first round is the last of those trees; if their training was
+    complete, it is the only one.
     """
 
     patience: int

@@ -1,4 +1,4 @@
-"""The network of a contract, of whatever kind."""
+"""Build the network of a contract."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from trainwright.model.resnet import ImageNetwork, build_resnet
 from trainwright.model.tabular_network import TableNetwork, build_table_network
 
 BuiltNetwork = TableNetwork | ImageNetwork | GptNetwork
-"""Each a module, and in blocks."""
+"""A module made of blocks."""
 
 
 def build_network(section: Network, shape: Shape) -> BuiltNetwork:
-    """The network for data of this shape; its first weights are drawn from torch's global
+    """Network for data of this shape; its initial weights are drawn from torch's global
     generator."""
     match section:
         case Mlp() | TabularResNet():
@@ -35,7 +35,7 @@ def build_network(section: Network, shape: Shape) -> BuiltNetwork:
 
 
 def lay_out(model: nn.Module, memory_format: Literal["contiguous", "channels_last"]) -> None:
-    """Let a network with convolutions compute over this layout; others have one layout only."""
+    """Set the memory layout of a network with convolutions; others have one layout only."""
     if isinstance(model, ImageNetwork):
         is_last = memory_format == "channels_last"
         model.lay_out(torch.channels_last if is_last else torch.contiguous_format)

@@ -1,4 +1,4 @@
-"""Causal attention, in the form that is fastest where it runs."""
+"""Causal attention, by the fastest implementation for the device."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ from trainwright.model.attention_cpu import attend_pieces, takes_pieces
 from trainwright.model.full_attention import Heads, Seen, attend_whole
 
 _LONGEST_KEPT = 512
-"""Positions up to which a CPU keeps the weights in bf16. Torch's fused kernel never writes them,
-which for long windows is a gain of memory; with its backward pass it takes 5 times as long as this
-at 64 positions, and 2 to 3 times from 128 to 512."""
+"""Longest window for which the attention weights are stored in bf16 on a CPU. Torch's fused kernel
+never stores them, which saves memory for long windows; with its backward pass it takes 5 times as
+long at 64 positions, and 2 to 3 times from 128 to 512."""
 
 
 def attend(
     queries: Heads, keys: Heads, values: Heads, dropout: float, seen: Seen = "past"
 ) -> Heads:
-    """softmax(Q K' / sqrt(D)) V, where no position sees one after it (Vaswani et al. 2017,
-    arXiv:1706.03762, equation 1), or each sees those that `seen` says; a share `dropout` of the
-    weights is dropped."""
+    """softmax(Q K' / sqrt(D)) V (Vaswani et al. 2017, arXiv:1706.03762, equation 1), under a causal
+    mask or the mask `seen`; attention weights are dropped with probability `dropout`."""
     is_short = queries.shape[2] <= _LONGEST_KEPT
     if queries.device.type == "cpu" and queries.dtype == torch.bfloat16 and is_short:
         if takes_pieces(queries) and not dropout:
@@ -37,9 +36,9 @@ def attend(
 
 
 def within_documents(positions: Int[Tensor, "B L"]) -> Bool[Tensor, "B 1 L L"]:
-    """Which positions (columns) each one (rows) sees in a window of several documents: those of its
-    own that are not after it. `positions` begin at 0 in each document (a block-diagonal
-    causal mask; Krell et al. 2021, arXiv:2107.02027, section 3.2.2)."""
+    """Block-diagonal causal mask of packed documents: keys (columns) visible to each query (row),
+    those of its own document that are not after it. `positions` start at 0 in each document (Krell
+    et al. 2021, arXiv:2107.02027, section 3.2.2)."""
     document = (positions == 0).cumsum(dim=1)
     same = document[:, :, None] == document[:, None, :]
     return same.tril()[:, None]

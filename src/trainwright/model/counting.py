@@ -1,5 +1,4 @@
-"""Trained numbers of networks and the products of a forward pass, by arithmetic: a plan needs them
-before torch is there."""
+"""Analytic parameter and FLOP counts of networks: a plan needs them before torch is imported."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ from trainwright.model.input_shape import (
 
 
 def count_resnet(section: ResNet, shape: ImageShape) -> int:
-    """Trained numbers of the network."""
+    """Trainable parameters of the network."""
     widths: list[int] = [section.width * 2**stage for stage in range(len(section.blocks))]
     kernel = 16 if section.stem == "half" else 9
     total = shape.size[0] * section.width * kernel
@@ -32,14 +31,14 @@ def count_resnet(section: ResNet, shape: ImageShape) -> int:
 
 
 def count_gpt(section: Gpt, shape: TokenShape) -> int:
-    """Trained numbers of the network; the head is counted with the embedding."""
+    """Trainable parameters of the network; the head is tied to the embedding and counted once."""
     width = section.width
     places = section.context * width if section.positions == "learned" else 0
     return shape.outputs * width + places + section.layers * (12 * width**2 + 2 * width) + width
 
 
 def count_parameters(section: Network, shape: Shape) -> int:
-    """Trained numbers of a network on data of this shape."""
+    """Trainable parameters of a network on data of this shape."""
     match section:
         case ResNet():
             assert isinstance(shape, ImageShape)
@@ -55,7 +54,7 @@ def count_parameters(section: Network, shape: Shape) -> int:
 
 
 def count_largest(section: Network, shape: Shape) -> int:
-    """Numbers of the largest of the network's trained tensors."""
+    """Elements of the network's largest trainable tensor."""
     match section:
         case ResNet():
             assert isinstance(shape, ImageShape)
@@ -115,8 +114,8 @@ def _linear(inputs: int, outputs: int) -> int:
 
 
 def count_products(section: Network, shape: Shape) -> int:
-    """Multiplications with an addition in the matrix products and convolutions of the forward pass
-    of one row; of a text for a window of the whole context. Training takes three times as many."""
+    """Multiply-accumulates in the matrix products and convolutions of the forward pass of one row;
+    for text, of a window of the whole context. Training takes three times as many."""
     match section:
         case ResNet():
             assert isinstance(shape, ImageShape)

@@ -1,4 +1,4 @@
-"""The dummy baseline: the same answer for every row."""
+"""Dummy baseline: a constant prediction."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from trainwright.data.base.table import Floats, Inputs
 @final
 @dataclass(frozen=True, slots=True)
 class ConstantModel:
-    """Class shares [C], or one mean value, given to every row."""
+    """Class frequencies [C], or one mean value, predicted for every row."""
 
     answer: tuple[float, ...]
     kind: ClassVar[str] = "constant"
 
     def score(self, inputs: Inputs) -> Floats:
-        """The answer for each row, [N, C] or [N, 1]."""
+        """The prediction for each row, [N, C] or [N, 1]."""
         return np.tile(np.asarray(self.answer, np.float64), (len(inputs), 1))
 
     def write(self, folder: Path) -> None:
@@ -31,7 +31,7 @@ class ConstantModel:
 
 
 def fit_constant(target: npt.NDArray[Any], outputs: int) -> ConstantModel:
-    """The shares of the `outputs` classes among `target` [N], or its mean if `outputs` is 1."""
+    """Frequencies of the `outputs` classes in `target` [N], or its mean if `outputs` is 1."""
     assert len(target), "there are training rows"
     if outputs == 1:
         return ConstantModel((float(np.mean(target)),))

@@ -1,4 +1,4 @@
-"""Attention through the whole matrix of weights, by operations that torch differentiates."""
+"""Reference attention that materialises all weights, differentiated by autograd."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from torch import Tensor
 from torch.nn import functional
 
 Heads = Float[Tensor, "B H L D"]
-"""Queries, keys, values or what is mixed of them: B rows of H heads at L positions."""
+"""Queries, keys, values or outputs: B rows of H heads at L positions."""
 
 Seen = Literal["past"] | Bool[Tensor, "B 1 L L"]
-"""Whether each position sees itself and those before it, or those that a mask says."""
+"""Causal (True), or an explicit mask."""
 
 
 def attend_whole(
     queries: Heads, keys: Heads, values: Heads, dropout: float, seen: Seen = "past"
 ) -> Heads:
-    """softmax(Q K' / sqrt(D)) V through all weights [B H, L, L] at once, whose softmax is taken in
-    fp32; a share `dropout` of them is dropped."""
+    """softmax(Q K' / sqrt(D)) V with all weights [B H, L, L] at once and their softmax in fp32;
+    weights are dropped with probability `dropout`."""
     length, width = queries.shape[2:]
     hidden = torch.full((length, length), -math.inf, dtype=queries.dtype, device=queries.device)
     if isinstance(seen, str):

@@ -1,4 +1,4 @@
-"""A compact transformer that predicts the next token."""
+"""Decoder-only transformer."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _BASE = 10_000.0
 
 @final
 class GptNetwork(nn.Module):
-    """Tokens [B, L] to logits [B, L, V]: each position sees itself and what is before it.
+    """Decoder-only transformer from tokens [B, L] to logits [B, L, V].
 
-    Blocks of norm, attention, norm, feed-forward around skip connections (Radford et al. 2019,
-    "Language models are unsupervised multitask learners", section 2.3); the head is the embedding
-    (Press and Wolf 2017, arXiv:1608.05859).
+    Pre-norm blocks of attention and feed-forward with residual connections (Radford et al. 2019,
+    "Language models are unsupervised multitask learners", section 2.3); the head is tied to the
+    embedding (Press and Wolf 2017, arXiv:1608.05859).
     """
 
     def __init__(self, section: Gpt, shape: TokenShape) -> None:
@@ -40,7 +40,7 @@ class GptNetwork(nn.Module):
         self.cosines: Tensor
         self.sines: Tensor
         cosines, sines = _angles(section)
-        # Computed from the contract, so they are not saved with the weights.
+        # Computed from the contract, so not saved with the weights.
         self.register_buffer("cosines", cosines, persistent=False)
         self.register_buffer("sines", sines, persistent=False)
         _start(self, section.layers)
@@ -50,8 +50,8 @@ class GptNetwork(nn.Module):
         tokens: Int[Tensor, "B L"],
         positions: Literal["running"] | Int[Tensor, "B L"] = "running",
     ) -> Float[Tensor, "B L V"]:
-        """Logits of the token after each position. Where a window holds several documents, their
-        `positions` begin at 0 each, and none sees another."""
+        """Logits of the next token at each position. In a packed window, `positions` start at 0 in
+        each document, and documents do not attend to each other."""
         length = tokens.shape[1]
         assert length <= self.context, "a window is at most the context"
         x: Tensor = self.embedding(tokens)
@@ -72,7 +72,7 @@ class GptNetwork(nn.Module):
 
     @property
     def projections(self) -> Mapping[str, nn.Module]:
-        """By the path of each block, the layer that makes its queries, keys and values."""
+        """Query-key-value projection of each block, by the path of the block."""
         return {
             f"blocks.{number}": block.get_submodule("queries_keys_values")
             for number, block in enumerate(self.blocks)
@@ -81,7 +81,7 @@ class GptNetwork(nn.Module):
     def split(
         self, block: str, projected: Float[Tensor, "B L D"]
     ) -> Sequence[Float[Tensor, "B H L d"]]:
-        """The queries, keys and values that attention gets of what a projection gives."""
+        """Queries, keys and values from the output of a projection."""
         length = projected.shape[1]
         module = self.get_submodule(block)
         assert isinstance(module, _Block)
@@ -118,7 +118,7 @@ class _Block(nn.Module):
         split = projected.view(rows, length, 3, self.heads, width // self.heads)
         parts = split.permute(2, 0, 3, 1, 4)
         both, values = parts[:2], parts[2]
-        # Queries and keys at once: half the passes over them.
+        # Queries and keys together: half as many passes over them.
         queries, keys = (_turned(both, turn) if self.turned else both).unbind(0)
         return queries, keys, values
 
@@ -131,7 +131,7 @@ class _Block(nn.Module):
 
 
 def _angles(section: Gpt) -> tuple[Tensor, Tensor]:
-    """Cosine and sine of position x frequency, [context, head / 2] each (Su et al. 2021,
+    """Cosine and sine of position x frequency, [context, head / 2] each (RoPE: Su et al. 2021,
     arXiv:2104.09864, section 3.2.2)."""
     half = section.width // section.heads // 2
     frequencies = _BASE ** (-torch.arange(half, dtype=torch.float64) / half)
@@ -140,15 +140,16 @@ def _angles(section: Gpt) -> tuple[Tensor, Tensor]:
 
 
 def _turned(x: Tensor, turn: tuple[Tensor, Tensor]) -> Tensor:
-    """Each pair (i, i + head / 2) of [..., L, head] turned by the angle of its position."""
+    """Rotate each pair (i, i + head / 2) of [..., L, head] by the angle of its position."""
     cosines, sines = (part.to(x.dtype) for part in turn)
     first, second = x.chunk(2, dim=-1)
     return torch.cat([first * cosines - second * sines, first * sines + second * cosines], dim=-1)
 
 
 def _start(network: nn.Module, layers: int) -> None:
-    """N(0, 0.02^2), and the ends of the 2 x layers parts by 1 / sqrt(2 x layers), which keeps the
-    variance of the skip connection (Radford et al. 2019, section 2.3)."""
+    """Initialise weights from N(0, 0.02^2), and the output projections of the 2 x layers branches
+    scaled by 1 / sqrt(2 x layers), which preserves the variance of the residual stream (Radford et
+    al. 2019, section 2.3)."""
     for name, parameter in network.named_parameters():
         if parameter.ndim < 2:
             continue

@@ -1,4 +1,4 @@
-"""Trees that are grown so far, with all that their growing goes on from."""
+"""Trees grown so far, with all state needed to continue training."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from trainwright.tracking.events import number_from_json, number_to_json
 
 CURVE_EVERY = 10
 CURVE_SHARE = 0.2
-"""Trees between two points of the training curve: at least so many, and a share of those there are,
-because measuring the training rows costs time."""
+"""Trees between two points of the training curve: a minimum, and a share of the trees so far,
+because evaluating the training rows takes time."""
 
 FEWEST_TREES = 2
-"""To go on from: one that is grown again as proof, and one before it."""
+"""Trees needed to continue: one that is grown again for verification, and one before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +33,11 @@ class CurvePoint:
 @final
 @dataclass(frozen=True, slots=True)
 class Grown:
-    """All trees as LightGBM's text, and the state of early stopping and of the curve.
+    """All trees in LightGBM's text format, and the state of early stopping and of the curve.
 
-    `rounds` were made, of which each that found a split added to the `trees` (of several classes
-    one a class). `value` is the validation value of the last round; it and `best_value` are NaN
-    without validation rows. `is_done`: the growing came to its end.
+    `rounds` were made; each that found a split added to the `trees` (with several classes, one per
+    class). `value` is the validation value of the last round; it and `best_value` are NaN without
+    validation rows. `is_done`: training is complete.
     """
 
     text: str = ""
@@ -53,17 +53,17 @@ class Grown:
 
     @property
     def is_provable(self) -> bool:
-        """Whether its last round grew the last tree, so that growing it again proves the trees. Of
-        what is still growing nothing else is kept."""
+        """Did the last round grow the last tree, so that growing it again verifies the trees? While
+        training continues, only such states are kept."""
         return self.trees >= FEWEST_TREES and (not self.is_done or self.rounds == self.trees)
 
     @property
     def kept(self) -> int:
-        """The trees that the model is to have: up to the best one, or all."""
+        """Trees of the final model: up to the best iteration, or all."""
         return self.best_trees or self.trees
 
     def booster(self) -> lightgbm.Booster:
-        """The trees for predictions."""
+        """Booster for predictions."""
         return lightgbm.Booster(model_str=self.text)
 
     def to_json(self) -> Json:
@@ -89,10 +89,10 @@ NOTHING_GROWN = Grown()
 
 
 def read_grown(values: Json, outputs: int) -> Grown:
-    """Undo `to_json`, for a model of `outputs` classes, or of numbers (1).
+    """Inverse of `to_json`, for a model of `outputs` classes, or regression (1).
 
     Raises:
-        ValueError, TypeError, KeyError: it is not what was written; LightGBM has not read it.
+        ValueError, TypeError, KeyError: invalid content. LightGBM has not read it yet.
     """
     text = str(values["text"])
     check_model_text(text, outputs)
@@ -120,14 +120,14 @@ def read_grown(values: Json, outputs: int) -> Grown:
     try:
         held = grown.booster().current_iteration()
     except lightgbm.basic.LightGBMError as error:
-        raise ValueError(f"LightGBM does not read it: {error}") from error
+        raise ValueError(f"LightGBM cannot read it: {error}") from error
     if held != trees:
         raise ValueError(f"it does not hold the {trees} trees that it names")
     return grown
 
 
 def round_text(booster: Any, number: int) -> str:
-    """The trees that a round has added, as LightGBM's text; rounds count from 0."""
+    """Trees added by a round, in LightGBM's text format; rounds count from 0."""
     text = str(booster.model_to_string(start_iteration=number, num_iteration=1))
     return text[text.index("Tree=0") : text.index("end of trees")]
 

@@ -1,4 +1,4 @@
-"""What the data looks like to a model, and the width of embeddings."""
+"""Input shapes of models, and embedding widths."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trainwright.core.files import Json
 
 @dataclass(frozen=True, slots=True)
 class TableShape:
-    """Numeric columns, the number of codes of each categorical column, and model outputs."""
+    """Number of numeric columns, cardinality of each categorical column, and number of outputs."""
 
     numeric: int
     cardinalities: tuple[int, ...]
@@ -28,8 +28,8 @@ class TableShape:
 
 @dataclass(frozen=True, slots=True)
 class ImageShape:
-    """Channels, height and width of the images, mean and deviation of each channel (0 to 255), and
-    model outputs."""
+    """Channels, height and width of the images, mean and standard deviation of each channel (0 to
+    255), and number of outputs."""
 
     size: tuple[int, int, int]
     mean: tuple[float, ...]
@@ -48,7 +48,7 @@ class ImageShape:
 
 @dataclass(frozen=True, slots=True)
 class TokenShape:
-    """Different tokens."""
+    """Vocabulary size."""
 
     outputs: int
 
@@ -61,10 +61,10 @@ Shape = TableShape | ImageShape | TokenShape
 
 
 def shape_from_json(json: Json) -> Shape:
-    """The shape that `to_json` wrote.
+    """Inverse of `to_json`.
 
     Raises:
-        KeyError, TypeError, ValueError: it is none.
+        KeyError, TypeError, ValueError: invalid content.
     """
     outputs = int(json["outputs"])
     if "numeric" in json:
@@ -78,7 +78,7 @@ def shape_from_json(json: Json) -> Shape:
 
 PERIODIC_FREQUENCIES = 48
 PERIODIC_WIDTH = 16
-"""Learned frequencies and embedded features of each number under `numeric_embedding: periodic`."""
+"""Learned frequencies, and embedding width, of each number with `numeric_embedding: periodic`."""
 
 
 def embedding_width(categories: int) -> int:
@@ -88,13 +88,13 @@ def embedding_width(categories: int) -> int:
 
 
 def embedding_widths(section: TableModel, shape: TableShape) -> list[int]:
-    """The width of each categorical column's embedding."""
+    """Embedding width of each categorical column."""
     if section.embedding_dim == "auto":
         return [embedding_width(size) for size in shape.cardinalities]
     return [section.embedding_dim] * len(shape.cardinalities)
 
 
 def table_width(section: TableModel, shape: TableShape) -> int:
-    """What a network for rows of a table sees of one: its numbers and its embeddings."""
+    """Input width of a network for tables: numbers and embeddings."""
     numbers = shape.numeric * (PERIODIC_WIDTH if section.numeric_embedding == "periodic" else 0)
     return shape.numeric + sum(embedding_widths(section, shape)) + numbers

@@ -1,5 +1,5 @@
-"""Checks a LightGBM text model before the library reads it: LightGBM trusts every index and size in
-it, and follows them out of its memory."""
+"""Validation of a LightGBM text model before the library reads it: LightGBM trusts every index and
+size, and would read out of bounds."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Indices = npt.NDArray[np.int64]
 
 
 class BadModelText(ValueError):
-    """The text is no model that LightGBM can be trusted with; says where."""
+    """The text is not a safe LightGBM model; the message says where."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +48,10 @@ class _Head:
 
 
 def check_model_text(text: str, outputs: int) -> None:
-    """Check every index and size of a model for `outputs` classes, or numbers (1).
+    """Validate every index and size of a model for `outputs` classes, or regression (1).
 
     Raises:
-        BadModelText: one of them leads out of the model.
+        BadModelText: one of them is out of bounds.
     """
     start = _START.match(text)
     _ask(start is not None, "its head")
@@ -122,7 +122,7 @@ def _check_tree(fields: Mapping[str, str], features: int) -> None:
 
 
 def _check_shape(left: Indices, right: Indices, leaves: int) -> None:
-    """Each node but the first and each leaf is the child of exactly one node before it."""
+    """Each node but the first, and each leaf, must be the child of exactly one earlier node."""
     children = np.concatenate([left, right])
     expected = np.concatenate([np.arange(1, leaves - 1), -1 - np.arange(leaves)])
     if leaves > 1:

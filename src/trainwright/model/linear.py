@@ -1,4 +1,4 @@
-"""Logistic and ridge regression: fitted by scikit-learn, kept as JSON, scored with numpy alone."""
+"""Logistic and ridge regression: fitted by scikit-learn, stored as JSON, scored by numpy alone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from trainwright.data.base.table import Floats, Inputs, TableInputs, as_columns
 Link = Literal["identity", "logistic", "softmax"]
 
 _LEAST_PENALTY = 1e-10
-"""Stands for a penalty of 0, which C = 1/penalty cannot express."""
+"""Substitute for a penalty of 0, which C = 1/penalty cannot express."""
 
 _DESIGN_ROWS = 4096
 """Rows that are in memory twice while their sparse design is made."""
@@ -26,12 +26,12 @@ _DESIGN_ROWS = 4096
 @final
 @dataclass(frozen=True, slots=True)
 class FittedLinear:
-    """Coefficients of K linear functions over F numbers (the terms of texts last) and G categories.
+    """Coefficients of K linear functions of F numbers (text terms last) and G categories.
 
     `intercept` [K], `numeric` [K, F], and for each categorical column a table [codes, K]. `link`
     turns them into scores: `identity` (K = 1) values, `logistic` (K = 1) two classes, `softmax`
-    several. `present` are the codes of the classes that the training rows had, `outputs` the
-    number of columns of the scores. `warnings` is what the fit has to say.
+    several. `present` are the codes of the classes in the training rows, `outputs` the number of
+    score columns. `warnings` are those of the fit.
     """
 
     link: Link
@@ -79,10 +79,8 @@ class FittedLinear:
         )
 
     def spreads(self, inputs: TableInputs) -> Floats:
-        """How much each column moves the linear functions on these rows, [F + G].
-
-        The standard deviation over the rows of the column's term, summed over the K functions.
-        """
+        """Importance of each column on these rows, [F + G]: the standard deviation of its term,
+        summed over the K functions."""
         if not len(inputs):
             return np.zeros(self.numeric.shape[1] + len(self.categories))
         deviations = np.concatenate(
@@ -118,10 +116,10 @@ def fit_linear(
     outputs: int,
     cardinalities: tuple[int, ...],
 ) -> FittedLinear:
-    """Fit on scaled, imputed numbers and one column per category code.
+    """Fit on scaled, imputed numbers and one-hot categories.
 
-    `target` is int64 class codes [N] for `outputs` classes, or float64 values [N] for `outputs`
-    1. A solver that has not converged is said in `warnings` of the result.
+    `target` is int64 class codes [N] for `outputs` classes, or float64 values [N] for `outputs` 1.
+    A solver that has not converged is reported in `warnings` of the result.
     """
     assert bool(np.isfinite(inputs.numeric).all()), "numbers of a linear model are imputed"
     if outputs == 1:
@@ -149,7 +147,7 @@ def _fit_logistic(
     said: tuple[str, ...] = ()
     if int(np.max(model.n_iter_)) >= section.max_iterations:
         said = (
-            f"the logistic regression had not converged after {section.max_iterations} "
+            f"the logistic regression did not converge in {section.max_iterations} "
             "iterations: raise max_iterations or penalty",
         )
     link: Link = "logistic" if len(model.intercept_) == 1 else "softmax"
@@ -164,7 +162,7 @@ def _fit_ridge(
     from sklearn.linear_model import Ridge
 
     penalty = _penalty(section)
-    # Dense normal equations are exact; one-hot columns stay sparse and are solved by iteration.
+    # Dense normal equations are exact; sparse one-hot columns are solved iteratively.
     model = (
         Ridge(alpha=penalty, solver="sparse_cg", tol=1e-8, max_iter=section.max_iterations)
         if cardinalities or inputs.terms.width
@@ -178,8 +176,8 @@ def _fit_ridge(
 
 
 def _design(inputs: TableInputs, cardinalities: tuple[int, ...]) -> Any:
-    """float64 [N, F + T + sum of cardinalities]: numbers, terms, then 0/1 per code; sparse if there
-    are terms or codes."""
+    """Design matrix, float64 [N, F + T + sum of cardinalities]: numbers, terms, then one-hot codes;
+    sparse if there are terms or codes."""
     if not cardinalities and not inputs.terms.width:
         return inputs.numeric.astype(np.float64)
     if not inputs.terms.width:
@@ -195,14 +193,14 @@ def _design(inputs: TableInputs, cardinalities: tuple[int, ...]) -> Any:
 def _sparse_design(
     numeric: npt.NDArray[Any], codes: npt.NDArray[Any], cardinalities: tuple[int, ...]
 ) -> Any:
-    """Numbers [N, F], then 0/1 per code, without the zeros: some rows at a time, for joining
-    blocks of columns costs more than the fit of a few."""
+    """Numbers [N, F] and one-hot codes, without the zeros: built some rows at a time, because
+    stacking blocks of columns costs more than the fit of a few."""
     from scipy import sparse
 
     rows, numbers = numeric.shape
     width = numbers + codes.shape[1]
     starts = np.cumsum([numbers, *cardinalities])
-    # As scipy has them: half the memory, where it is enough.
+    # int32 indices like scipy's: half the memory, where it is enough.
     kind = np.int32 if max(rows * width, int(starts[-1])) < 2**31 else np.int64
     filled = np.count_nonzero(numeric, axis=1) + codes.shape[1]
     ends = np.concatenate([[0], filled.cumsum()])
@@ -220,7 +218,7 @@ def _sparse_design(
 
 
 def _penalty(section: Linear) -> float:
-    """Without a plan, which knows of texts, it is the usual one."""
+    """The default without a plan, which knows whether there are texts."""
     return 1.0 if section.penalty == "auto" else section.penalty
 
 
@@ -232,7 +230,8 @@ def _numbers(inputs: TableInputs) -> int:
 def _divide(
     coefficients: npt.NDArray[np.float64], numbers: int, cardinalities: tuple[int, ...]
 ) -> tuple[Floats, tuple[Floats, ...]]:
-    """Coefficients [K, F + codes] as those of the numbers [K, F] and a table [codes, K] each."""
+    """Split coefficients [K, F + codes] into those of the numbers [K, F] and one table [codes, K]
+    per category."""
     ends = np.cumsum([numbers, *cardinalities])
     tables = tuple(
         np.ascontiguousarray(coefficients[:, end - size : end].T, np.float64)

@@ -1,4 +1,4 @@
-"""Baselines of texts: how often each token follows the one before it, or occurs at all."""
+"""Unigram and bigram baselines of texts."""
 
 from __future__ import annotations
 
@@ -20,14 +20,13 @@ _BLOCK_TOKENS = 2**22
 @final
 @dataclass(frozen=True, slots=True)
 class Frequencies:
-    """-log p of each token, [V] from its own share, or [V, V] from its share after the token before
-    it (row)."""
+    """-log p of each token: [V] unigram, or [V, V] bigram given the previous token (row)."""
 
     surprise: Floats
     kind: ClassVar[str] = "frequencies"
 
     def score(self, inputs: Inputs) -> Floats:
-        """The summed surprise of each stretch in nats [N, 1]."""
+        """Negative log-likelihood (nats) of each evaluation segment, [N, 1]."""
         assert isinstance(inputs, TokenInputs), "these are frequencies of tokens"
         sums = [
             float(self._of(inputs.tokens[start - 1 : start + length]).sum())
@@ -46,8 +45,8 @@ class Frequencies:
 
 
 def fit_frequencies(inputs: TokenInputs, size: int, *, pairs: bool) -> Frequencies:
-    """Count in the training part. Of `pairs`, the share of a token after another is blended with
-    its own share, which counts as one more pair; every token counts once more than it occurs."""
+    """Count tokens in the training part. With `pairs`, bigram frequencies are smoothed by the
+    unigram, which counts as one more pair; every token has one pseudo-count."""
     counts = np.ones(size)
     for tokens in _blocks(inputs, 0):
         counts += np.bincount(tokens, minlength=size)
@@ -63,7 +62,7 @@ def fit_frequencies(inputs: TokenInputs, size: int, *, pairs: bool) -> Frequenci
 
 
 def _blocks(inputs: TokenInputs, beyond: int) -> Iterator[Integers]:
-    """The tokens of each source, some at a time, and so many of those that follow them there."""
+    """Chunks of the tokens of each source, and of the tokens that follow them."""
     for _, start, end in inputs.source_spans().tolist():
         for at in range(start - 1, end, _BLOCK_TOKENS):
             yield inputs.tokens[at : min(end, at + _BLOCK_TOKENS + beyond)].astype(np.int64)

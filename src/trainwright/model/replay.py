@@ -1,9 +1,9 @@
-"""The validation values of kept trees, computed again: best tree and curve are not believed.
+"""Recomputed validation values of kept trees: a stored best iteration and curve are not trusted.
 
-Training values are: they decide nothing, and cost a prediction of all training rows.
+Training values are trusted: they decide nothing, and would cost a prediction of all training rows.
 
 The losses are LightGBM's (4.7, src/metric: regression_metric.hpp, binary_metric.hpp,
-multiclass_metric.hpp), on targets that are float32 there.
+multiclass_metric.hpp), on float32 targets as there.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from trainwright.data.base.table import Floats
 from trainwright.model.grown_trees import CURVE_EVERY, CURVE_SHARE, Grown
 
 VALUE_TOLERANCE = 1e-9
-"""With another number of threads LightGBM adds up a value in another order; the trees are the
-same."""
+"""With another number of threads LightGBM sums a value in another order; the trees are the same."""
 
 _LEAST = float(np.float32(1e-15))
 
@@ -29,7 +28,7 @@ _LEAST = float(np.float32(1e-15))
 @final
 @dataclass(frozen=True, slots=True)
 class SomeRows:
-    """Rows as LightGBM predicts them, the target [N] and the weight [N] of each."""
+    """Rows as LightGBM predicts them, with the target [N] and the weight [N] of each."""
 
     matrix: Any
     target: Floats
@@ -42,8 +41,8 @@ Slices: TypeAlias = Iterable[SomeRows]
 @final
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """Rows of a growing and what is watched on them. `between` is called after each tree and may
-    raise to end it."""
+    """Rows and metric of a training. `between` is called after each tree and may raise to end
+    it."""
 
     metric: str
     objective: str
@@ -52,7 +51,7 @@ class Replay:
     between: Callable[[], None]
 
     def values(self, trees: lightgbm.Booster, slices: Slices) -> Floats:
-        """The watched value after each tree [trees]."""
+        """Value of the watched metric after each tree [trees]."""
         sums, total = np.zeros(trees.current_iteration()), 0.0
         for rows in slices:
             raw = np.zeros(())
@@ -107,11 +106,11 @@ _LOSSES: Mapping[str, Callable[[Floats, Floats], Floats]] = {
 
 
 def contradiction(grown: Grown, values: Floats) -> str:
-    """What of the kept state is not what its trees give, empty if nothing is. `values` [trees] are
-    those after each tree, none if there are no validation rows."""
+    """First part of the kept state that contradicts its trees, empty if none does. `values` [trees]
+    are those after each tree, none without validation rows."""
     if not len(values):
         has_state = grown.best_trees or grown.best_round or grown.curve or grown.next_point != 1.0
-        return "a best tree of the kept ones without validation rows" if has_state else ""
+        return "a best tree without validation rows" if has_state else ""
     if not _close(grown.value, values[grown.trees - 1], values):
         return "the validation value of the last kept tree"
     if not _is_best(grown, values):
@@ -126,8 +125,8 @@ def contradiction(grown: Grown, values: Floats) -> str:
 
 
 def curve_trees(trees: int, *, closed: bool) -> tuple[list[int], float]:
-    """Where so many trees have points of the curve, and from where on the next is due; where the
-    growing is `closed` the last tree has one."""
+    """Trees at which a curve of this length has its points, and the next one due; once training is
+    `closed`, the last tree has a point."""
     points: list[int] = []
     due = 1.0
     while due <= trees:
@@ -140,13 +139,13 @@ def curve_trees(trees: int, *, closed: bool) -> tuple[list[int], float]:
 
 
 def next_point(trees: int) -> float:
-    """From how many trees on the next point of the curve is due."""
+    """Number of trees at which the next point of the curve is due."""
     return trees + max(CURVE_EVERY, CURVE_SHARE * trees)
 
 
 def _is_best(grown: Grown, values: Floats) -> bool:
-    """Whether no other tree has a better value. Rounds without a split, of which nothing is kept,
-    leave open which of so many was the best tree's."""
+    """Is no other tree better? Rounds without a split, which leave no record, make the best tree
+    ambiguous among equal values."""
     best, without = grown.best_trees, grown.rounds - grown.trees
     if not (best >= 1 and 0 <= grown.best_round - best <= without):
         return False

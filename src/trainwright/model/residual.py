@@ -10,10 +10,10 @@ from torch import Tensor, nn
 
 @final
 class Residual(nn.Module):
-    """x + body(x), and in training x alone for a share `skipped` of the rows, drawn one by one.
+    """x + body(x); in training x alone for a share `skipped` of the rows, drawn independently.
 
-    What is kept grows by 1 / (1 - skipped), so that nothing changes in evaluation: stochastic depth
-    (Huang et al. 2016, arXiv:1603.09382, section 3) drawn by row, as in EfficientNet.
+    Kept branches are scaled by 1 / (1 - skipped), so that evaluation needs no change: stochastic
+    depth (Huang et al. 2016, arXiv:1603.09382, section 3) per row, as in EfficientNet.
     """
 
     def __init__(self, body: nn.Module, skipped: float = 0.0) -> None:
@@ -23,7 +23,7 @@ class Residual(nn.Module):
         self.skipped = skipped
 
     def forward(self, x: Tensor) -> Tensor:
-        """The input plus the block's change to it."""
+        """The input plus the residual branch."""
         change: Tensor = self.body(x)
         if self.skipped and self.training:
             rows = [len(x)] + [1] * (x.ndim - 1)
@@ -33,6 +33,6 @@ class Residual(nn.Module):
 
 
 def skip_chances(blocks: int, last: float) -> list[float]:
-    """The chance of each block to be skipped: in proportion to its depth, `last` for the last
-    (Huang et al. 2016, equation 4)."""
+    """Drop probability of each block: linear in its depth, `last` for the last (Huang et al. 2016,
+    equation 4)."""
     return [last * (block + 1) / blocks for block in range(blocks)]

@@ -1,4 +1,4 @@
-"""A residual network for images."""
+"""Residual network for images."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _FEWEST_CHANNELS = 16
 
 
 def build_resnet(section: ResNet, shape: ImageShape) -> ImageNetwork:
-    """The network of a contract. Its weights lie channels last, which convolutions are mostly
-    fastest with, on a CPU and on a GPU; `ImageNetwork.lay_out` changes that."""
+    """Network of a contract. Its weights are channels-last, usually the fastest for convolutions on
+    a CPU and on a GPU; `ImageNetwork.lay_out` changes that."""
     widths = [section.width * 2**stage for stage in range(len(section.blocks))]
     skipped = skip_chances(sum(section.blocks), section.stochastic_depth)
     layers: list[nn.Module] = [_stem(section, shape.size[0])]
@@ -45,8 +45,8 @@ def build_resnet(section: ResNet, shape: ImageShape) -> ImageNetwork:
 
 @final
 class ImageNetwork(nn.Module):
-    """Images as they are in their file to logits: pixels [B, C, H, W], 0 to 255, are standardised
-    with mean and deviation of the training images, which are saved with the weights."""
+    """Raw pixels [B, C, H, W], 0 to 255, to logits: pixels are standardised with the mean and
+    standard deviation of the training images, which are saved with the weights."""
 
     def __init__(self, shape: ImageShape, body: nn.Module) -> None:
         super().__init__()
@@ -59,13 +59,13 @@ class ImageNetwork(nn.Module):
         self._memory_format = torch.contiguous_format
 
     def lay_out(self, memory_format: torch.memory_format) -> None:
-        """Compute over this layout of images and convolutions from now on."""
+        """Set the memory layout of images and convolutions."""
         self._memory_format = memory_format
         self.to(memory_format=memory_format)  # type: ignore[call-overload]
 
     @property
     def blocks(self) -> list[nn.Module]:
-        """The residual blocks and those that halve the size, from first to last."""
+        """Residual and downsampling blocks, from first to last."""
         return [module for module in self.body.children() if isinstance(module, Residual | _Shrink)]
 
     def forward(
@@ -79,8 +79,8 @@ class ImageNetwork(nn.Module):
 
 @final
 class _MeanOverPlaces(nn.Module):
-    """[B, C, H, W] to [B, C]. The mean of sums, whose backward pass is deterministic, unlike that
-    of adaptive pooling on a GPU."""
+    """Global average pooling, [B, C, H, W] to [B, C]: a mean of sums, whose backward pass is
+    deterministic, unlike that of adaptive pooling on a GPU."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x.mean(dim=(2, 3))
@@ -88,7 +88,8 @@ class _MeanOverPlaces(nn.Module):
 
 @final
 class _Shrink(nn.Module):
-    """Half the size and more channels: a strided block beside a strided 1x1 convolution."""
+    """Downsampling block: halves the size and adds channels by a strided block next to a strided
+    1x1 convolution."""
 
     def __init__(self, inner: int, outer: int, norm: str) -> None:
         super().__init__()
@@ -99,9 +100,9 @@ class _Shrink(nn.Module):
             nn.ReLU(inplace=True),
             nn.Conv2d(outer, outer, 3, padding=1, bias=False),
         )
-        # oneDNN's backward pass of a strided 1x1 convolution, channels last, writes beside its
-        # memory where the channels are fewer than the floats of a register, 8 with AVX2 and 16
-        # with AVX-512: every second place is taken out.
+        # oneDNN's channels-last backward pass of a strided 1x1 convolution writes out of bounds
+        # where the channels are fewer than the floats of a register, 8 with AVX2 and 16 with
+        # AVX-512: the pixels are subsampled beforehand.
         self._takes_out = inner < _FEWEST_CHANNELS
         stride = 1 if self._takes_out else 2
         self.beside = nn.Conv2d(inner, outer, 1, stride=stride, bias=False)
@@ -123,7 +124,7 @@ def _block(width: int, norm: str) -> nn.Module:
     """Norm, ReLU, 3x3, norm, ReLU, 3x3 (He et al. 2016, arXiv:1603.05027, figure 4e)."""
     return nn.Sequential(
         _norm(width, norm),
-        # In place it would change the input, which the skip connection still needs.
+        # In place it would modify the input, which the residual connection still needs.
         nn.ReLU(),
         nn.Conv2d(width, width, 3, padding=1, bias=False),
         _norm(width, norm),
@@ -142,8 +143,8 @@ def _norm(width: int, norm: str) -> nn.Module:
 
 
 def _start(body: nn.Module) -> None:
-    """He initialisation; the last convolution of each residual branch starts at 0, so that the
-    network begins as a shallow one (Goyal et al. 2017, arXiv:1706.02677, section 5.1)."""
+    """He initialisation; the last convolution of each residual branch is zero, so that the network
+    starts as a shallow one (Goyal et al. 2017, arXiv:1706.02677, section 5.1)."""
     for module in body.modules():
         if isinstance(module, nn.Conv2d):
             nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")

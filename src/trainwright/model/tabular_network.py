@@ -1,5 +1,4 @@
-"""Networks for tables: an MLP and a residual network, both over scaled numbers and embedded
-categories."""
+"""Networks for tables: MLP and residual network over scaled numbers and embedded categories."""
 
 from __future__ import annotations
 
@@ -20,12 +19,12 @@ from trainwright.model.input_shape import (
 from trainwright.model.residual import Residual, skip_chances
 
 _SIGMA = 1.0
-"""Deviation of the first frequencies; columns are scaled to deviation 1 before."""
+"""Standard deviation of the initial frequencies; columns are standardised beforehand."""
 
 
 def build_table_network(section: TableModel, shape: TableShape) -> TableNetwork:
-    """The network of a contract for a table of this shape; its first weights are drawn from
-    torch's global generator."""
+    """Network of a contract for a table of this shape; its initial weights are drawn from torch's
+    global generator."""
     columns = TableColumns(shape, section.embedding_dim, _numbers(section, shape.numeric))
     match section:
         case Mlp():
@@ -38,9 +37,9 @@ def build_table_network(section: TableModel, shape: TableShape) -> TableNetwork:
 
 @final
 class TableNetwork(nn.Module):
-    """Columns side by side, then a body: (numeric [B, F], categories [B, G]) -> [B, outputs].
+    """Column encoder and body: (numeric [B, F], categories [B, G]) -> [B, outputs].
 
-    The outputs are logits for classes, or standardised values for numbers.
+    The outputs are logits for classes, or standardised values for regression.
     """
 
     def __init__(self, columns: TableColumns, body: nn.Module) -> None:
@@ -50,7 +49,7 @@ class TableNetwork(nn.Module):
 
     @property
     def blocks(self) -> list[nn.Module]:
-        """The residual blocks from first to last; an MLP has none."""
+        """Residual blocks from first to last; an MLP has none."""
         return [module for module in self.body.children() if isinstance(module, Residual)]
 
     def forward(
@@ -63,7 +62,7 @@ class TableNetwork(nn.Module):
 
 @final
 class TableColumns(nn.Module):
-    """Numeric columns and one embedding for each categorical one, side by side: [B, width]."""
+    """Concatenates numeric columns and one embedding per categorical column: [B, width]."""
 
     def __init__(
         self, shape: TableShape, embedding_dim: Auto | int, numbers: Plain | Periodic
@@ -83,7 +82,7 @@ class TableColumns(nn.Module):
     def forward(
         self, numeric: Float[Tensor, "B F"], categories: Int[Tensor, "B G"]
     ) -> Float[Tensor, "B width"]:
-        """The row as one vector."""
+        """Each row as one vector."""
         embedded = [
             embedding(codes)
             for embedding, codes in zip(self.embeddings, categories.unbind(1), strict=True)
@@ -93,23 +92,23 @@ class TableColumns(nn.Module):
 
 @final
 class Plain(nn.Module):
-    """Numbers as they are."""
+    """Unchanged numbers."""
 
     def __init__(self, columns: int) -> None:
         super().__init__()
         self.width = columns
 
     def forward(self, numeric: Float[Tensor, "B F"]) -> Float[Tensor, "B F"]:
-        """The numbers themselves."""
+        """The numbers."""
         return numeric
 
 
 @final
 class Periodic(nn.Module):
     """Periodic embeddings of numbers, "PLR(lite)" of Gorishniy et al. 2022 (arXiv:2203.05556,
-    section 3.3): x -> ReLU(W [cos 2 pi c x, sin 2 pi c x] + b), with frequencies c of each column's
-    own, drawn from N(0, sigma^2) and learned, and W and b shared by all columns. The number itself
-    goes beside its embedding."""
+    section 3.3): x -> ReLU(W [cos 2 pi c x, sin 2 pi c x] + b), with learned frequencies c per
+    column, initialised from N(0, sigma^2), and W and b shared by all columns. Each number itself is
+    concatenated to its embedding."""
 
     def __init__(self, columns: int, frequencies: int, width: int, sigma: float) -> None:
         super().__init__()
@@ -118,7 +117,7 @@ class Periodic(nn.Module):
         self.width = columns * (width + 1)
 
     def forward(self, numeric: Float[Tensor, "B F"]) -> Float[Tensor, "B width"]:
-        """The numbers, then their embeddings one after the other."""
+        """The numbers, followed by their embeddings."""
         angles = 2 * torch.pi * self.frequencies * numeric.unsqueeze(2)
         waves = torch.cat([angles.cos(), angles.sin()], dim=2)
         embedded = torch.relu(self.linear(waves)).flatten(1)

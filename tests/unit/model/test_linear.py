@@ -22,7 +22,7 @@ def test_a_solver_that_does_not_converge_says_so() -> None:
     inputs = _inputs()
     target = (inputs.numeric[:, 0] > 0).astype(np.int64)
     hurried = fit_linear(Linear(kind="linear", max_iterations=1), inputs, target, 2, (5,))
-    assert "had not converged after 1 iterations" in hurried.warnings[0]
+    assert "did not converge in 1 iterations" in hurried.warnings[0]
     patient = fit_linear(Linear(kind="linear"), inputs, target, 2, (5,))
     assert patient.warnings == ()
 
