@@ -99,8 +99,8 @@ CASES = (
         other_bits,
     ),
     Refused(
-        "go on with that run: trainwright resume file://{}/copies/cut; or name this one anew with "
-        "--run NAME",
+        "resume that run: trainwright resume file://{}/copies/cut; or name this one differently "
+        "with --run NAME",
         "train net.yaml --run cut --runs others "
         "--set training.checkpointing.remote=file://{}/copies",
         (

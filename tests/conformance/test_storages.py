@@ -173,7 +173,7 @@ def test_an_upload_that_fails_leaves_nothing_and_says_no_secret(
 
 
 def test_an_address_that_leads_nowhere_is_a_mistake() -> None:
-    with pytest.raises(Mistake, match="leads to no storage"):
+    with pytest.raises(Mistake, match="is not a supported storage"):
         open_objects("nothing://there")
 
 

@@ -1,1 +1,1 @@
-"""Everything needed to continue, whole or absent."""
+"""Checkpoints: everything needed to resume, whole or absent."""

@@ -1,4 +1,4 @@
-"""The state of a mean of the weights."""
+"""State of weight averages (EMA, SWA)."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from trainwright.optim.swa import SWA
 
 @final
 class EMAState:
-    """The mean of each weight by name."""
+    """Average of each weight by name."""
 
     def __init__(self, mean: EMA) -> None:
         self._mean = mean
 
     def snapshot(self) -> Snapshot:
-        """A copy of the mean."""
+        """Copy of the average."""
         return Snapshot(tensors=self._mean.mean, updated=self._mean.mean)
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Write the mean back.
+        """Restore the average.
 
         Raises:
-            Mistake: of a model with other names, shapes or dtypes; nothing has changed.
+            Mistake: names, shapes or dtypes differ from the model's; nothing has changed.
         """
         check_same_layout("mean of the weights", self._mean.mean, snapshot.tensors)
         for name, mean in self._mean.mean.items():
@@ -34,22 +34,22 @@ class EMAState:
 
 @final
 class SWAState:
-    """The mean of each weight and the statistics of each norm by name, and how often weights were
-    taken."""
+    """Average of each weight and statistics of each norm by name, and the number of averaged
+    weights."""
 
     def __init__(self, mean: SWA) -> None:
         self._mean = mean
 
     def snapshot(self) -> Snapshot:
-        """A copy of the mean."""
+        """Copy of the average."""
         mean = self._mean.mean
         return Snapshot(tensors=mean, values=self._mean.values, updated=mean)
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Write the mean back.
+        """Restore the average.
 
         Raises:
-            Mistake: of a model with other names, shapes or dtypes; nothing has changed.
+            Mistake: names, shapes or dtypes differ from the model's; nothing has changed.
         """
         check_same_layout("mean of the weights", self._mean.mean, snapshot.tensors)
         for name, mean in self._mean.mean.items():

@@ -1,4 +1,4 @@
-"""Saving while the training goes on."""
+"""Asynchronous checkpointing."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from trainwright.core.files import Json
 
 @final
 class BackgroundCheckpoints:
-    """Writes each checkpoint in a thread; at most one at a time.
+    """Writes each checkpoint in a background thread; at most one at a time.
 
-    The training stands still only while its state is copied, into memory that is used again. What
-    only an update changes is copied by the thread while the passes of the next step run; whoever
-    makes updates must wait at the `fence` first. All calls but `save` wait there too.
+    Training stalls only while its state is copied into reused memory. What only an update changes
+    is copied by the thread during the forward and backward passes of the next step; whatever makes
+    updates must first wait at the `fence`. All calls except `save` wait there too.
 
-    A save that comes before the one before it is written waits for that one. An error of the thread
-    is raised by the next call, and so between two steps; `TornSnapshot` is one, and then nothing is
+    A save that is due before the previous one is written waits for it. An error of the thread is
+    raised by the next call, and so between two steps; `TornSnapshot` is one, and then nothing is
     written.
     """
 
@@ -46,7 +46,7 @@ class BackgroundCheckpoints:
 
     @contextmanager
     def taking(self) -> Iterator[None]:
-        """Inside the block snapshots are made in memory that is used again for each save."""
+        """Inside the block snapshots are made in memory that is reused for each save."""
         self._wait()
         self._fence.forget()
         with self._memory.used():
@@ -60,7 +60,7 @@ class BackgroundCheckpoints:
         inventory: Json,
         score: float | NotScored = NOT_SCORED,
     ) -> Begun:
-        """Begin to write a checkpoint, which holds its snapshots until it is written."""
+        """Start to write a checkpoint, which holds its snapshots until it is written."""
         self._wait()
         thread = threading.Thread(
             target=self._write, args=(step, parts, inventory, score), name="save", daemon=True
@@ -70,10 +70,10 @@ class BackgroundCheckpoints:
         return Begun(step)
 
     def settled(self, *, wait: bool) -> tuple[Kept, ...]:
-        """What was written since this was asked last.
+        """Checkpoints written since the last call.
 
         Raises:
-            StorageFailed: it could not be written. TornSnapshot: its copies are of no one moment.
+            StorageFailed: a write failed. TornSnapshot: the copies are inconsistent.
         """
         self._fence.wait()
         if wait or self._fence.torn or not any(thread.is_alive() for thread in self._writing):
@@ -83,12 +83,12 @@ class BackgroundCheckpoints:
         return kept
 
     def newest_valid(self, up_to: int | None = None, further: int = 0) -> Loaded | NoCheckpoint:
-        """The newest one that verifies, once nothing is being written."""
+        """Newest checkpoint that verifies, once no write is pending."""
         self._wait()
         return self._store.newest_valid(up_to, further)
 
     def _wait(self) -> None:
-        """Until nothing is being written; an error of that is raised here, once."""
+        """Wait for the pending write; its error is raised here, once."""
         if self._writing:
             self._fence.wait()
         for thread in self._writing:
@@ -107,5 +107,5 @@ class BackgroundCheckpoints:
             if isinstance(kept, SaveOutcome):
                 kept = replace(kept, held_seconds=self._fence.waited_seconds)
             self._kept.append(kept)
-        except BaseException as error:  # raised again by the thread that trains
+        except BaseException as error:  # re-raised in the training thread
             self._errors.append(error)

@@ -1,4 +1,4 @@
-"""Going on when a checkpoint cannot be written."""
+"""Best-effort saving: training continues when a checkpoint cannot be written."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from trainwright.core.files import Json
 
 
 def tolerate_failures(store: CheckpointStore) -> CheckpointStore:
-    """A store whose saves may be missed: the next one is tried when it is due. A checkpoint that
-    cannot be read is not tolerated."""
+    """Store whose saves may fail: the next one is tried when it is due. A checkpoint that cannot be
+    read is still an error."""
 
     def save(
         step: int,

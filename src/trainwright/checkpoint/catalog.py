@@ -1,4 +1,4 @@
-"""What is known of the checkpoints in a storage, while a process owns it."""
+"""Catalog of the checkpoints in a storage, kept while a process owns it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from trainwright.checkpoint.retention import Entry, with_abandoned
 
 @dataclass(frozen=True, slots=True)
 class NotInLedger:
-    """No line of the ledger is about this checkpoint; its own manifest has to vouch for it."""
+    """The ledger has no line for this checkpoint; its own manifest has to vouch for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A checkpoint that may be whole. `sequence` orders them."""
+    """Checkpoint that may be complete. `sequence` orders them."""
 
     sequence: int
     name: str
@@ -29,24 +29,24 @@ class Candidate:
 @final
 @dataclass(slots=True)
 class Catalog:
-    """What is known of a storage while a process owns it."""
+    """Contents of a storage while a process owns it."""
 
     lineage: str
     entries: dict[str, Entry]
     candidates: list[Candidate]
     sequence: int
-    """The highest one in use."""
+    """Highest sequence number in use."""
     newest: str
     """Name of the newest committed checkpoint; empty before the first."""
     damaged: tuple[str, ...]
-    """What in the storage says nothing any more."""
+    """Damage found: parts of the storage that cannot be read."""
     has_history: bool
     commits: tuple[Entry, ...]
-    """All that the storage knows of at its opening, in order, also of what has gone since."""
+    """All checkpoints known when the storage was opened, in order, including removed ones."""
 
     def left_by(self, step: int, sequence: int) -> tuple[LedgerLine, ...]:
-        """What becomes true with a save of `step`: the run leaves the course of later steps that
-        were saved before it. A copy may come after those of later saves, and leaves none."""
+        """Ledger lines that become true with a save of `step`: the run abandons later steps saved
+        before it. A copy may arrive after those of later saves, and abandons none."""
         later = {
             entry.name
             for entry in self.entries.values()
@@ -56,12 +56,12 @@ class Catalog:
         return tuple(line.now("abandoned") for line in lines if isinstance(line, LedgerLine))
 
     def remove(self, name: str) -> None:
-        """A checkpoint is no longer there."""
+        """Record that a checkpoint was removed."""
         self.entries.pop(name, None)
         self.candidates = [one for one in self.candidates if one.name != name]
 
     def add(self, line: LedgerLine, beside: Sequence[LedgerLine]) -> None:
-        """Take in a checkpoint that was just committed, and the lines beside it."""
+        """Add a checkpoint that was just committed, and the lines that go with it."""
         self.has_history = True
         if line.sequence >= self.sequence:
             self.sequence, self.newest = line.sequence, line.name
@@ -75,19 +75,19 @@ class Catalog:
 
 
 def entry_of(line: LedgerLine) -> Entry:
-    """What a line of the ledger says for retention."""
+    """Retention entry of a ledger line."""
     left = line.kind == "abandoned"
     return Entry(line.sequence, line.name, line.score, step_of(line.name), left)
 
 
 def new_lineage() -> str:
-    """What the checkpoints of one run have in common, for a run that has none yet."""
+    """New identifier shared by the checkpoints of one run."""
     return uuid.uuid4().hex
 
 
 def in_order(live: Sequence[Candidate], left: Collection[str]) -> list[Candidate]:
-    """Newest first, those that the run has left last. What has no readable manifest and no line is
-    tried before all: it must not be passed over unseen."""
+    """Newest first, abandoned ones last. Those without a readable manifest or a line come first:
+    they must not be skipped silently."""
 
     def rank(candidate: Candidate) -> tuple[bool, bool, int, str]:
         sequence, name = candidate.sequence, candidate.name

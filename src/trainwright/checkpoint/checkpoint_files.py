@@ -1,4 +1,4 @@
-"""From snapshots, or from a checkpoint that lies in a storage already, to the files of one."""
+"""Files of a checkpoint, from snapshots or from another storage."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _HASHERS = 2
 
 @dataclass(frozen=True, slots=True)
 class CheckpointFiles:
-    """A checkpoint that is to be written."""
+    """Checkpoint to be written."""
 
     lineage: str
     sequence: int
@@ -45,7 +45,7 @@ class CheckpointFiles:
 
 
 def files_of(draft: CheckpointFiles, beside: tuple[LedgerLine, ...]) -> FileSet:
-    """The files of a draft, hashed while they are taken. Nobody changes its tensors meanwhile."""
+    """Files of a draft, hashed as they are consumed. Its tensors must not change meanwhile."""
     for part in draft.parts:
         check_name(part, "a part of a checkpoint")
     values = write_canonical({part: shot.packed_values for part, shot in draft.parts.items()})
@@ -61,10 +61,10 @@ def files_of(draft: CheckpointFiles, beside: tuple[LedgerLine, ...]) -> FileSet:
 
 
 def stored_files(storage: CheckpointStorage, name: str) -> FileSet:
-    """The files of a checkpoint that lies in a storage, each verified when it is taken.
+    """Files of a stored checkpoint, each verified as it is consumed.
 
     Raises:
-        Damaged: it does not verify; also while the files are taken. StorageFailed: not readable.
+        Damaged: it does not verify; also while the files are consumed. StorageFailed: not readable.
     """
     read = partial(storage.read, name)
     manifest, _ = read_manifest(read)
@@ -109,9 +109,9 @@ def _files(draft: CheckpointFiles, values: bytes) -> Iterator[tuple[str, Iterabl
 
 
 def _hashing(name: str, data: Sequence[Block], pool: ThreadPoolExecutor) -> Callable[[], FileEntry]:
-    """What gives the entry of a file: a large one is hashed in a thread of its own, from one end to
-    the other, while the taker writes it and those behind it. They wait for each other once, at the
-    manifest."""
+    """Returns a function for the entry of a file: a large one is hashed in a thread of its own,
+    from one end to the other, while the consumer writes it and the next ones. Both are joined once,
+    at the manifest."""
     if sum(map(len, data)) < _CHUNK_BYTES:
         return partial(_entry, name, data)
     return pool.submit(_entry, name, data).result
@@ -125,7 +125,7 @@ def _entry(name: str, data: Sequence[Block]) -> FileEntry:
 
 
 def _chunks(data: Iterable[Block]) -> Iterator[memoryview]:
-    """The blocks, none of them larger than is written at once."""
+    """The blocks, cut to the maximum write size."""
     for block in data:
         rest = memoryview(block)
         while rest:

@@ -1,4 +1,4 @@
-"""Which checkpoints a folder holds, from its ledger and from the disk."""
+"""Checkpoints of a folder, reconciled from its ledger and the disk."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _Manifests = Mapping[str, tuple[Manifest, str] | Damaged]
 
 
 def read_catalog(folder: Path, ledger: Ledger) -> Catalog:
-    """Compare ledger and disk; a ledger with broken lines is replaced by its sound ones.
+    """Reconcile ledger and disk; a ledger with corrupt lines is rewritten without them.
 
-    A complete checkpoint that the ledger does not know is a candidate too: the process died before
-    the line was written, or the ledger was lost.
+    A complete checkpoint missing from the ledger is a candidate too: the process died before the
+    line was written, or the ledger was lost.
 
     Raises:
         OSError, StorageFailed: the folder cannot be read or changed.
@@ -72,7 +72,7 @@ def read_catalog(folder: Path, ledger: Ledger) -> Catalog:
 
 
 def _candidates(lines: Mapping[str, LedgerLine], manifests: _Manifests) -> list[Candidate]:
-    """What lies on the disk, and what the ledger keeps though the disk has lost it."""
+    """Checkpoints on the disk, and those in the ledger that the disk has lost."""
     return [
         _from_disk(name, manifest, lines.get(name, NotInLedger()))
         for name, manifest in manifests.items()
@@ -84,7 +84,8 @@ def _candidates(lines: Mapping[str, LedgerLine], manifests: _Manifests) -> list[
 
 
 def _commits(content: LedgerContent, there: Mapping[str, Entry]) -> tuple[Entry, ...]:
-    """Without those that did not verify; a line may have been lost of what is there."""
+    """Committed checkpoints, without those that failed verification; the line of one on the disk
+    may have been lost."""
     damaged = {line.sequence for line in content.lines if line.kind == "quarantined"}
     commits = {entry.sequence: replace(entry, abandoned=False) for entry in there.values()}
     for line in content.lines:
@@ -136,7 +137,7 @@ def _is_history(name: str, ledger: Ledger) -> bool:
 
 
 def _is_removed(candidate: Candidate) -> bool:
-    """Whether a removal was cut short after its line in the ledger."""
+    """Was a removal interrupted after its line in the ledger?"""
     return isinstance(candidate.line, LedgerLine) and candidate.line.kind == "removed"
 
 
@@ -151,10 +152,10 @@ def _committed(lines: Mapping[str, LedgerLine]) -> set[str]:
 def _adopted(
     live: Sequence[Candidate], manifests: _Manifests, lineage: str, ledger: Ledger
 ) -> Iterator[Candidate]:
-    """What has no line and a manifest that fits its name and the run gets its line.
+    """Adopt checkpoints without a line whose manifest matches their name and the run.
 
-    Its files are verified when it is loaded, as those of the others. What fits nothing counts for
-    no rule; it is looked at when it is its turn to be loaded.
+    Their files are verified when loaded, like all others. A checkpoint that matches nothing does
+    not count for retention; it is examined when its turn to be loaded comes.
     """
     for candidate in live:
         name, manifest = candidate.name, manifests.get(candidate.name, Damaged())
@@ -171,7 +172,7 @@ def _adopted(
 
 
 def _lineage(content: LedgerContent, manifests: _Manifests) -> str:
-    """That of the ledger; without one, that of the newest manifest; else a new one."""
+    """Lineage of the ledger; without one, that of the newest manifest; else a new one."""
     for line in content.lines:
         return line.lineage
     if known := _readable(manifests):

@@ -1,4 +1,4 @@
-"""Writes a checkpoint into a folder so that it is whole or absent, whatever happens, and when."""
+"""Atomic commit of a checkpoint to a folder."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def commit(
 ) -> LedgerLine:
     """Write a checkpoint and its line in the ledger.
 
-    A checkpoint of the same name is replaced; it comes back if this one fails.
+    A checkpoint of the same name is replaced; it is restored if the new one fails.
 
     Raises:
-        StorageFailed: the folder is as it was.
+        StorageFailed: the folder is unchanged.
     """
     final, replaced = folder / files.name, folder / f"{REPLACED}{files.name}"
     with storage_errors(f"saving {final}"):
@@ -62,7 +62,7 @@ def commit(
 
 
 def remove_interrupted_save(folder: Path) -> None:
-    """Remove what an interrupted save left, and put back what it had moved aside.
+    """Remove the leftovers of an interrupted save, and restore what it had moved aside.
 
     Raises:
         OSError: the folder cannot be changed.
@@ -81,7 +81,7 @@ def remove_interrupted_save(folder: Path) -> None:
 
 
 def _check_room(folder: Path, files: FileSet, reserve_bytes: int, spare: Spare) -> None:
-    """What lies in the spare folder is given up where the disk has no room beside it."""
+    """Give up the folder kept for reuse if the disk has no room next to it."""
     needed = int(_ROOM * files.size_bytes) + reserve_bytes
     if shutil.disk_usage(folder).free < needed:
         spare.give_up()
@@ -92,7 +92,7 @@ def _check_room(folder: Path, files: FileSet, reserve_bytes: int, spare: Spare) 
 
 
 def _write_files(temporary: Path, files: FileSet) -> str:
-    """Write every file, the manifest when the others are on the disk; the manifest's SHA-256."""
+    """Write every file, the manifest once the others are durable; the manifest's SHA-256."""
     reached("ckpt.open")
     manifest = b""
     unused = {path.name for path in temporary.iterdir()}
@@ -114,7 +114,7 @@ def _write_files(temporary: Path, files: FileSet) -> str:
 
 
 def _write(path: Path, blocks: Iterable[Block], open_files: contextlib.ExitStack) -> None:
-    """Write a file, over one that is there; it is synced and closed when `open_files` ends."""
+    """Write a file, replacing an existing one; it is synced and closed when `open_files` exits."""
     descriptor = _open(path)
     open_files.callback(os.close, descriptor)
     # Synced together at the end: after the first, the others cost little.
@@ -129,8 +129,8 @@ def _write(path: Path, blocks: Iterable[Block], open_files: contextlib.ExitStack
 
 
 def _open(path: Path) -> int:
-    """A file of the spare folder is written over, unless it lies elsewhere too or a person has
-    changed who may write to it."""
+    """Overwrite a file of the reused folder, unless it has other hard links or its permissions were
+    changed."""
     with contextlib.suppress(FileNotFoundError):
         found = path.lstat()
         alone = stat.S_ISREG(found.st_mode) and found.st_nlink == 1
@@ -152,7 +152,7 @@ def _clear(path: Path) -> None:
 
 
 def _undo(temporary: Path, final: Path, replaced: Path, *, placed: bool) -> None:
-    """Leave the folder as it was before the save; `remove_interrupted_save` does the rest later."""
+    """Undo the save; `remove_interrupted_save` cleans up the rest later."""
     shutil.rmtree(temporary, ignore_errors=True)
     with contextlib.suppress(OSError):
         if placed:

@@ -1,7 +1,7 @@
-"""Copies of a run's files below one prefix of an object store, a whole set at a time.
+"""Copies of a run's files under a prefix of an object store, committed as whole sets.
 
-`files/<sha256>` holds a piece of at most 4 MiB, named by its content, so that what did not change
-is not sent again; `files/set-<number>.json`, written last, says which pieces make up each file.
+`files/<sha256>` is a chunk of at most 4 MiB, named by its content, so that unchanged chunks are not
+uploaded again; `files/set-<number>.json`, written last, lists the chunks of each file.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MOST_FILES = 10_000
 @final
 @dataclass(frozen=True, slots=True)
 class CopiedFile:
-    """A file of the run by its path in the run folder, as the hashes of its pieces in order."""
+    """File of the run: its path in the run folder, and the hashes of its chunks in order."""
 
     path: str
     size_bytes: int
@@ -43,11 +43,11 @@ class CopiedFile:
 @final
 @dataclass(frozen=True, slots=True)
 class CopiedSet:
-    """All files of a run as they were at one moment.
+    """Consistent set of all files of a run.
 
-    `number` counts the sets of a run, `lineage` is that of the run and `time` when the copy was
-    made. `begun` names the trainings in it whose checkpoints are copied too: a fold's folder, or
-    `.` for the run's own.
+    `number` counts the sets of a run, `lineage` is that of the run and `time` is when the copy was
+    made. `begun` names the trainings whose checkpoints are copied too: a fold's folder, or `.` for
+    the run's own.
     """
 
     number: int
@@ -58,7 +58,7 @@ class CopiedSet:
     files: tuple[CopiedFile, ...]
 
     def to_bytes(self) -> bytes:
-        """The object's bytes: the content and the hash of it."""
+        """Bytes of the object: the content and its hash."""
         content = {
             "number": self.number,
             "name": self.name,
@@ -74,10 +74,10 @@ class CopiedSet:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """Read `to_bytes`.
+        """Inverse of `to_bytes`.
 
         Raises:
-            Damaged: any bit of it has changed, or it is of another format.
+            Damaged: any bit has changed, or the format is another one.
         """
         content = read_sealed(data, _FORMAT)
         try:
@@ -98,12 +98,12 @@ class CopiedSet:
 @final
 @dataclass(frozen=True, slots=True)
 class NoSet:
-    """No file of a run was copied there."""
+    """No files of a run are stored there."""
 
 
 @final
 class FileSets:
-    """The sets below one prefix. A set is there when its list is; the set before it goes then."""
+    """Sets under one prefix. A set exists once its list does; the previous set is then removed."""
 
     def __init__(self, objects: ObjectFiles) -> None:
         self._objects = objects
@@ -112,7 +112,7 @@ class FileSets:
         return str(self._objects)
 
     def newest(self) -> CopiedSet | NoSet:
-        """The newest set whose list was written to its end.
+        """Newest set with a complete list.
 
         Raises:
             StorageFailed: not readable, or there are lists and each of them is damaged.
@@ -131,19 +131,19 @@ class FileSets:
         return NoSet()
 
     def newest_number(self) -> int:
-        """That of the newest list, also of a damaged one; 0 where there is none."""
+        """Number of the newest list, damaged or not; 0 if there is none."""
         with self._objects.errors("listing"):
             found = map(_SET.fullmatch, self._objects.listing(_FOLDER))
             return max((int(match[1]) for match in found if match), default=0)
 
     def pieces(self) -> Mapping[str, int]:
-        """The size of each piece that is there, by its hash."""
+        """Sizes of the stored chunks by hash."""
         with self._objects.errors("listing"):
             there = self._objects.listing(_FOLDER)
         return {name: size for name, size in there.items() if _PIECE.fullmatch(name)}
 
     def put_piece(self, data: bytes, there: set[str]) -> str:
-        """Write a piece, unless it is one of those that are known to be `there`; its hash."""
+        """Write a chunk, unless it is known to be `there`; its hash."""
         sha256 = hash_bytes(data)
         if sha256 in there:
             return sha256
@@ -154,8 +154,8 @@ class FileSets:
         return sha256
 
     def put(self, one: CopiedSet) -> None:
-        """Write the list of a set whose pieces are there, then remove the other lists and the
-        pieces that it does not need; objects of other names stay."""
+        """Write the list of a set whose chunks are stored, then remove older lists and the chunks
+        it does not use; objects with other names stay."""
         reached("copy.set")
         with self._objects.errors("copying files"):
             name = f"set-{one.number:012d}.json"
@@ -169,10 +169,10 @@ class FileSets:
                         self._objects.remove(self._objects.path(_FOLDER, other))
 
     def read(self, file: CopiedFile) -> Iterator[bytes]:
-        """The pieces of a file, each verified.
+        """Chunks of a file, each verified.
 
         Raises:
-            Damaged: one is missing or not what was written. StorageFailed: not readable.
+            Damaged: one is missing or corrupt. StorageFailed: not readable.
         """
         size = 0
         for piece in file.pieces:
@@ -189,16 +189,16 @@ class FileSets:
 
 
 def holds_copies(path: Path) -> bool:
-    """Whether a folder of this machine, a mounted one say, is where a run was copied to."""
+    """Is a folder of this machine, for example a mounted one, the copy location of a run?"""
     patterns = (f"{_FOLDER}/set-*.json", "step-*-*/manifest.json")
     return path.is_dir() and any(any(path.glob(pattern)) for pattern in patterns)
 
 
 def open_sets(remote: str, name: str) -> FileSets:
-    """The sets of a run below the address that its contract gives.
+    """Sets of a run under the address in its contract.
 
     Raises:
-        Mistake: nothing is known of such URLs. MissingExtra: the package for them is absent.
+        Mistake: unknown URL scheme. MissingExtra: the package for it is not installed.
     """
     return FileSets(ObjectFiles(*open_system(f"{remote.rstrip('/')}/{name}")))
 

@@ -1,4 +1,4 @@
-"""Copies that are made while the training goes on, and the fence before whoever writes."""
+"""Fence between late copies of tensors and their writers."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ _LOOKED_AT: Final = 16
 
 @final
 class TornSnapshot(Exception):
-    """Something wrote to a tensor while it was copied: what was copied is the state of no step."""
+    """A tensor was written to while it was copied: the copy is not the state of any step."""
 
 
 @final
 class Fence:
-    """Stands between the tensors that are copied late and whoever writes to them.
+    """Fence between tensors that are copied late and their writers.
 
-    Forward and backward passes change neither weights nor what an optimizer keeps, so these are
-    copied while the passes of the next step run (CheckFreq: Mohan et al. 2021, FAST, section 4.1).
-    The thread that trains calls `wait` before it writes to any of them.
+    Forward and backward passes change neither weights nor optimizer state, so these are copied
+    during the passes of the next step (CheckFreq: Mohan et al. 2021, FAST, section 4.1). The
+    training thread calls `wait` before it writes to any of them.
 
-    A writer that does not wait would tear the snapshot, so none is written without proof. When the
-    copies are promised, the version of each tensor (torch's count of writes in place) and the bits
-    of 16 of its numbers are taken; `wait` looks at them again, in the thread that trains and so
-    with no write of its under way. The version sees each write of one number, but not those of
-    torch's fused optimizers, nor those through `.data`, NumPy or C code: for them there are the
-    bits. Not seen is such a write if it leaves the 16 numbers of every tensor as they were, and a
-    write of another thread that has not ended.
+    A writer that does not wait would tear the snapshot, so every snapshot is checked. When the
+    copies are promised, the version of each tensor (torch's count of in-place writes) and the bits
+    of 16 of its elements are recorded; `wait` compares them again, in the training thread and so
+    with no write of its own in progress. The version detects every in-place write, except those of
+    torch's fused optimizers and those through `.data`, NumPy or C code: for these there are the
+    bits. Such a write goes undetected if it leaves the 16 elements of every tensor unchanged, as
+    does an unfinished write of another thread.
     """
 
     def __init__(self) -> None:
@@ -46,11 +46,12 @@ class Fence:
         self.torn = ""
 
     def promise(self, name: str, tensor: Tensor, copy: Tensor) -> None:
-        """After the next `begin` the tensor is in `copy` by the time that `wait` returns."""
+        """Promise that after the next `begin` the tensor will be in `copy` by the time that `wait`
+        returns."""
         self._promised.append(_Late(name, tensor.detach(), copy))
 
     def begin(self) -> None:
-        """What was promised is copied from here on as it is now."""
+        """Start copying what was promised, in its current state."""
         self.waited_seconds, self.torn = 0.0, ""
         self._begun = [_Begun(late, _look(late.tensor)) for late in self._promised]
         self._left, self._promised = self._promised, []
@@ -58,11 +59,11 @@ class Fence:
             self._looked.clear()
 
     def forget(self) -> None:
-        """Nobody wants what was promised since the last `begin`."""
+        """Cancel what was promised since the last `begin`."""
         self._promised = []
 
     def wait(self) -> None:
-        """Until nothing is copied any more, and whoever calls may write; copies what is left."""
+        """Wait until nothing is being copied, so that the caller may write; copies what is left."""
         if not self._begun:
             return
         started = time.perf_counter()
@@ -75,8 +76,7 @@ class Fence:
         self._begun = []
 
     def whole(self) -> None:
-        """Copy, and return when it is certain that the copies are of one moment; for the thread
-        that saves.
+        """Copy, and return once the copies are known to be consistent; for the saving thread.
 
         Raises:
             TornSnapshot: they are not.
@@ -85,15 +85,15 @@ class Fence:
         self._looked.wait()
         if self.torn:
             raise TornSnapshot(
-                f"{self.torn} was written to while it was copied for a checkpoint, which is not "
+                f"{self.torn} was written to while it was copied for a checkpoint, which was not "
                 "kept: whatever writes to weights or to an optimizer's state outside of the step "
                 "must wait at the fence (trainwright.checkpoint.copy_fence); until it does, set "
                 "training.checkpointing.asynchronous: false"
             )
 
     def _copy_all(self) -> None:
-        """Each by whichever thread comes first. One is taken off the list when its copy is made: an
-        interrupt leaves it there."""
+        """Copy each tensor in whichever thread gets to it first. One is removed from the list once
+        its copy is made: an interrupt leaves it there."""
         while True:
             with self._lock:
                 if not self._left:
@@ -104,7 +104,7 @@ class Fence:
 
 
 class _Late(NamedTuple):
-    """`tensor` shares memory and version with the one that is trained."""
+    """`tensor` shares memory and version counter with the trained tensor."""
 
     name: str
     tensor: Tensor
@@ -122,7 +122,7 @@ class _Begun(NamedTuple):
 
 
 def _look(tensor: Tensor) -> _Seen:
-    # torch takes no single numbers out of 8-bit floats.
+    # torch cannot index single elements of 8-bit floats.
     whole = tensor.view(torch.uint8) if tensor.element_size() == 1 else tensor
     numbers = torch.take(whole, _places(whole.numel())) if whole.numel() else whole.reshape(0)
     return _Seen(tensor._version, numbers.view(torch.uint8))
@@ -134,5 +134,5 @@ def _same(one: _Seen, other: _Seen) -> bool:
 
 @lru_cache(maxsize=256)
 def _places(count: int) -> Tensor:
-    """From the first to the last of so many numbers."""
+    """Evenly spaced indices, from the first to the last element."""
     return torch.linspace(0, count - 1, _LOOKED_AT, dtype=torch.float64).long()

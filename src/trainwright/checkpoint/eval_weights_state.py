@@ -1,4 +1,4 @@
-"""The weights that are evaluated, saved beside those that are trained."""
+"""Evaluation weights, saved next to the trained ones."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from trainwright.checkpoint.state import Snapshot, Stateful
 from trainwright.optim.eval_weights import TrainedWeights, Weights
 
 MODEL = "model"
-"""The name of the part that holds the model."""
+"""Name of the part that contains the model."""
 
 EVALUATED = "evaluated"
-"""The name of the part that holds the evaluated weights."""
+"""Name of the part that contains the evaluation weights."""
 
 
 @final
 class EvaluatedState:
-    """What the model is with its evaluated weights: for whoever takes the model from a checkpoint.
+    """The model with its evaluation weights, for consumers that take the model from a checkpoint.
 
-    A run that goes on makes them again from the rest of its state, so nothing is restored.
+    A resumed run derives them from the rest of its state, so nothing is restored.
     """
 
     def __init__(self, weights: Weights, model: ModuleState) -> None:
@@ -28,7 +28,7 @@ class EvaluatedState:
         self._model = model
 
     def snapshot(self) -> Snapshot:
-        """The whole model, with the evaluated weights."""
+        """The whole model, with the evaluation weights."""
         ready = self._weights.ready()
         if ready != "computed":
             return self._model.snapshot_with(ready)
@@ -36,17 +36,17 @@ class EvaluatedState:
             return self._model.snapshot_at_once()
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Nothing: they follow from the trained weights and the optimizer."""
+        """No effect: they follow from the trained weights and the optimizer."""
 
 
 def evaluated_state(weights: Weights, model: ModuleState) -> dict[str, Stateful]:
-    """What a job's state holds for the evaluated weights: nothing if they are the trained ones."""
+    """Part of a job's state for the evaluation weights: empty if they are the trained ones."""
     return (
         {} if isinstance(weights, TrainedWeights) else {EVALUATED: EvaluatedState(weights, model)}
     )
 
 
 def evaluated_part(parts: Mapping[str, Snapshot], model: str = MODEL) -> Snapshot:
-    """The model to evaluate and keep, among the parts of a checkpoint; `model` is the name of the
-    part that holds the trained one."""
+    """Model to evaluate and export, among the parts of a checkpoint; `model` is the name of the
+    part with the trained one."""
     return parts[EVALUATED] if EVALUATED in parts else parts[model]

@@ -1,4 +1,4 @@
-"""The names of what stands in a folder of checkpoints."""
+"""File names in a checkpoint folder."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import Final
 LEDGER: Final = "ledger.jsonl"
 POINTERS: Final = "pointers.json"
 QUARANTINE: Final = "quarantine-"
-"""Before the name of what did not verify."""
+"""Prefix of checkpoints that failed verification."""
 
 TREES: Final = re.compile(r"trees-([0-9]{10})\.json")
 _STEP = re.compile(r"step-[0-9]{10,18}")
 
 
 def name_of(step: int) -> str:
-    """The name of the checkpoint of a step."""
+    """Name of the checkpoint of a step."""
     return f"step-{step:010d}"
 
 
 def step_of(name: str) -> int:
-    """The step that a checkpoint's name says."""
+    """Step of a checkpoint name."""
     return int(name.removeprefix("step-"))
 
 
 def is_checkpoint(name: str) -> bool:
-    """Whether a checkpoint can have this name."""
+    """Is this a valid checkpoint name?"""
     return bool(_STEP.fullmatch(name))

@@ -1,4 +1,4 @@
-"""The folder of a checkpoint that was removed: the next one is written over it."""
+"""Folder reuse: the next checkpoint is written over a removed one."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ TEMPORARY = ".tmp-"
 
 @final
 class Spare:
-    """Gives the folder that a checkpoint is written into, which is one that was removed, if any.
+    """Provides the folder that a checkpoint is written into: a removed one, if any.
 
-    A disk takes a block that a file has already sooner than one that must be found first, and
-    removing a large file takes its time too: together they can be more than the writing. At most
-    one folder is kept, and only as long as this object is.
+    A disk writes faster into blocks that a file already owns, and removing a large file takes time
+    too: together this can be more than the write itself. At most one folder is kept, and only while
+    this object exists.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -29,18 +29,18 @@ class Spare:
         weakref.finalize(self, _remove_as, os.getpid(), self._kept)
 
     def folder(self) -> Path:
-        """A folder to write into, below a temporary name. The files in it mean nothing."""
+        """Folder to write into, under a temporary name. The files in it are meaningless."""
         place = self._kept.pop() if self._kept else _temporary(self._folder)
         place.mkdir(exist_ok=True)
-        # A person may have changed who looks into the checkpoint that it was.
+        # The permissions of the removed checkpoint may have been changed.
         place.chmod(FOLDER_MODE & ~read_umask())
         return place
 
     def keep(self, name: str) -> None:
-        """Take a checkpoint that is to be removed out of the way.
+        """Keep the folder of a checkpoint that is to be removed.
 
         Raises:
-            OSError: it is still there.
+            OSError: the checkpoint is still there.
         """
         aside = _temporary(self._folder)
         (self._folder / name).rename(aside)
@@ -48,15 +48,15 @@ class Spare:
         self._kept.append(aside)
 
     def give_up(self) -> None:
-        """Remove what was kept."""
+        """Remove the kept folder."""
         _remove(self._kept)
 
 
 def discard(folder: Path, name: str) -> None:
-    """Remove a checkpoint's folder; one that is cut short is finished when the storage is opened.
+    """Remove a checkpoint's folder; an interrupted removal is completed when the storage is opened.
 
     Raises:
-        OSError: it is still there.
+        OSError: the checkpoint is still there.
     """
     spare = Spare(folder)
     spare.keep(name)
@@ -69,7 +69,7 @@ def _remove(kept: list[Path]) -> None:
 
 
 def _remove_as(owner: int, kept: list[Path]) -> None:
-    """A process that was forked from the owner has a copy of the object, and not the folder."""
+    """A process forked from the owner has a copy of this object, but does not own the folder."""
     if os.getpid() == owner:
         _remove(kept)
 

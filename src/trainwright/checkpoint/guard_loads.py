@@ -1,4 +1,4 @@
-"""Checkpoints that are looked at before anything of them is restored."""
+"""Checks of checkpoints before anything is restored."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from trainwright.checkpoint.store_calls import calls_of
 
 
 def guard_loads(store: CheckpointStore, check: Callable[[Loaded], None]) -> CheckpointStore:
-    """A store that gives no checkpoint which `check` refuses, by the error that it raises."""
+    """Store that rejects checkpoints for which `check` raises an error."""
 
     def newest_valid(up_to: int | None = None, further: int = 0) -> Loaded | NoCheckpoint:
         found = store.newest_valid(up_to, further)

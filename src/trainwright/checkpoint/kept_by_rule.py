@@ -1,4 +1,4 @@
-"""What the rule of retention alone keeps of a run, commit after commit."""
+"""Checkpoints kept by the retention rule alone, commit by commit."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from trainwright.checkpoint.retention import FEWEST_NEWEST, Entry, Retention, ha
 
 @final
 class KeptByRule:
-    """What a run would have that was never stopped and where nothing is pinned: see `kept`.
+    """Checkpoints that a run would have if it had never been stopped and nothing were pinned: see
+    `kept`.
 
-    `kept` does not say so of what is left of a history: what stays for another reason may come to
-    be the best or the second newest when the run goes back. So this begins with nothing and is
-    taken through all commits of a run in order.
+    The rule cannot be applied to what is left of a history: a checkpoint that stays for another
+    reason may become the best or the second newest when the run rolls back. So this starts empty
+    and replays all commits of a run in order.
 
-    The checkpoints of the course that the run is on lie in the order of their sequence, which is
-    that of their steps too. So the rule asks for few of them at each commit, however many are kept.
+    The checkpoints of the current history are ordered by sequence, and thus by step. So the rule
+    examines few of them at each commit, however many are kept.
     """
 
     def __init__(self, retention: Retention) -> None:
@@ -27,19 +28,19 @@ class KeptByRule:
         self._by_name: dict[str, Entry] = {}
         self._course: list[Entry] = []
         self._ranked: list[Entry] = []
-        """Those of the course with a score, best first."""
+        """Checkpoints of the current history with a score, best first."""
         self._left: list[Entry] = []
-        """After which the run went back, in order."""
+        """Abandoned checkpoints, in order."""
         self._may_go: dict[str, Entry] = {}
-        """All but those that stay because they are the first of their stretch."""
+        """All except those kept because they are the first of their interval."""
 
     @property
     def names(self) -> KeysView[str]:
-        """Of what is kept."""
+        """Names of the kept checkpoints."""
         return self._by_name.keys()
 
     def take(self, commit: Entry) -> None:
-        """One more checkpoint was committed."""
+        """Add a committed checkpoint."""
         self.remove(commit.name)
         at = bisect_left(self._course, _order(commit), key=_order)
         later = self._course[at : at + 1]
@@ -49,14 +50,14 @@ class KeptByRule:
             for entry in self._course[back:at]:
                 self._drop(entry)
                 self._add(entry, is_left=True)
-            # The next one may no longer be the first of its stretch.
+            # The next one may no longer be the first of its interval.
             self._may_go.update((entry.name, entry) for entry in later)
         if self._retention.planned(commit.step):
             self._add(commit, is_left=is_left)
         self._let_go()
 
     def remove(self, name: str) -> None:
-        """A checkpoint is no longer there, or there anew."""
+        """Remove a checkpoint that is gone, or was replaced."""
         if name in self._by_name:
             self._drop(self._by_name[name])
 
@@ -87,7 +88,7 @@ class KeptByRule:
                     self._drop(entry)
 
     def _newest_and_best(self) -> Iterator[Entry]:
-        """The newest, and the best as they were at each of them."""
+        """The newest, and the best as of each of them."""
         rule = self._retention
         wanted = max(FEWEST_NEWEST, rule.newest, 0 if self._ranked else rule.best)
         newest = islice(chain(reversed(self._course), reversed(self._left)), wanted)
@@ -97,8 +98,8 @@ class KeptByRule:
             yield from islice(so_far, rule.best)
 
     def _from_before(self) -> Iterator[Entry]:
-        """The first of each stretch of `rollback_steps` steps, from the newest one back to the
-        first one that is as old as a rollback of a later step may need."""
+        """The first of each interval of `rollback_steps` steps, from the newest back to the first
+        that is as old as a rollback of a later step may need."""
         steps, end = self._retention.rollback_steps, len(self._course)
         while steps and end:
             end = self._first_from(self._course[end - 1].step // steps * steps)
@@ -107,8 +108,8 @@ class KeptByRule:
                 return
 
     def _is_milestone(self, entry: Entry) -> bool:
-        """Whether it is the first of its stretch of `every_n_steps` steps, which is not the first
-        stretch."""
+        """Is it the first of its interval of `every_n_steps` steps, other than the first
+        interval?"""
         every = self._retention.every_n_steps
         if every == "off" or entry.step < every:
             return False
@@ -116,7 +117,7 @@ class KeptByRule:
         return self._course[at : at + 1] == [entry]
 
     def _first_from(self, step: int) -> int:
-        """Where the first one of the course at or after a step lies."""
+        """Index of the first checkpoint of the current history at or after a step."""
         return bisect_left(self._course, step, key=_step)
 
     def _rank(self, entry: Entry) -> tuple[float, int, int]:
@@ -134,7 +135,7 @@ def _step(entry: Entry) -> int:
 def _take_out(
     entries: list[Entry], entry: Entry, key: Callable[[Entry], tuple[float, ...]]
 ) -> None:
-    """If it is there."""
+    """Remove it if present."""
     at = bisect_left(entries, key(entry), key=key)
     if entries[at : at + 1] == [entry]:
         del entries[at]

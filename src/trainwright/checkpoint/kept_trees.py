@@ -1,7 +1,7 @@
-"""The trees that a run has kept while it grows them. Needs no torch.
+"""Trees saved while a boosting run grows them. Needs no torch.
 
-A file holds all trees of a moment as JSON, with its SHA-256 and the lineage of its run: it is
-replaced whole or not at all, and is never read unless it verifies.
+A file holds all trees so far as JSON, with its SHA-256 and the lineage of its run: it is replaced
+atomically, and is never read unless it verifies.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _UNREADABLE = (ValueError, TypeError, KeyError, AttributeError)
 @final
 @dataclass(frozen=True, slots=True)
 class FoundTrees:
-    """What was kept: the name of its file, empty where there is none, and with what library and
-    threads it was grown. `rejected` says what was wrong with each newer one."""
+    """Saved trees: the name of their file, empty if there is none, and the library and thread count
+    they were grown with. `rejected` says what was wrong with each newer one."""
 
     name: str = ""
     grown: Grown = NOTHING_GROWN
@@ -48,9 +48,9 @@ class FoundTrees:
 @final
 @dataclass(frozen=True, slots=True)
 class KeptTrees:
-    """The files of a run's trees, in its folder of checkpoints, which one process owns.
+    """Tree files of a run, in its checkpoint folder, which one process owns.
 
-    `begun` is the evidence that trees were kept before; where it is not empty, their absence is an
+    `begun` is the evidence that trees were saved before; if it is not empty, their absence is an
     error.
     """
 
@@ -59,11 +59,11 @@ class KeptTrees:
     begun: str = ""
 
     def save(self, grown: Grown, grown_with: Json, *, alone: bool = False) -> tuple[str, int]:
-        """Write a file, then remove the oldest; the file's name and bytes. One that is to stand
-        `alone` is of a growing that began anew: all others are removed.
+        """Write a file, then remove the oldest; the file's name and bytes. With `alone`, training
+        started anew: all others are removed.
 
         Raises:
-            StorageFailed: the older files are as they were.
+            StorageFailed: the older files are unchanged.
         """
         content = {
             "lineage": self.identity.lineage,
@@ -80,11 +80,11 @@ class KeptTrees:
         return path.name, len(data)
 
     def newest_valid(self, outputs: int) -> FoundTrees:
-        """The newest file that verifies. Newer ones that do not are set aside, never deleted.
+        """Newest file that verifies. Newer ones that do not are set aside, never deleted.
 
         Raises:
-            NoValidCheckpoint: there were some, and none verifies; or they are another run's.
-            StorageFailed: not readable.
+            NoValidCheckpoint: there were some, and none verifies; or they belong to another run.
+                StorageFailed: not readable.
         """
         rejected: list[str] = []
         for path in self._files():
@@ -104,8 +104,8 @@ class KeptTrees:
         if tried or self.begun:
             listed = "".join(f"\n    {one}" for one in tried) or f"\n    it is empty, {self.begun}"
             raise NoValidCheckpoint(
-                f"no trees kept in {self.folder} can be used, and nothing is started from scratch "
-                f"in their place. Put them back, or start a new run. Tried:{listed}"
+                f"no trees kept in {self.folder} can be used, and the run does not start over "
+                f"silently. Restore the files, or start a new run. Tried:{listed}"
             )
         return FoundTrees()
 

@@ -1,4 +1,4 @@
-"""`ledger.jsonl`: which checkpoints were committed, abandoned, removed or set aside, in order."""
+"""`ledger.jsonl`: log of committed, abandoned, removed and rejected checkpoints."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from trainwright.core.files import FILE_MODE, Json, sync_folder, write_atomic
 from trainwright.core.hashing import hash_value
 
 Kind = Literal["committed", "abandoned", "removed", "quarantined"]
-"""What became of a checkpoint. `abandoned`: the run went back to an earlier step after it."""
+"""Event of a checkpoint. `abandoned`: the run went back to an earlier step after it."""
 
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerLine:
-    """One line. `sequence` is that of the checkpoint which the line is about."""
+    """Ledger line. `sequence` is that of the checkpoint it is about."""
 
     kind: Kind
     lineage: str
@@ -35,15 +35,15 @@ class LedgerLine:
 
     @property
     def is_kept(self) -> bool:
-        """Whether the checkpoint is to be on the disk."""
+        """Should the checkpoint be on the disk?"""
         return self.kind in ("committed", "abandoned")
 
     def now(self, kind: Kind) -> Self:
-        """A further line about the same checkpoint."""
+        """New line about the same checkpoint."""
         return replace(self, kind=kind)
 
     def to_bytes(self) -> bytes:
-        """The line with a hash of its own and its newline."""
+        """The line with its hash and a newline."""
         content = self._content()
         return _spell({**content, "check": hash_value(content)}) + b"\n"
 
@@ -83,23 +83,23 @@ class LedgerLine:
 
 @dataclass(frozen=True, slots=True)
 class LedgerContent:
-    """What a ledger says, and which of its lines say nothing any more."""
+    """Valid lines of a ledger, and its corrupt ones."""
 
     lines: tuple[LedgerLine, ...]
     damaged: tuple[str, ...]
     torn: bool
-    """Whether the last line was being written when the process died."""
+    """Was the last line being written when the process died?"""
 
 
 @final
 class Ledger:
-    """The file. Every append is on the disk before it returns."""
+    """The ledger file. Every append is durable before it returns."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def read(self) -> LedgerContent:
-        """All lines; nothing if there is no file.
+        """All lines; empty if there is no file.
 
         Raises:
             OSError: not readable.
@@ -117,7 +117,7 @@ class Ledger:
             except Damaged as error:
                 damaged.append(f"{self.path.name}:{number}: {error}")
         with contextlib.suppress(Damaged):
-            # A whole line and one byte more was not cut short: its newline has changed.
+            # A complete line plus one byte was not truncated: its newline has changed.
             lines.append(LedgerLine.from_bytes(rest[:-1]))
             damaged.append(f"{self.path.name}:{len(whole) + 1}: its newline is another byte")
         return LedgerContent(tuple(lines), tuple(damaged), torn=bool(rest))
@@ -126,7 +126,7 @@ class Ledger:
         """Append lines.
 
         Raises:
-            OSError: the file is as it was.
+            OSError: the file is unchanged.
         """
         descriptor = os.open(self.path, _FLAGS, FILE_MODE)
         try:
@@ -145,10 +145,10 @@ class Ledger:
             sync_folder(self.path.parent)
 
     def rewrite(self, lines: Sequence[LedgerLine]) -> None:
-        """Replace the whole file in one step.
+        """Replace the whole file atomically.
 
         Raises:
-            StorageFailed: the file is as it was.
+            StorageFailed: the file is unchanged.
         """
         write_atomic(self.path, b"".join(line.to_bytes() for line in lines))
 

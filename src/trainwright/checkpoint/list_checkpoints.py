@@ -1,4 +1,4 @@
-"""What a folder of checkpoints holds, read without changing it: another process may own it."""
+"""Read-only listing of a checkpoint folder, which another process may own."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from trainwright.core.files import Json, read_json, storage_errors
 @final
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """One checkpoint that the ledger says is there, or one file of kept trees, whose step is their
-    number. `abandoned`: the run went back past it."""
+    """Checkpoint recorded by the ledger, or file of saved trees, whose step is their number.
+    `abandoned`: the run went back past it."""
 
     name: str
     step: int
@@ -43,7 +43,7 @@ class Listed:
 
 
 def list_checkpoints(folder: Path) -> list[Listed]:
-    """In the order of their steps; without a ledger the kept trees, if there are any.
+    """Checkpoints ordered by step; without a ledger the saved trees, if any.
 
     Raises:
         StorageFailed: not readable.

@@ -1,4 +1,4 @@
-"""Checkpoints in a folder, with a ledger of what became of each."""
+"""Checkpoint storage in a local folder, with a ledger."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ RESERVE_BYTES = 1024 * 1024
 
 @final
 class LocalStorage:
-    """A `CheckpointStorage` in a folder of this machine.
+    """A `CheckpointStorage` in a local folder.
 
-    A checkpoint is written under a temporary name, each file forced to the disk, the manifest last;
-    a rename commits it. The ledger says which ones there should be.
+    A checkpoint is written under a temporary name, each file fsynced, the manifest last; a rename
+    commits it. The ledger lists the checkpoints that should exist.
 
     Args:
-        folder: made if it is missing.
-        reserve_bytes: space of the disk that a save must leave free.
+        folder: created if missing.
+        reserve_bytes: free disk space that a save must preserve.
     """
 
     def __init__(self, folder: Path, reserve_bytes: int = RESERVE_BYTES) -> None:
@@ -46,14 +46,14 @@ class LocalStorage:
 
     @property
     def folder(self) -> Path:
-        """Where they lie."""
+        """Folder of the checkpoints."""
         return self._folder
 
     def __str__(self) -> str:
         return str(self._folder)
 
     def open(self) -> Catalog:
-        """What ledger and disk say together, after what was interrupted is finished or undone."""
+        """Reconcile ledger and disk, after interrupted operations are completed or undone."""
         with storage_errors(f"opening {self._folder}"):
             self._folder.mkdir(parents=True, exist_ok=True)
             _check_writable(self._folder)
@@ -61,17 +61,17 @@ class LocalStorage:
             return read_catalog(self._folder, self._ledger)
 
     def commit(self, files: FileSet) -> LedgerLine:
-        """Write a checkpoint; on the disk when this returns."""
+        """Write a checkpoint; durable on return."""
         return commit(self._folder, self._ledger, files, self._reserve_bytes, self._spare)
 
     def read(self, name: str, file: str, limit_bytes: int) -> Bytes:
-        """A regular file; links are not followed."""
+        """Read a regular file; links are not followed."""
         return read_file(self._folder / name, file, limit_bytes)
 
     def retain(self, pointers: Mapping[str, str], leaving: Leaving) -> Iterator[LedgerLine]:
         """Move the pointers, then remove what leaves: a line in the ledger, then the folder.
 
-        The ledger first: a removal that is cut short is no loss to be reported.
+        The ledger comes first, so that an interrupted removal is not reported as a loss.
         """
         with storage_errors(f"tidying {self._folder}"):
             write_json(self._folder / POINTERS, dict(pointers))
@@ -85,7 +85,7 @@ class LocalStorage:
             reached("ckpt.retain")
 
     def set_aside(self, candidate: Candidate) -> str:
-        """Give it a name that no checkpoint has."""
+        """Rename it to a name that no checkpoint has."""
         aside = f"{QUARANTINE}{uuid.uuid4().hex[:8]}-{candidate.name}"
         path = self._folder / candidate.name
         where = ""
@@ -100,6 +100,6 @@ class LocalStorage:
 
 
 def _check_writable(folder: Path) -> None:
-    """Say before the first step what the first save would say after many."""
+    """Fail before the first step rather than at the first save."""
     if not os.access(folder, os.W_OK | os.X_OK):
         raise PermissionError(errno.EACCES, "this folder cannot be written to")

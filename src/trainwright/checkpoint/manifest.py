@@ -1,4 +1,4 @@
-"""`manifest.json`: what a checkpoint consists of, with the size and hash of every file."""
+"""`manifest.json`: files of a checkpoint, with size and hash."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ _READERS = 2
 Bytes = bytes | bytearray | mmap
 
 ReadFile = Callable[[str, int], Bytes]
-"""Reads a file of one checkpoint by its name, of at most so many bytes; raises `Damaged` where it
-is lost or larger, `StorageFailed` where it cannot be read just now."""
+"""Reads a file of one checkpoint by name, up to a size limit; raises `Damaged` if it is lost or
+larger, `StorageFailed` if it cannot be read at the moment."""
 
 
 def tensor_file_of(part: str) -> str:
-    """The name of the file with a part's tensors."""
+    """File name of a part's tensors."""
     return f"{part}.safetensors"
 
 
 @dataclass(frozen=True, slots=True)
 class FileEntry:
-    """One file beside the manifest."""
+    """A file other than the manifest."""
 
     name: str
     size_bytes: int
@@ -58,11 +58,11 @@ class FileEntry:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a checkpoint consists of.
+    """Contents of a checkpoint.
 
-    `lineage` is the same for all checkpoints of a run, `sequence` counts them, `parent` names the
-    one before. `layouts` gives each part's tensors with dtype and shape; a part without tensors has
-    an empty one and no file.
+    `lineage` is shared by all checkpoints of a run, `sequence` counts them, `parent` names the
+    previous one. `layouts` gives each part's tensors with dtype and shape; a part without tensors
+    has an empty layout and no file.
     """
 
     lineage: str
@@ -75,7 +75,7 @@ class Manifest:
     files: tuple[FileEntry, ...]
 
     def to_bytes(self) -> bytes:
-        """The file's bytes: the content and the hash of it."""
+        """Bytes of the file: the content and its hash."""
         content = {
             "lineage": self.lineage,
             "sequence": self.sequence,
@@ -93,10 +93,10 @@ class Manifest:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """Read `to_bytes`.
+        """Inverse of `to_bytes`.
 
         Raises:
-            Damaged: any bit of it has changed, or it is of another format.
+            Damaged: any bit has changed, or the format is another one.
         """
         content = read_sealed(data, FORMAT)
         try:
@@ -115,10 +115,10 @@ class Manifest:
 
 
 def read_manifest(read: ReadFile) -> tuple[Manifest, str]:
-    """The manifest of a checkpoint and the SHA-256 of its bytes.
+    """Manifest of a checkpoint and the SHA-256 of its bytes.
 
     Raises:
-        Damaged: missing or not what was written. StorageFailed: it cannot be read just now.
+        Damaged: missing or corrupt. StorageFailed: it cannot be read at the moment.
     """
     data = bytes(read(MANIFEST, _MAX_MANIFEST_BYTES))
     try:
@@ -128,10 +128,10 @@ def read_manifest(read: ReadFile) -> tuple[Manifest, str]:
 
 
 def read_parts(read: ReadFile, manifest: Manifest) -> dict[str, Snapshot]:
-    """Every part, each file checked against the manifest.
+    """All parts, each file checked against the manifest.
 
     Raises:
-        Damaged: a file is missing or not what was written. StorageFailed: as `read_manifest`.
+        Damaged: a file is missing or corrupt. StorageFailed: as `read_manifest`.
     """
     files = {file.name: file for file in manifest.files}
     values = read_canonical(bytes(_verified(read, files, VALUES)))
@@ -139,7 +139,7 @@ def read_parts(read: ReadFile, manifest: Manifest) -> dict[str, Snapshot]:
         raise Damaged(f"{VALUES}: other parts than the manifest names")
     tensors = {part: layout for part, layout in manifest.layouts.items() if layout}
     with ThreadPoolExecutor(_READERS, thread_name_prefix="verify") as pool:
-        # Hashing is most of the work, and it runs beside itself.
+        # Hashing is most of the work; the files are hashed in parallel.
         read_part = partial(_read_part, read, files)
         found = dict(zip(tensors, pool.map(read_part, tensors, tensors.values()), strict=True))
     return {
@@ -160,10 +160,10 @@ def _read_part(
 
 
 def read_verified(read: ReadFile, file: FileEntry) -> Bytes:
-    """The bytes of a file that are those of the manifest.
+    """Bytes of a file that match the manifest.
 
     Raises:
-        Damaged: they are not. StorageFailed: as `read_manifest`.
+        Damaged: they do not. StorageFailed: as `read_manifest`.
     """
     data = read(file.name, file.size_bytes)
     if len(data) != file.size_bytes:

@@ -1,4 +1,4 @@
-"""Copies of a run's checkpoints in another storage, made while the training goes on."""
+"""Asynchronous copies of a run's checkpoints in another storage."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from trainwright.core.faultpoints import reached
 from trainwright.core.files import Json
 
 _FILES_ALONE = ""
-"""In the place of a checkpoint's name."""
+"""Used instead of a checkpoint's name."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The checkpoints of this machine and those elsewhere, each with the storage it is in. `pins`
-    gives the names that a person pinned, `files` copies the run's own files."""
+    """Local and remote checkpoints, each with its storage. `pins` returns the pinned names, `files`
+    copies the run's own files."""
 
     local: Checkpoints
     here: CheckpointStorage
@@ -48,20 +48,20 @@ class Places:
 
 @final
 class MirroredCheckpoints:
-    """A store whose checkpoints are copied elsewhere, and come back from there if they are lost.
+    """Store whose checkpoints are copied to a remote storage, and restored from there if lost.
 
-    A checkpoint counts when it is on this machine's disk. Its copy is made in a thread, one at a
-    time, the newest first, but after one that waits and has a better score: to go on from the
-    newest, the best is needed beside it. What has left this machine before its turn is not copied.
-    Before each checkpoint the run's own files are copied, also once before the first, so that the
-    files elsewhere are never of an earlier step than a checkpoint there. A copy that fails is told
-    and ends nothing. As a context it ends when nothing waits to be copied.
+    A checkpoint counts once it is on the local disk. It is copied by a thread, one at a time, the
+    newest first, but after a waiting one with a better score: resuming from the newest needs the
+    best as well. A checkpoint removed before its turn is not copied. The run's own files are copied
+    before each checkpoint, and once before the first, so that the remote files are never older than
+    a remote checkpoint. A failed copy is reported and ends nothing. As a context manager it exits
+    once no copies are pending.
 
     Args:
-        store: what the run saves into, over the local checkpoints.
-        places: between which is copied.
-        say: told what could not be copied, by the thread that trains.
-        goes_on: whether the run is one that goes on; a new one must find nothing elsewhere.
+        store: the local store that the run saves into.
+        places: the two ends of the copying.
+        say: receives what could not be copied, in the training thread.
+        goes_on: whether the run is resumed; a new one must find no remote checkpoints.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class MirroredCheckpoints:
         self._failures: list[str] = []
 
     def taking(self) -> AbstractContextManager[None]:
-        """As the store does it."""
+        """As in the local store."""
         return self._store.taking()
 
     def save(
@@ -89,25 +89,25 @@ class MirroredCheckpoints:
         inventory: Json,
         score: float | NotScored = NOT_SCORED,
     ) -> Kept:
-        """Save here, and begin to copy."""
+        """Save locally, and start to copy."""
         kept = self._store.save(step, parts, inventory, score)
         self._hear(kept)
         return kept
 
     def settled(self, *, wait: bool) -> tuple[Kept, ...]:
-        """What the store says; copies are not waited for."""
+        """Outcomes of the local store; copies are not waited for."""
         all_kept = self._store.settled(wait=wait)
         for kept in all_kept:
             self._hear(kept)
         return all_kept
 
     def newest_valid(self, up_to: int | None = None, further: int = 0) -> Loaded | NoCheckpoint:
-        """The newest one that verifies here; if there is none, what is elsewhere is brought back.
+        """Newest local checkpoint that verifies; if there is none, the remote ones are restored.
 
         Raises:
-            Mistake: a new run finds checkpoints elsewhere.
-            NoValidCheckpoint: there were some, and none verifies here or elsewhere.
-            StorageFailed: here or elsewhere cannot be read.
+            Mistake: a new run finds remote checkpoints.
+            NoValidCheckpoint: there were some, and none verifies, local or remote.
+            StorageFailed: a storage cannot be read.
         """
         if self._asked:
             self._places.files.go_back()
@@ -155,7 +155,7 @@ class MirroredCheckpoints:
         try:
             is_taken = bool(places.remote.names())
         except NoValidCheckpoint:
-            # Bound to another run, of which a new run need not hear more than that.
+            # They belong to another run, which is all that a new run needs to report.
             if self._goes_on:
                 raise
             is_taken = True
@@ -169,7 +169,7 @@ class MirroredCheckpoints:
             raise _taken(str(places.files))
 
     def _take_up(self, newest: str) -> None:
-        """What an earlier process would have copied next, had it not died."""
+        """Queue what an earlier process would have copied next, had it not died."""
         self._scores = self._places.local.scores()
         there = self._places.remote.names()
         wanted = dict.fromkeys([*[*self._scores][:1], newest])
@@ -184,7 +184,7 @@ class MirroredCheckpoints:
         self._go_on()
 
     def _go_on(self) -> None:
-        """Tell what a finished copy says, and begin the next one."""
+        """Report a finished copy, and start the next one."""
         if self._copying and self._copying[0].is_alive():
             return
         self._copying.clear()
@@ -229,19 +229,19 @@ class MirroredCheckpoints:
             self._fail(name, error)
 
     def _fail(self, name: str, error: Exception) -> None:
-        """Told by the thread that trains, when it is next here."""
+        """Report a failure from the training thread, at its next call."""
         what = name or "the run's folder"
         self._failures.append(f"{what} is not copied to {self._places.away}: {error}")
 
     def _bring_back(self, up_to: int | None) -> bool:
-        """The newest that verifies, and the best beside it; whether there is one."""
+        """Restore the newest that verifies, and the best; whether there is one."""
         for thread in self._copying:
             thread.join()
         remote = self._places.remote
         there = [name for name in remote.names() if up_to is None or step_of(name) <= up_to]
         best = [name for name in remote.best_names() if name in there][:1]
         for newest in there:
-            # In the order of their steps: the run would leave a later one behind by an earlier.
+            # In order of their steps: an earlier step would abandon a later one.
             for name in sorted({newest, *best}, key=step_of):
                 came = self._came(name)
                 if name == newest and came:
@@ -264,7 +264,7 @@ def _taken(where: str) -> Mistake:
             path="training.checkpointing.remote",
             found=where,
             expected="nothing, for a run that begins",
-            fix=f"go on with that run: trainwright resume {shlex.quote(where)}; or name this one "
-            "anew with --run NAME",
+            fix=f"resume that run: trainwright resume {shlex.quote(where)}; or name this one "
+            "differently with --run NAME",
         )
     )

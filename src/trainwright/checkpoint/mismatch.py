@@ -1,4 +1,4 @@
-"""Saying that a checkpoint is of something else than what it is to be put into."""
+"""Errors for a checkpoint that does not match the object to restore."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SHOWN = 5
 
 
 def check_same_names(what: str, expected: Iterable[str], found: Iterable[str]) -> None:
-    """Raise `Mistake` unless both name the same things."""
+    """Raise `Mistake` unless both have the same names."""
     wanted, given = set(expected), set(found)
     problems = [
         _problem(what, f"{text} {_list(names)}")
@@ -26,7 +26,7 @@ def check_same_names(what: str, expected: Iterable[str], found: Iterable[str]) -
 def check_same_layout(
     what: str, expected: Mapping[str, Tensor], found: Mapping[str, Tensor]
 ) -> None:
-    """Raise `Mistake` unless both hold the same names with the same dtypes and shapes."""
+    """Raise `Mistake` unless both have the same names, dtypes and shapes."""
     check_same_names(what, expected, found)
     problems = [
         _problem(what, f"{name}: {_layout(found[name])}", _layout(expected[name]))

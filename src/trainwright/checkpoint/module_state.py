@@ -1,4 +1,4 @@
-"""The state of a torch module: parameters and buffers."""
+"""State of a torch module: parameters and buffers."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from trainwright.checkpoint.state import Snapshot
 class ModuleState:
     """Parameters and persistent buffers by name. Tied tensors are stored once.
 
-    Restoring writes into the module's own tensors, so ties and an optimizer's view of the
-    parameters stay as they are.
+    Restoring writes into the module's own tensors, so ties and the optimizer's references to the
+    parameters are preserved.
     """
 
     def __init__(self, module: nn.Module) -> None:
@@ -29,33 +29,32 @@ class ModuleState:
         return self._module
 
     def snapshot(self) -> Snapshot:
-        """A copy of every tensor; `tied` names the first name of each repeated one. Forward passes
-        change buffers, and no parameters."""
+        """Copy of every tensor; `tied` names the first name of each repeated one. Forward passes
+        change buffers, but no parameters."""
         return self.snapshot_with({})
 
     def snapshot_with(self, others: Mapping[str, Tensor]) -> Snapshot:
-        """The same with others in the place of the tensors of these names, which only an update
-        changes."""
+        """The same with other values for the named tensors, which only an update changes."""
         first, tied = _first_names(self._named())
         parameters = {name for name, tensor in first.items() if isinstance(tensor, nn.Parameter)}
         tensors = {name: others.get(name, tensor) for name, tensor in first.items()}
         return Snapshot(tensors=tensors, values={"tied": tied}, updated={*parameters, *others})
 
     def snapshot_at_once(self) -> Snapshot:
-        """The same for a caller that changes the parameters as soon as it has it."""
+        """The same for a caller that changes the parameters immediately afterwards."""
         first, tied = _first_names(self._named())
         return Snapshot(tensors=first, values={"tied": tied})
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Write the tensors back.
+        """Restore the tensors.
 
         Raises:
-            Mistake: of a module with other names, shapes, dtypes or ties; nothing has changed.
+            Mistake: names, shapes, dtypes or ties differ from the module's; nothing has changed.
         """
         first, tied = _first_names(self._named())
         found = snapshot.values["tied"]
         for name, other in found.items():
-            # Once, names of one memory counted as tied as well.
+            # Older versions treated names that share memory as tied as well.
             if name in first and other in first and _share_memory(first[name], first[other]):
                 del first[name]
                 tied[name] = other
@@ -78,8 +77,9 @@ class ModuleState:
 
 
 def _first_names(named: dict[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Each distinct tensor under its first name, and the first name of every repeated one. Tied are
-    names of one tensor: addresses of memory say nothing where tensors are sharded."""
+    """Distinct tensors under their first names, and the first name of every repeated one. Names are
+    tied if they refer to one tensor object: memory addresses are meaningless for sharded
+    tensors."""
     seen: dict[int, str] = {}
     first: dict[str, Tensor] = {}
     tied: dict[str, str] = {}
@@ -93,7 +93,7 @@ def _first_names(named: dict[str, Tensor]) -> tuple[dict[str, Tensor], dict[str,
 
 
 def _share_memory(one: Tensor, other: Tensor) -> bool:
-    """Whether two tensors are the same numbers in memory; shards have no address, and never are."""
+    """Do two tensors share all of their memory? Shards have no address, and never do."""
     address = one.data_ptr()
     same = address == other.data_ptr() and one.device == other.device
     layout = (one.dtype, one.shape, one.stride()) == (other.dtype, other.shape, other.stride())

@@ -1,4 +1,4 @@
-"""Objects below one prefix of S3, GCS, Azure and whatever else fsspec reaches."""
+"""Objects under a prefix of S3, GCS, Azure and other fsspec file systems."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _SCHEMES = ("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "file", "memory")
 
 @final
 class ObjectFiles:
-    """The objects below one prefix. Each is written in one request and never renamed. Credentials
-    come from the environment, as the libraries read them.
+    """Objects under one prefix. Each is written in one request and never renamed. Credentials come
+    from the environment, as the libraries read them.
 
     Args:
         files: an fsspec file system that caches no listings; see `open_system`.
-        root: the prefix, as the file system spells it.
+        root: the prefix, in the notation of the file system.
     """
 
     def __init__(self, files: Any, root: str) -> None:
@@ -31,11 +31,11 @@ class ObjectFiles:
         return redact(self._files.unstrip_protocol(self._root))
 
     def path(self, *parts: str) -> str:
-        """The path of an object, as the file system spells it."""
+        """Path of an object, in the notation of the file system."""
         return "/".join((self._root, *parts))
 
     def listing(self, *below: str) -> dict[str, int]:
-        """The size of every object below the prefix, by its name there, asked for anew."""
+        """Size of every object under the prefix by relative name, listed anew."""
         self._files.invalidate_cache()
         top = self.path(*below)
         try:
@@ -46,7 +46,7 @@ class ObjectFiles:
         return {str(path)[before:]: int(about.get("size") or 0) for path, about in found.items()}
 
     def folders(self) -> list[str]:
-        """The names one level below the prefix."""
+        """Names one level below the prefix."""
         self._files.invalidate_cache()
         try:
             found = self._files.ls(self._root, detail=False)
@@ -55,10 +55,10 @@ class ObjectFiles:
         return sorted(str(path).rstrip("/").rpartition("/")[2] for path in found)
 
     def read(self, path: str, limit_bytes: int) -> bytes:
-        """The bytes of an object.
+        """Bytes of an object.
 
         Raises:
-            Damaged: there is none, or it has more.
+            Damaged: missing, or larger than the limit.
         """
         name = path.rpartition("/")[2]
         try:
@@ -68,7 +68,7 @@ class ObjectFiles:
                 raise Damaged(f"{name}: a folder")
             if size > limit_bytes:
                 raise Damaged(f"{name}: {size} bytes are more than {limit_bytes}")
-            # Of a mounted disk it may be a device or a pipe, which say no size and never end.
+            # On a mounted disk it may be a device or a pipe, which have no size and never end.
             return bytes(self._files.cat_file(path, start=0, end=size)) if size else b""
         except FileNotFoundError:
             raise Damaged(f"{name}: there is no such object") from None
@@ -79,7 +79,7 @@ class ObjectFiles:
         self.check_size(path, len(data))
 
     def check_size(self, path: str, size: int) -> None:
-        """Whether an object is there in its whole length.
+        """Check that an object is stored in full.
 
         Raises:
             OSError: it is not.
@@ -90,13 +90,13 @@ class ObjectFiles:
             raise OSError(f"{path} has {found} bytes instead of {size}")
 
     def remove(self, path: str) -> None:
-        """Remove an object, if it is there."""
+        """Remove an object, if it exists."""
         with contextlib.suppress(FileNotFoundError):
             self._files.rm_file(path)
 
     @contextlib.contextmanager
     def errors(self, doing: str) -> Iterator[None]:
-        """The libraries behind fsspec raise errors of many kinds; all of them may pass by."""
+        """The libraries behind fsspec raise errors of many types; all are converted."""
         try:
             yield
         except (StorageFailed, Damaged, Mistake, AssertionError):
@@ -107,11 +107,11 @@ class ObjectFiles:
 
 
 def open_system(url: str, path: str = "training.checkpointing.remote") -> tuple[Any, str]:
-    """The fsspec file system of a URL such as `s3://bucket/folder`, which caches no listings, and
-    the path in it. `path` is blamed for the URL.
+    """fsspec file system of a URL such as `s3://bucket/folder`, without cached listings, and the
+    path in it. Errors in the URL are reported at `path`.
 
     Raises:
-        Mistake: nothing is known of such URLs. MissingExtra: the package for them is absent.
+        Mistake: unknown URL scheme. MissingExtra: the package for it is not installed.
     """
     from fsspec.core import url_to_fs
 
@@ -120,14 +120,14 @@ def open_system(url: str, path: str = "training.checkpointing.remote") -> tuple[
     if scheme not in _SCHEMES:
         raise Mistake(
             Problem(
-                f"{redact(scheme)[:40]}:// leads to no storage that is known here",
+                f"{redact(scheme)[:40]}:// is not a supported storage",
                 path=path,
                 expected=f"one of: {', '.join(f'{known}://' for known in _SCHEMES)}",
-                fix="write for example s3://bucket/folder or file:///folder",
+                fix="for example s3://bucket/folder or file:///folder",
             )
         )
     if scheme == "file":
-        # A folder that is mounted here: there a name needs the folder that it stands in.
+        # For a mounted folder, a file name needs its parent folder to exist.
         options["auto_mkdir"] = True
     try:
         files, root = url_to_fs(url, **options)

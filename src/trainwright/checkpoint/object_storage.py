@@ -1,4 +1,4 @@
-"""Checkpoints in an object store: S3, GCS, Azure and whatever else fsspec reaches."""
+"""Checkpoint storage in an object store: S3, GCS, Azure and other fsspec file systems."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ _FOLDER = re.compile(r"(step-[0-9]{10,18})-([0-9]{12})")
 
 @final
 class ObjectStorage:
-    """A `CheckpointStorage` below one prefix of an fsspec file system.
+    """A `CheckpointStorage` under one prefix of an fsspec file system.
 
-    Nothing here can be renamed, so the manifest, written last, is the commit. Each commit has a
-    prefix of its own, `<name>-<sequence>/`: no object of an older one is ever written over, and a
-    prefix without a manifest counts as nothing. What happens to a checkpoint later is an empty
-    object beside its files. Listings are asked for anew each time and by prefix only, because an
-    object store has no folders. Credentials come from the environment, as the libraries read them.
+    Objects cannot be renamed, so the manifest, written last, is the commit. Each commit has a
+    prefix of its own, `<name>-<sequence>/`: no object of an older one is ever overwritten, and a
+    prefix without a manifest is ignored. Later events of a checkpoint are empty marker objects next
+    to its files. Listings are requested anew each time and by prefix only, because an object store
+    has no folders. Credentials come from the environment, as the libraries read them.
 
     Args:
         files: an fsspec file system that caches no listings; see `open_objects`.
-        root: the prefix, as the file system spells it.
+        root: the prefix, in the notation of the file system.
     """
 
     def __init__(self, files: Any, root: str) -> None:
@@ -56,7 +56,7 @@ class ObjectStorage:
         return str(self._objects)
 
     def open(self) -> Catalog:
-        """What the manifests say, after what was interrupted is removed."""
+        """Catalog from the manifests, after leftovers of interrupted operations are removed."""
         with self._objects.errors("listing"):
             there = self._listing()
             live, dead = self._sorted(there)
@@ -65,14 +65,14 @@ class ObjectStorage:
         return _catalog(live, has_history=bool(there))
 
     def look(self) -> Catalog:
-        """What `open` would give, with nothing removed: another process may be writing there."""
+        """The same catalog without removing anything: another process may be writing there."""
         with self._objects.errors("listing"):
             there = self._listing()
             live, _ = self._sorted(there)
         return _catalog(live, has_history=bool(there))
 
     def commit(self, files: FileSet) -> LedgerLine:
-        """Upload a checkpoint, the manifest when all others are there in their whole length."""
+        """Upload a checkpoint, the manifest once all others are stored in full."""
         check_name(files.name, "a checkpoint")
         folder = f"{files.name}-{files.sequence:012d}"
         manifest = b""
@@ -95,7 +95,7 @@ class ObjectStorage:
         return files.line(hash_bytes(manifest))
 
     def read(self, name: str, file: str, limit_bytes: int) -> Bytes:
-        """An object of the newest commit of a checkpoint."""
+        """Read an object of the newest commit of a checkpoint."""
         check_name(file, "a file of a checkpoint")
         with self._objects.errors(f"reading {name}/{file}"):
             mine = sorted(
@@ -108,7 +108,8 @@ class ObjectStorage:
             return self._read(mine[-1], file, limit_bytes)
 
     def retain(self, pointers: Mapping[str, str], leaving: Leaving) -> Iterator[LedgerLine]:
-        """Move the pointers, then remove what leaves: its manifest, and it counts no more."""
+        """Move the pointers, then remove what leaves, starting with its manifest, without which it
+        no longer counts."""
         with self._objects.errors("tidying"):
             self._objects.put(self._objects.path(POINTERS), to_json(dict(pointers)).encode())
             going = leaving(())
@@ -129,7 +130,7 @@ class ObjectStorage:
         return folder
 
     def _listing(self) -> dict[str, set[str]]:
-        """The names of the objects by commit; an object store needs no folder for them to be in."""
+        """Object names by commit; needs no folder objects."""
         there: dict[str, set[str]] = {}
         for path in self._objects.listing():
             folder, _, name = path.rpartition("/")
@@ -141,7 +142,7 @@ class ObjectStorage:
         return self._objects.read(self._objects.path(folder, file), limit_bytes)
 
     def _sorted(self, there: Mapping[str, set[str]]) -> tuple[list[Candidate], list[str]]:
-        """The newest commit of each name, and the folders that count for nothing."""
+        """Newest commit of each name, and the prefixes to ignore."""
         live: dict[str, Candidate] = {}
         dead: list[str] = []
         for folder in sorted(there, key=lambda name: name.rpartition("-")[2]):
@@ -167,9 +168,10 @@ class ObjectStorage:
         return Candidate(int(number), name, line)
 
     def _upload(self, path: str, blocks: Iterable[Block]) -> None:
-        """Write an object; none is left of one that is cut short.
+        """Write an object; an interrupted upload leaves none.
 
-        As a context, a file of fsspec would complete the upload of what was written so far.
+        Used as a context manager, an fsspec file would complete the upload of what was written so
+        far.
         """
         stream = self._files.open(path, "wb")
         size = 0
@@ -186,12 +188,12 @@ class ObjectStorage:
         self._objects.check_size(path, size)
 
     def _remove(self, folder: str, names: Iterable[str]) -> None:
-        """The manifest first: what is left of it after a crash is no checkpoint."""
+        """Remove the manifest first: what is left after a crash is not a checkpoint."""
         for name in sorted(names, key=lambda name: name != MANIFEST):
             self._objects.remove(self._objects.path(folder, name))
 
     def _after_commit(self, files: FileSet, older: list[str]) -> None:
-        """What a later `open` would find out by itself if it cannot be done now."""
+        """Clean up; what fails now is found by a later `open`."""
         with contextlib.suppress(Exception):
             for line in files.beside:
                 folder = f"{line.name}-{line.sequence:012d}"
@@ -202,10 +204,10 @@ class ObjectStorage:
 
 
 def open_objects(url: str) -> ObjectStorage:
-    """The storage at a URL such as `s3://bucket/folder`.
+    """Storage at a URL such as `s3://bucket/folder`.
 
     Raises:
-        Mistake: nothing is known of such URLs. MissingExtra: the package for them is absent.
+        Mistake: unknown URL scheme. MissingExtra: the package for it is not installed.
     """
     return ObjectStorage(*open_system(url))
 

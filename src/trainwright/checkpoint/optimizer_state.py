@@ -1,4 +1,4 @@
-"""The state of a torch optimizer, keyed by the names of the parameters."""
+"""State of a torch optimizer, keyed by parameter names."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _STATE = "state"
 
 @final
 class OptimizerState:
-    """Moments, counters and hyper-parameters of an optimizer.
+    """Moments, counters and hyperparameters of an optimizer.
 
-    Keyed by parameter name, so that another order of the parameters cannot mix them up. Tensors
-    that are there already are overwritten in place, the others are made; nothing of a snapshot is
+    Keyed by parameter name, so that a different order of the parameters cannot mix them up.
+    Existing tensors are overwritten in place, missing ones are created; nothing of a snapshot is
     shared with the optimizer.
 
     Args:
-        optimizer: after every parameter group was added.
-        named_parameters: of the model, `model.named_parameters()`; each of the optimizer's
-            parameters must be among them.
+        optimizer: with all of its parameter groups.
+        named_parameters: of the model, `model.named_parameters()`; must include each of the
+            optimizer's parameters.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class OptimizerState:
         return self._optimizer
 
     def parameters(self) -> list[tuple[str, Tensor]]:
-        """Name and parameter of all that the optimizer trains."""
+        """Names and parameters that the optimizer trains."""
         groups = self._optimizer.param_groups
         return [(self._names[id(one)], one) for group in groups for one in group["params"]]
 
@@ -77,10 +77,10 @@ class OptimizerState:
         return Snapshot(tensors=tensors, values=values, updated=updated)
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Write the state back.
+        """Restore the state.
 
         Raises:
-            Mistake: of an optimizer with other groups; nothing has changed.
+            Mistake: the optimizer has other groups; nothing has changed.
         """
         values = snapshot.values
         groups = self._optimizer.param_groups
@@ -121,7 +121,7 @@ class OptimizerState:
                 live[key] = made.copy_(value)
             else:
                 # Counters stay on the host unless the kernel reads them on the device; factors and
-                # scales of other shapes than the parameter's are with it.
+                # scales whose shape is not the parameter's are on the device of the kernel too.
                 with_it = on_device or value.ndim > 0
                 live[key] = value.to(parameter.device if with_it else "cpu", copy=True)
 

@@ -1,4 +1,4 @@
-"""Outcomes of a checkpoint store: a save that succeeded, was begun or missed; what it loads."""
+"""Results of a checkpoint store: saves that succeeded, started or failed, and loads."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from trainwright.core.files import Json
 
 @dataclass(frozen=True, slots=True)
 class SaveOutcome:
-    """A checkpoint is on the disk. `warnings` says what did not succeed after that, `held_seconds`
-    for how long the training had to wait for the copies after the save was begun."""
+    """A durable checkpoint. `warnings` lists later failures, `held_seconds` is how long training
+    waited for the copies after the save had started."""
 
     name: str
     seconds: float
@@ -35,19 +35,19 @@ class Begun:
 
 @dataclass(frozen=True, slots=True)
 class Missed:
-    """A checkpoint could not be written, and the run is to go on."""
+    """A checkpoint could not be written, and the run continues."""
 
     step: int
     error: StorageFailed
 
 
 Kept = SaveOutcome | Begun | Missed
-"""What can be said of a save when the training goes on."""
+"""Known outcome of a save when training continues."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A checkpoint that verified. `rejected` says what was wrong with each newer one."""
+    """Verified checkpoint. `rejected` says what was wrong with each newer one."""
 
     name: str
     step: int
@@ -59,4 +59,4 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class NoCheckpoint:
-    """There has never been one."""
+    """No checkpoint was ever written."""

@@ -1,4 +1,4 @@
-"""Checkpoints that a person keeps: a mark beside each, which the run that owns the folder reads."""
+"""Pinned checkpoints: marker files, read by the run that owns the folder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MARK = "pinned-"
 
 
 def read_pins(folder: Path) -> set[str]:
-    """Names of the checkpoints with a mark.
+    """Names of the pinned checkpoints.
 
     Raises:
         OSError: the folder cannot be read.
@@ -23,10 +23,10 @@ def read_pins(folder: Path) -> set[str]:
 
 
 def pin(folder: Path, name: str) -> bool:
-    """Mark a checkpoint; whether it is there to be kept.
+    """Pin a checkpoint; whether it exists.
 
     Raises:
-        OSError: the mark could not be written.
+        OSError: the marker could not be written.
     """
     with nothing_is_removed(folder):
         if not (folder / name).is_dir():
@@ -37,7 +37,7 @@ def pin(folder: Path, name: str) -> bool:
 
 
 def unpin(folder: Path, name: str) -> bool:
-    """Take the mark off; whether there was one.
+    """Unpin a checkpoint; whether it was pinned.
 
     Raises:
         OSError: it is still there.

@@ -1,4 +1,4 @@
-"""The state of a schedule that depends on the validation losses."""
+"""State of a plateau schedule."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from trainwright.optim.plateau import Plateau
 
 @final
 class PlateauState:
-    """Best loss, validations since, and falls of a plateau."""
+    """Best loss, validations since, and number of reductions."""
 
     def __init__(self, plateau: Plateau) -> None:
         self._plateau = plateau
 
     def snapshot(self) -> Snapshot:
-        """What the plateau was told so far."""
+        """State of the plateau."""
         return Snapshot(values=self._plateau.values)
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Go on from it."""
+        """Restore the state."""
         self._plateau.values = snapshot.values

@@ -1,4 +1,4 @@
-"""The state of every generator of random numbers that a step may draw from."""
+"""State of the random number generators used by a step."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _CUDA = "torch_cuda_"
 _OWN = "own_"
 
 Generator: TypeAlias = torch.Generator | np.random.Generator | random.Random
-"""One that a script makes for itself."""
+"""Generator created by a script."""
 
 
 def seed_generators(seed: int) -> None:
-    """Set every generator that `RandomState` keeps to its state for this seed (below 2 ** 32)."""
+    """Seed every generator of `RandomState` (seed below 2 ** 32)."""
     random.seed(seed)
     np.random.seed(seed)
     torch.manual_seed(seed)
@@ -31,8 +31,8 @@ def seed_generators(seed: int) -> None:
 
 @final
 class RandomState:
-    """The global generators of Python, NumPy and torch: of the CPU and of each CUDA device; and
-    `own` ones of a script, in the order in which they are given."""
+    """Global generators of Python, NumPy and torch (CPU and each CUDA device), and a script's `own`
+    ones, in the given order."""
 
     on_rollback: ClassVar[Literal["keep"]] = "keep"
 
@@ -40,7 +40,7 @@ class RandomState:
         self._own = own
 
     def snapshot(self) -> Snapshot:
-        """The state of each."""
+        """State of each generator."""
         version, internal, gauss = random.getstate()
         numpy = np.random.get_state(legacy=False)
         assert isinstance(numpy, dict), "legacy=False gives a dict"
@@ -67,10 +67,10 @@ class RandomState:
         )
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Put each generator back; of devices, those that this machine has.
+        """Restore each generator; of devices, those that this machine has.
 
         Raises:
-            Mistake: the snapshot is of other generators of the script's own.
+            Mistake: the snapshot has other generators of the script.
         """
         python, numpy = snapshot.values["python"], snapshot.values["numpy"]
         random.setstate((python["version"], tuple(python["internal"]), python["gauss"]))
@@ -99,7 +99,7 @@ class RandomState:
                     path="tw.RandomState",
                     found=many(len(self._own), "generator"),
                     expected=many(len(written), "generator"),
-                    fix="give it those that the run was begun with, or begin in another folder",
+                    fix="use the generators that the run started with, or start in another folder",
                 )
             )
         for at, (one, state) in enumerate(zip(self._own, written, strict=True)):
@@ -125,7 +125,7 @@ def _put_back(generator: Generator, state: Any) -> None:
 
 
 def _as_json(value: Any) -> Json:
-    """The state of a NumPy generator, with its arrays as lists and its large numbers as text."""
+    """State of a NumPy generator, with arrays as lists and large integers as strings."""
     if isinstance(value, dict):
         return {name: _as_json(one) for name, one in value.items()}
     if isinstance(value, np.ndarray):

@@ -1,4 +1,4 @@
-"""The checkpoints of a training from its copies, with the ledger that they had."""
+"""Recovery of a training's checkpoints from their copies, with their ledger."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from trainwright.core.files import storage_errors
 @final
 @dataclass(frozen=True, slots=True)
 class CopyRequirements:
-    """What a copy must have to be gone on from.
+    """Requirements on a copy to resume from.
 
-    `lineage` is that of the training, empty where it has none. `last_step` is the last one in its
-    copied signals: of a later one the copied files know nothing. With `keeps_best` the
-    model has the weights of the best checkpoint, so that must be there too; `direction` says
-    whether a lower or a higher score is better.
+    `lineage` is that of the training, empty if it has none. `last_step` is the last one in its
+    copied signals: the copied files know nothing of later ones. With `keeps_best` the model has the
+    weights of the best checkpoint, so that must exist too; `direction` says whether a lower or a
+    higher score is better.
     """
 
     lineage: str
@@ -42,7 +42,7 @@ class CopyRequirements:
 @final
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """The step to go on from, and what is wrong with newer copies."""
+    """Step to resume from, and what is wrong with newer copies."""
 
     step: int
     rejected: tuple[str, ...]
@@ -56,7 +56,7 @@ class NothingCopied:
 
 @dataclass
 class _Copies:
-    """What lies elsewhere, and what of it does not verify."""
+    """Remote checkpoints, and those of them that do not verify."""
 
     lines: Mapping[int, LedgerLine]
     rejected: list[str] = field(default_factory=list)
@@ -71,12 +71,12 @@ class _Copies:
 def recover_checkpoints(
     folder: Path, away: ObjectStorage, wanted: CopyRequirements
 ) -> Recovered | NothingCopied:
-    """Fill a folder that holds the copied ledger, or nothing, with the checkpoints that were copied
-    up to the newest one that verifies; of later ones the ledger knows nothing then, as if they had
-    not been made. Nothing is changed elsewhere.
+    """Fill a folder that contains the copied ledger, or nothing, with the copied checkpoints up to
+    the newest one that verifies; the ledger is truncated there, as if later ones had never been
+    made. The remote storage is not changed.
 
     Raises:
-        NoValidCheckpoint: there are some, and none of them can be gone on from.
+        NoValidCheckpoint: there are some, and none of them can be resumed from.
         StorageFailed: not readable, or not writable here.
     """
     catalog = away.look()
@@ -105,7 +105,7 @@ def recover_checkpoints(
     tried = (
         "".join(f"\n    {text}" for text in copies.rejected) or "\n    the run has left them all"
     )
-    raise NoValidCheckpoint(f"no checkpoint in {away} can be gone on from. Tried:{tried}")
+    raise NoValidCheckpoint(f"no checkpoint in {away} can be resumed from. Tried:{tried}")
 
 
 def _is_usable(line: LedgerLine, wanted: CopyRequirements, copies: _Copies) -> bool:
@@ -123,7 +123,7 @@ def _is_usable(line: LedgerLine, wanted: CopyRequirements, copies: _Copies) -> b
 def _ledger_at(
     sequence: int, written: Sequence[LedgerLine], known: Mapping[int, LedgerLine]
 ) -> list[LedgerLine]:
-    """The lines of the ledger as they were when the checkpoint of this sequence was the newest."""
+    """Ledger lines as of the time when the checkpoint of this sequence was the newest."""
     lines: list[LedgerLine] = []
     for line in written:
         if line.kind == "committed" and line.sequence > sequence:
@@ -135,7 +135,7 @@ def _ledger_at(
 
 
 def _kept(lines: Sequence[LedgerLine]) -> dict[str, LedgerLine]:
-    """The checkpoints that should be there by these lines."""
+    """Checkpoints that should exist according to these lines."""
     last = {line.name: line for line in lines}
     return {name: line for name, line in last.items() if line.is_kept}
 
@@ -148,7 +148,7 @@ def _take(
     copies: _Copies,
     wanted: CopyRequirements,
 ) -> bool:
-    """Bring the checkpoints of these lines, that of `sequence` first; whether it can be gone on
+    """Restore the checkpoints of these lines, that of `sequence` first; whether it can be resumed
     from."""
     kept = {line.sequence: line for line in _kept(lines).values() if line.sequence in copies.lines}
     if sequence not in kept:
@@ -174,7 +174,7 @@ def _take(
 def _has_best(
     lines: Sequence[LedgerLine], sequence: int, copies: _Copies, wanted: CopyRequirements
 ) -> bool:
-    """A run that was never stopped would have the best of them."""
+    """Is the best checkpoint among them, as in an uninterrupted run?"""
     if not wanted.keeps_best:
         return True
     entries = [entry_of(line) for line in _kept(lines).values()]
@@ -187,8 +187,8 @@ def _has_best(
 
 
 def _settle(folder: Path, lines: Sequence[LedgerLine], copies: _Copies, newest: int) -> None:
-    """Write the ledger, and remove what it does not say is there. A number that was used elsewhere
-    is never used again."""
+    """Write the ledger, and remove what it does not list. A sequence number used remotely is never
+    reused."""
     there = {line.name: line for line in _kept(lines).values() if line.sequence in copies.taken}
     absent = [line.now("removed") for name, line in _kept(lines).items() if name not in there]
     last = copies.lines[newest]

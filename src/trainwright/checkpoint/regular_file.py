@@ -1,4 +1,4 @@
-"""Reading a file of a checkpoint from the disk: a regular file, no link, no more than expected."""
+"""Safe reads of checkpoint files: regular files only, no links, bounded size."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _LOST = frozenset({errno.ENOENT, errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno
 
 
 def read_file(folder: Path, name: str, limit_bytes: int) -> Bytes:
-    """The bytes of a regular file directly in `folder`; links are not followed.
+    """Bytes of a regular file directly in `folder`; links are not followed.
 
     Raises:
-        Damaged: lost, or larger than the limit. StorageFailed: it cannot be read just now.
+        Damaged: lost, or larger than the limit. StorageFailed: it cannot be read at the moment.
     """
     try:
         root = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -43,10 +43,10 @@ def read_file(folder: Path, name: str, limit_bytes: int) -> Bytes:
 
 
 def _whole(descriptor: int, size: int) -> Bytes:
-    """The bytes of the file in memory of their own; fewer where it became shorter.
+    """Bytes of the file in newly allocated memory; fewer if it was truncated meanwhile.
 
-    The file is not mapped: on a disk that fails, or that another machine writes to, looking at a
-    mapped page can end the process, and a read says what is wrong.
+    The file is not memory-mapped: on a failing disk, or if another machine writes to it, touching a
+    mapped page can kill the process, whereas a read returns an error.
     """
     if not size:
         return b""

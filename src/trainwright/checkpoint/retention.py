@@ -1,4 +1,4 @@
-"""Which checkpoints stay: a pure rule over the history."""
+"""Retention: which checkpoints are kept, a pure function of the history."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ FEWEST_NEWEST = 2
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One committed checkpoint. `sequence` counts the commits of a run and never falls.
+    """One committed checkpoint. `sequence` counts the commits of a run and never decreases.
 
-    `abandoned`: the run went back to an earlier step after it, so it is of a course that the run
-    no longer takes.
+    `abandoned`: the run went back to an earlier step after it, so it belongs to a discarded
+    history.
     """
 
     sequence: int
@@ -36,12 +36,12 @@ def at_any_step(step: int) -> bool:  # noqa: ARG001
 @final
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """Which checkpoints are kept beside the best: see `kept_names`.
+    """Retention rule beyond the best checkpoint: see `kept_names`.
 
-    `planned` says of a step whether the run saves there by itself. Others are saved because
-    somebody asked, or stopped the run: they are there to go on from, and decide nothing, so that a
-    run that was stopped rolls back to where the unbroken one does. `rollback_steps` is how many
-    steps a rollback may take back at once.
+    `planned` says whether the run saves at a step on schedule. Other checkpoints were requested, or
+    written on an interruption: they serve to resume from and decide nothing, so that an interrupted
+    run rolls back to the same step as an unbroken one. `rollback_steps` is the largest number of
+    steps that a rollback may undo at once.
     """
 
     best: int = 3
@@ -65,42 +65,41 @@ def abandoned(history: Iterable[Entry]) -> set[str]:
 
 
 def best_first(history: Sequence[Entry], direction: Direction) -> list[Entry]:
-    """The scored entries, best first; of equal scores the earlier one is better.
+    """Scored entries, best first; of equal scores the earlier one is better.
 
-    A score that is not a finite number is no score, and what was abandoned is no candidate: neither
-    ever ranks.
+    A non-finite score is no score, and an abandoned checkpoint is no candidate: neither is ever
+    ranked.
     """
     scored = [entry for entry in history if has_score(entry) and not entry.abandoned]
     return sorted(scored, key=lambda entry: rank(entry, direction))
 
 
 def has_score(entry: Entry) -> bool:
-    """Whether its score is a finite number."""
+    """Is its score a finite number?"""
     return not isinstance(entry.score, NotScored) and math.isfinite(entry.score)
 
 
 def rank(entry: Entry, direction: Direction) -> tuple[float, int, int]:
-    """Of one that has a score: the better, the smaller."""
+    """Sort key of a scored entry: smaller is better."""
     assert not isinstance(entry.score, NotScored)
     return (entry.score if direction == "min" else -entry.score, entry.sequence, entry.step)
 
 
 def newest_first(history: Iterable[Entry]) -> list[Entry]:
-    """In the order in which they are tried: what was abandoned comes last."""
+    """Order in which they are tried: newest first, abandoned ones last."""
     return sorted(history, key=lambda entry: (not entry.abandoned, entry.sequence), reverse=True)
 
 
 def kept_names(history: Sequence[Entry], retention: Retention, pinned: Collection[str]) -> set[str]:
-    """Names of the checkpoints that stay.
+    """Names of the checkpoints to keep.
 
-    These are the best by score, the newest (at least two: the second is there for the day on which
-    the newest does not verify or is rolled back), the best as they were at each of the newest, the
-    first one at or after each multiple of `every_n_steps`, what a rollback may need where saves are
-    denser than the steps that it takes back, and the pinned ones: what a person pinned and what the
-    run was resumed from. While nothing has a score, as many of the newest stay as else of the best.
-    One that was not planned stays while it is the newest.
+    These are the best by score, the newest (at least two: the second is the fallback if the newest
+    does not verify or is rolled back), the best as of each of the newest, the first one at or after
+    each multiple of `every_n_steps`, those a rollback may need if saves are more frequent than the
+    steps it undoes, and the pinned ones: pinned by the user, or resumed from. While nothing has a
+    score, the newest take the slots of the best. An unplanned one stays while it is the newest.
     """
-    assert retention.best > 0, "at least the best one stays"
+    assert retention.best > 0, "at least the best one is kept"
     any_best = best_first(history, retention.direction)
     wanted = max(FEWEST_NEWEST, retention.newest, 0 if any_best else retention.best)
     planned = [entry for entry in history if retention.planned(entry.step)]
@@ -115,27 +114,26 @@ def kept_names(history: Sequence[Entry], retention: Retention, pinned: Collectio
 
 
 def with_abandoned(entries: Iterable[Entry]) -> dict[str, Entry]:
-    """By name; of two with the same name the later one."""
+    """Entries by name; of two with the same name the later one."""
     by_name = {entry.name: entry for entry in entries}
     left = abandoned(by_name.values())
     return {name: replace(entry, abandoned=name in left) for name, entry in by_name.items()}
 
 
 def _milestones(history: Sequence[Entry], retention: Retention) -> Iterable[Entry]:
-    """The first checkpoint of each stretch of `every_n_steps` steps; the stretch of step 0 has
-    none."""
+    """First checkpoint of each interval of `every_n_steps` steps except that of step 0."""
     if retention.every_n_steps == "off":
         return ()
-    first = _first_of_stretches(history, retention.every_n_steps)
-    return [entry for stretch, entry in first.items() if stretch]
+    first = _first_of_intervals(history, retention.every_n_steps)
+    return [entry for interval, entry in first.items() if interval]
 
 
 def _from_before(history: Sequence[Entry], retention: Retention) -> Iterable[Entry]:
-    """The first checkpoint of each stretch of `rollback_steps` steps, from the newest stretch back
-    to the first one that is as old as a rollback of a later step may need."""
+    """First checkpoint of each interval of `rollback_steps` steps, from the newest interval back to
+    the first that is as old as a rollback of a later step may need."""
     if not retention.rollback_steps:
         return
-    first = _first_of_stretches(history, retention.rollback_steps)
+    first = _first_of_intervals(history, retention.rollback_steps)
     newest = max((entry.step for entry in history if not entry.abandoned), default=0)
     for _, entry in sorted(first.items(), reverse=True):
         yield entry
@@ -143,8 +141,8 @@ def _from_before(history: Sequence[Entry], retention: Retention) -> Iterable[Ent
             return
 
 
-def _first_of_stretches(history: Iterable[Entry], steps: int) -> dict[int, Entry]:
-    """By number of the stretch; without what was abandoned."""
+def _first_of_intervals(history: Iterable[Entry], steps: int) -> dict[int, Entry]:
+    """By interval number; without abandoned ones."""
     first: dict[int, Entry] = {}
     for entry in sorted(history, key=lambda entry: entry.step, reverse=True):
         if not entry.abandoned:

@@ -1,4 +1,4 @@
-"""Copies of a run's own files, made beside those of its checkpoints: see `file_sets`."""
+"""Copies of a run's own files, made along with those of its checkpoints: see `file_sets`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from trainwright.tracking.clock import SystemClock, show_time
 from trainwright.tracking.run_folder import RunFolder
 
 OWN = "."
-"""The part of a run that is no fold's and no other seed's."""
+"""Part of a run that belongs to no fold and no other seed."""
 
 _FOLDERS = ("data", "baselines", "bundle", "endings")
 _GROWING = ".jsonl"
@@ -37,8 +37,8 @@ _BACKWARD_BYTES = 64 * 1024
 @final
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The files of a run between two steps. Of those that grow, what was in them then; `course`
-    counts how often the run had gone back to an earlier step."""
+    """Files of a run between two steps, with the length of growing files; `course` counts
+    rollbacks."""
 
     sizes: tuple[tuple[str, int], ...]
     course: int
@@ -52,15 +52,15 @@ class _Seen(NamedTuple):
 
 @final
 class RunCopies:
-    """Copies the files of a run. One thread copies; the one that trains calls the rest.
+    """Copies the files of a run. One thread copies; the training thread calls the rest.
 
-    What is copied is listed here, so that nothing else in the folder leaves the machine: contract,
-    plan, record, preflight, what is known of the data, signals and events, the ledger and pins of
+    What is copied is an explicit list, so that nothing else in the folder leaves the machine:
+    contract, plan, record, preflight, data description, signals and events, the ledger and pins of
     the checkpoints, and of a finished run its models, evaluation and checksums.
 
     Args:
-        folder: that of the run, also where one of its folds is trained.
-        sets: where they go.
+        folder: that of the run, also when one of its folds is trained.
+        sets: destination.
         lineage: of the run.
         part: what is trained: the path of a fold in the run folder, or `OWN`.
     """
@@ -81,7 +81,7 @@ class RunCopies:
         return str(self._sets)
 
     def is_of_another(self) -> bool:
-        """Whether what lies there are the files of another run.
+        """Do the stored files belong to another run?
 
         Raises:
             StorageFailed: not readable.
@@ -90,12 +90,12 @@ class RunCopies:
         return isinstance(there, CopiedSet) and there.lineage != self._lineage
 
     def moment(self) -> Moment:
-        """The files as they are now; for the thread that trains, between two steps."""
+        """Current files; for the training thread, between two steps."""
         with storage_errors(f"reading {self._folder.path}"):
             return Moment(tuple(_sizes(self._folder)), self._course)
 
     def go_back(self) -> None:
-        """The run goes back to an earlier step: what is being copied is not of its course."""
+        """The run rolls back: the copy in progress is obsolete."""
         self._course += 1
 
     def take_checkpoint(self) -> None:
@@ -103,7 +103,8 @@ class RunCopies:
         self._begun.add(self._part)
 
     def copy(self, moment: Moment) -> bool:
-        """Copy the files; false, and nothing is changed there, if the run went back meanwhile.
+        """Copy the files; False, with nothing changed at the destination, if the run rolled back
+        meanwhile.
 
         Raises:
             StorageFailed: not readable or not writable, or another process copies the run there.
@@ -130,7 +131,7 @@ class RunCopies:
         return True
 
     def _open(self) -> None:
-        """Look at what is there; later, whether it is still what this process has written."""
+        """Inspect the destination; later, check that it still has what this process wrote."""
         number = self._sets.newest_number()
         if self._number < 0:
             self._number, self._last = number, self._sets.newest()
@@ -153,7 +154,7 @@ class RunCopies:
         )
 
     def _copied(self, path: str, size: int) -> Iterator[CopiedFile]:
-        """The file, once its pieces are there; nothing if it has gone meanwhile, as a pin may."""
+        """The file, once its chunks are stored; None if it is gone meanwhile, as a pin may be."""
         with storage_errors(f"reading {self._folder.path / path}"):
             try:
                 with opened_regular(self._folder.path / path, follow=False) as stream:
@@ -181,12 +182,12 @@ class RunCopies:
 
 
 def _sizes(folder: RunFolder) -> Iterator[tuple[str, int]]:
-    """Every file that is copied, by its path in the run folder."""
+    """Size of every file to copy, by its path in the run folder."""
     for path in sorted(_files(folder)):
         name = path.relative_to(folder.path).as_posix()
         if not _is_safe(name):
             continue
-        # A pin may be taken off by another process just now.
+        # A pin may be removed by another process at this moment.
         with contextlib.suppress(FileNotFoundError):
             found = path.lstat()
             if stat.S_ISREG(found.st_mode):
@@ -207,7 +208,7 @@ def _files(folder: RunFolder) -> Iterator[Path]:
 
 
 def _is_safe(name: str) -> bool:
-    """Unfinished files and hidden ones begin with a dot."""
+    """Exclude unfinished and hidden files, whose names start with a dot."""
     try:
         return all(check_name(part, "a file") for part in name.split("/"))
     except Mistake:
@@ -215,7 +216,7 @@ def _is_safe(name: str) -> bool:
 
 
 def _whole_lines(stream: BinaryIO, size: int) -> int:
-    """The bytes up to and with the last newline in the first `size` of them."""
+    """Bytes up to and including the last newline in the first `size` of them."""
     while size:
         start = max(0, size - _BACKWARD_BYTES)
         stream.seek(start)
@@ -226,7 +227,7 @@ def _whole_lines(stream: BinaryIO, size: int) -> int:
 
 
 def _whole_pieces(one: CopiedSet, sets: FileSets) -> Iterator[str]:
-    """Those of a set that are there in their whole length: they were before its list was."""
+    """Chunks of a set that are stored in full, which they were before its list."""
     there = sets.pieces()
     for file in one.files:
         for at, piece in enumerate(file.pieces):

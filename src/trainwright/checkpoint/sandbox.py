@@ -1,4 +1,4 @@
-"""Takes from this process everything but computing and the files it has open already. Linux."""
+"""Sandbox: restricts this process to computing and already open files. Linux."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ _ARM = (
 _ARCHITECTURES: Final[Mapping[str, tuple[int, str]]] = MappingProxyType(
     {"x86_64": (0xC000003E, _X86), "aarch64": (0xC00000B7, _ARM)}
 )
-"""Audit number of each machine and the system calls that are left. None of them opens a file or a
-connection, starts a program, or reaches another process; `newfstatat` can ask how large a file is,
-and the C library needs it for files that are open already."""
+"""Audit number of each machine and the allowed system calls. None of them opens a file or a
+connection, starts a program, or reaches another process; `newfstatat` can query the size of a file,
+and the C library needs it for open files."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the process may use."""
+    """Resource limits of the process."""
 
     memory_bytes: int
     cpu_seconds: int
 
 
 def lock_down(limits: Limits) -> None:
-    """From now on every other system call is refused, and the limits hold. There is no way back.
+    """Refuse every other system call and enforce the limits from now on, irreversibly.
 
     Raises:
-        OSError: this machine cannot be made to refuse; nothing may be read then.
+        OSError: this machine cannot enforce it; then nothing may be read.
     """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (_SAID_BYTES, _SAID_BYTES))
@@ -73,7 +73,8 @@ class _Program(ctypes.Structure):
 
 
 def _program(audit: int, calls: tuple[int, ...]) -> bytes:
-    """The filter: kill for another machine's calls, allow those of the list, refuse the rest."""
+    """Seccomp filter: kill for another machine's calls, allow those of the list, refuse the
+    rest."""
     lines = [(_LOAD, 0, 0, 4), (_JUMP_EQUAL, 1, 0, audit), (_RETURN, 0, 0, _KILL), (_LOAD, 0, 0, 0)]
     for index, number in enumerate(calls):
         lines.append((_JUMP_EQUAL, len(calls) - index, 0, number))

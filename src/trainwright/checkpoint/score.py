@@ -1,4 +1,4 @@
-"""How good a checkpoint is, or that nobody has said."""
+"""Score of a checkpoint, if it has one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def score_to_json(score: float | NotScored) -> Json:
 
 
 def score_from_json(value: Json) -> float | NotScored:
-    """Undo `score_to_json`.
+    """Inverse of `score_to_json`.
 
     Raises:
         ValueError: not a score.

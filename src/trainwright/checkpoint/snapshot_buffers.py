@@ -1,4 +1,4 @@
-"""Where the copies of a snapshot are made: in fresh memory, or in memory that is used again."""
+"""Snapshot buffers: fresh or reused memory."""
 
 from __future__ import annotations
 
@@ -12,52 +12,52 @@ from torch import Tensor
 
 
 class SnapshotMemory(Protocol):
-    """Gives copies of tensors, on the CPU and contiguous, that nobody else writes to."""
+    """Allocates copies of tensors, on the CPU and contiguous, that nothing else writes to."""
 
     def copy(self, tensor: Tensor) -> Tensor:
-        """A copy; it is complete when the block that the memory is used in has ended."""
+        """Copy that is complete when the enclosing `used` block exits."""
         ...
 
     def copy_later(self, name: str, tensor: Tensor) -> Tensor:
-        """A copy of a tensor that only an update of the weights changes; it is complete before
-        anything may do so."""
+        """Copy of a tensor that only an update of the weights changes; complete before any
+        update."""
         ...
 
 
 @final
 class FreshMemory:
-    """A copy of its own for each tensor."""
+    """A new buffer for each tensor."""
 
     def copy(self, tensor: Tensor) -> Tensor:
-        """A copy that is complete at once."""
+        """Copy that is complete at once."""
         copied = tensor.detach().to("cpu", copy=True, memory_format=torch.contiguous_format)
         return copied.contiguous()
 
     def copy_later(self, name: str, tensor: Tensor) -> Tensor:  # noqa: ARG002
-        """A copy that is complete at once."""
+        """Copy that is complete at once."""
         return self.copy(tensor)
 
 
 Promise = Callable[[str, Tensor, Tensor], object]
-"""Takes the name of a tensor, the tensor, and where its copy is to be."""
+"""Receives the name of a tensor, the tensor, and its destination."""
 
 
 def at_once(name: str, tensor: Tensor, copy: Tensor) -> None:  # noqa: ARG001
-    """The promise that is kept at once."""
+    """Fulfil the promise at once."""
     copy.copy_(tensor.detach())
 
 
 @final
 class ReusedMemory:
-    """Lends the memory of one snapshot, and takes it back for the next.
+    """Lends the memory of one snapshot, and reclaims it for the next.
 
-    Memory is pinned for tensors of a GPU, so that all copies are under way at the same time and the
-    device is waited for once. What the latest snapshot has not used is given up, so there is never
-    more than one state of the run in it.
+    Memory is pinned for GPU tensors, so that all copies are in flight together and the device is
+    synchronised once. Buffers unused by the latest snapshot are freed, so there is never more than
+    one state of the run in memory.
 
     Args:
-        promise: sees to it that a tensor is copied before it changes. Tensors of a GPU are copied
-            at once either way.
+        promise: ensures that a tensor is copied before it changes. GPU tensors are copied at once
+            either way.
     """
 
     def __init__(self, promise: Promise = at_once) -> None:
@@ -67,7 +67,7 @@ class ReusedMemory:
 
     @contextmanager
     def used(self) -> Iterator[None]:
-        """Inside the block the copies of snapshots are made here."""
+        """Inside the block snapshots are copied into this memory."""
         token = _MEMORY.set(self)
         try:
             yield
@@ -80,13 +80,13 @@ class ReusedMemory:
             _MEMORY.reset(token)
 
     def copy(self, tensor: Tensor) -> Tensor:
-        """A copy in memory that is lent until `take_back`."""
+        """Copy in memory that is lent until `take_back`."""
         buffer = self._lend(tensor)
         buffer.copy_(tensor.detach(), non_blocking=tensor.is_cuda)
         return buffer
 
     def copy_later(self, name: str, tensor: Tensor) -> Tensor:
-        """The memory in which the copy is promised to be."""
+        """Memory that will contain the promised copy."""
         if tensor.is_cuda:
             return self.copy(tensor)
         buffer = self._lend(tensor)
@@ -94,7 +94,7 @@ class ReusedMemory:
         return buffer
 
     def take_back(self) -> None:
-        """Nobody reads what was lent any more."""
+        """Reclaim everything lent: nothing reads it any more."""
         if not self._lent:
             return
         self._free.clear()
@@ -103,7 +103,7 @@ class ReusedMemory:
         self._lent.clear()
 
     def _lend(self, tensor: Tensor) -> Tensor:
-        """Memory for a tensor of this kind, contiguous."""
+        """Contiguous memory for a tensor of this dtype and shape."""
         key = (tensor.dtype, tensor.shape, tensor.is_cuda)
         same = self._free.get(key)
         if same:
@@ -120,10 +120,10 @@ _MEMORY: ContextVar[SnapshotMemory] = ContextVar("memory of snapshots", default=
 
 
 def copy_of(tensor: Tensor) -> Tensor:
-    """A copy in the memory that is in use."""
+    """Copy in the memory in use."""
     return _MEMORY.get().copy(tensor)
 
 
 def later_copy_of(name: str, tensor: Tensor) -> Tensor:
-    """The same of a tensor that only an update of the weights changes."""
+    """The same for a tensor that only an update of the weights changes."""
     return _MEMORY.get().copy_later(name, tensor)

@@ -1,4 +1,4 @@
-"""What is kept of a run: copies of tensors and plain values, and who can give and take them."""
+"""State of a run: copies of tensors and plain values, and the protocol of their owners."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _NO_TENSORS: Mapping[str, Tensor] = MappingProxyType({})
 
 @final
 class Snapshot:
-    """Named tensors and JSON values, copied from whoever they belong to.
+    """Named tensors and JSON values, copied from their owner.
 
-    Nothing in it is live: training on changes none of it. Values are what JSON has, and numbers
-    that are not finite; tuples become lists. Tensors are on the CPU, contiguous.
+    Nothing in it is live: further training does not change it. Values are JSON plus non-finite
+    numbers; tuples become lists. Tensors are on the CPU, contiguous.
 
-    `updated` names the tensors that nothing but an update of the weights changes. A store may copy
-    those while the training goes on; they are complete before the next update.
+    `updated` names the tensors that only an update of the weights changes. A store may copy those
+    while training continues; they are complete before the next update.
     """
 
     __slots__ = ("_tensors", "_values")
@@ -44,24 +44,24 @@ class Snapshot:
 
     @classmethod
     def owning(cls, tensors: Mapping[str, Tensor], values: Json) -> Self:
-        """Take over tensors that nobody else holds, without a copy."""
+        """Take ownership of tensors that nothing else references, without a copy."""
         snapshot = cls(values=values)
         snapshot._tensors = MappingProxyType(dict(tensors))
         return snapshot
 
     @property
     def tensors(self) -> Mapping[str, Tensor]:
-        """The tensors by name; not to be written to."""
+        """Tensors by name; read-only."""
         return self._tensors
 
     @property
     def values(self) -> Json:
-        """A fresh copy of the values."""
+        """Fresh copy of the values."""
         return unpack(self._values)
 
     @property
     def packed_values(self) -> Json:
-        """The values as strict JSON; not to be written to."""
+        """Values as strict JSON; read-only."""
         return self._values
 
     @property
@@ -72,35 +72,36 @@ class Snapshot:
 
 @runtime_checkable
 class Stateful(Protocol):
-    """Something that must be as it was for a run to go on.
+    """Owner of state that must be restored to resume a run.
 
-    `snapshot` must hand out copies. `restore` must bring back exactly that state, must not keep the
+    `snapshot` must return copies. `restore` must bring back exactly that state, must not keep the
     tensors it is given, and must refuse a snapshot of something else with a `Mistake`, before it
     has changed anything.
     """
 
     def snapshot(self) -> Snapshot:
-        """The whole state, now."""
+        """Current state."""
         ...
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Make the state what it was."""
+        """Restore the state."""
         ...
 
 
 @runtime_checkable
 class KeptOnRollback(Protocol):
-    """State that a rollback leaves alone: what was spent, and what adapts by itself. All other
-    state is that of the checkpoint afterwards."""
+    """State that a rollback does not restore: spent budgets and self-adapting values. All other
+    state is reset to the checkpoint."""
 
     on_rollback: ClassVar[Literal["keep"]]
 
 
 def merge_state(*groups: Mapping[str, Stateful]) -> dict[str, Stateful]:
-    """The state of several groups by name.
+    """Merge several groups of state by name.
 
     Raises:
-        AssertionError: two parts have one name, so that a checkpoint would hold only one of them.
+        AssertionError: two parts have the same name, so that a checkpoint would contain only one of
+            them.
     """
     merged: dict[str, Stateful] = {}
     for group in groups:

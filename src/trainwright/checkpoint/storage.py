@@ -1,4 +1,4 @@
-"""Where checkpoints are put: the seam between what they are and how a storage keeps them."""
+"""Checkpoint storage protocol: separates the contents of checkpoints from how they are stored."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from trainwright.checkpoint.score import NotScored
 Block = bytes | bytearray | memoryview | mmap
 
 Leaving = Callable[[Collection[str]], Sequence[LedgerLine]]
-"""Which checkpoints leave, given the names of the pinned ones."""
+"""Names to remove, given those of the pinned checkpoints."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class FileSet:
-    """A checkpoint on its way into a storage.
+    """Checkpoint to be committed to a storage.
 
-    `files` gives each file's name and bytes, once, the manifest last: its bytes are known only when
-    all others were taken. `beside` are lines about other checkpoints that become true together with
-    this one: those of a course that the run leaves by it.
+    `files` yields each file's name and bytes, once, the manifest last: its bytes are known only
+    when all others were consumed. `beside` are lines about other checkpoints that become true
+    together with this one: those that the run abandons by it.
     """
 
     name: str
@@ -37,39 +37,38 @@ class FileSet:
     beside: tuple[LedgerLine, ...] = ()
 
     def line(self, manifest_sha256: str) -> LedgerLine:
-        """What a ledger says of it once it is committed."""
+        """Its ledger line once it is committed."""
         return LedgerLine(
             "committed", self.lineage, self.sequence, self.name, manifest_sha256, self.score
         )
 
 
 class CheckpointStorage(Protocol):
-    """Keeps checkpoints as named sets of files. One process at a time writes to it.
+    """Stores checkpoints as named sets of files. One process at a time writes to it.
 
-    A set is there whole or not at all: an implementation must not show one whose manifest is not
-    complete, or whose other files are not, and must leave nothing of one that failed which a later
-    `open` would take for a checkpoint. It must raise `StorageFailed`, and nothing else, where a
-    call may succeed later; `Damaged` where a file is lost or longer than it may be; and must refuse
-    names that lead out of it.
+    A set is stored atomically: an implementation must not expose one whose manifest or other files
+    are incomplete, and a failed one must leave nothing that a later `open` would take for a
+    checkpoint. It must raise `StorageFailed`, and nothing else, where a call may succeed later;
+    `Damaged` where a file is lost or larger than its limit; and must refuse names that escape it.
     """
 
     def open(self) -> Catalog:
-        """What is there, after what was interrupted is finished or undone."""
+        """Current contents, after interrupted operations are completed or undone."""
         ...
 
     def commit(self, files: FileSet) -> LedgerLine:
-        """Take a checkpoint in. One of the same name is replaced, and comes back if this fails."""
+        """Commit a checkpoint. One of the same name is replaced, and restored if this fails."""
         ...
 
     def read(self, name: str, file: str, limit_bytes: int) -> Bytes:
-        """A file of a checkpoint, of at most so many bytes."""
+        """Read a file of a checkpoint, up to a size limit."""
         ...
 
     def retain(self, pointers: Mapping[str, str], leaving: Leaving) -> Iterator[LedgerLine]:
-        """Move the pointers, then remove what leaves; gives each one that is removed."""
+        """Move the pointers, then remove what leaves; yields each one removed."""
         ...
 
     def set_aside(self, candidate: Candidate) -> str:
-        """Take a checkpoint that does not verify out of the way, without losing it; says where it
-        is, or nothing."""
+        """Move a checkpoint that does not verify out of the way, without deleting it; its new
+        location, if any."""
         ...

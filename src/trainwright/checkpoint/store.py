@@ -1,4 +1,4 @@
-"""The checkpoints of a run: saved whole or not at all, and never loaded unless they verify."""
+"""Checkpoint store: saves are atomic, and loads are verified."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ __all__ = [
 
 
 class CheckpointStore(Protocol):
-    """Keeps checkpoints. Each is whole or absent; one that does not verify is never returned.
+    """Stores checkpoints atomically; one that does not verify is never returned.
 
-    One thread calls it. A save that is still being written counts as begun: `newest_valid` waits
-    for it, and its error is raised by the next call, whichever that is.
+    Called from one thread. A save still being written counts as begun: `newest_valid` waits for it,
+    and its error is raised by the next call.
     """
 
     def taking(self) -> AbstractContextManager[None]:
-        """Inside the block the snapshots of the next `save` are made. They may be complete only
-        once the next update is due: see `Fence`."""
+        """Inside the block the snapshots of the next `save` are made. They may be incomplete until
+        the next update is due: see `Fence`."""
         ...
 
     def save(
@@ -64,33 +64,31 @@ class CheckpointStore(Protocol):
         inventory: Json,
         score: float | NotScored = NOT_SCORED,
     ) -> Kept:
-        """Write a checkpoint, or begin to; raises `StorageFailed` with the older ones intact."""
+        """Write a checkpoint, or start to; raises `StorageFailed` with the older ones intact."""
         ...
 
     def settled(self, *, wait: bool) -> tuple[Kept, ...]:
-        """What has become of the saves that were begun, each told once; `wait` for all of them.
-        After it nothing is copied any more: weights may be changed."""
+        """Outcomes of the saves that were begun, each reported once; `wait` for all of them.
+        Nothing is copied afterwards: weights may be changed."""
         ...
 
     def newest_valid(self, up_to: int | None = None, further: int = 0) -> Loaded | NoCheckpoint:
-        """The newest one that verifies, of those up to a step, better still of those `further`
-        steps before it; names newer ones that do not."""
+        """Newest checkpoint that verifies, up to a given step, preferably `further` steps before
+        it; lists newer ones that do not."""
         ...
 
 
 @final
 class Checkpoints:
-    """The checkpoints in one place, which one process owns (see `RunFolder.lock`).
+    """Checkpoints in one storage, which one process owns (see `RunFolder.lock`).
 
     Args:
-        where: a folder, made if it is missing, or any `CheckpointStorage`.
-        keep_top_k: how many of the best stay.
-        direction: whether a lower or a higher score is better.
-        keep_last: how many of the newest stay; two are always kept.
-        keep_every_n_steps: the first checkpoint that is planned at or after each multiple of so
-            many steps stays for ever.
-        planned: whether the run saves at a step by itself; see `Retention`.
-        rollback_steps: the most steps that a rollback takes back.
+        where: a folder, created if missing, or any `CheckpointStorage`.
+        keep_top_k: number of best checkpoints to keep; `direction` says which scores are better.
+        keep_last: number of newest checkpoints to keep; at least two.
+        keep_every_n_steps: keep the first planned checkpoint at or after each multiple.
+        planned: whether the run saves at a step on schedule; see `Retention`.
+        rollback_steps: largest number of steps that a rollback undoes.
     """
 
     def __init__(
@@ -118,11 +116,11 @@ class Checkpoints:
         self._expected = ""
 
     def bind(self, identity: Identity, begun: str = "") -> None:
-        """Take checkpoints of this run only. `begun` is the evidence that there have been some;
-        where it is not empty, their absence is an error.
+        """Accept checkpoints of this run only. `begun` is the evidence that there have been some;
+        if not empty, their absence is an error.
 
         Raises:
-            NoValidCheckpoint: they were looked at before, and are those of another run.
+            NoValidCheckpoint: they were opened before, and belong to another run.
         """
         self._identity, self._expected = identity, begun
         for catalog in self._opened:
@@ -135,10 +133,9 @@ class Checkpoints:
         inventory: Json,
         score: float | NotScored = NOT_SCORED,
     ) -> SaveOutcome:
-        """Write a checkpoint, then move the pointers and remove those that need not stay.
+        """Write a checkpoint, then move the pointers and apply retention.
 
-        One that stands at the same step is replaced. A score that is not finite is kept and never
-        the best.
+        One of the same step is replaced. A non-finite score is stored and never the best.
 
         Raises:
             StorageFailed: nothing has changed, and the next save can succeed.
@@ -157,7 +154,7 @@ class Checkpoints:
         return self._commit(files_of(draft, catalog.left_by(step, draft.sequence)), catalog, began)
 
     def copy_from(self, storage: CheckpointStorage, name: str) -> SaveOutcome:
-        """Take in a checkpoint that lies in another storage, byte for byte, verified on the way.
+        """Import a checkpoint from another storage, byte for byte, verified on the way.
 
         Raises:
             Damaged: it does not verify, or is of another run. StorageFailed: not readable, or not
@@ -175,11 +172,11 @@ class Checkpoints:
 
     @property
     def storage(self) -> CheckpointStorage:
-        """Where they are."""
+        """The storage."""
         return self._storage
 
     def elsewhere(self, where: CheckpointStorage) -> Checkpoints:
-        """Those in another place, kept by the same rules."""
+        """Checkpoints in another storage, kept by the same rules."""
         kept_by = self._retention
         there = Checkpoints(
             where,
@@ -194,11 +191,11 @@ class Checkpoints:
         return there
 
     def names(self) -> list[str]:
-        """The checkpoints that are there, the one to be tried first at the front."""
+        """Names of the stored checkpoints, in the order in which they are tried."""
         return [candidate.name for candidate in self._catalog().candidates]
 
     def pin(self, names: Collection[str]) -> None:
-        """Keep these for as long as this object saves."""
+        """Pin these as long as this object saves."""
         self._pinned |= set(names)
 
     def hold(self, name: str) -> None:
@@ -206,12 +203,12 @@ class Checkpoints:
         self._held.add(name)
 
     def release(self, name: str) -> None:
-        """It need not be kept for whoever held it."""
+        """Release a checkpoint held by `hold`."""
         self._held.discard(name)
 
     def taking(self) -> AbstractContextManager[None]:
-        """Inside the block snapshots are made in memory that is used again for each save: asking
-        the system for as much anew takes longer than the copying."""
+        """Inside the block snapshots are made in memory that is reused for each save: allocating it
+        anew takes longer than the copy."""
         self._memory.take_back()
         return self._memory.used()
 
@@ -220,13 +217,12 @@ class Checkpoints:
         return ()
 
     def newest_valid(self, up_to: int | None = None, further: int = 0) -> Loaded | NoCheckpoint:
-        """The newest checkpoint that verifies. Newer ones that do not are set aside, never deleted.
+        """Newest checkpoint that verifies. Newer ones that do not are set aside, never deleted.
 
-        With `up_to`, for a rollback, only those of that step or before, first those that are
-        `further` steps older: none if all that are left are later. Others than those that the rule
-        alone has kept count only where none of them is old enough, so that it does not hang on when
-        the run was stopped or what is pinned. What is loaded stays for as long as this object
-        saves.
+        With `up_to`, for a rollback, only those of that step or before, preferably at least
+        `further` steps older: none if all that are left are later. Checkpoints not kept by the rule
+        alone count only where no other is old enough, so that the choice depends neither on
+        interruptions nor on pins. What is loaded is kept as long as this object saves.
 
         Raises:
             NoValidCheckpoint: there were some and none verifies. StorageFailed: not readable.
@@ -250,8 +246,8 @@ class Checkpoints:
         if catalog.has_history:
             tried = "".join(f"\n    {text}" for text in rejected) or "\n    it is empty"
             raise NoValidCheckpoint(
-                f"no checkpoint in {self._storage} can be used, and nothing is started from "
-                f"scratch in its place. Tried:{tried}"
+                f"no checkpoint in {self._storage} can be used, and the run does not start "
+                f"over silently. Tried:{tried}"
             )
         if self._expected and up_to is None:
             raise NoValidCheckpoint(
@@ -261,11 +257,10 @@ class Checkpoints:
         return NoCheckpoint()
 
     def best_valid(self) -> Loaded | NoCheckpoint:
-        """The checkpoint with the best score that verifies; none if nothing has a score.
+        """Checkpoint with the best score that verifies; none if nothing has a score.
 
-        Only those that the rule alone has kept are compared, and the newest, which may be the
-        ending: what stays because somebody pinned it or the run was resumed from it may be one that
-        an unbroken run would not have.
+        Only those kept by the rule alone are compared, and the newest, which may be the final one:
+        what is pinned or was resumed from may not exist in an uninterrupted run.
 
         Raises:
             NoValidCheckpoint: some have a score and none of them verifies. StorageFailed: not
@@ -287,16 +282,16 @@ class Checkpoints:
         return NoCheckpoint()
 
     def best_names(self) -> list[str]:
-        """Those with a score, best first: see `best_valid`."""
+        """Scored checkpoints, best first: see `best_valid`."""
         return self._ranked(self._catalog())
 
     def scores(self) -> dict[str, float | NotScored]:
-        """Those with a score, best first: see `best_valid`."""
+        """Scores by name, best first: see `best_valid`."""
         entries = self._catalog().entries
         return {name: entries[name].score for name in self.best_names()}
 
     def best_of(self, scores: Mapping[str, float | NotScored]) -> str:
-        """The name with the best of these scores; empty where none has one."""
+        """Name with the best of these scores; empty without one."""
         entries = [Entry(step_of(name), name, score) for name, score in scores.items()]
         return (*(one.name for one in best_first(entries, self._retention.direction)), "")[0]
 
@@ -310,11 +305,11 @@ class Checkpoints:
         return self._opened[0]
 
     def _check_bound(self, catalog: Catalog) -> None:
-        """One checkpoint of another run among them is refused when it is loaded; a ledger of
-        another run is refused as a whole.
+        """A single checkpoint of another run is refused when it is loaded; a ledger of another run
+        is refused as a whole.
 
         Raises:
-            NoValidCheckpoint: they are those of another run; nothing was changed.
+            NoValidCheckpoint: they belong to another run; nothing was changed.
         """
         wanted = self._identity.lineage
         lines = [one.line for one in catalog.candidates if isinstance(one.line, LedgerLine)]
@@ -361,14 +356,15 @@ class Checkpoints:
         return Loaded(candidate.name, manifest.step, parts, manifest.inventory, manifest.score)
 
     def _set_aside(self, candidate: Candidate, why: str, catalog: Catalog) -> str:
-        """Says what was wrong with a checkpoint and where it is now."""
+        """Set a checkpoint aside; what was wrong with it and where it is now."""
         catalog.remove(candidate.name)
         self._by_rule.remove(candidate.name)
         where = self._storage.set_aside(candidate)
         return f"{candidate.name}: {why}" + (f" (kept as {where})" if where else "")
 
     def _after_commit(self, catalog: Catalog) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Pointers, then retention. The checkpoint is safe already: failures are only warnings."""
+        """Pointers, then retention. The checkpoint is durable already: failures are only
+        warnings."""
         removed: list[str] = []
 
         def leaving(pinned: Collection[str]) -> list[LedgerLine]:
@@ -385,7 +381,7 @@ class Checkpoints:
                 catalog.remove(line.name)
                 removed.append(line.name)
         except (OSError, StorageFailed) as error:
-            return tuple(removed), (f"the checkpoint is safe, tidying up was not: {error}",)
+            return tuple(removed), (f"the checkpoint is saved, but cleaning up failed: {error}",)
         return tuple(removed), ()
 
     def _ranked(self, catalog: Catalog) -> list[str]:

@@ -1,4 +1,4 @@
-"""A checkpoint store as its four calls, so that a wrapper names those that it changes alone."""
+"""A checkpoint store as its four calls, so that a wrapper overrides only some of them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Save(Protocol):
         inventory: Json,
         score: float | NotScored = NOT_SCORED,
     ) -> Kept:
-        """Write a checkpoint, or begin to."""
+        """Write a checkpoint, or start to."""
         ...
 
 
@@ -31,7 +31,7 @@ class Settled(Protocol):
     """`CheckpointStore.settled`."""
 
     def __call__(self, *, wait: bool) -> tuple[Kept, ...]:
-        """What has become of the saves that were begun."""
+        """Outcomes of the saves that were begun."""
         ...
 
 
@@ -39,14 +39,14 @@ class NewestValid(Protocol):
     """`CheckpointStore.newest_valid`."""
 
     def __call__(self, up_to: int | None = None, further: int = 0) -> Loaded | NoCheckpoint:
-        """The newest one that verifies."""
+        """Newest checkpoint that verifies."""
         ...
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class StoreCalls:
-    """A `CheckpointStore`; `dataclasses.replace` changes single calls of it."""
+    """A `CheckpointStore`; `dataclasses.replace` overrides single calls."""
 
     taking: Callable[[], AbstractContextManager[None]]
     save: Save
@@ -55,5 +55,5 @@ class StoreCalls:
 
 
 def calls_of(store: CheckpointStore) -> StoreCalls:
-    """The calls of a store."""
+    """Calls of a store."""
     return StoreCalls(store.taking, store.save, store.settled, store.newest_valid)

@@ -1,4 +1,4 @@
-"""JSON that is exactly what was written: one spelling for a value, limits for hostile text."""
+"""Canonical JSON: one encoding per value, with limits for hostile input."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ _TAG = "$float"
 
 
 class Damaged(ValueError):
-    """A file is not what was written; the text says how."""
+    """A file is corrupt; the message says how."""
 
 
 def write_canonical(value: Json) -> bytes:
-    """The one spelling of a value: sorted keys, indented, UTF-8."""
+    """Canonical encoding of a value: sorted keys, indented, UTF-8."""
     return to_json(value).encode()
 
 
 def read_canonical(data: bytes) -> Json:
-    """Read what `write_canonical` wrote; any other spelling of the same value is refused.
+    """Inverse of `write_canonical`; any other encoding of the same value is refused.
 
     Raises:
-        Damaged: not JSON, too long, too deep, or spelt otherwise.
+        Damaged: not JSON, too long, too deep, or not canonical.
     """
     value = read_strict(data)
     try:
@@ -39,10 +39,10 @@ def read_canonical(data: bytes) -> Json:
 
 
 def read_strict(data: bytes) -> Json:
-    """Read JSON without numbers that are not finite.
+    """Read JSON without non-finite numbers.
 
     Raises:
-        Damaged: not such JSON, too long or too deep.
+        Damaged: invalid, too long or too deep.
     """
     if len(data) > MOST_CHECKPOINT_JSON_BYTES:
         raise Damaged(
@@ -61,16 +61,16 @@ def read_strict(data: bytes) -> Json:
 
 
 def write_sealed(content: Mapping[str, Json], version: int) -> bytes:
-    """A document with the version of its format and its own hash."""
+    """Document with its format version and its own hash."""
     numbered = {"format": version, **content}
     return write_canonical({"content": numbered, "sha256": hash_value(numbered)})
 
 
 def read_sealed(data: bytes, version: int) -> Json:
-    """Read the content that `write_sealed` wrote.
+    """Inverse of `write_sealed`.
 
     Raises:
-        Damaged: any bit of it has changed, or it is of another format.
+        Damaged: any bit has changed, or the format is another one.
     """
     outer = read_canonical(data)
     try:
@@ -85,10 +85,10 @@ def read_sealed(data: bytes, version: int) -> Json:
 
 
 def read_count(value: Json) -> int:
-    """A number of things in a document.
+    """A count in a document.
 
     Raises:
-        ValueError: it is none.
+        ValueError: not a count.
     """
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise ValueError(f"{value!r} is not a count")
@@ -96,10 +96,10 @@ def read_count(value: Json) -> int:
 
 
 def pack(value: Json) -> Json:
-    """A copy of `value` as strict JSON: numbers that are not finite become `{"$float": name}`.
+    """Copy of `value` as strict JSON: non-finite numbers become `{"$float": name}`.
 
     Raises:
-        TypeError: a value or key that JSON does not have.
+        TypeError: a value or key that JSON does not support.
     """
     if value is None or isinstance(value, bool | int | str):
         return value
@@ -115,7 +115,7 @@ def pack(value: Json) -> Json:
 
 
 def unpack(value: Json) -> Json:
-    """Undo `pack`. Tuples have become lists."""
+    """Inverse of `pack`. Tuples have become lists."""
     if isinstance(value, list):
         return [unpack(item) for item in value]
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Tensors in a safetensors file, written without a second copy of them in memory."""
+"""Safetensors files, written without a second copy of the tensors in memory."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ _LENGTH_BYTES = 8
 
 
 def describe(tensors: Mapping[str, Tensor]) -> Json:
-    """Name to dtype and shape, as the manifest holds it.
+    """Name to dtype and shape, as in the manifest.
 
     Raises:
-        TypeError: a dtype that is not kept.
+        TypeError: an unsupported dtype.
     """
     return {
         name: {"dtype": _dtype_name(name, tensor), "shape": list(tensor.shape)}
@@ -46,7 +46,7 @@ def describe(tensors: Mapping[str, Tensor]) -> Json:
 
 
 def blocks(tensors: Mapping[str, Tensor]) -> Iterator[bytes | memoryview]:
-    """The bytes of a safetensors file that holds contiguous CPU tensors."""
+    """Bytes of a safetensors file of contiguous CPU tensors."""
     places, header = _places(describe(tensors))
     yield header
     for name in places:
@@ -58,7 +58,8 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
     """Write a safetensors file of contiguous CPU tensors; the caller syncs it.
 
     Raises:
-        OSError: it is not whole. The safetensors package raises an error of its own on a full disk.
+        OSError: it is incomplete. The safetensors package raises an error of its own on a full
+            disk.
     """
     with path.open("wb") as stream:
         for block in blocks(tensors):
@@ -66,10 +67,10 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
 
 
 def read_tensors(data: bytes | bytearray | mmap, layout: Json) -> dict[str, Tensor]:
-    """The tensors of a file's bytes, which must be those of `layout` (see `describe`).
+    """Tensors of a file's bytes, which must match `layout` (see `describe`).
 
-    They share the memory of `data`, which belongs to them from now on. A file is spelt in one way:
-    its header must be the one that `blocks` writes for the layout, and nothing may follow.
+    They share the memory of `data`, whose ownership is transferred. The encoding is canonical: the
+    header must be the one that `blocks` writes for the layout, and nothing may follow.
 
     Raises:
         Damaged: not such a safetensors file.
@@ -83,7 +84,7 @@ def read_tensors(data: bytes | bytearray | mmap, layout: Json) -> dict[str, Tens
     size = len(header) + sum(place.size_bytes for place in places.values())
     if len(data) != size:
         raise Damaged(f"{len(data)} bytes, and its tensors have {size}")
-    # Somebody may write into what is restored; bytes must not change.
+    # What is restored may be written to; bytes are immutable.
     buffer = bytearray(data) if isinstance(data, bytes) else data
     return {
         name: _tensor(buffer, len(header) + place.offset, place) for name, place in places.items()
@@ -91,7 +92,7 @@ def read_tensors(data: bytes | bytearray | mmap, layout: Json) -> dict[str, Tens
 
 
 def read_foreign(data: bytes) -> dict[str, Tensor]:
-    """The tensors of a file that another process wrote with `blocks`, checked from the first byte.
+    """Tensors of a file that another process wrote with `blocks`, validated from the first byte.
 
     Raises:
         Damaged: not such a file.
@@ -122,7 +123,7 @@ class _Place(NamedTuple):
 
 
 def _places(layout: Json) -> tuple[dict[str, _Place], bytes]:
-    """Where each tensor of a layout lies behind the header, in the file's order; the header."""
+    """Offset of each tensor of a layout after the header, in file order; the header."""
     kinds = {name: _BY_NAME[str(fact["dtype"])] for name, fact in layout.items()}
     # Widest first keeps every tensor aligned to its own item size.
     order = sorted(kinds, key=lambda name: (-kinds[name].itemsize, name))

@@ -1,4 +1,4 @@
-"""A one-way door for weights that somebody saved with torch: in as `.pt`, out as safetensors."""
+"""Import of foreign torch weights: `.pt` to safetensors."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ _CONTROL = re.compile(r"[^\x20-\x7e]+")
 
 
 def convert_foreign(source: Path, output: Path) -> list[str]:
-    """Write the tensors of a `.pt` file as safetensors; their names.
+    """Convert the tensors of a `.pt` file to safetensors; their names.
 
-    The file is read by a process of its own which can open nothing, connect to nothing and start
-    nothing, in memory and time that are limited; what it gives is checked here before it is kept.
+    The file is read by a sandboxed process that can neither open files, nor connect, nor start
+    programs, with limited memory and time; its output is validated here before it is kept.
 
     Raises:
-        Mistake: it cannot be read so. StorageFailed: the output cannot be written.
+        Mistake: it cannot be read this way. StorageFailed: the output cannot be written.
     """
     try:
         descriptor = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -58,7 +58,7 @@ def convert_foreign(source: Path, output: Path) -> list[str]:
 
 
 def _read_apart(stream: IO[bytes], source: Path) -> bytes:
-    """What the reader makes of an open file. It gives no more than a few times the file's size."""
+    """Output of the reader process for an open file, at most a few times the file's size."""
     size = os.fstat(stream.fileno()).st_size
     most = _ROOM * size + _SMALL_BYTES
     root = str(Path(trainwright.__file__).parents[1])
@@ -84,7 +84,7 @@ def _read_apart(stream: IO[bytes], source: Path) -> bytes:
         finally:
             reader.stdout.close()
             reader.wait()
-            # Until here: it may also stop without using its processor time up.
+            # Wall-clock limit: it may also stop without using up its CPU time.
             timer.cancel()
         said.seek(0)
         reason = _CONTROL.sub(" ", said.read(_MOST_SAID).decode(errors="replace")).strip()
@@ -96,7 +96,7 @@ def _read_apart(stream: IO[bytes], source: Path) -> bytes:
 
 
 def _environment() -> dict[str, str]:
-    """No secret of ours is in the other process; it finds the same packages."""
+    """Environment of the reader: none of our secrets, and the same packages."""
     kept = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "LANG") if name in os.environ}
     return {**kept, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
 

@@ -1,8 +1,10 @@
-"""Reads a foreign `.pt` file: the one place where something is unpickled, in a process of its own.
+"""Reader of foreign `.pt` files: the only place where anything is unpickled, in a process of its
+own.
 
-Run by `foreign.convert_foreign` as a program. The file comes open on stdin; what is found goes to
-stdout as safetensors, which the caller checks. `weights_only` is no wall (CVE-2025-32434,
-CVE-2026-24747), so before the first byte is read the process gives up everything but computing.
+Run by `torch_import.convert_foreign` as a program. The file is open on stdin; its tensors go to
+stdout as safetensors, which the caller validates. `weights_only` is not a security boundary
+(CVE-2025-32434, CVE-2026-24747), so before the first byte is read the process gives up everything
+but computing.
 """
 
 from __future__ import annotations
@@ -24,10 +26,10 @@ _NESTS = ("state_dict", "model_state_dict", "model")
 
 
 def main() -> None:
-    """Convert stdin to stdout; a reason on stderr and exit code 1 if that cannot be."""
+    """Convert stdin to stdout; on failure a reason on stderr and exit code 1."""
     limits = Limits(int(sys.argv[1]), int(sys.argv[2]))
     torch.set_num_threads(1)
-    # What reading imports must be imported before no file can be opened any more.
+    # What reading imports must be imported before opening files is blocked.
     warm = io.BytesIO()
     torch.save({"warm": torch.zeros(1)}, warm)
     warm.seek(0)
@@ -50,7 +52,8 @@ def main() -> None:
 
 
 def _check_sums(stream: IO[bytes]) -> None:
-    """PyTorch reads an archive without looking at its checksums: a flipped bit is a weight then."""
+    """Verify the archive's checksums: PyTorch ignores them, so a flipped bit would become a wrong
+    weight."""
     if zipfile.is_zipfile(stream):
         stream.seek(0)
         with zipfile.ZipFile(stream) as archive:
@@ -61,7 +64,7 @@ def _check_sums(stream: IO[bytes]) -> None:
 
 
 def _tensors(found: Any) -> dict[str, Tensor]:
-    """The named tensors, of the file itself or of what such files call their state."""
+    """Named tensors, of the file itself or of its state dict under a common key."""
     for nest in _NESTS:
         if isinstance(found, Mapping) and isinstance(found.get(nest), Mapping):
             found = found[nest]

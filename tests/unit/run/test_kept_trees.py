@@ -145,7 +145,7 @@ def test_nothing_is_begun_anew_in_silence(project: Path, dies: Dies, damaged: bo
     for _ in range(2):
         ran = goes_on()
         assert ran.code == 12
-        assert "nothing is started from scratch" in ran.err
+        assert "does not start over" in ran.err
 
 
 def test_trees_of_another_run_are_refused(project: Path, dies: Dies) -> None:

@@ -231,7 +231,7 @@ def test_the_folder_above_leads_to_the_run(machine: Machine) -> None:
     ("url", "says"),
     [
         ("s3://key:hunter2@bucket/one", "give credentials through the environment"),
-        ("nothing://there/one", "leads to no storage"),
+        ("nothing://there/one", "is not a supported storage"),
         ("file:///nowhere/one", "there are no copies of a run here"),
     ],
 )
