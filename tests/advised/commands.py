@@ -323,7 +323,7 @@ CASES = (
         ("predict one rows.csv --keep city",),
     ),
     Refused(
-        "name the column that tells rows apart: --key COLUMN",
+        "name the column that identifies rows: --key COLUMN",
         "data diff one keyed.csv --key id",
         ("data diff one keyed.csv --key key",),
         more_rows,
@@ -335,7 +335,7 @@ CASES = (
         more_rows,
     ),
     Refused(
-        "trainwright data check CONTRACT looks at other data",
+        "for other data: trainwright data check CONTRACT",
         "data show small.yaml",
         ("data check small.yaml",),
         codes=(0, 4),

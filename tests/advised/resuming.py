@@ -92,7 +92,7 @@ CASES = (
         "start a new run without --resume", "resume light", ("train net.yaml --run heavy",), light
     ),
     Refused(
-        "go on where it was started, for example with the same OMP_NUM_THREADS, or accept other "
+        "resume where it was started, for example with the same OMP_NUM_THREADS, or accept other "
         "last bits: --set resume.numerics_changed=record",
         "resume other",
         ("train net.yaml --run other --resume --set resume.numerics_changed=record",),

@@ -117,5 +117,5 @@ def test_fixes_are_found_however_they_are_handed_on() -> None:
     assert "write gradient_clipping: off" in texts, "the place of a field"
     assert "copy the bundle again, or train again" in texts, "a constant"
     assert "mkdir -p {}" in texts, "one of several names"
-    assert "run the script again: it goes on from the newest checkpoint" in texts, "an argument"
+    assert "run the script again: it resumes from the newest checkpoint" in texts, "an argument"
     assert len(fix_literals()) > 500

@@ -162,6 +162,6 @@ def test_other_bits_are_refused_and_nothing_has_changed(
     before = {path: one for path, one in tree(RUNS).items() if not path.endswith("lock")}
     with monkeypatch.context() as patch:
         patch.setattr(torch, "__version__", "0.0.1")
-        assert "cannot go on with the same bits" in refused("resume", "one").err
+        assert "cannot resume bit-exactly" in refused("resume", "one").err
     after = {path: one for path, one in tree(RUNS).items() if not path.endswith("lock")}
     assert after == before

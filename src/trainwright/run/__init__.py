@@ -1,1 +1,1 @@
-"""The composition root: a contract becomes a run."""
+"""Composition root: executes a contract as a run."""

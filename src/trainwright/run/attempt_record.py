@@ -1,4 +1,4 @@
-"""What the record of a run holds when an attempt begins."""
+"""Record of a run at the start of an attempt."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from trainwright.tracking.run_folder import RunFolder
 
 
 def start_record(folder: RunFolder, request: Request, ready: Ready) -> RunRecord:
-    """Write the record of an attempt of a run that begins now."""
+    """Write the record of an attempt that starts now."""
     facts = RunFacts(
         command=request.command,
         source=ready.document.source.folder,
@@ -31,7 +31,7 @@ def start_record(folder: RunFolder, request: Request, ready: Ready) -> RunRecord
 
 
 def _budget(ready: Ready) -> dict[str, Json]:
-    """What the record says of a budget that was shared out."""
+    """Record entry of an allotted budget."""
     allotment = ready.plan.allotment
     if not allotment.is_made:
         return {}

@@ -1,4 +1,4 @@
-"""What is wrong with the data of a run: looked for before budget is spent, once a version."""
+"""Data audit and quality checks before training, once per data version."""
 
 from __future__ import annotations
 
@@ -46,34 +46,33 @@ from trainwright.run.screen import Screen
 from trainwright.run.summary import labelled
 
 _PACKAGES = ("ftfy", "lightgbm", "numpy", "polars", "py3langid", "rensa", "scikit-learn", "scipy")
-"""What is found depends on them."""
+"""Arguments that the findings depend on."""
 
 _STAGES = ("core", "contract", "data")
-"""The stages that `data` is built on, and itself."""
+"""`data` and the stages it is built on."""
 
 MOST_AUDITED = 100_000
-"""Rows of a table in files, or of one of more than `MOST_IN_MEMORY`, that the leakage audit looks
-at."""
+"""Sample size of the leakage audit, for rows in files or for more than `MOST_IN_MEMORY`."""
 
 MOST_IN_MEMORY = 500_000
-"""Up to so many rows in memory the leakage audit looks at all."""
+"""Up to this many rows in memory are audited in full."""
 
 MOST_CHECKED = 50_000
-"""Rows of a larger table that the checks of the quality look at."""
+"""Sample size of the quality checks for a larger table."""
 
 MOST_JUDGED = 5_000
-"""Images of more whose labels are judged by models, and that `check` decodes."""
+"""Sample size of larger image sets for model-based label checks, and for decoding by `check`."""
 
 MOST_ROWS_JUDGED = 20_000
-"""Rows whose labels are judged by models, of a table of more than `MOST_CHECKED`."""
+"""Sample size of model-based label checks, for a table of more than `MOST_CHECKED` rows."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """What the leakage audit and the checks of the quality found, and the rows of which they did:
-    `rows` are all, `audit` and `checks` those that each looked at. Of very many rows of a finding
-    the first. `left_to_train` names what was not looked for, and is before a training."""
+    """Findings of the leakage audit and the quality checks, and the rows they are based on: `rows`
+    is the total, `audit` and `checks` are those examined by each. Of a finding with very many rows,
+    only the first are kept. `left_to_train` names the checks that a training makes itself."""
 
     audited: tuple[AuditResult, ...]
     faults: tuple[Finding, ...]
@@ -82,12 +81,12 @@ class Looked:
 
 
 def look_at_data(ready: Ready, most_rows: Literal["all"] | int = "all") -> Looked:
-    """Everything that is found in data that is ready to train; of a table in at most `most_rows`
-    rows, and that is said.
+    """All findings of data that is ready to train; for a table on a sample of at most `most_rows`
+    rows, which is then reported.
 
-    The same version of the data, looked at in the same way by the same code, is looked at once:
-    what was found is kept beside the rows in the cache, if the contract has one. Of a table of more
-    than `MOST_CHECKED` rows what models find is kept by itself: `look_without_models` leaves it.
+    The same data version is examined once by the same settings and code: findings are cached next
+    to the rows, if the contract has a cache. Of a table of more than `MOST_CHECKED` rows, findings
+    of fitted models are cached apart: `look_without_models` skips them.
     """
     if most_rows == "all" and _found_by_models(ready):
         return _together(_kept_look(ready, "all", "others"), _kept_look(ready, "all", "by_models"))
@@ -134,16 +133,16 @@ def _kept_look(ready: Ready, most_rows: Literal["all"] | int, subset: Subset) ->
 
 
 def look_uncached(ready: Ready, rows: int) -> Looked:
-    """What so many rows of a table show. It is not kept, so that its time is that of looking."""
+    """Findings of a sample of this size, uncached, so that the time is that of the checks."""
     return _read(_look(ready, rows))
 
 
 def record_found(
     found: Looked, findings: Sequence[Finding], started: StartedRun, screen: Screen
 ) -> None:
-    """Record what the checks find before budget is spent, and say what a person should look at. A
-    run that goes on is looked at again: its data may be other data, and its disk may be full by
-    now. What only an experiment can show is not said before it."""
+    """Record the findings before budget is spent, and report what needs attention. A resumed run is
+    checked again: its data may have changed, and its disk may be full. Findings that only an
+    experiment can confirm are not reported before it."""
     write_json(started.folder.data / "leakage.json", [one.to_json() for one in found.audited])
     write_json(started.folder.preflight, [finding.to_json() for finding in findings])
     open_ones = {one.message for one in found.audited if one.is_open}
@@ -159,8 +158,7 @@ def record_found(
 def audit_prepared(
     contract: Contract, raw: RawTable, prepared: Prepared, subset: Subset = "all"
 ) -> tuple[AuditResult, ...]:
-    """Every test of a table that was prepared as a decided contract says, with folds of each of
-    them."""
+    """All audit tests of a table prepared by a resolved contract, with folds for each of them."""
     assert isinstance(contract.data, TableData), "a table"
     section, task, seed = contract.data, decided_task(contract), contract.split_seed
     if not (count := fold_count(section)):
@@ -205,7 +203,7 @@ def _look(ready: Ready, most_rows: Literal["all"] | int, subset: Subset = "all")
 def _audit_table(
     contract: Contract, raw: RawTable, prepared: Prepared, most: int, subset: Subset
 ) -> tuple[tuple[AuditResult, ...], int]:
-    """What the leakage audit finds of at most so many rows, and of how many it looked at."""
+    """Findings of the leakage audit on a sample of this size, and the sample size."""
     data, in_files = contract.data, raw.facts.placing.rows_in == "files"
     assert isinstance(data, TableData)
     in_part, rows = is_audited_in_part(raw, most), min(MOST_AUDITED, most)
@@ -223,8 +221,8 @@ def _audit_table(
 
 
 def is_audited_in_part(raw: RawTable, most: int = sys.maxsize) -> bool:
-    """Whether the leakage audit looks at some rows: they are more than `most`, or many, in files
-    fewer are that."""
+    """Is only a sample audited? Yes for more than `most` rows, or for many rows, fewer for rows in
+    files."""
     in_files = raw.facts.placing.rows_in == "files"
     return raw.facts.rows > min(most, MOST_AUDITED if in_files else MOST_IN_MEMORY)
 
@@ -237,7 +235,7 @@ def _check_table(
     sample: Mapping[str, int],
     subset: Subset,
 ) -> tuple[Finding, ...]:
-    """What the checks of the quality find in a sample of this size; every finding says so."""
+    """Findings of the quality checks on a sample of this size, each with a note of that."""
     rows, judged = sample["checks"], sample["labels"]
     if raw.facts.rows == rows:
         return prepared_faults(data, folder, raw, prepared)
@@ -253,8 +251,8 @@ def _check_table(
 def _sampled_rows(
     raw: RawTable, sample: Mapping[str, int], left: Sequence[str]
 ) -> tuple[Finding, ...]:
-    """How many rows the checks and the audit looked at, where not at all, and what is left to the
-    training."""
+    """Sample sizes of the checks and the audit, where they are not complete, and the checks left to
+    the training."""
     rows, checked, audited = sample["rows"], sample["checks"], sample["audit"]
     judged = sample["labels"]
     if min(checked, audited) == rows:

@@ -1,4 +1,4 @@
-"""The baselines of a run, kept as bundles beside its own."""
+"""Baselines of a run, stored as bundles next to its own."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _NAMES = (DUMMY, LINEAR)
 
 
 def fit_beside(prepared: Prepared, data: Data, rows: Literal["all"] | int = "all") -> Baselines:
-    """The baselines of a prepared contract, fitted on its training rows, or on so many of them."""
+    """Baselines of a prepared contract, fitted on its training rows, or on a subset of them."""
     features = data.features if isinstance(data, TableData) else None
     return fit_baselines(prepared, features, math.inf if rows == "all" else rows)
 
 
 def score_beside(baselines: Baselines, prepared: Prepared, data: Data) -> dict[str, Floats]:
-    """What every baseline gives for the test rows, [N, C] or [N, 1]: the fitted ones, and of a time
+    """Scores of every baseline on the test rows, [N, C] or [N, 1]: the fitted ones, and for a time
     split the forecasts that need no model."""
     return {**baselines.scores(prepared.test), **forecast_naively(prepared, data)}
 
 
 def write_baselines(baselines: Baselines, folder: RunFolder) -> None:
-    """Keep both, so that the run can be held against them on any rows later."""
+    """Store the fitted baselines, so that the run can be compared with them on any rows later."""
     root = folder.path / _FOLDER
     root.mkdir(exist_ok=True)
     for name, predictor in zip(_NAMES, (baselines.dummy, baselines.linear), strict=True):
@@ -41,6 +41,6 @@ def write_baselines(baselines: Baselines, folder: RunFolder) -> None:
 
 
 def read_baselines(folder: RunFolder) -> dict[str, Predictor]:
-    """The baselines of a run that came to its verdict."""
+    """Baselines of a run with a verdict."""
     check_own(folder, _FOLDER)
     return {name: read_bundle(folder.path / _FOLDER / name) for name in _NAMES}

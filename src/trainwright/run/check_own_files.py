@@ -1,4 +1,4 @@
-"""Refuses files of another run, or changed ones, in the folder of a run."""
+"""Refuse foreign or modified files in a run folder."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ LINEAGE = "lineage"
 
 
 def describe_owner(folder: RunFolder, identity: Identity) -> dict[str, str]:
-    """What a bundle says of the run it belongs to."""
+    """Identity of the run that a bundle belongs to."""
     return {"run": folder.name} | ({LINEAGE: identity.lineage} if identity.lineage else {})
 
 
 def check_own(folder: RunFolder, within: str = "") -> None:
-    """Refuse files of a finished run that it did not write, of those whose path begins with
-    `within`; a run without checksums is not finished, or of an earlier version.
+    """Refuse files of a finished run that it did not write, among those whose path begins with
+    `within`; a run without checksums is unfinished, or of an earlier version.
 
     Raises:
-        StorageFailed: a file is changed, missing, or not the run's.
+        StorageFailed: a file is modified, missing, or foreign.
     """
     if not has_checksums(folder):
         return
@@ -40,10 +40,10 @@ def check_own(folder: RunFolder, within: str = "") -> None:
 
 
 def read_own_bundle(folder: RunFolder) -> Predictor:
-    """The model of a run, once its files and the run they belong to have been checked.
+    """Model of a run, after its files and owner were checked.
 
     Raises:
-        Mistake: it is no whole bundle. StorageFailed: it belongs to another run.
+        Mistake: the bundle is incomplete. StorageFailed: it belongs to another run.
     """
     check_own(folder, folder.bundle.name)
     predictor = read_bundle(folder.bundle)
@@ -52,10 +52,10 @@ def read_own_bundle(folder: RunFolder) -> Predictor:
 
 
 def check_owner(folder: RunFolder, about: Json, identity: Identity) -> None:
-    """Refuse a bundle of another run; that of a run without identity is bound to none.
+    """Refuse a bundle of another run; a bundle without identity belongs to any.
 
     Raises:
-        StorageFailed: so it is.
+        StorageFailed: it belongs to another run.
     """
     wanted = identity.lineage
     if wanted and about.get(LINEAGE) != wanted:

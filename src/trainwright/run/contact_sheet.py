@@ -1,4 +1,4 @@
-"""Training images beside what the contract's augmentation makes of them. Needs torch."""
+"""Contact sheet of augmented training images. Needs torch."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _BETWEEN = 160
 def write_contact_sheet(
     contract: Path, overrides: Sequence[str], output: Path, images: int, epochs: int
 ) -> int:
-    """Write a PNG with a line for each image: itself, and what it is in each epoch; the number of
-    lines. The images are of all classes in turn.
+    """Write a PNG with a row per image: the original, and its augmentation in each epoch; the
+    number of rows. The images alternate between the classes.
 
     Raises:
-        Mistake: of the contract or the data, or the contract is not one of images.
+        Mistake: in the contract or the data, or not a contract for images.
     """
     document = read_contract(contract, overrides)
     section = document.contract.data
@@ -43,7 +43,7 @@ def write_contact_sheet(
                 path="data.kind",
                 found=section.kind,
                 expected="images",
-                fix="trainwright data check CONTRACT looks at other data",
+                fix="for other data: trainwright data check CONTRACT",
             )
         )
     raw = read_images(section, document.source.folder)
@@ -77,7 +77,7 @@ def contact_sheet(
 
 
 def _line(images: Sequence[Bytes]) -> Bytes:
-    """Images [C, H, W] beside each other, small ones larger."""
+    """Images [C, H, W] side by side, small ones enlarged."""
     tiles = []
     for image in images:
         colours = np.repeat(image, 3 // len(image), axis=0).transpose(1, 2, 0)

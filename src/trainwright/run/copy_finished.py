@@ -1,4 +1,4 @@
-"""The last copy of a run's files: with its models, its evaluation and its checksums."""
+"""Final copy of a run's files, with its models, evaluation and checksums."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from trainwright.tracking.run_folder import RunFolder
 
 
 def copy_finished(folder: RunFolder, contract: Contract, screen: Screen) -> None:
-    """Copy what a finished run has written since its last checkpoint, if its contract wants copies.
-    It is finished all the same where that fails."""
+    """Copy what a finished run has written since its last checkpoint, if its contract asks for
+    copies. A failure is only reported."""
     remote = contract.training.checkpointing.remote
     if remote == "off":
         return

@@ -1,4 +1,4 @@
-"""`evaluation.json`: what was measured, the verdict, and each time the test rows were opened."""
+"""`evaluation.json`: metrics, verdict, and every opening of the test rows."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def write_judged(result: Result, target: Target, folds: FoldScores, seeds: SeedS
 
 
 def read_judged(folder: RunFolder) -> Result:
-    """The result of a run that came to its verdict.
+    """Result of a run with a verdict.
 
     Raises:
-        Mistake: it did not.
+        Mistake: it has none.
     """
     if not folder.evaluation.is_file():
         refuse_script_run(folder, "judge it in the script: tw.judge(predict, data)")

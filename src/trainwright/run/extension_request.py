@@ -1,4 +1,4 @@
-"""`resume --for`: by how much a finished run is to go on, as a person writes it."""
+"""`resume --for`: the requested extension of a finished run."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _WRITTEN = re.compile(r"\s*(\d[\d,_]{0,18})\s*(epoch|step|token)s?\s*", re.ASCII
 @final
 @dataclass(frozen=True, slots=True)
 class ExtensionRequest:
-    """So many epochs, steps or tokens more; 0 for a run that keeps its ending. `schedule` says what
-    becomes of a learning rate that was drawn over the first ending: `hold` keeps it where it
-    arrived, `redraw` draws it over the whole new length."""
+    """Additional epochs, steps or tokens; 0 for a run that keeps its ending. `schedule` says what
+    happens to a learning rate scheduled over the first ending: `hold` keeps its final value,
+    `redraw` schedules it over the whole new length."""
 
     count: int = 0
     unit: Unit = "epoch"
@@ -28,10 +28,10 @@ class ExtensionRequest:
 
     @classmethod
     def read(cls, text: str | None, schedule: ScheduleRule) -> Self:
-        """`5 epochs`, `2,000 steps` or `1_000_000 tokens`; None gives no new ending.
+        """Parse `5 epochs`, `2,000 steps` or `1_000_000 tokens`; None means no new ending.
 
         Raises:
-            Mistake: the text is none of them, or there is a schedule without one.
+            Mistake: none of these, or a schedule without a new ending.
         """
         if text is None:
             if schedule == "hold":

@@ -1,4 +1,4 @@
-"""What a learner gives."""
+"""Result of a learner."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from trainwright.predictor.predictor import Predictor
 @final
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A predictor and how its training ended. `kind` is as in the loop's own ending; a predictor
-    from an `interrupted` or `halted` training is not judged. `kept_step` is the step whose weights
-    it has, where that need not be the last one, else 0."""
+    """A predictor and how its training ended. `kind` is as in the loop's `StopReason`; a predictor
+    from an `interrupted` or `halted` training is not judged. `kept_step` is the step of its weights
+    if it is not the last one, else 0."""
 
     predictor: Predictor
     kind: Literal["finished", "early", "budget", "interrupted", "halted"]
@@ -25,7 +25,7 @@ class Fitted:
 
 
 def check_ending(fitted: Fitted, flag: StopFlag) -> None:
-    """Raise for a training that did not come to its end."""
+    """Raise for a training that did not finish."""
     if fitted.kind == "interrupted" or flag.is_up:
         raise Interrupted(f"stopped by {flag.why or fitted.reason}")
     if fitted.kind == "halted":

@@ -1,4 +1,4 @@
-"""Whether a finished training has overfitted or underfitted: from what its folder recorded."""
+"""Overfitting or underfitting of a finished training, from its recorded losses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from trainwright.tracking.signals import read_signals
 
 
 def note_fit(run: RunContext, ended: Ended) -> None:
-    """Say on the screen and in the events what the losses show; once, also after a resume."""
+    """Report what the losses show on the screen and in the events; once, also after a resume."""
     if ended.kind not in ("finished", "early", "budget"):
         return
     events = read_events(run.folder.events)
@@ -35,7 +35,7 @@ def note_fit(run: RunContext, ended: Ended) -> None:
 def pair_losses(
     events: Sequence[Mapping[str, Json]], signals: Mapping[str, Sequence[float]]
 ) -> list[ValidationLoss]:
-    """Each validation with the mean training loss of the steps since the one before."""
+    """Each validation with the mean training loss since the previous one."""
     validated = {
         int(event["step"]): number_from_json(event["values"]["val_loss"])
         for event in events

@@ -1,4 +1,4 @@
-"""What prepared data looks like to a network."""
+"""Network input shapes of prepared data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trainwright.model.input_shape import ImageShape, Shape, TableShape, TokenSh
 
 
 def shape_of(prepared: Prepared) -> Shape:
-    """What the data looks like to a network."""
+    """Input shape of the data."""
     outputs = prepared.target.outputs
     match prepared.features:
         case TableEncoder() as table:

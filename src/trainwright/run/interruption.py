@@ -1,4 +1,4 @@
-"""Where a run was cut before it goes on."""
+"""How a run was interrupted before it resumed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SAVED = b'"event": "saved"'
 
 
 def note_cut(folder: RunFolder) -> Noted:
-    """How the process before this one ended, and the last step that it has recorded.
+    """How the previous process ended, and the last step it recorded.
 
     A process that dies may have made more steps: the newest are still in its memory.
     """
@@ -27,13 +27,13 @@ def note_cut(folder: RunFolder) -> Noted:
     elif reason:
         text = f"the run ended after {unit} {step:,}: {reason}"
     else:
-        text = f"the run died after {unit} {step:,} or a later one: its process left no word"
+        text = f"the run died after {unit} {step:,} or a later one without recording a reason"
     return Noted("cut", text, {"step": step})
 
 
 def saves_recorded(folder: RunFolder) -> str:
-    """What shows that a training has saved before: of a network, a checkpoint comes before its
-    first step. Empty where nothing does."""
+    """Evidence that a training has saved before: a network saves a checkpoint before its first
+    step. Empty without evidence."""
     steps = len(whole_lines(folder.signals))
     if steps:
         return f"{folder.signals.name} records {many(steps, 'step')}"
@@ -42,6 +42,6 @@ def saves_recorded(folder: RunFolder) -> str:
 
 
 def _last_tree(folder: RunFolder) -> int:
-    """Trees in the newest file of a run that grows them."""
+    """Number of trees in the newest file of a boosting run."""
     found = (TREES.fullmatch(path.name) for path in folder.checkpoints.glob("trees-*"))
     return max((int(match[1]) for match in found if match), default=0)

@@ -1,4 +1,4 @@
-"""Test rows that a model has scored, held to the contract: of trained models and of own ones."""
+"""Judging scored test rows by the contract: of trained and of user models."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def judge_scored(
     audited: Sequence[AuditResult],
     stages: StageTimes,
 ) -> tuple[Evaluation, Verdict]:
-    """Every metric with its interval, and the verdict once what the audit found was tried."""
+    """Every metric with its interval, and the verdict once the audit's findings were tried."""
     contract = ready.plan.contract
     with stages("judge"):
         evaluation = evaluate(scored, contract.metric, contract.slices, contract.seed)

@@ -1,4 +1,4 @@
-"""The two kinds of learner behind one protocol: libraries that fit themselves, and the loop."""
+"""Learners: libraries that fit themselves, and the training loop, behind one protocol."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from trainwright.run.run_context import RunContext
 
 
 class Learner(Protocol):
-    """Makes a predictor from prepared data.
+    """Fits a predictor to prepared data.
 
-    It may look at the training and validation parts only, and ends early once the flag is up.
+    It may use the training and validation parts only, and ends early once the stop flag is set.
     """
 
     def fit(self, prepared: Prepared, run: RunContext) -> Fitted:
@@ -36,7 +36,7 @@ class Learner(Protocol):
 
 
 def build_learner(plan: Plan) -> Learner:
-    """The learner of a plan's model."""
+    """Build the learner of a plan's model."""
     model: Model = plan.contract.model
     match model:
         case Boosting():

@@ -1,5 +1,4 @@
-"""What only the machine can tell of a plan: measured at the start of a run, and kept when it goes
-on."""
+"""Choices measured on the machine at the start of a run, and kept on a resume."""
 
 from __future__ import annotations
 
@@ -29,11 +28,11 @@ _BRIEF_ROWS = 16
 
 
 def settle(request: Request, ready: Ready, stages: StageTimes, screen: Screen) -> Ready:
-    """The same with nothing left open in its plan, and of a run that goes on with the endings that
-    it was given. Writes nothing.
+    """Resolve everything left open in the plan; a resumed run keeps its earlier choices and
+    extensions. Writes nothing.
 
     Raises:
-        Mistake: there is no run to go on with.
+        Mistake: there is no run to resume.
     """
     ready = _settle_compute(request, ready, stages, screen)
     return _with_endings(request, _settle_workers(request, ready, stages, screen))
@@ -48,7 +47,7 @@ def _with_endings(request: Request, ready: Ready) -> Ready:
 
 
 def _settle_workers(request: Request, ready: Ready, stages: StageTimes, screen: Screen) -> Ready:
-    """How many processes make batches; a run that goes on keeps the number it has."""
+    """Number of loader processes; a resumed run keeps its own."""
     if ready.plan.contract.data.num_workers != "auto":
         return ready
     for folder in find_begun(request, ready):
@@ -73,8 +72,8 @@ def _settle_workers(request: Request, ready: Ready, stages: StageTimes, screen: 
 def _settle_compute(request: Request, ready: Ready, stages: StageTimes, screen: Screen) -> Ready:
     """How a step is computed.
 
-    A run that goes on computes as its first start chose, and nothing is measured: another choice
-    would give other bits.
+    A resumed run computes as its first start chose, without measuring: another choice would give
+    different bits.
     """
     if isinstance(ready.plan.contract.model, Boosting | Linear | Pretrained):
         return ready
@@ -101,13 +100,13 @@ def _settle_compute(request: Request, ready: Ready, stages: StageTimes, screen: 
 
 
 def _is_brief(plan: Plan) -> bool:
-    """Whether the budget is better spent on the training than on long measurements."""
+    """Is the budget too small for long measurements?"""
     return plan.contract.budget.seconds() < LONG_SECONDS
 
 
 def _tried(plan: Plan) -> Plan:
-    """The plan whose batches are measured: of a small budget with few rows, which tell ways to
-    compute apart as well."""
+    """Plan for the measurements: with fewer rows for a small budget, which discriminate variants as
+    well."""
     training = plan.contract.training
     if not _is_brief(plan) or settled(training.batch_size) <= _BRIEF_ROWS:
         return plan
@@ -115,7 +114,8 @@ def _tried(plan: Plan) -> Plan:
 
 
 def as_started(plan: Plan, written: Contract, started: Json) -> Plan:
-    """The plan with what its first start chose where the contract says `auto`, and measured."""
+    """The plan with the choices and measurements of its first start where the contract says
+    `auto`."""
     recorded = {choice["path"]: choice for choice in started["choices"]}
     open_now = open_paths(written.training)
     if written.resume.determinism == "auto":

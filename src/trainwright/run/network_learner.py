@@ -1,4 +1,4 @@
-"""The learner of networks: the loop, and the best weights it found. Needs torch."""
+"""Learner of networks: the training loop, and the best weights it found. Needs torch."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class NetworkLearner:
         self._plan = plan
 
     def fit(self, prepared: Prepared, run: RunContext) -> Fitted:
-        """Train, going on from the newest checkpoint of the run if it has one."""
+        """Train, resuming from the newest checkpoint of the run if it has one."""
         training = run.spent.training(run.folder.full_name)
         with training, kernels(self._plan.contract):
             composed = compose(self._section, self._plan, prepared, run)
@@ -61,7 +61,7 @@ class NetworkLearner:
         return Fitted(predictor, ended.kind, reason, cut)
 
     def _cut(self, ended: Ended) -> tuple[str, ...]:
-        """What to say where the time was used up before the schedule had ended."""
+        """Warning if the time was used up before the schedule had ended."""
         if ended.kind != "budget":
             return ()
         training, plan = self._plan.contract.training, self._plan
@@ -77,15 +77,14 @@ class NetworkLearner:
         )
 
     def _check_resumable(self, composed: Composed, run: RunContext) -> None:
-        """Refuse to go on from checkpoints that lack the optimizer, which would not be the same
-        run."""
+        """Refuse to resume from checkpoints without the optimizer: it would not be the same run."""
         if self._plan.contract.training.checkpointing.save_optimizer_state:
             return
         newest = composed.saving.checkpoints.newest_valid()
         if isinstance(newest, Loaded) and newest.step:
             raise Mistake(
                 Problem(
-                    f"run {run.folder.name} cannot go on: its checkpoints lack the optimizer",
+                    f"run {run.folder.name} cannot be resumed: its checkpoints lack the optimizer",
                     path="training.checkpointing.save_optimizer_state",
                     found="false",
                     expected="true, for runs that are to be resumed",

@@ -1,4 +1,4 @@
-"""The folder of a run: made anew, or taken up again after it was checked to be the same run."""
+"""Run folder: created, or reopened after checking that it is the same run."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ from trainwright.tracking.unfinished import remove_unfinished_of_run
 @final
 @dataclass(frozen=True, slots=True)
 class StartedRun:
-    """A run folder that this process owns, with its record open."""
+    """Run folder owned by this process, with its record open."""
 
     folder: RunFolder
     record: RunRecord
@@ -62,10 +62,10 @@ class StartedRun:
     goes_on: bool
     identity: Identity
     plan: Plan
-    """That of the run: with a new ending where it was given one."""
+    """Contract of the run, with its new ending if it was extended."""
 
     def finish(self, verdict: str, reason: str, kept_step: int = 0) -> None:
-        """Complete the record of a run that came to its verdict."""
+        """Complete the record of a run with a verdict."""
         code = 0 if verdict == "met" else 3
         write_checksums(self.folder, self.identity)
         self.record.finish(Ending("finished", reason, verdict, code, kept_step))
@@ -74,20 +74,21 @@ class StartedRun:
 @final
 @dataclass(frozen=True, slots=True)
 class FinishedRun:
-    """A run folder that this process owns, and in which nothing is left to do."""
+    """Run folder owned by this process, with nothing left to do."""
 
     folder: RunFolder
 
 
 @contextmanager
 def open_run(request: Request, ready: Ready, screen: Screen) -> Iterator[StartedRun | FinishedRun]:
-    """The run's folder, locked for the block; an error inside is written into its record.
+    """Open the run's folder, locked for the block; an error inside is written into its record.
 
     In the folder of a finished run nothing is written.
 
     Raises:
         Mistake: the name is taken, or the run to resume is another one; nothing was written.
-        DataChanged: the data is not the data the run was started on. RunLocked: it is in use.
+            DataChanged: the data has changed since the run was started. RunLocked: the folder is in
+            use.
     """
     is_new = not request.resume or _starts(request)
     made = NewFolders.of(request.runs / request.name)
@@ -114,7 +115,7 @@ def open_run(request: Request, ready: Ready, screen: Screen) -> Iterator[Started
                 ready, extended = extend_run(folder, request.extend, ready, screen)
                 notes = [*notes, *extended]
             with _start(folder, request, ready, screen, notes, goes_on=goes_on) as started:
-                # The caller may have no room for its rows beside a training.
+                # The caller may not have enough memory for its rows during training.
                 del ready
                 yield started
 
@@ -162,7 +163,7 @@ def _saying_how_to_go_on(request: Request, folder: RunFolder) -> Iterator[None]:
 
 
 def resume_command(request: Request, folder: RunFolder) -> str:
-    """What a person types to go on with a run, with everything the run was started with."""
+    """Command that resumes a run, with all of its original options."""
     if isinstance(request.contract, ContractText):
         return shlex.join(["trainwright", "resume", str(folder.path)])
     words = ["trainwright", "train", str(request.contract)]
@@ -174,16 +175,16 @@ def resume_command(request: Request, folder: RunFolder) -> str:
 
 
 def _starts(request: Request) -> bool:
-    """Whether a named run that is to go on has not begun: a job that is restarted gives the same
-    command each time, also the first."""
+    """Has a named run to resume not begun yet? A restarted job gives the same command every time,
+    including the first."""
     return bool(request.name) and RunFolder.is_free(request.runs, request.name)
 
 
 def check_run_name(request: Request) -> None:
-    """Say before the data is read that the run's name is taken, unsafe, or that of no run.
+    """Check the run's name before the data is read.
 
     Raises:
-        Mistake: so it is.
+        Mistake: it is taken, unsafe, or names no run to resume.
     """
     if request.name and request.resume and not _starts(request):
         RunFolder.find(request.runs, request.name)
@@ -198,7 +199,7 @@ def _new(request: Request, ready: Ready) -> RunFolder:
 
 
 def find_resumed(request: Request, ready: Ready) -> RunFolder:
-    """The run to go on with.
+    """The run to resume.
 
     Raises:
         Mistake: there is none.
@@ -212,7 +213,7 @@ def find_resumed(request: Request, ready: Ready) -> RunFolder:
             return RunFolder.find(request.runs, run.name)
     raise Mistake(
         Problem(
-            f"there is no unfinished run of {contract_name} to go on with",
+            f"there is no unfinished run of {contract_name} to resume",
             found=f"{request.runs}",
             fix="start one without --resume, or name one with --run NAME",
         )
@@ -220,7 +221,7 @@ def find_resumed(request: Request, ready: Ready) -> RunFolder:
 
 
 def find_begun(request: Request, ready: Ready) -> list[RunFolder]:
-    """The run to go on with, if there is one and it had begun.
+    """The run to resume, if there is one and it had begun.
 
     Raises:
         Mistake: as `find_resumed`.
@@ -232,16 +233,16 @@ def find_begun(request: Request, ready: Ready) -> list[RunFolder]:
 
 
 def is_blank(folder: RunFolder) -> bool:
-    """Whether the run died before its plan was written: it begins, and nothing of it is lost."""
+    """Did the run die before its plan was written? Then it starts over, and nothing is lost."""
     begun = folder.plan.exists() or folder.record.exists()
     return not begun and not any(folder.checkpoints.glob("*"))
 
 
 def _check_same(folder: RunFolder, ready: Ready) -> list[Noted]:
-    """Refuse to go on with another contract or other data than the run was started with.
+    """Refuse to resume with another contract or other data than the run was started with.
 
-    What cannot change a bit may differ; a key that an earlier version did not know counts as its
-    default. Returns what is to be noted of changes.
+    Settings that cannot change a bit may differ; a key unknown to an earlier version counts as its
+    default. Returns notes on the changes.
     """
     before = read_started(folder)
     contract = ready.plan.contract
@@ -251,14 +252,14 @@ def _check_same(folder: RunFolder, ready: Ready) -> list[Noted]:
     if not files and before["data"] == ready.prepared.version:
         return _check_contract(folder, ready, changed)
     what = ", ".join(files) or "the installed libraries prepare it otherwise"
-    # Other data may lead to other decisions: they are no change that anybody wrote.
+    # Other data may lead to other resolved values: nobody changed these settings.
     decided = {choice.path for choice in ready.plan.choices}
     written = [change for change in changed if change[0] not in decided]
     _check_contract(folder, ready, written)
     if ready.plan.contract.resume.data_changed == "refuse":
         raise DataChanged(
             f"the data of run {folder.name} has changed since it was started: {what}. Put the "
-            "files back, start a new run without --resume, or go on with the data as it is: "
+            "files back, start a new run without --resume, or accept the changed data: "
             "--set resume.data_changed=record"
         )
     return [
@@ -273,7 +274,7 @@ def _check_contract(
     refused = [(path, old, new) for path, old, new in changed if not is_free(path)]
     if refused:
         raise ContractMistake([_refused(folder, ready, *change) for change in refused])
-    # How it goes on is said where it goes on, and how batches come is measured at each start.
+    # Resume settings are reported when it resumes, and the loader is measured at each start.
     free = [change for change in changed if not change[0].startswith(("resume.", "data."))]
     listed = ", ".join(f"{path} {old} -> {new}" for path, old, new in free)
     text = f"the contract has changed since the run was started: {listed}"
@@ -296,7 +297,7 @@ def _refused(folder: RunFolder, ready: Ready, path: str, old: Json, new: Json) -
 
 
 def read_started(folder: RunFolder) -> Json:
-    """The plan that the run was started with.
+    """Plan that the run was started with.
 
     Raises:
         Mistake: it was stopped before it had one.
@@ -322,16 +323,16 @@ def _changed_files(folder: RunFolder, ready: Ready) -> list[str]:
 
 
 def _identity(folder: RunFolder, ready: Ready, *, is_new: bool) -> Identity:
-    """That of the plan which the run was started with."""
+    """Identity of the plan that the run was started with."""
     if is_new:
         return RunIdentity.new(ready.plan.hash, ready.prepared.version)
     return read_identity(folder)
 
 
 def _write_plan(folder: RunFolder, request: Request, ready: Ready, identity: Identity) -> None:
-    """What the run is to be: written at its start, and the same again at every resume.
+    """Write the plan and what belongs to it: at the start, and again at every resume.
 
-    The plan comes last: where there is one, everything else is there.
+    The plan comes last: if it exists, everything else does.
     """
     write_text(folder.contract, ready.document.source.text)
     plan = {
@@ -359,8 +360,8 @@ def _write_plan(folder: RunFolder, request: Request, ready: Ready, identity: Ide
 
 
 def _where_written(request: Request) -> dict[str, Json]:
-    """Where a resume reads the contract, its file or the copy in the run folder, and with what in
-    it."""
+    """Where a resume reads the contract, the original file or the copy in the run folder, and with
+    which overrides."""
     overrides = list(request.overrides)
     if isinstance(request.contract, ContractText):
         return {"overrides": overrides, "contract_folder": str(request.contract.folder)}
@@ -368,7 +369,7 @@ def _where_written(request: Request) -> dict[str, Json]:
 
 
 def _keep_rows(folder: RunFolder, ready: Ready) -> None:
-    """What `data diff` and `evaluate` need of a table once its files are written over."""
+    """What `data diff` and `evaluate` need of a table once its files are overwritten."""
     section = ready.plan.contract.data
     if isinstance(section, TableData) and isinstance(ready.raw, RawTable):
         snapshot_of_run(ready.raw, section, folder.name).write(folder.data)

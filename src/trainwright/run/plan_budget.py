@@ -1,4 +1,4 @@
-"""A budget shared out before the training starts: by what is measured of the run's own work."""
+"""Allotment of a budget before training, based on measurements of the run's own work."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from trainwright.run.trial.tree_times import StepTimes, time_trees
 S = TypeVar("S", bound=BaseModel)
 
 _SHARE, _LEAST_REHEARSAL, _MOST_REHEARSAL = 0.02, 0.2, 10.0
-"""Share and seconds of the budget that each measurement of steps takes."""
+"""Share and seconds of the budget for each measurement of steps."""
 
 _MOST_SHARE, _PROBED_ROWS, _LOOKED_ROWS, _WORTHWHILE = 0.1, 500, 4000, 3
 _RESAMPLES, _JUDGED_ROWS, _GROWTH = 100, 5000, 4
@@ -56,30 +56,30 @@ _RESAMPLES, _JUDGED_ROWS, _GROWTH = 100, 5000, 4
 @final
 @dataclass(frozen=True, slots=True)
 class Beforehand:
-    """What a run with a budget does before its training, so that its time is known: the look at the
-    data, and the baselines. Nothing where there is no budget, or the run goes on."""
+    """Work that a run with a budget does before training, so that its time is known: data checks
+    and baselines. Empty without a budget, or on a resume."""
 
     found: tuple[Looked, ...] = ()
     fitted: tuple[Baselines, ...] = ()
 
     def look(self, ready: Ready) -> Looked:
-        """What is found in the data."""
+        """Findings of the data checks."""
         return self.found[0] if self.found else look_at_data(ready)
 
     def baselines(self, prepared: Prepared, data: Data, rows: Rows) -> Baselines:
-        """The baselines of the run."""
+        """Baselines of the run."""
         return self.fitted[0] if self.fitted else fit_beside(prepared, data, rows)
 
 
 def allot(
     request: Request, ready: Ready, stages: StageTimes, screen: Screen, loading: float = 0.0
 ) -> tuple[Ready, Beforehand]:
-    """The plan with its budget shared out, and what was done for that. A run that goes on has the
-    allotment that it was started with. `loading` are the seconds that the program took to load, as
-    about the report will, which is made of libraries not loaded yet. Writes nothing.
+    """The plan with its budget allotted, and the work done for that. A resumed run keeps its
+    original allotment. `loading` is the program's import time in seconds, an estimate for the
+    report's libraries, which are not loaded yet. Writes nothing.
 
     Raises:
-        Mistake: the budget is too small for the run, or there is no run to go on with.
+        Mistake: the budget is too small for the run, or there is no run to resume.
     """
     if not is_shared_out(ready.plan.contract):
         return ready, Beforehand()
@@ -117,8 +117,8 @@ def _shared_out(
 
 
 def _look(ready: Ready, limit: float) -> Looked:
-    """What is found in all rows where that takes a small share of the budget; of a table in fewer
-    where it takes more."""
+    """Findings on all rows if that takes a small share of the budget; otherwise, for a table, on
+    fewer."""
     rows = ready.raw.facts.rows
     if not isinstance(ready.plan.contract.data, TableData) or rows <= _LOOKED_ROWS:
         return look_at_data(ready)
@@ -131,8 +131,9 @@ def _look(ready: Ready, limit: float) -> Looked:
 
 
 def _baseline_rows(ready: Ready, limit: float) -> Rows:
-    """The rows that the linear baseline is fitted on: all where that takes a small share of the
-    budget, or where the target is to be better than it, since of fewer rows it is easier to be."""
+    """Rows that the linear baseline is fitted on: all if that takes a small share of the budget, or
+    if the target is to be better than it, since a baseline fitted on fewer rows is easier to
+    beat."""
     if ready.plan.contract.metric.target == "every_baseline":
         return "all"
     seen, most = seen_rows(ready.prepared), _MOST_SHARE * limit
@@ -145,13 +146,13 @@ def _baseline_rows(ready: Ready, limit: float) -> Rows:
             break
         if seconds * _GROWTH > most:
             return max(_PROBED_ROWS, int(most / seconds * rows))
-        # Few rows take about as long as fewer: what more of them take shows with more of them.
+        # Few rows take about as long as fewer; only larger samples show how the time grows.
         rows *= _GROWTH
     return "all"
 
 
 def _rehearsed(ready: Ready, stages: StageTimes, limit: float) -> tuple[Ready, StepTimes]:
-    """What a training takes, and the plan with the rows of a step that leave it steps enough."""
+    """Training times, and the plan with a batch size that leaves enough steps."""
     seconds = min(_MOST_REHEARSAL, max(_LEAST_REHEARSAL, _SHARE * limit))
     section = ready.plan.contract.model
     if isinstance(section, Boosting):
@@ -174,7 +175,7 @@ def _rehearsed(ready: Ready, stages: StageTimes, limit: float) -> tuple[Ready, S
 
 
 def _speeds(ready: Ready, times: StepTimes, baselines: Baselines, fitting: float) -> Speeds:
-    """The measured seconds of everything that is still to be done."""
+    """Measured seconds of all remaining work."""
     contract, prepared = ready.plan.contract, ready.prepared
     tests, folds = len(prepared.test), fold_count(contract.data)
     started = time.perf_counter()
@@ -197,8 +198,8 @@ def _speeds(ready: Ready, times: StepTimes, baselines: Baselines, fitting: float
 
 
 def _time_judging(ready: Ready, times: StepTimes, beside: Mapping[str, Any]) -> float:
-    """The seconds that metrics and intervals of the test rows take: measured on validation rows
-    with few resamples, whatever their scores are."""
+    """Seconds that metrics and intervals of the test rows take: measured on validation rows with
+    few resamples, whatever their scores are."""
     contract, prepared = ready.plan.contract, ready.prepared
     tests = len(prepared.test)
     part = sampled(prepared.validation, min(tests, _JUDGED_ROWS), contract.seed)
@@ -223,8 +224,8 @@ def _with_allotment(ready: Ready, allotment: Allotment) -> Ready:
 
 
 def _with_settings(ready: Ready, settings: Mapping[str, Json]) -> Ready:
-    """The plan of the contract with other values at some paths, and all that was measured for the
-    plan before.
+    """Plan of the contract with other values at some paths, keeping all measurements of the earlier
+    plan.
 
     Raises:
         ContractMistake: the contract does not allow them.

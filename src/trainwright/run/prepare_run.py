@@ -1,4 +1,5 @@
-"""What is known before budget is spent: contract read, data prepared, everything decided."""
+"""Preparation of a run before budget is spent: contract read, data prepared, everything
+resolved."""
 
 from __future__ import annotations
 
@@ -43,10 +44,10 @@ from trainwright.tracking.events import Event
 
 
 class FolderObserver(Protocol):
-    """An observer of the run that wants to know its folder too."""
+    """Observer of the run that also needs its folder."""
 
     def opened(self, folder: Path) -> None:
-        """The run has its folder, and owns it."""
+        """The run's folder exists and is owned."""
         ...
 
     def observe(self, event: Event) -> None:
@@ -57,10 +58,10 @@ class FolderObserver(Protocol):
 @final
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the caller of a training asks for, and when, on the monotonic clock: a budget counts
-    from then on. An empty `name` takes the next free number; with `resume` and no name, the newest
-    run of the contract's name goes on. `frames` are those that the contract calls `frame://NAME`.
-    `extend` gives a finished run a new ending."""
+    """Request for a training, with its time on the monotonic clock: a budget counts from then. An
+    empty `name` takes the next free number; with `resume` and no name, the newest run of the
+    contract's name is resumed. `frames` are those that the contract calls `frame://NAME`. `extend`
+    gives a finished run a new ending."""
 
     contract: Path | ContractText
     overrides: Sequence[str] = ()
@@ -77,8 +78,8 @@ class Request:
 @final
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """Everything that is known before budget is spent. `seconds_before` are those that passed until
-    the run's folder was opened."""
+    """Everything known before budget is spent. `seconds_before` is the time until the run's folder
+    was opened."""
 
     document: Document
     raw: Raw
@@ -89,8 +90,8 @@ class Ready:
 
 
 def without_undivided(ready: Ready) -> Ready:
-    """The same without the rows as they were before they were divided, which only folds still need:
-    a training has no memory to keep them beside its parts."""
+    """The same without the unsplit rows, which only folds still need: training cannot afford to
+    keep them in memory next to its parts."""
     raw, data = ready.raw, ready.plan.contract.data
     if not isinstance(raw, RawTable) or not isinstance(data, TableData) or fold_count(data):
         return ready
@@ -100,11 +101,11 @@ def without_undivided(ready: Ready) -> Ready:
 def make_ready(
     request: Request, stages: StageTimes, screen: Screen, most_images: int = sys.maxsize
 ) -> Ready:
-    """Read, plan and prepare, and say what was found. Writes nothing. Of more image files than
-    `most_images` as many are decoded, which is enough for checks and not for a training.
+    """Read, plan and prepare, and report the result. Writes nothing. Of more than `most_images`
+    image files only that many are decoded, enough for checks but not for training.
 
     Raises:
-        Mistake: of the contract, the data or the installation, with every problem at once.
+        Mistake: in the contract, the data or the installation, with all problems at once.
     """
     document = read_contract(request.contract, request.overrides)
     contract = document.contract
@@ -124,7 +125,8 @@ def make_ready(
         prepared = prepare(raw, decided.contract.data, task, contract.split_seed)
         if problems := list(problems_with_counts(decided.contract, prepared)):
             raise ContractMistake(placed(problems, document.source))
-        # Asked again when the model is judged: a mistake in a condition is told before training.
+        # Evaluated again when the model is judged: a mistake in a condition is reported before
+        # training.
         find_slices(contract.slices, prepared.train.frame)
         if is_network and not isinstance(contract.data, TokenData):
             # Built again for the feed: what a column lacks is told before training. The sources of
@@ -138,7 +140,7 @@ def make_ready(
 
 
 def decided_task(contract: Contract) -> TaskKind:
-    """The task of a decided contract."""
+    """Task of a resolved contract."""
     match contract.task:
         case "classification" | "regression" | "generation" as task:
             return task
@@ -148,7 +150,7 @@ def decided_task(contract: Contract) -> TaskKind:
 
 @contextmanager
 def _blaming(source: ContractSource) -> Iterator[None]:
-    """Problems that stand in no file of the data stand in the contract."""
+    """Problems located in no data file are located in the contract."""
     try:
         yield
     except Mistake as mistake:

@@ -1,4 +1,4 @@
-"""What a run was started with, from its folder alone."""
+"""Original request of a run, from its folder alone."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from trainwright.tracking.run_folder import RunFolder
 def request_again(
     folder: RunFolder, command: Sequence[str], extend: ExtensionRequest = NO_EXTENSION
 ) -> Request:
-    """The request that goes on with a run, `extend` with a new ending.
+    """Request that resumes the run; `extend` gives it a new ending.
 
-    The contract is read where it stood when the run was started, because its data stands beside it;
-    the checks of a resume see if it has changed.
+    The contract is read from its original path, because its data is relative to it; the checks of a
+    resume detect changes.
 
     Raises:
         Mistake: the run was stopped before its plan was written, or the plan names another contract
             or other overrides than the run was given.
     """
-    fix = "run the script again: it goes on from the newest checkpoint"
+    fix = "run the script again: it resumes from the newest checkpoint"
     if extend.count:
         fix = (
             "raise in the script what ends the job, such as tw.StepLimit(steps), and run it again "

@@ -1,4 +1,4 @@
-"""What a learner gets of its run."""
+"""Run context of a learner."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ from trainwright.tracking.time_spent import Spent
 @final
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """The folder of the run, who watches it, where it speaks, and the flag that ends it.
-    `goes_on`: it was begun before. What it writes is bound to its `identity`; `spent` counts how
-    long its trainings take."""
+    """Folder of the run, its observers, its screen, and the stop flag. `goes_on`: the run is
+    resumed. Its files are bound to its `identity`; `spent` records how long its trainings take."""
 
     folder: RunFolder
     observers: tuple[Observer, ...]

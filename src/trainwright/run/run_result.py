@@ -1,4 +1,4 @@
-"""What a run ends with, for programs: the keys of this JSON are frozen."""
+"""Result of a run, for programs: the keys of this JSON are frozen."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trainwright.tracking.run_folder import RunFolder
 @final
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A judged model: its run, what was measured, and the verdict."""
+    """A judged model: its run, metrics, and verdict."""
 
     folder: RunFolder
     evaluation: Evaluation
@@ -24,14 +24,14 @@ class Result:
 
     @property
     def name(self) -> str:
-        """The run's name."""
+        """Name of the run."""
         return self.folder.name
 
     def to_json(self) -> Json:
         """`run`, `verdict`, `clauses`, `metrics`, `slices`, `baselines`, `warnings`, `findings`,
         `report`.
 
-        A bound that could not be given is null.
+        An unavailable bound is null.
         """
         slices: dict[str, dict[str, Json]] = {}
         for one in self.evaluation.slices:

@@ -1,4 +1,4 @@
-"""Runs as a table: model, score with interval, verdict, time and price of each."""
+"""Table of runs: model, score with interval, verdict, time and price of each."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _DAMAGED = (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError
 @final
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """A run, with the score of its contract's metric. What is not known yet is empty or nan;
-    `price` is in the currency of the contract's price per hour, `extended` by how much the run went
-    on after each of its earlier endings."""
+    """A run, with the score of its contract's metric. Unknown values are empty or nan; `price` is
+    in the currency of the contract's price per hour, `extended` lists the extensions after each
+    earlier ending."""
 
     summary: RunSummary
     model: str
@@ -36,7 +36,7 @@ class RunRow:
     extended: tuple[str, ...] = ()
 
     def to_json(self) -> Json:
-        """Strict JSON; what is not known is null."""
+        """Strict JSON; unknown values are null."""
         return {
             **self.summary.to_json(),
             "model": self.model,
@@ -51,7 +51,7 @@ class RunRow:
 @final
 @dataclass(frozen=True, slots=True)
 class RunFilter:
-    """Which runs are wanted; an empty text takes all."""
+    """Filter of runs; an empty text matches all."""
 
     verdict: str = ""
     state: str = ""
@@ -59,7 +59,7 @@ class RunFilter:
     name: str = ""
 
     def takes(self, row: RunRow) -> bool:
-        """Whether a run is wanted. `name` may be a part of it."""
+        """Does a run match? `name` may be a part of its name."""
         return (
             self.verdict in ("", row.summary.verdict)
             and self.state in ("", row.summary.state)
@@ -69,13 +69,13 @@ class RunFilter:
 
 
 def list_run_rows(root: Path, wanted: RunFilter, sort: SortKey = "started") -> list[RunRow]:
-    """The wanted runs of a folder, in order; by score the best first, of each metric."""
+    """Matching runs of a folder, in order; by score the best first, within each metric."""
     rows = [_row(RunFolder(root / run.name), run) for run in list_runs(root)]
     return _in_order([row for row in rows if wanted.takes(row)], sort)
 
 
 def read_run_row(folder: RunFolder) -> RunRow:
-    """What is known of a run; a damaged file leaves its part unknown."""
+    """Row of a run; a damaged file leaves its part unknown."""
     return _row(folder, summarise_run(folder))
 
 

@@ -1,4 +1,4 @@
-"""How far apart the saves of a run are by the clock."""
+"""Time between the saves of a run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from trainwright.engine.save_interval import BestSpacing, FixedSpacing, Spacing
 
 
 def build_spacing(section: Checkpointing) -> Spacing:
-    """As the contract says, where it says something."""
+    """Spacing of the contract, if it sets one."""
     match section.save_every_minutes:
         case "auto" | "off":
             raise AssertionError("decided by the plan, and on")

@@ -1,4 +1,4 @@
-"""How long each part of a run took, and what is said while it goes on."""
+"""Stage times, and console output of a run."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ _WIDTH_UNKNOWN = 80
 
 
 class Screen(Protocol):
-    """Where a run says what it does. Results go elsewhere."""
+    """Where a run reports progress. Results go elsewhere."""
 
     def say(self, line: str) -> None:
-        """Write a line that stays."""
+        """Write a permanent line."""
         ...
 
     def progress(self, total_steps: int) -> ConsoleProgress:
-        """An observer that shows how far the training is; of 0 steps the length is unknown."""
+        """Observer that shows the progress of the training; of 0 steps the length is unknown."""
         ...
 
     def count(self, total: int) -> CountProgress:
-        """Shows how many of at most `total` parts are made, for models outside the loop."""
+        """Progress in at most `total` parts, for models outside the loop."""
         ...
 
 
@@ -46,7 +46,7 @@ class StreamScreen:
         self._stream = stream
 
     def say(self, line: str) -> None:
-        """Write a line, on a terminal broken at its width."""
+        """Write a line, wrapped on a terminal."""
         line = show_safely(line)
         if self._stream.isatty():
             width = os.get_terminal_size(self._stream.fileno()).columns or _WIDTH_UNKNOWN
@@ -71,8 +71,8 @@ class StreamScreen:
 
 @final
 class StageTimes:
-    """The seconds of each named part, in the order they were first entered; `began` is when, on the
-    monotonic clock, if not now."""
+    """Seconds of each named stage, in order of first entry; `began` is the start on the monotonic
+    clock, by default now."""
 
     def __init__(self, began: float | None = None) -> None:
         self._began = time.monotonic() if began is None else began
@@ -80,7 +80,7 @@ class StageTimes:
 
     @contextmanager
     def __call__(self, name: str) -> Iterator[None]:
-        """Count the time of the block to `name`."""
+        """Add the time of the block to `name`."""
         started = time.monotonic()
         try:
             yield
@@ -89,7 +89,7 @@ class StageTimes:
 
     @property
     def elapsed(self) -> float:
-        """The seconds since the beginning, those of no part too."""
+        """Seconds since the start, including those outside any stage."""
         return time.monotonic() - self._began
 
     def line(self) -> str:

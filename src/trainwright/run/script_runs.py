@@ -1,4 +1,4 @@
-"""Runs that a script trained: what needs a contract or a bundle is refused for them."""
+"""Runs trained by a script: operations that need a contract or a bundle are refused."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from trainwright.tracking.run_folder import RunFolder
 
 
 def refuse_script_run(folder: RunFolder, fix: str) -> None:
-    """Say that only the script has the model of this run.
+    """Refuse a run whose model only its script can build.
 
     Raises:
         Mistake: a script trained it.

@@ -1,4 +1,4 @@
-"""What a person should know of the data and the plan, a line each."""
+"""Summary of data and plan, one line each."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _MOST_NAMES = 4
 
 
 def labelled(label: str, text: str) -> str:
-    """A line of the screen: texts stand below each other."""
+    """Aligned line of the screen."""
     return f"{label:<{LABEL_WIDTH}}{text}"
 
 
 def describe_data(raw: Raw, prepared: Prepared) -> list[str]:
-    """Rows, columns, target, split and what was left out."""
+    """Rows, columns, target, split and exclusions."""
     facts = raw.facts
     files = some([file.path for file in facts.files], _MOST_NAMES)
     lines = [
@@ -60,7 +60,7 @@ def describe_data(raw: Raw, prepared: Prepared) -> list[str]:
 
 
 def doubt_warnings(facts: DataFacts) -> list[str]:
-    """What was decided of columns that left it open, a line each, with the line to write."""
+    """Decisions on ambiguous columns, one line each, with the setting to write."""
     return [
         f"{doubt.column}: {doubt.reason} · to decide it, write "
         f"data.columns.{as_key(doubt.column)}: {flow(said(doubt.settings))}"
@@ -84,7 +84,7 @@ def _content(rows: int, prepared: Prepared) -> str:
 
 
 def _left_out(raw: RawTable) -> str:
-    """The columns that are no features, those with the same reason together."""
+    """Excluded columns, grouped by reason."""
     ignored = [column for column in raw.columns if column.kind == "ignored"]
     reasons = list(dict.fromkeys(column.reason for column in ignored))
     shown = [
@@ -128,14 +128,14 @@ def _held(data: Data, memory_bytes: int) -> str:
 
 
 def _growing(estimate: Estimate, epochs: int) -> str:
-    """The steps in all, where they are not as many in each epoch."""
+    """Total steps, if epochs differ."""
     if estimate.steps == epochs * estimate.steps_per_epoch:
         return ""
     return f"{estimate.steps:,} in all, "
 
 
 def describe_choice(choice: Choice) -> str:
-    """What was measured, in a line."""
+    """Measured choice in a line."""
     name = choice.path.rpartition(".")[2].replace("_", " ")
     return labelled("measured", f"{name} {choice.value}: {choice.reason}")
 

@@ -1,4 +1,4 @@
-"""A contract becomes a judged model: the picture of the design, a name for each arrow."""
+"""`train`: from a contract to a judged model, one function per stage of the design."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ def train(request: Request, screen: Screen) -> Result:
 
     Raises:
         Mistake: nothing was written. Interrupted: the run can be resumed. NonFinite: the training
-        was halted. StorageFailed, DataChanged, RunLocked, NoValidCheckpoint: as their names say.
+            was halted. StorageFailed, DataChanged, RunLocked, NoValidCheckpoint: as their names
+            say.
     """
     flag = StopFlag()
     with stop_on_signals(flag) as wake:
@@ -117,11 +118,11 @@ def _train(request: Request, screen: Screen, flag: StopFlag, wake: Callable[[], 
 
 
 def _check_data(files: FilesRead, resume: Resume, started: StartedRun, screen: Screen) -> None:
-    """Refuse to judge a model whose data is gone: nobody could train it again, and the record would
-    name a version that is not there.
+    """Refuse to judge a model whose data has changed: it could not be reproduced, and the record
+    would name a version that no longer exists.
 
     Raises:
-        DataChanged: a file is not what was read, and the contract does not allow it.
+        DataChanged: a file differs from what was read, and the contract does not allow it.
     """
     if not (changed := ", ".join(files.changed())):
         return
@@ -139,8 +140,8 @@ def _check_data(files: FilesRead, resume: Resume, started: StartedRun, screen: S
 @final
 @dataclass(frozen=True, slots=True)
 class TrainedModels:
-    """The run's model, what the models of the folds gave, the models of other seeds, what was
-    found in the data, and what a budget had done before the training."""
+    """The run's model, results of the folds, models of other seeds, data findings, and work done
+    for a budget before training."""
 
     fitted: Fitted
     held_out: HeldOut
@@ -152,7 +153,7 @@ class TrainedModels:
 def _judge(
     ready: Ready, trained: TrainedModels, started: StartedRun, stages: StageTimes, screen: Screen
 ) -> Result:
-    """Open the test rows, once, and hold the model and the baselines to the contract."""
+    """Open the test rows, once, and judge the model and the baselines by the contract."""
     contract, prepared = ready.plan.contract, ready.prepared
     fitted, held_out = trained.fitted, trained.held_out
     data = contract.data
@@ -203,8 +204,8 @@ def _scored(
     data: Data,
     said: Sequence[str],
 ) -> Scored:
-    """The test rows as the model scores them; with folds, as the models scored them that did not
-    see them. `said` are warnings of the data."""
+    """Scores of the test rows; with folds, each row is scored by the model that did not train on
+    it. `said` are warnings of the data."""
     notes = (*said, *fitted.warnings, *baselines.warnings)
     if held_out.folds:
         return held_out.scored(prepared, baselines.shares, notes)

@@ -1,7 +1,7 @@
-"""The trainings of single folds, and what their models gave for the rows they did not see.
+"""Cross-validation: trainings of single folds, and their out-of-fold predictions.
 
-A fold's training lies in `folds/<number>` of the run's folder and has checkpoints, signals and a
-bundle of its own: an interrupted run goes on in the fold in which it stopped.
+A fold's training is in `folds/<number>` of the run's folder and has checkpoints, signals and a
+bundle of its own: an interrupted run resumes in the fold in which it stopped.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ from trainwright.tracking.unfinished import remove_unfinished_of_run
 
 
 class _Tested(NamedTuple):
-    """What a fold's model and baselines gave for the rows of the fold, and the rows that trained.
+    """Predictions of a fold's model and baselines on the rows of the fold, and its training rows.
 
-    `rows` are places in the data file, `scores` [n, C] or [n, 1].
+    `rows` are positions in the data file, `scores` [n, C] or [n, 1].
     """
 
     rows: Integers
@@ -57,15 +57,15 @@ class _Tested(NamedTuple):
 @final
 @dataclass(frozen=True, slots=True)
 class HeldOut:
-    """What the models of all folds gave for the rows that they did not see."""
+    """Out-of-fold predictions of all folds."""
 
     folds: tuple[_Tested, ...]
 
     def scored(
         self, prepared: Prepared, shares: Mapping[str, float], notes: Sequence[str]
     ) -> Scored:
-        """The rows of all folds together, as one part: `prepared` is that of the run's own model,
-        whose test part they are."""
+        """Rows of all folds as one part: `prepared` is that of the run's own model, whose test part
+        they are."""
         part = prepared.test
         at = np.concatenate([np.searchsorted(part.rows, fold.rows) for fold in self.folds])
         names = self.folds[0].baselines
@@ -83,12 +83,12 @@ class HeldOut:
         )
 
     def by_fold(self, scored: Scored, metric: Metric) -> FoldScores:
-        """Each fold's own score; `scored` is what this gave."""
+        """Score of each fold; `scored` is the result of the method above."""
         number = self.fold_of_rows(scored.part)
         return score_folds(scored, number, [fold.train_rows for fold in self.folds], metric)
 
     def fold_of_rows(self, part: Part) -> Integers:
-        """The fold of each judged row, int64 [N]; 0 without folds."""
+        """Fold of each judged row, int64 [N]; 0 without folds."""
         number = np.zeros(len(part), dtype=np.int64)
         for at, fold in enumerate(self.folds):
             number[np.searchsorted(part.rows, fold.rows)] = at
@@ -104,8 +104,8 @@ def describe_folds(scores: FoldScores, metric: str) -> str:
 
 
 def share_of_budget(plan: Plan) -> Plan:
-    """The plan of one training: the budget is shared out evenly between the folds or the seeds and
-    the run's own model. Without them the plan is unchanged."""
+    """Plan of one training: the budget is divided evenly between the folds or seeds and the run's
+    own model. Without them the plan is unchanged."""
     trainings = fold_count(plan.contract.data) + plan.contract.training.seeds
     if trainings == 1:
         return plan
@@ -119,8 +119,8 @@ def share_of_budget(plan: Plan) -> Plan:
 
 
 def train_folds(ready: Ready, run: RunContext, watchers: Sequence[Observer]) -> HeldOut:
-    """Train and test every fold, if there are any; those that an earlier process has finished are
-    read. `watchers` watch all trainings.
+    """Train and test every fold, if any; those finished by an earlier process are read. `watchers`
+    observe all trainings.
 
     Raises:
         Interrupted: the run can be resumed. NonFinite: a training was halted.
@@ -153,7 +153,7 @@ def _tested(ready: Ready, run: RunContext, number: int, count: int) -> _Tested:
 def inner_predictor(
     plan: Plan, prepared: Prepared, run: RunContext, folder: RunFolder
 ) -> tuple[Predictor, tuple[str, ...]]:
-    """The model of a fold or of another seed: read if it is there, else trained."""
+    """Model of a fold or of another seed: read if it exists, else trained."""
     identity = run.identity.of_part(folder.full_name)
     if (folder.bundle / MANIFEST).is_file():
         about = read_json(folder.bundle / MANIFEST)["about"]
@@ -177,10 +177,10 @@ def inner_predictor(
 
 
 def _one_dummy(part: Part, outputs: int) -> dict[str, Floats]:
-    """The dummy of classes, the same on all folds: the class shares of the rows judged.
+    """Dummy classifier, the same on all folds: the class shares of the judged rows.
 
-    The class shares of a fold's training rows are the rarer, the more often the class is in the
-    fold: ranked against each other they have a ROC AUC far below 0.5, which noise would beat.
+    The more frequent a class is in a fold, the rarer it is in the fold's training rows: ranked
+    across folds, their class shares would have a ROC AUC far below 0.5, which noise would beat.
     """
     if outputs == 1:
         return {}
@@ -188,7 +188,7 @@ def _one_dummy(part: Part, outputs: int) -> dict[str, Floats]:
 
 
 def _placed(scores: Sequence[Floats], at: Integers) -> Floats:
-    """The scores of all folds in the order of the part's rows."""
+    """Scores of all folds in the order of the part's rows."""
     together = np.concatenate(scores)
     placed = np.empty_like(together)
     placed[at] = together

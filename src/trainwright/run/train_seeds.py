@@ -1,7 +1,7 @@
-"""The trainings with other seeds, on the split of the run's own.
+"""Trainings with other seeds, on the same split.
 
-Each lies in `seeds/<number>` of the run's folder and has checkpoints, signals and a bundle of its
-own: an interrupted run goes on in the one in which it stopped.
+Each is in `seeds/<number>` of the run's folder and has checkpoints, signals and a bundle of its
+own: an interrupted run resumes in the one in which it stopped.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _MOST_SEED = 2**32
 def train_seeds(
     ready: Ready, run: RunContext, watchers: Sequence[Observer]
 ) -> Mapping[int, Predictor]:
-    """The model of each seed but the first, if there are several; those that an earlier process has
-    finished are read. `watchers` watch all trainings.
+    """Model of each seed but the first, if there are several; those finished by an earlier process
+    are read. `watchers` observe all trainings.
 
     Raises:
         Interrupted: the run can be resumed. NonFinite: a training was halted.
@@ -45,5 +45,5 @@ def train_seeds(
 
 
 def with_seed(plan: Plan, seed: int) -> Plan:
-    """The plan of the same training with another seed."""
+    """Plan of the same training with another seed."""
     return replace(plan, contract=plan.contract.model_copy(update={"seed": seed}))

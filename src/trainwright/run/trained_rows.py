@@ -1,4 +1,4 @@
-"""Which labelled rows a run was trained on: a hash of each, asked when other rows are evaluated."""
+"""Hashes of the training rows, checked when other rows are evaluated."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _LEAST_SHARE = 0.01
 
 
 def write_trained_rows(prepared: Prepared, folder: Path) -> None:
-    """Keep a 64-bit hash of each training row (features and target), and the share of the test rows
-    that equal one: coarse rows repeat by chance. Nothing is kept of more than ten million rows.
+    """Store a 64-bit hash of each training row (features and target), and the share of test rows
+    that equal one: coarse rows repeat by chance. Nothing is stored for more than ten million rows.
 
     Raises:
         StorageFailed: the disk.
@@ -45,7 +45,7 @@ def write_trained_rows(prepared: Prepared, folder: Path) -> None:
 
 
 def find_trained_rows(part: Part, features: TableEncoder, folder: RunFolder) -> list[str]:
-    """What to say where more of the rows equal training rows than of the run's own test rows do."""
+    """Warning if more of the rows equal training rows than of the run's own test rows do."""
     if not (folder.data / _ROWS).is_file() or not len(part):
         return []
     trained = read_parquet(folder.data / _ROWS)["row"].to_numpy()

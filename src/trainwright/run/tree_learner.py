@@ -1,4 +1,4 @@
-"""The learner of boosted trees: what it keeps while it grows them, and how it goes on."""
+"""Learner of boosted trees, with resumable training."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ from trainwright.tracking.observers import Observers
 
 _SHARE = 0.02
 _LEAST_SECONDS = 10.0
-"""Trees are kept so far apart that it takes at most this share of the time."""
+"""Trees are saved at intervals that take at most this share of the time."""
 
 
 @final
 class BoostingLearner:
-    """Gradient-boosted trees. An interrupted run goes on from those that it has kept, to the same
+    """Gradient-boosted trees. An interrupted run continues from its saved trees, to the same final
     trees."""
 
     def __init__(self, section: Boosting, plan: Plan) -> None:
@@ -60,7 +60,7 @@ class BoostingLearner:
         self._plan = plan
 
     def fit(self, prepared: Prepared, run: RunContext) -> Fitted:
-        """Grow trees until the validation rows show no gain."""
+        """Grow trees until the validation rows show no improvement."""
         name = run.folder.full_name
         with run.spent.training(name):
             budget = _Budget(self._plan.training_seconds - run.spent.used(name))
@@ -121,7 +121,7 @@ class BoostingLearner:
                 return fit_boosting(job, watching)
 
     def _check_end(self, grown: Grown, *, has_budget_ended_it: bool) -> None:
-        """Refuse an end that only a budget could have brought, where there is none.
+        """Refuse an ending that only a budget could have caused, without a budget.
 
         Raises:
             OtherTrees: so it is.
@@ -130,7 +130,7 @@ class BoostingLearner:
             raise OtherTrees(f"the end of {grown.trees:,} kept trees")
 
     def _is_complete(self, grown: Grown) -> bool:
-        """Whether nothing but its own length and patience has ended it."""
+        """Did it end by nothing but its own length and patience?"""
         waited = grown.rounds - grown.best_round
         patience = self._section.early_stopping_rounds
         has_waited = bool(grown.best_trees) and waited >= patience
@@ -139,22 +139,22 @@ class BoostingLearner:
 
 @final
 class _Budget:
-    """The seconds that are left of a training's budget."""
+    """Remaining seconds of a training's budget."""
 
     def __init__(self, seconds: float) -> None:
         self._deadline = time.monotonic() + seconds
         self.has_ended_it = False
 
     def is_used_up(self) -> bool:
-        """Whether the growing must end."""
+        """Must training end?"""
         self.has_ended_it = time.monotonic() >= self._deadline
         return self.has_ended_it
 
 
 @final
 class _Keeper:
-    """Keeps trees when they are due by the clock, or asked for by a signal. Where the growing
-    `begins_anew`, the older files go with its first one."""
+    """Saves trees when they are due by the clock, or requested by a signal. With `begins_anew`, its
+    first save removes the older files."""
 
     def __init__(
         self,
@@ -172,14 +172,14 @@ class _Keeper:
         self._tell = tell
 
     def is_due(self) -> bool:
-        """Whether enough time has passed, or a person has asked."""
+        """Has enough time passed, or was a save requested?"""
         return self._run.flag.take_save() or self._by_clock.due(Progress())
 
     def keep(self, grow: Callable[[], Grown]) -> None:
-        """Write them.
+        """Save the trees.
 
         Raises:
-            StorageFailed: the disk refused, and the run is not to go on.
+            StorageFailed: the save failed, and failures end the run.
         """
         started = time.monotonic()
         grown = grow()
@@ -217,7 +217,7 @@ def _grown_with() -> Json:
 
 
 def _changed(kept: FoundTrees) -> str:
-    """What the trees were grown with that is another here."""
+    """Differences in the environment the trees were grown in."""
     before, now = kept.grown_with, _grown_with()
     changed = (
         f"{name} {before.get(name)} -> {now[name]}" for name in now if before.get(name) != now[name]

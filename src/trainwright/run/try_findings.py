@@ -1,4 +1,4 @@
-"""The findings of the audit tried on a judged run."""
+"""Experiments on the audit's findings for a judged run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def try_audited(
     held_out: HeldOut,
     audited: Sequence[AuditResult],
 ) -> Verdict:
-    """The verdict with what was tried."""
+    """Verdict with the results of the experiments."""
     contract, prepared = ready.plan.contract, ready.prepared
     folds = held_out.fold_of_rows(scored.part)
     match contract.data:
@@ -62,5 +62,5 @@ def try_audited(
 
 
 def with_warnings(evaluation: Evaluation, verdict: Verdict) -> Evaluation:
-    """The evaluation with a warning for each finding that was measured and binds nothing."""
+    """Evaluation with a warning for each measured finding that is not binding."""
     return replace(evaluation, warnings=(*warnings_of(verdict.experiments), *evaluation.warnings))

@@ -1,5 +1,5 @@
-"""A mistake leaves nothing: the folder of a new run that is refused is removed, and a run that goes
-on and is refused is restored. What was trained before the mistake stays."""
+"""Undo of refused runs: the folder of a new run is removed, and that of a resumed run restored.
+What was trained before the mistake stays."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from trainwright.tracking.run_folder import RunFolder
 @final
 @dataclass(frozen=True, slots=True)
 class NewFolders:
-    """The folders of a place that are not there yet: those that a run may make, innermost last."""
+    """Folders that do not exist yet and that a run may create, innermost last."""
 
     missing: tuple[Path, ...]
 
     @classmethod
     def of(cls, place: Path) -> Self:
-        """Those of a place, its parents included."""
+        """Missing folders of a path, its parents included."""
         missing = [path for path in (place, *place.parents) if not os.path.lexists(path)]
         return cls(tuple(reversed(missing)))
 
     def remove_empty(self) -> None:
-        """Remove them, as far as nothing lies in them."""
+        """Remove those that are empty."""
         for path in reversed(self.missing):
             try:
                 path.rmdir()
@@ -41,8 +41,8 @@ class NewFolders:
 
 @contextmanager
 def locked_new(folder: RunFolder, made: NewFolders) -> Iterator[None]:
-    """The lock of a folder in which a run begins; where it is refused before it has trained
-    anything, the folders that it made go again, and a folder that was there is empty again."""
+    """Lock of a folder in which a run begins; if it is refused before it has trained anything, the
+    folders it created are removed, and an existing folder is emptied again."""
     try:
         with folder.lock():
             try:
@@ -58,8 +58,8 @@ def locked_new(folder: RunFolder, made: NewFolders) -> Iterator[None]:
 
 @contextmanager
 def restored_if_refused(folder: RunFolder) -> Iterator[None]:
-    """A run that goes on in the block; where it is refused before it has trained anything, its
-    files are those of before."""
+    """If a resumed run is refused in the block before it has trained anything, its files are
+    restored."""
     trained, kept = _trained(folder), folder.path / f".tmp-{os.getpid()}-before"
     events = folder.events.stat().st_size if folder.events.exists() else 0
     with storage_errors(f"keeping the files of {folder.path}"):
@@ -96,7 +96,7 @@ def _put_back(folder: RunFolder, kept: Path, events: int) -> None:
 
 
 def _small(folder: RunFolder) -> list[Path]:
-    """The files that a start replaces as a whole; what grows by lines is not among them."""
+    """Files that a start replaces as a whole; files that grow by lines are not among them."""
     files = [path for path in folder.path.glob("*") if path.suffix != ".jsonl"]
     files = [path for path in files if path != folder.lock_file and path.is_file()]
     for part in (folder.data, folder.endings):
@@ -105,7 +105,7 @@ def _small(folder: RunFolder) -> list[Path]:
 
 
 def _link(path: Path, copy: Path) -> None:
-    """Each write replaces a file, so a second name of it keeps what it held."""
+    """Each write replaces a file, so a hard link keeps its old content."""
     try:
         os.link(path, copy)
     except OSError:  # a file system without second names
@@ -113,8 +113,8 @@ def _link(path: Path, copy: Path) -> None:
 
 
 def _trained(folder: RunFolder) -> set[Path]:
-    """The checkpoints behind the first step, the kept trees, the models and the recorded steps, of
-    folds and other seeds too."""
+    """Checkpoints after the first step, saved trees, models and recorded steps, of folds and other
+    seeds too."""
     inner = [path for part in (folder.folds, folder.seeds) for path in part.glob("*")]
     found: set[Path] = set()
     for run in (folder, *map(RunFolder, inner)):
@@ -132,5 +132,5 @@ def _empty(folder: RunFolder) -> None:
                 shutil.rmtree(path)
             elif path != folder.lock_file:
                 path.unlink()
-        # The last, so that the folder is this process's until nothing is in it.
+        # Last, so that the folder is owned by this process until it is empty.
         folder.lock_file.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""`predictions.parquet`: what the judged model gave for each test row of its run."""
+"""`predictions.parquet`: predictions of the judged model for each test row."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from trainwright.tracking.run_folder import RunFolder
 @final
 @dataclass(frozen=True, slots=True)
 class ScoredRows:
-    """Test rows of a run as its model scored them. `rows` int64 [N] are positions in the file
-    that the rows came from, `units` int64 [N] the unit of each row."""
+    """Scored test rows of a run. `rows` int64 [N] are positions in the source file, `units` int64
+    [N] the unit of each row."""
 
     rows: Integers
     units: Integers
@@ -41,11 +41,11 @@ class ScoredRows:
 
 
 def write_predictions(scored: Scored, folder: RunFolder, data: Data) -> None:
-    """Row, unit, target, prediction and probabilities of each test row, and its time where the
-    contract's data is split by one.
+    """Write row, unit, target, prediction and probabilities of each test row, and its time if the
+    contract splits by time.
 
     Raises:
-        StorageFailed: the file cannot be written; an older one is as it was.
+        StorageFailed: the file cannot be written; an older one is unchanged.
     """
     part, target, scores = scored.part, scored.target, np.asarray(scored.scores, np.float64)
     columns = [pl.Series("row", part.rows), pl.Series("unit", part.units), *_time(part, data)]
@@ -56,7 +56,7 @@ def write_predictions(scored: Scored, folder: RunFolder, data: Data) -> None:
                 *target.predictions(scores),
             ]
         case Numbers() | NextToken():
-            # Of a text the target is a segment's tokens, the prediction its nats.
+            # For a text the target is a segment's tokens, the prediction its nats.
             columns += [pl.Series("target", part.target), pl.Series("prediction", scores[:, 0])]
     stream = io.BytesIO()
     pl.DataFrame(columns).write_parquet(stream, compression="zstd")
@@ -72,10 +72,10 @@ def _time(part: Part, data: Data) -> list[pl.Series]:
 
 
 def read_predictions(folder: RunFolder) -> ScoredRows:
-    """What `write_predictions` wrote.
+    """Inverse of `write_predictions`.
 
     Raises:
-        Mistake: the run has none, or they are damaged. StorageFailed: they are not the run's.
+        Mistake: there are none, or they are damaged. StorageFailed: they do not belong to the run.
     """
     check_own(folder, folder.predictions.name)
     try:

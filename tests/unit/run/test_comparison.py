@@ -93,7 +93,7 @@ def test_differences_are_paired(runs: Path) -> None:
 def test_other_test_rows_have_no_differences(runs: Path) -> None:
     compared = compare_runs([RunFolder(runs / "linear"), RunFolder(runs / "other")])
     assert compared.gains == {}
-    assert compared.unpaired == {"other": "its test rows are others"}
+    assert compared.unpaired == {"other": "its test rows differ"}
 
 
 def test_a_comparison_needs_two_runs(runs: Path) -> None:
@@ -107,5 +107,5 @@ def test_the_page_shows_metrics_and_settings(runs: Path, tmp_path: Path) -> None
     assert "log_loss" in page
     assert "model.kind" in page
     assert "Boosting: validation rows" in page
-    assert "its test rows are others" in page
+    assert "its test rows differ" in page
     assert "<script" not in page

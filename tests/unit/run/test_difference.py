@@ -105,7 +105,7 @@ def test_two_files_without_a_key(project: Path) -> None:
     assert (found["added"], found["removed"], found["changed"], found["key"]) == (3, 0, 0, "")
     keyed = command("data", "diff", "plain.csv", "b.csv", "--key", "age")
     assert keyed.code == 2
-    assert "'age' does not tell the rows of plain.csv apart" in keyed.err
+    assert "'age' does not identify the rows of plain.csv" in keyed.err
     assert command("data", "diff", "plain.csv", "b.csv", "--key", "none").code == 2
     assert command("data", "diff", "plain.csv", "no-such-run").code == 2
 

@@ -146,9 +146,9 @@ def test_the_time_of_an_end_is_watched_in_the_folds_too(project: Path) -> None:
     Path("small.yaml").write_text(f"{short}resume: {{grace_seconds: 0.000001}}\n")
     ran = command("train", "small.yaml", "--run", "one")
     assert ran.code in (0, 3), ran.err
-    told = ran.err.index("an end in order may take")
+    told = ran.err.index("a graceful shutdown may take")
     assert ran.err.index("fold      1 of 3") < told < ran.err.index("fold      2 of 3")
-    assert ran.err.count("an end in order may take") == 1
+    assert ran.err.count("a graceful shutdown may take") == 1
     assert Path("runs/one/events.jsonl").read_text().count('"kind": "grace"') == 1
 
 

@@ -80,7 +80,7 @@ def test_killed_twice_it_has_the_bytes_of_the_unbroken_run(
     assert model() == whole
     assert [event["step"] for event in events_of_one("resumed")] == [5, 7]
     cut = [event["message"] for event in events_of_one("noted") if event["kind"] == "cut"]
-    assert cut[-1] == "the run died after tree 7 or a later one: its process left no word"
+    assert cut[-1] == "the run died after tree 7 or a later one without recording a reason"
     assert command("runs", "verify", "one").code == 0
 
 

@@ -1,1 +1,1 @@
-"""What is done with a finished run: new rows, weights, comparison, data quality."""
+"""Operations on a finished run: new rows, weights, comparison, data quality."""

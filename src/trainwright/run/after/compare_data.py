@@ -1,4 +1,4 @@
-"""`data diff`: two versions of data, each that of a run or of a file."""
+"""`data diff`: compare two versions of data, each that of a run or of a file."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from trainwright.tracking.run_folder import RunFolder
 
 
 def difference(a: str, b: str, runs: Path, key: str = "") -> Difference:
-    """What is different in B. Each is a run, by name or folder, or a data file; a file beside a run
-    is typed as the run's data was. `key` names the column that tells the rows of files apart.
+    """Changes from A to B. Each is a run, by name or folder, or a data file; a file compared with a
+    run is typed like the run's data. `key` names the column that identifies the rows of files.
 
     Raises:
-        Mistake: neither a run nor a file, a file that cannot be read, or a column it does not have.
+        Mistake: neither a run nor a file, an unreadable file, or a missing column.
     """
     folders = {name: _runs(name, runs) for name in (a, b)}
     typing = [_Typing.of(folder) for found in folders.values() for folder in found]
@@ -53,8 +53,7 @@ def difference(a: str, b: str, runs: Path, key: str = "") -> Difference:
 @final
 @dataclass(frozen=True, slots=True)
 class _Typing:
-    """How a run's data was read and typed: its columns, target and cleaning, and the key of its
-    rows."""
+    """How a run's data was read and typed: columns, target and cleaning, and the row key."""
 
     columns: Mapping[str, ColumnType]
     target: str
@@ -64,7 +63,7 @@ class _Typing:
 
     @classmethod
     def of(cls, folder: RunFolder) -> _Typing:
-        """Of a run on a table."""
+        """Typing of a run on a table."""
         contract = read_planned(folder)
         section = contract.data
         if not isinstance(section, TableData):
@@ -83,7 +82,7 @@ class _Typing:
         return cls(by_name, section.target, Cleaning.of(section), key, reading)
 
     def snapshot(self, file: Path, key: str) -> DataSnapshot:
-        """A file, its columns typed as in the run as far as it had them."""
+        """Snapshot of a file, its columns typed as in the run where the run had them."""
         absolute = file.absolute()
         frame = read_source(absolute.name, absolute.parent, "DATA", self.reading).frame
         if key and key not in frame.columns:
@@ -91,16 +90,16 @@ class _Typing:
                 Problem(
                     f"{file} has no column {key!r}",
                     found=", ".join(frame.columns[:8]),
-                    fix="name the column that tells rows apart: --key COLUMN",
+                    fix="name the column that identifies rows: --key COLUMN",
                 )
             )
         typed = pl.DataFrame([self._typed(series) for series in frame.get_columns()])
         if key and typed[key].n_unique() < typed.height:
             raise Mistake(
                 Problem(
-                    f"{key!r} does not tell the rows of {file} apart",
+                    f"{key!r} does not identify the rows of {file}",
                     found=f"{typed[key].n_unique():,} values in {typed.height:,} rows",
-                    expected="another value in every row",
+                    expected="a different value in every row",
                     fix="name another column: --key COLUMN",
                 )
             )
@@ -117,5 +116,5 @@ class _Typing:
 
 
 def _runs(name: str, runs: Path) -> tuple[RunFolder, ...]:
-    """The run of this name, or none where it is a file."""
+    """The run of this name, or None for a file."""
     return () if Path(name).is_file() else (find_run(name, runs),)

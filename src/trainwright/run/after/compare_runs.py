@@ -1,4 +1,4 @@
-"""Judged runs side by side: contracts, metrics with paired intervals, time and price."""
+"""Comparison of judged runs: contracts, metrics with paired intervals, time and price."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from trainwright.tracking.run_folder import RunFolder
 @final
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Runs beside the first of them.
+    """Several runs compared with the first of them.
 
     `settings` are the contract paths at which they differ, with the value of each run. `metrics` of
-    each run lie on its own test rows, as they were judged. `gains` are each later run's value minus
-    the first one's on the same resamples of the same test rows; a run that was judged on other rows
-    has none, and `unpaired` says why.
+    each run are on its own test rows, as judged. `gains` are each later run's value minus the first
+    one's on the same resamples of the same test rows; a run judged on other rows has none, and
+    `unpaired` gives the reason.
     """
 
     runs: tuple[RunRow, ...]
@@ -65,11 +65,11 @@ class Comparison:
 
 
 def compare_runs(folders: Sequence[RunFolder]) -> Comparison:
-    """Set judged runs side by side.
+    """Compare judged runs.
 
     Raises:
-        Mistake: fewer than two, one that has no verdict, or one twice. StorageFailed: a file of one
-            is not as the run wrote it.
+        Mistake: fewer than two runs, a run without a verdict, or a duplicate. StorageFailed: a file
+            of a run has been modified.
     """
     names = [folder.name for folder in folders]
     if len(set(names)) < max(2, len(names)):
@@ -104,7 +104,7 @@ def compare_runs(folders: Sequence[RunFolder]) -> Comparison:
 
 
 def _settings(contracts: Sequence[Contract]) -> dict[str, tuple[Json, ...]]:
-    """The paths at which any contract differs from the first, with all values."""
+    """Paths at which any contract differs from the first, with all values."""
     dumps = [contract.model_dump(mode="json") for contract in contracts]
     paths = [path for other in dumps[1:] for path, _, _ in differences(dumps[0], other)]
     differing = (path for path in dict.fromkeys(paths) if path != "name")
@@ -122,16 +122,16 @@ def _why_unpaired(first: RunFolder, one: ScoredRows, second: RunFolder, other: S
     if not _is_same(one.target, other.target):
         return "it predicts another target, or other classes"
     if _files(first) != _files(second):
-        return "its data files are others"
+        return "its data files differ"
     if len(one.rows) != len(other.rows) or not np.array_equal(
         np.sort(one.rows), np.sort(other.rows)
     ):
-        return "its test rows are others"
+        return "its test rows differ"
     return ""
 
 
 def _is_same(one: Target, other: Target) -> bool:
-    """Of numbers, the mean and deviation of other training rows make no other target."""
+    """Same target: for numbers, mean and standard deviation of the training rows may differ."""
     if isinstance(one, Classes) and isinstance(other, Classes):
         return bool(one.identity() == other.identity())
     return type(one) is type(other) and one.column == other.column

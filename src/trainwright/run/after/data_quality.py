@@ -1,4 +1,4 @@
-"""The data of a file or a contract, looked at for faults."""
+"""Data quality checks of a file or a contract."""
 
 from __future__ import annotations
 
@@ -43,14 +43,15 @@ Tell = Callable[[str], None]
 
 
 def file_findings(source: str, target: str, effort: Effort, tell: Tell) -> tuple[Finding, ...]:
-    """Findings of a file, a folder, a pattern or a URL, read as a contract that is proposed for it
-    would read it. Without a target, nothing is said of the classes, labels and leaks of a table.
+    """Findings of a file, a folder, a pattern or a URL, read with the contract that `init` would
+    propose. Without a target, classes, labels and leaks of a table are not checked.
 
     Raises:
-        DataMistake: the data is missing, damaged or not what its name says, or has no such column.
+        DataMistake: the data is missing, damaged or not of the format its name says, or lacks the
+            column.
     """
     folder, found, _ = located(source, Path())
-    # A table that names images is looked at as a table: a contract for images looks at these.
+    # A table that names images is checked as a table; a contract for images checks the images.
     tabular = is_table(source, folder / found)
     if not tabular and are_images(folder / found):
         return _image_faults(_proposed_images(folder / found, target), folder, effort)
@@ -64,12 +65,12 @@ def file_findings(source: str, target: str, effort: Effort, tell: Tell) -> tuple
 
 
 def _proposed_images(place: Path, target: str) -> ImageData:
-    """How `init` would read images; those that cannot be read are counted."""
+    """How `init` would read images; unreadable ones are counted."""
     written = read_yaml(propose_images(place, target, place.parent).encode(), "DATA").value
     assert isinstance(written, dict), "a contract is a mapping"
     section = ImageData.model_validate_json(json.dumps(written["data"]))
     if holds_idx(place):
-        # An image of these files is as many bytes as any other, and can always be read.
+        # Images of these formats have a fixed size in bytes, and can always be read.
         return section
     drop = section.decoding.model_copy(update={"corrupt": "drop"})
     return section.model_copy(update={"decoding": drop})
@@ -81,10 +82,10 @@ def _image_faults(section: ImageData, folder: Path, effort: Effort) -> tuple[Fin
 
 
 def check_contract_data(path: Path, target: str, effort: Effort, tell: Tell) -> tuple[Finding, ...]:
-    """Findings of all files of a contract, divided as it says where they can be.
+    """Findings of all files of a contract, split as it says if possible.
 
     Raises:
-        Mistake: of the contract, or of a file as a whole; what single columns hold is found.
+        Mistake: in the contract, or in a file as a whole; problems of single columns are findings.
     """
     document = read_contract(path, [f"data.target={target}"] if target else [])
     section = document.contract.data
@@ -108,7 +109,7 @@ def check_contract_data(path: Path, target: str, effort: Effort, tell: Tell) -> 
 
 
 def _parts_of_documents(section: TokenData, folder: Path, tell: Tell) -> Integers:
-    """The part of each document; none where they cannot be divided yet."""
+    """Part of each document; None if they cannot be split yet."""
     try:
         return document_parts(read_tokens(section, folder))
     except Mistake as mistake:
@@ -119,7 +120,7 @@ def _parts_of_documents(section: TokenData, folder: Path, tell: Tell) -> Integer
 def _divided_images(
     document: Document, section: ImageData, raw: RawImages, tell: Tell
 ) -> ExaminedData:
-    """The images with their parts; as they are read where they cannot be divided yet."""
+    """Images with their parts; without parts if they cannot be split yet."""
     data = examine_images(raw)
     try:
         return divided_images(data, raw, prepare_images(raw, section, document.contract.split_seed))
@@ -131,8 +132,8 @@ def _divided_images(
 def _divided(
     document: Document, section: TableData, data: ExaminedData, tell: Tell
 ) -> tuple[ExaminedData, tuple[AuditResult, ...]]:
-    """The rows with their parts, and the audit of these; as they are, and nothing, where the data
-    cannot be prepared yet."""
+    """Rows with their parts, and their audit; unsplit and without an audit if the data cannot be
+    prepared yet."""
     try:
         raw = read_data(section, document.source.folder)
         decided = plan(document, raw.facts, read_device(False)).contract

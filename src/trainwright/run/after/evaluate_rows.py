@@ -1,4 +1,4 @@
-"""A finished run measured on other rows, and its predictor asked for predictions."""
+"""Evaluation of a finished run on other rows, and predictions."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ from trainwright.tracking.run_folder import RunFolder
 
 
 def find_run(run: str, runs: Path) -> RunFolder:
-    """A run by its path, or by its name inside `runs`."""
+    """Run by path, or by name in `runs`."""
     if "/" in run or Path(run).is_dir():
         return RunFolder.open(Path(run))
     return RunFolder.find(runs, run)
 
 
 def evaluate_rows(folder: RunFolder, data: str | Path, overrides: Sequence[str] = ()) -> Result:
-    """The model of a run on the labelled rows of a file, judged by the run's contract. The file is
-    read as the contract's `data.reading` says, with `overrides` of it in place; records that are
-    left out so are told among the warnings.
+    """Evaluate the model of a run on the labelled rows of a file, by the run's contract. The file
+    is read according to `data.reading`, with `overrides`; records excluded by that are reported
+    among the warnings.
 
-    Nothing is written: the run's own verdict is that of its test rows.
+    Nothing is written: the verdict of the run remains that of its test rows.
 
     Raises:
         Mistake: the run has no model, or the file cannot be evaluated.
@@ -82,8 +82,8 @@ def evaluate_rows(folder: RunFolder, data: str | Path, overrides: Sequence[str] 
 @final
 @dataclass(frozen=True, slots=True)
 class Predictions:
-    """A prediction for each row of a file, after the columns that were to be kept. `unseen` counts,
-    for each column of categories, the rows with one that no training row has."""
+    """A prediction for each row of a file, after the kept columns. `unseen` counts, for each
+    categorical column, the rows with a category unseen in training."""
 
     frame: pl.DataFrame
     unseen: Mapping[str, int]
@@ -95,12 +95,11 @@ def predict_file(
     overrides: Sequence[str] = (),
     keep: Sequence[str] = (),
 ) -> Predictions:
-    """A prediction for each row of a file, in its order, beside the columns to `keep`. The file is
-    read as `evaluate_rows` says, but no record is skipped: predictions and rows would no longer
-    stand side by side.
+    """A prediction for each row of a file, in order, next to the columns to `keep`. The file is
+    read as in `evaluate_rows`, but no record is skipped, so that predictions and rows stay aligned.
 
     Raises:
-        Mistake: the run has no model, or a column is missing or cannot be read.
+        Mistake: the run has no model, or a column is missing or unreadable.
     """
     predictor = _read_predictor(folder)
     contract = read_planned(folder)
@@ -117,7 +116,7 @@ def predict_file(
 
 
 def _kept(rows: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
-    """The columns to keep, renamed where a prediction has their name.
+    """Columns to keep, renamed if they collide with a prediction column.
 
     Raises:
         Mistake: the file lacks one.
@@ -148,10 +147,10 @@ def _read_predictor(folder: RunFolder) -> Predictor:
 
 
 def read_planned(folder: RunFolder) -> Contract:
-    """The decided contract of a run.
+    """Resolved contract of a run.
 
     Raises:
-        Mistake: the folder holds none.
+        Mistake: the folder has none.
     """
     if not folder.plan.is_file():
         raise Mistake(
@@ -163,8 +162,8 @@ def read_planned(folder: RunFolder) -> Contract:
 def _read(
     data: str, predictor: Predictor, folder: RunFolder, contract: Contract, reading: Reading
 ) -> tuple[Part, list[str]]:
-    """The file as a part: rows of a table, images with the labels beside them, or a text; and what
-    was left out of it."""
+    """The file as a part (table rows, images with labels, or a text), and what was excluded from
+    it."""
     target = predictor.target
     match predictor.features:
         case TableEncoder() as features:
@@ -187,12 +186,12 @@ def _read(
 
 
 def _known_files(files: Sequence[FileVersion], folder: RunFolder) -> list[str]:
-    """What to say of files that the model has seen: a score on them is too good."""
+    """Warning for files that the model has seen, on which a score is too good."""
     manifest = folder.data / "manifest.json"
     if not manifest.is_file():
         return []
     of_run = read_json(manifest)["facts"]["files"]
-    # Rows of files for validation and test were kept from the weights: nothing is said of them.
+    # Validation and test rows did not train the weights: no warning for them.
     seen = {one["sha256"] for one in of_run if one.get("part", "train") == "train"}
     known = [file.path for file in files if file.sha256 in seen]
     if not known:
@@ -209,8 +208,8 @@ def _fields_of(contract: Contract) -> ImageFields:
 
 
 def _with_groups(part: Part, contract: Contract) -> tuple[Part, list[str]]:
-    """Rows of a group are one unit for the intervals, where the run's split knew groups; and what
-    to say where these rows have none."""
+    """Use groups as the unit of the intervals if the run's split used them; with a warning if these
+    rows have no groups."""
     if not isinstance(contract.data, TableData):
         return part, []
     split = contract.data.split

@@ -1,4 +1,4 @@
-"""Weights out of a run and into plain safetensors. Needs torch."""
+"""Export of a run's weights as plain safetensors. Needs torch."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from trainwright.tracking.run_folder import RunFolder
 
 _WEIGHTS = "network.safetensors"
 _LAYOUT = {"format": "pt"}
-"""What the loaders of Hugging Face ask for in the header."""
+"""Header required by the loaders of Hugging Face."""
 
 
 def export_model(folder: RunFolder, output: Path) -> list[str]:
-    """Write the model of a finished run as one safetensors file in Hugging Face's layout; the names
-    of its weights. Of a run from a script these are the weights of its newest checkpoint. What is
+    """Export the model of a finished run as one safetensors file in Hugging Face's layout; the
+    names of its weights. For a run from a script, the weights of its newest checkpoint. Everything
     read is verified.
 
     Raises:
@@ -49,7 +49,7 @@ def saved_steps(folder: RunFolder) -> list[int]:
 
 
 def export_checkpoint(folder: RunFolder, step: int, output: Path) -> list[str]:
-    """The same with the weights of a checkpoint. Nothing of the run is changed: it may be at work.
+    """Export the weights of a checkpoint. Read-only: the run may be active.
 
     Raises:
         Mistake: there are no such weights. StorageFailed: the output cannot be written.

@@ -31,11 +31,11 @@ _IDX = "-idx"
 def predict_images(
     predictor: Predictor, pixels: Pixels, data: Path, fields: ImageFields
 ) -> pl.DataFrame:
-    """A prediction for each image, in the order of the source, with the image's name before it;
-    those of an IDX file have no names.
+    """A prediction for each image, in the order of the source, with the image's name; images of an
+    IDX file have no names.
 
     Raises:
-        DataMistake: an image cannot be read, or is not of the size where nothing says how to scale.
+        DataMistake: an image cannot be read, or has another size and no resizing rule applies.
     """
     if _IDX in data.name:
         return predictor.predict(read_idx(data, str(data), 3, "INPUT").values)
@@ -45,7 +45,7 @@ def predict_images(
 
 
 class Labelled(NamedTuple):
-    """Labelled images as a part, what they came from, and whether those of a group are one unit."""
+    """Labelled images as a part, their source, and whether images of a group are one unit."""
 
     part: Part
     version: FileVersion
@@ -53,11 +53,11 @@ class Labelled(NamedTuple):
 
 
 def labelled_images(data: Path, pixels: Pixels, target: Classes, fields: ImageFields) -> Labelled:
-    """Labelled images, for judging a model on them. Images of a group are one unit for the
-    intervals, where they name their groups as those of the training.
+    """Labelled images for an evaluation. Groups are the unit of the intervals, if the images have
+    groups as in training.
 
     Raises:
-        DataMistake: as `predict_images`, or a label that the model does not know.
+        DataMistake: as `predict_images`, or a label unknown to the model.
     """
     if _IDX in data.name:
         file, labels = read_labelled(data)
@@ -77,13 +77,13 @@ def _part(pixels: Pixels, images: Bytes, labels: Integers, target: Classes) -> P
 
 
 def _read_groups(data: Path, pixels: Pixels, fields: ImageFields) -> DecodedImages:
-    """Labelled images, with their groups where they have some: new ones need none."""
+    """Labelled images, with groups if they have any: new images need none."""
     try:
         return _read(data, pixels, fields, "DATA", labelled=True)
     except DataMistake:
         if not fields.group:
             raise
-        # What is wrong with anything but the groups is wrong once more.
+        # A mistake in anything but the groups occurs again.
         return _read(data, pixels, _without_groups(fields), "DATA", labelled=True)
 
 
@@ -94,7 +94,7 @@ def _without_groups(fields: ImageFields) -> ImageFields:
 def _read(
     data: Path, pixels: Pixels, fields: ImageFields, path: str, *, labelled: bool
 ) -> DecodedImages:
-    # The contract's root is a folder of the machine of the training.
+    # The contract's root folder is on the training machine.
     told = fields.model_copy(update={"root": ""})
     folder, unkept = data.absolute().parent, Uncached()
     source = open_source(data.name, folder, told, path, unkept, labelled=labelled)

@@ -1,4 +1,4 @@
-"""New rows and texts for the model of a run: read as the run's own were, or as told."""
+"""New rows and texts for the model of a run, read like the training data or with overrides."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ _BAD_RECORDS = f"{_READING}bad_records"
 
 
 def reading_of(contract: Contract, overrides: Sequence[str]) -> Reading:
-    """How a file for the model of a contract is read: as `data.reading` says, with `overrides` such
-    as `data.reading.encoding=cp1252` in place. A cache beside the contract is none beside the file.
+    """How to read a file for the model of a contract: according to `data.reading`, with `overrides`
+    such as `data.reading.encoding=cp1252`. The cache of the contract is not used.
 
     Raises:
-        ContractMistake: an override that is not of `data.reading`, or that cannot be.
+        ContractMistake: an override outside `data.reading`, or an invalid one.
     """
     others = [text for text in overrides if not text.strip().startswith(_READING)]
     images = isinstance(contract.data, ImageData)
@@ -59,10 +59,10 @@ def reading_of(contract: Contract, overrides: Sequence[str]) -> Reading:
 
 
 def whole_reading_of(contract: Contract, overrides: Sequence[str]) -> Reading:
-    """As `reading_of`, but no record is left out: each row of the file has its answer.
+    """As `reading_of`, but without excluding records: every row of the file gets a prediction.
 
     Raises:
-        ContractMistake: as `reading_of`, or an override asks for records to be left out.
+        ContractMistake: as `reading_of`, or an override asks to exclude records.
     """
     if asked := [text for text in overrides if text.strip().startswith(_BAD_RECORDS)]:
         raise ContractMistake(
@@ -91,13 +91,13 @@ def _not_here(text: str, *, images: bool) -> Problem:
 def new_text(
     data: str, vocabulary: TextVocabulary, section: TokenData, reading: Reading
 ) -> tuple[Part, tuple[FileVersion, ...]]:
-    """A text, a folder of texts, or the contract's column of a table as a part, for judging a model
-    on it, and the files that it came from. Where sources are mixed, one text is a source, too.
+    """A text, a folder of texts, or the contract's column of a table as a part for evaluation, and
+    its source files. If the training mixed sources, the text is treated as one source.
 
     Raises:
-        DataMistake: it cannot be read, or is one token long.
+        DataMistake: it cannot be read, or is a single token.
     """
-    # A plain text has no columns, whatever the training texts came from.
+    # A plain text has no columns, whatever the source of the training texts.
     column = section.text if Path(data).is_dir() or known_format(data) else ""
     told = section.model_copy(update={"path": data, "text": column, "reading": reading})
     alone: tuple[SourceSize, ...] = ()

@@ -1,4 +1,4 @@
-"""The checkpoints of a run, for people: what there is, and which of them is to stay."""
+"""Listing and pinning of a run's checkpoints."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _SHOWN = 8
 
 
 def checkpoints_of(folder: RunFolder) -> list[Listed]:
-    """Every checkpoint of a run, which may be at work."""
+    """All checkpoints of a run, which may be active."""
     return list_checkpoints(folder.checkpoints)
 
 
 def pin_checkpoint(folder: RunFolder, step: int) -> None:
-    """Keep the checkpoint of a step until its pin is taken off; the run may be at work.
+    """Pin the checkpoint of a step; the run may be active.
 
     Raises:
-        Mistake: there is none of that step.
+        Mistake: no checkpoint of that step.
     """
     with storage_errors(f"pinning in {folder.checkpoints}"):
         found = folder.checkpoints.is_dir() and pin(folder.checkpoints, name_of(step))
@@ -32,15 +32,15 @@ def pin_checkpoint(folder: RunFolder, step: int) -> None:
 
 
 def unpin_checkpoint(folder: RunFolder, step: int) -> None:
-    """Let retention decide about a checkpoint again; it is removed at the run's next save at most.
+    """Unpin a checkpoint: retention decides again, at the latest at the run's next save.
 
     Raises:
-        Mistake: it has no pin.
+        Mistake: it is not pinned.
     """
     with storage_errors(f"unpinning in {folder.checkpoints}"):
         found = unpin(folder.checkpoints, name_of(step))
     if not found:
-        raise _none_of(folder, step, "this step has no pin")
+        raise _none_of(folder, step, "this step is not pinned")
 
 
 def _none_of(folder: RunFolder, step: int, message: str) -> Mistake:

@@ -1,1 +1,1 @@
-"""The objects of a network's run, built from the plan. Needs torch."""
+"""Construction of a network run's objects from the plan. Needs torch."""

@@ -1,4 +1,4 @@
-"""The wiring of a mean of the weights. Needs torch."""
+"""Builds the weight average of a run. Needs torch."""
 
 from __future__ import annotations
 
@@ -28,8 +28,7 @@ from trainwright.run.compose.schedule_length import Length
 @final
 @dataclass(frozen=True, slots=True)
 class Averaged:
-    """A mean of the weights with its state, and the knobs that go with it; nothing where there is
-    none."""
+    """Weight average with its state and schedules; empty if there is none."""
 
     means: tuple[EMA | SWA, ...] = ()
     knobs: tuple[Knob, ...] = ()
@@ -39,7 +38,7 @@ class Averaged:
 @final
 @dataclass(frozen=True, slots=True)
 class Learning:
-    """A model, what it is to make small, and its training rows."""
+    """Model, objective and feed."""
 
     model: nn.Module
     objective: Objective
@@ -49,7 +48,7 @@ class Learning:
 def build_averaged(
     section: Average, learning: Learning, optimizer: Optimizer, length: Length
 ) -> Averaged:
-    """The mean that a contract wants of a model's weights."""
+    """Build the weight average of a contract."""
     match section:
         case "off":
             return Averaged()

@@ -1,5 +1,4 @@
-"""The wiring of a network's checkpoints: where they go, which stay, and when they are due. Needs
-torch."""
+"""Builds the checkpointing of a network: destination, retention, schedule. Needs torch."""
 
 from __future__ import annotations
 
@@ -48,7 +47,7 @@ from trainwright.tracking.run_folder import RunFolder
 
 
 def _build_checkpoints(plan: Plan, where: Path, length: Length, rollback_steps: int) -> Checkpoints:
-    """Kept as the contract says."""
+    """Checkpoints with the retention of the contract."""
     training = plan.contract.training
     section = training.checkpointing
     return Checkpoints(
@@ -63,7 +62,7 @@ def _build_checkpoints(plan: Plan, where: Path, length: Length, rollback_steps: 
 
 
 def _planned(plan: Plan, length: Length) -> Callable[[int], bool]:
-    """At which steps a run saves by itself: by the clock it may be at any."""
+    """Steps at which a run saves on schedule: any, if by the clock."""
     if plan.contract.training.checkpointing.save_every_minutes != "off":
         return at_any_step
     by_step = _by_step(plan, length)
@@ -78,8 +77,8 @@ def _planned(plan: Plan, length: Length) -> Callable[[int], bool]:
 @final
 @dataclass(frozen=True, slots=True)
 class SaveParts:
-    """What a run saves into, and when: `store`, over the `checkpoints` of this machine. `copying`
-    ends when the last copy is made; `fence` is where a step waits before it updates."""
+    """Checkpointing of a run: `store`, over the local `checkpoints`, and its schedule. `copying`
+    exits when the last copy is made; `fence` is where a step waits before it updates."""
 
     checkpoints: Checkpoints
     store: CheckpointStore
@@ -96,8 +95,8 @@ def build_saving(
     reserve: Reserve,
     tell: Callable[[Event], None],
 ) -> SaveParts:
-    """As the contract says: in the background or not, copied or not, by steps and by the clock.
-    `reserve` learns how long saves take, `tell` of copies."""
+    """Build the checkpointing of a contract: background or not, copied or not, by steps and by the
+    clock. `reserve` records how long saves take, `tell` receives notices about copies."""
     section = plan.contract.training.checkpointing
     there = _build_checkpoints(plan, run.folder.checkpoints, length, rollback_steps)
     there.bind(run.identity, saves_recorded(run.folder) if run.goes_on else "")
@@ -126,7 +125,7 @@ def _mirrored(
     run: RunContext,
     tell: Callable[[Event], None],
 ) -> MirroredCheckpoints:
-    """The copies of each run lie below its own name."""
+    """Store with copies; those of each run are under its own name."""
     away = open_objects(f"{remote.rstrip('/')}/{run.folder.full_name}")
     places = Places(
         local=local,
@@ -144,7 +143,7 @@ def _mirrored(
 
 
 def _copies(remote: str, run: RunContext) -> RunCopies:
-    """Those of the run's files, also where what is trained is one of its folds or seeds."""
+    """Copies of the run's files, also when one of its folds or seeds is trained."""
     folder, part = run.folder, OWN
     if folder.called:
         part = f"{folder.path.parent.name}/{folder.name}"
@@ -153,7 +152,7 @@ def _copies(remote: str, run: RunContext) -> RunCopies:
 
 
 def _by_step(plan: Plan, length: Length) -> Due:
-    """At steps and tokens; if the contract leaves the steps open, at the feed's own validations."""
+    """Schedule by steps and tokens; at validations if the contract leaves the steps open."""
     path = "training.checkpointing.save_every_n_steps"
     if any(choice.path == path for choice in plan.choices):
         return FirstOf([length.validate_every, length.save_at])
@@ -162,7 +161,7 @@ def _by_step(plan: Plan, length: Length) -> Due:
 
 
 def direction_of(training: Training) -> Direction:
-    """In which the value that checkpoints are ranked by improves."""
+    """Direction in which the value that ranks checkpoints improves."""
     ranked_by, stopping = training.checkpointing.rank_by, training.early_stopping
     if stopping != "off" and ranked_by == stopping.metric:
         return settled(stopping.mode)
@@ -171,7 +170,7 @@ def direction_of(training: Training) -> Direction:
 
 
 def time_saves(store: CheckpointStore, reserve: Reserve) -> CheckpointStore:
-    """A store that says how long a save takes."""
+    """Store that records how long a save takes."""
 
     def save(
         step: int,
@@ -187,7 +186,7 @@ def time_saves(store: CheckpointStore, reserve: Reserve) -> CheckpointStore:
 
 @final
 class Pacing:
-    """Measures what each save costs, for the clock of saves."""
+    """Measures the cost of each save, for time-based saving."""
 
     def __init__(self, store: CheckpointStore, pace: ByClock, clock: Clock) -> None:
         self._store = store
@@ -197,7 +196,7 @@ class Pacing:
 
     @property
     def store(self) -> CheckpointStore:
-        """The store, measured."""
+        """The store with timing."""
         calls = calls_of(self._store)
         return replace(calls, taking=self._taking, save=self._save, settled=self._settled)
 

@@ -1,4 +1,4 @@
-"""From prepared data to what a network is fed with. Needs torch."""
+"""Builds the feed of a network from prepared data. Needs torch."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ def build_feed(
     device: torch.device,
     tell: Callable[[Event], object] = _tell_nobody,
 ) -> Feed:
-    """The training part in the order of the contract's seed; `tell` learns of workers that died."""
+    """Feed of the training part, ordered by the contract's seed; `tell` receives notices of dead
+    workers."""
     training, workers = contract.training, settled(contract.data.num_workers)
     store, draws = _drawn(contract, prepared, torch.device("cpu") if workers else device)
     samples = settled(training.num_epochs) * store.rows
@@ -84,8 +85,8 @@ def build_feed(
 
 
 def trial_batch(contract: Contract, feed: Feed) -> Batch:
-    """A micro-batch to try ways to compute with: the first one, or where their widths differ the
-    widest, for which each way must have the memory."""
+    """Micro-batch for benchmarks: the first one, or, if widths differ, the widest, which every
+    variant must fit in memory."""
     if isinstance(feed.forming, Trimmed):
         return feed.of_rows(feed.forming.widest(settled(contract.training.batch_size)))
     return feed.next_step().micro_batches[0]
@@ -98,23 +99,23 @@ def with_workers(contract: Contract, workers: int) -> Contract:
 
 
 def blends(contract: Contract) -> bool:
-    """Whether training images are blended, so that a row has two labels."""
+    """Are training images blended (mixup, CutMix), so that a row has two labels?"""
     augment = contract.data.augment if isinstance(contract.data, ImageData) else Augment()
     return bool(augment.mixup or augment.cutmix)
 
 
 def packs(contract: Contract) -> bool:
-    """Whether documents are packed into windows."""
+    """Are documents packed into windows?"""
     return isinstance(contract.data, TokenData) and contract.data.windows == "packed"
 
 
 def pads(contract: Contract) -> bool:
-    """Whether each document is a row of its own."""
+    """Is each document a padded row of its own?"""
     return isinstance(contract.data, TokenData) and contract.data.windows == "padded"
 
 
 def build_objective(contract: Contract, loss: TargetLoss) -> Objective:
-    """What a step makes small: the loss of rows, blended or not, or of documents."""
+    """Training loss: of rows, blended rows, or documents."""
     if packs(contract):
         return Packed(loss)
     if pads(contract):
@@ -123,20 +124,20 @@ def build_objective(contract: Contract, loss: TargetLoss) -> Objective:
 
 
 def feed_gauges(contract: Contract) -> tuple[Gauge, ...]:
-    """What is measured of the rows themselves."""
+    """Gauges of the rows themselves."""
     return (PaddingGauge(),) if packs(contract) or pads(contract) else ()
 
 
 class StepRows(NamedTuple):
-    """The rows of a step for messages: what their numbers are, and the numbers themselves."""
+    """Rows of a step for messages: what their numbers mean, and the numbers."""
 
     named: str
     between: RowsBetween
 
 
 def rows_of_data(feed: Feed, prepared: Prepared) -> StepRows:
-    """Rows by their positions in the data, as the findings of the quality checks have them; of a
-    text the windows or documents of an epoch."""
+    """Rows by their positions in the data, as in the findings of the quality checks; for a text,
+    windows or documents of an epoch."""
     part = prepared.train
     if isinstance(part.inputs, TokenInputs):
         return StepRows("windows of the text", feed.rows_between)
@@ -148,15 +149,15 @@ def rows_of_data(feed: Feed, prepared: Prepared) -> StepRows:
 
 
 def class_rows(prepared: Prepared) -> Integers:
-    """Training rows of each class; empty where there are none."""
+    """Training rows of each class; empty without classes."""
     if not isinstance(prepared.target, Classes):
         return np.zeros(0, dtype=np.int64)
     return np.bincount(prepared.train.target, minlength=prepared.target.outputs)
 
 
 def part_store(part: Part, prepared: Prepared, device: torch.device) -> RowDataset:
-    """A part of a table: the inputs, and the target as the loss takes it. Rows in files stay
-    there."""
+    """Part of a table as a dataset: the inputs, and the target as the loss expects it. Rows in
+    files stay there."""
     table = part.inputs
     assert isinstance(table, TableInputs), "images are decoded, and a text is fed as windows"
     table = table.dense()
@@ -169,7 +170,7 @@ def part_store(part: Part, prepared: Prepared, device: torch.device) -> RowDatas
 
 
 def _finished(target: Target, values: torch.Tensor) -> torch.Tensor:
-    """Codes as they are, numbers standardised."""
+    """Target codes unchanged, numbers standardised."""
     if isinstance(target, Numbers):
         return ((values - target.mean) / target.deviation).float()
     return values
@@ -178,7 +179,7 @@ def _finished(target: Target, values: torch.Tensor) -> torch.Tensor:
 def _drawn(
     contract: Contract, prepared: Prepared, device: torch.device
 ) -> tuple[RowDataset, Sampler]:
-    """The training rows, and the order of the samples of a run."""
+    """Training rows, and the sample order of a run."""
     inputs = prepared.train.inputs
     match inputs:
         case TableInputs():
@@ -201,7 +202,7 @@ def _drawn(
 def _text(
     section: TokenData, model: Gpt, inputs: TokenInputs, run: tuple[torch.device, int]
 ) -> TextDataset:
-    """The windows or documents of a text, for a device and a seed."""
+    """Windows or documents of a text, for a device and a seed."""
     device, seed = run
     match section.windows:
         case "across":
@@ -218,7 +219,7 @@ def _text(
 def _text_draws(
     contract: Contract, prepared: Prepared, names: Sequence[str], store: TextDataset
 ) -> Sampler:
-    """The order of the rows of a text, whose sources have `names`."""
+    """Row order of a text whose sources have `names`."""
     if isinstance(contract.data.sampling, Mixture):
         return mixture_sampler(contract.data.sampling, names, store.sources, contract.seed)
     if isinstance(store, PaddedDataset):
@@ -236,7 +237,7 @@ def _draws(contract: Contract, prepared: Prepared, store: RowDataset) -> Sampler
 
 
 def _forming(store: RowDataset) -> Collate:
-    """What becomes of the rows of a micro-batch."""
+    """Collate function of a micro-batch."""
     match store:
         case PaddedDataset():
             return Trimmed(store.lengths, store.shapes)
@@ -247,12 +248,12 @@ def _forming(store: RowDataset) -> Collate:
 
 
 def target_unit(prepared: Prepared) -> str:
-    """What the targets of a step are called."""
+    """Unit of the targets of a step."""
     return "tokens" if isinstance(prepared.features, TextVocabulary) else "rows"
 
 
 def _count(contract: Contract, prepared: Prepared) -> Callable[[Batch], int]:
-    """What counts the targets of a micro-batch."""
+    """Counts the targets of a micro-batch."""
     if packs(contract):
         return packed_targets
     if pads(contract):

@@ -1,4 +1,4 @@
-"""The wiring of a network's run: every object of a `Job`, built from the plan. Needs torch."""
+"""Builds the `Job` of a network run from the plan. Needs torch."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ from trainwright.tracking.signals import SignalRecorder
 @final
 @dataclass(frozen=True, slots=True)
 class Composed:
-    """A job with the parts that are asked for after it: the best weights and the scorer; and what
-    is to be ended then, the feed and the copying of checkpoints."""
+    """A job and the parts used after it: the best weights and the scorer; and what is closed then,
+    the feed and the copying of checkpoints."""
 
     job: Job
     feed: Feed
@@ -90,7 +90,7 @@ class Composed:
 @final
 @dataclass(frozen=True, slots=True)
 class _Learned:
-    """A network with its first weights, and what it is trained to do."""
+    """A network with its initial weights, and its training task."""
 
     model: BuiltNetwork
     state: ModuleState
@@ -102,8 +102,8 @@ class _Learned:
 @final
 @dataclass(frozen=True, slots=True)
 class _Ends:
-    """What ends a run beside its length, and the time that is kept for what comes after. `by_step`
-    are the rules that look at each step."""
+    """Stop rules other than the run's length, and the time reserved for the end. `by_step` are the
+    rules updated at each step."""
 
     patience: Patience
     limit: TimeLimit
@@ -112,23 +112,24 @@ class _Ends:
     by_step: Sequence[StepRule]
 
     def rules(self, length: Length, flag: StopFlag) -> tuple[StopRule, ...]:
-        """All of them, in the order in which they are asked."""
+        """All stop rules, in order of evaluation."""
         asked = (self.patience, self.limit, StopRequested(flag))
         return (*length.limits, *self.target, *self.by_step, *asked)
 
     @property
     def state(self) -> dict[str, Stateful]:
-        """What a checkpoint holds of it."""
+        """Their state in a checkpoint."""
         return {"patience": self.patience, "clock": self.limit}
 
 
 def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -> Composed:
-    """Wire a network's run. The first weights are drawn here, from the contract's seed."""
+    """Build the job of a network run. The initial weights are drawn here, from the contract's
+    seed."""
     contract, training = plan.contract, plan.contract.training
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     network = _build(section, contract, prepared, device)
     model, objective = network.model, network.objective
-    # Workers have something to tell when all is wired, and not before.
+    # Workers may send notices once everything is built, not before.
     feed = build_feed(contract, prepared, device, lambda event: tell(event))
     length = length_of(contract, feed)
     ends = _build_ends(plan, length, run.spent.used(run.folder.full_name))
@@ -168,7 +169,7 @@ def compose(section: Network, plan: Plan, prepared: Prepared, run: RunContext) -
 def _build(
     section: Network, contract: Contract, prepared: Prepared, device: torch.device
 ) -> _Learned:
-    """Draw the weights and lay them out, and have blocks computed again, as the plan says."""
+    """Draw the weights, set their layout and apply activation checkpointing, as the plan says."""
     seed_generators(contract.seed)
     shape, training = shape_of(prepared), contract.training
     model = build_network(section, shape).to(device)
@@ -181,7 +182,7 @@ def _build(
 def _build_validation(
     section: Network, network: _Learned, plan: Plan, prepared: Prepared, portions: AdaptiveEvalBatch
 ) -> tuple[NetworkScorer, Validation]:
-    """What scores the model, and what judges it during the training."""
+    """Scorer of the model, and validation during training."""
     rows = plan.contract.training.validation.rows
     prepared = replace(prepared, validation=sampled(prepared.validation, rows, plan.contract.seed))
     scorer = NetworkScorer(section, network.shape, prepared.target, network.model, portions)
@@ -197,7 +198,7 @@ def _build_measured(
     run: RunContext,
     tell: Callable[[Event], None],
 ) -> TelemetryParts:
-    """What is measured of the model, its steps and its rows."""
+    """Probes and gauges of the model, its steps and its rows."""
     training = contract.training
     measurable = Measurable(trained.model, settled(training.mixed_precision), target_unit(prepared))
     gauges = (*stepping.gauges, *feed_gauges(contract))
@@ -205,7 +206,7 @@ def _build_measured(
 
 
 def _build_portions(training: Training, tell: Callable[[Event], None]) -> AdaptiveEvalBatch:
-    """How many rows an evaluation takes at once."""
+    """Evaluation batch size."""
     size = training.validation.batch_size
     return AdaptiveEvalBatch(
         training.guard.out_of_memory, tell, size=0 if size == "default" else size
@@ -228,8 +229,8 @@ def _recorders(run: RunContext, device: torch.device, measured: TelemetryParts) 
 
 
 def _patience(contract: Contract) -> Patience:
-    """What the best value so far is one of: without early stopping the contract's metric, which
-    `stop.target_reached` is a value of."""
+    """Tracker of the best value: without early stopping that of the contract's metric, to which
+    `stop.target_reached` applies."""
     stopping = contract.training.early_stopping
     if stopping == "off":
         name = contract.metric.name
@@ -239,7 +240,7 @@ def _patience(contract: Contract) -> Patience:
 
 
 def _inventory(plan: Plan, prepared: Prepared, device: torch.device) -> Json:
-    """What must be known of the run beside its state, to see whether a resume can be exact."""
+    """Description of the run beyond its state, for deciding whether a resume can be exact."""
     return {
         "plan": plan.hash,
         "data": prepared.version,

@@ -1,4 +1,4 @@
-"""The wiring of what a network's run does about memory. Needs torch."""
+"""Builds the memory policies of a network run. Needs torch."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from trainwright.tracking.events import Event
 
 
 def offloaded(objective: Objective, section: Memory, model: nn.Module) -> Objective:
-    """The objective, with its activations in the host's memory if the plan says so."""
+    """The objective, with activation offloading if the plan says so."""
     return Offloading(objective, model) if section.offload_activations else objective
 
 
 def offloaded_state(optimizer: Optimizer, section: Memory) -> Optimizer:
-    """The optimizer, with its state in the host's memory if the plan says so."""
+    """The optimizer, with its state in host memory if the plan says so."""
     if not section.offload_optimizer:
         return optimizer
     assert isinstance(optimizer, torch.optim.Optimizer), "the rules refuse the others"
@@ -44,7 +44,7 @@ def build_whole_step(
     clipping: Clipping,
     precision: Precision,
 ) -> OptimizerStep | InBackwardStep:
-    """The step before anything is done about memory that runs out."""
+    """The step without out-of-memory handling."""
     match section.update:
         case "after_backward":
             return OptimizerStep(
@@ -58,15 +58,17 @@ def build_whole_step(
 
 
 def build_guard_of_memory(section: Memory, guard: StepGuard) -> StepGuard:
-    """The guard, which never saves a step that is half made."""
+    """The guard, which never saves a half-made step."""
     return NeverSaveHalf(guard) if section.update == "in_backward" else guard
 
 
 def build_splitting(
     step: Step, training: Training, model: nn.Module, tell: Callable[[Event], object]
 ) -> SplittingStep:
-    """The step that goes on with smaller micro-batches when memory runs out, or says why not."""
-    # Where the step cannot be made again the default gives way; a rule refuses what is written.
+    """Step that retries with smaller micro-batches when memory runs out, or explains why it
+    cannot."""
+    # Where the step cannot be repeated, the default is dropped; an explicit setting is refused by a
+    # rule.
     whole = training.memory.update == "after_backward"
     policy = training.guard.out_of_memory if whole else "raise"
     return SplittingStep(step, policy, tell, rows_are_mixed(model))

@@ -1,5 +1,4 @@
-"""The wiring of what changes the weights: optimizer, schedule, frozen modules, and the weights that
-are evaluated. Needs torch."""
+"""Builds optimizer, schedules, freezing and evaluation weights. Needs torch."""
 
 from __future__ import annotations
 
@@ -34,9 +33,8 @@ from trainwright.run.compose.schedule_length import Length
 @final
 @dataclass(frozen=True, slots=True)
 class Updates:
-    """What changes a model's weights, with what a job needs of it: knobs, state, and a validation
-    that sees the weights to keep. `state` holds the model too, `means` the mean of the weights if
-    there is one."""
+    """Optimizer of a model with its schedules, state, and a validation that uses the evaluation
+    weights. `state` includes the model, `means` the weight average, if any."""
 
     optimizer: Optimizer
     weights: Weights
@@ -46,13 +44,13 @@ class Updates:
     means: tuple[Mean, ...]
 
     def averaged(self, step: Step) -> Step:
-        """A step after which each mean takes the weights in."""
+        """Step that updates each weight average."""
         for mean in self.means:
             step = AveragedStep(step, mean)
         return step
 
     def validated(self, validate: Validate) -> Validate:
-        """A validation of the evaluated weights, told to the schedule if that listens."""
+        """Validation with the evaluation weights, whose loss updates a plateau schedule."""
         evaluating = Evaluating(validate, self.weights)
         if isinstance(self.schedule, Plateau):
             return Telling(evaluating, self.schedule)
@@ -62,7 +60,7 @@ class Updates:
 def build_updates(
     training: Training, learning: Learning, model_state: ModuleState, length: Length
 ) -> Updates:
-    """Wire the updates of a model over a run of this length."""
+    """Build the updates of a model over a run of this length."""
     model = learning.model
     freeze(model, training.freeze)
     rows = settled(training.effective_batch_size)
@@ -88,7 +86,7 @@ def build_updates(
 
 
 def _batch_rate(training: Training, optimizer: Optimizer, length: Length) -> tuple[Knob, ...]:
-    """What keeps the rule of `batch_scaling` while steps grow; nothing if there is none."""
+    """Schedule that applies the `batch_scaling` rule while steps grow; None without such a ramp."""
     rule = training.optimizer.batch_scaling
     if training.ramps.batch == "off" or rule == "none":
         return ()

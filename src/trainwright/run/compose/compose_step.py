@@ -1,4 +1,4 @@
-"""The wiring of what makes and judges the updates of a network. Needs torch."""
+"""Builds the step of a network and the guard that judges it. Needs torch."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ WINDOW = 50
 @final
 @dataclass(frozen=True, slots=True)
 class ModelParts:
-    """A model, what it is to make small, and what changes it."""
+    """Model, objective and optimizer."""
 
     model: nn.Module
     objective: Objective
@@ -55,15 +55,14 @@ class ModelParts:
 
     @property
     def device(self) -> torch.device:
-        """Where the model lies."""
+        """Device of the model."""
         return next(self.model.parameters()).device
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Stepping:
-    """The step, the guard that judges it, the knob that the guard turns, what they remember, and
-    what has numbers of them."""
+    """The step, its guard, the guard's schedule, their state and their gauges."""
 
     step: Step
     guard: StepGuard
@@ -74,7 +73,7 @@ class Stepping:
     splitting: SplittingStep
 
     def saved(self, every: Due) -> Due:
-        """When a checkpoint is due, if not for these steps it is `every` so often."""
+        """Save schedule: for certain steps of the guard, and otherwise `every`."""
         return AlsoAfterSplit(every, self.splitting)
 
 
@@ -86,8 +85,8 @@ def build_stepping(
     tell: Callable[[Event], object],
     before_update: Callable[[], object],
 ) -> Stepping:
-    """Precision, clipping, step and guard of a plan; the step tells `rules` what it gave, and
-    `tell` when memory runs out. It waits for `before_update`."""
+    """Build precision, clipping, step and guard of a plan; the step updates `rules`, and sends a
+    notice to `tell` when memory runs out. It waits for `before_update`."""
     training, device = contract.training, trained.device
     clipping = build_clipping(training.gradient_clipping)
     precision = build_precision(settled(training.mixed_precision), trained.model, device)
@@ -118,15 +117,14 @@ def build_stepping(
 
 
 def _state_of(precision: Precision) -> dict[str, Stateful]:
-    """What a number format remembers."""
+    """State of a precision."""
     return {"scaler": precision.scale} if isinstance(precision.scale, LossScale) else {}
 
 
 def _build_objective(
     training: Training, trained: ModelParts, noise: Sequence[NoiseScale]
 ) -> tuple[Objective, tuple[Probe, ...]]:
-    """What is made small, compiled, with its activations laid off, and its noise measured as the
-    plan says."""
+    """Objective with compilation, activation offloading and noise-scale measurement."""
     objective = trained.objective
     probes: tuple[Probe, ...] = ()
     if training.compute.compile == "on":
@@ -141,10 +139,10 @@ def _build_objective(
 def _build_guard(
     training: Training, trained: ModelParts, rows: StepRows, scaled: bool
 ) -> tuple[PolicyGuard, RollbackBackoff]:
-    """The guard of a plan, and what lowers the learning rate after a rollback."""
+    """Guard of a plan, and the learning-rate reduction after a rollback."""
     section, device = training.guard, trained.device
     if section.spike == "rollback" and not training.checkpointing.save_optimizer_state:
-        # The default then; where it is written, a rule of the contract refuses it.
+        # This is the default then; a rule of the contract refuses it if explicit.
         section = section.model_copy(update={"spike": "ignore"})
     factor, steps = section.learning_rate_factor, section.learning_rate_steps
     caution = RollbackBackoff(trained.optimizer, factor, steps)
@@ -164,7 +162,7 @@ def _build_guard(
 def _noise_scale(
     tracking: Tracking, trained: ModelParts, precision: Precision
 ) -> tuple[NoiseScale, ...]:
-    """What measures the gradient noise; nothing where that is off."""
+    """Gradient noise scale, if it is on."""
     if tracking.windows == "off" or tracking.windows.noise_scale == "off":
         return ()
     parameters = [p for group in trained.optimizer.param_groups for p in group["params"]]
@@ -172,22 +170,22 @@ def _noise_scale(
 
 
 def _window(device: torch.device) -> int:
-    """Steps whose numbers are judged together: where reading is free, each by itself."""
+    """Steps whose numbers are judged together; 1 where reading is free."""
     return 1 if device.type == "cpu" else WINDOW
 
 
 def longest_rollback(device: torch.device) -> int:
-    """The most steps that the guard takes back at once."""
+    """Largest number of steps that the guard undoes at once."""
     return _window(device) - 1 + MOST_STEPS
 
 
 def reader(device: torch.device) -> ReadScalars:
-    """How numbers of this device are read."""
+    """How numbers are read from this device."""
     return read_each if device.type == "cpu" else _read_at_once
 
 
 def _read_at_once(numbers: Sequence[Number]) -> list[float]:
-    """Read what is still on the device in one go: each read by itself would wait for it."""
+    """Read everything still on the device in one transfer: each single read would synchronise."""
     if not numbers:
         return []
     scalars = [torch.as_tensor(number, dtype=torch.float64) for number in numbers]

@@ -1,4 +1,4 @@
-"""The wiring of what may end a network's run. Needs torch."""
+"""Builds the stop rules of a network run. Needs torch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trainwright.engine.stop_rules import Patience, Reserve, StopRule, TargetRea
 
 
 def build_step_rules(section: Stop) -> tuple[StepRule, ...]:
-    """The rules that follow the steps."""
+    """Rules updated at each step."""
     rules: list[StepRule] = []
     if section.gradient_norm_below != "off":
         rules.append(GradientNormBelow(section.gradient_norm_below))
@@ -23,14 +23,14 @@ def build_step_rules(section: Stop) -> tuple[StepRule, ...]:
 
 
 def build_target(section: Stop, patience: Patience) -> tuple[StopRule, ...]:
-    """The value that ends the run before its length, if there is one."""
+    """Target value that ends the run early, if any."""
     if section.target_reached == "off":
         return ()
     return (TargetReached(patience, section.target_reached),)
 
 
 def name_budget(section: Budget) -> str:
-    """The limit that binds, of time or of money."""
+    """Name of the binding limit, of time or of money."""
     hours = section.seconds() / 3600
     if section.cost != "unlimited" and section.cost / section.price_per_hour <= hours:
         return f"the budget of {section.cost:g} at {section.price_per_hour:g} an hour"
@@ -39,7 +39,7 @@ def name_budget(section: Budget) -> str:
 
 @final
 class TimedValidation:
-    """A validation that says how long it takes."""
+    """Validation that records how long it takes."""
 
     def __init__(self, validate: Validate, reserve: Reserve) -> None:
         self._validate = validate

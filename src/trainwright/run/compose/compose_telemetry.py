@@ -1,4 +1,4 @@
-"""The wiring of what is measured in windows of steps. Needs torch."""
+"""Builds the telemetry of a network run. Needs torch."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from trainwright.tracking.telemetry_file import WindowFile
 
 
 class Inspection(Probe, Gauge, Protocol):
-    """Looks at a step, and has the numbers of it."""
+    """A probe that is also a gauge."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Measurable:
-    """A model, the number format of its matrix products, and what its targets are called."""
+    """A model, the precision of its matrix products, and the name of its targets."""
 
     model: nn.Module
     precision: PrecisionChoice
@@ -48,7 +48,7 @@ class Measurable:
 @final
 @dataclass(frozen=True, slots=True)
 class TelemetryParts:
-    """What measures a run in windows, with the state of it; nothing where that is off."""
+    """Telemetry of a run with its state; empty if it is off."""
 
     windows: tuple[Windows, ...] = ()
     probes: tuple[Probe, ...] = ()
@@ -57,7 +57,7 @@ class TelemetryParts:
     state: Mapping[str, Stateful] = field(default_factory=dict)
 
     def step(self, step: Step) -> Step:
-        """The step, with one of each window measured."""
+        """The step, with the last one of each window measured."""
         for windows in self.windows:
             step = MeasuredStep(step, windows, self.probes, self.inspections, self.every)
         return step
@@ -71,7 +71,7 @@ def build_measured(
     gauges: Sequence[Gauge] = (),
     probes: Sequence[Probe] = (),
 ) -> TelemetryParts:
-    """What the contract wants measured; `gauges` have numbers beside, `probes` are there too."""
+    """Build the telemetry of a contract, with additional `gauges` and `probes`."""
     if section.windows == "off":
         return TelemetryParts()
     model = trained.model
@@ -104,7 +104,7 @@ def build_measured(
 def build_inspections(
     section: Literal["off"] | Inspect, model: nn.Module
 ) -> tuple[Inspection, ...]:
-    """What looks into the network; attention only where there is some."""
+    """Network inspections; attention only if there is any."""
     if section == "off":
         return ()
     found: list[Inspection] = []
@@ -124,7 +124,7 @@ def build_inspections(
 
 
 def told_of(events: Path) -> set[tuple[str, int]]:
-    """What a run's log says was told: kind and attempted step of each trouble."""
+    """Problems reported in a run's log: kind and attempted step of each."""
     return {
         (str(event["kind"]), int(event["numbers"]["attempted"]))
         for event in read_events(events)

@@ -1,4 +1,4 @@
-"""What a network's validation measures. Needs torch."""
+"""Builds the validation of a network. Needs torch."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from trainwright.run.compose.compose_feed import part_store
 _VALIDATION_VALUES = 2**20
 
 ValidationLoss = Callable[[Answers], float]
-"""The loss on the validation part, for which the answers have been made already."""
+"""Validation loss from predictions that have been made already."""
 
 
 @final
 class Validation:
-    """The validation loss and metrics of a network."""
+    """Validation loss and metrics of a network."""
 
     def __init__(
         self, prepared: Prepared, scorer: NetworkScorer, plan: Plan, loss: ValidationLoss
@@ -53,7 +53,7 @@ class Validation:
         self._names = dict.fromkeys(name for name in names if name in METRICS)
 
     def __call__(self) -> Mapping[str, float]:
-        """`val_loss`, slices as `val_<metric>/<slice>` if asked for, the watched metric and the
+        """`val_loss`, slices as `val_<metric>/<slice>` if requested, the watched metric and the
         contract's, on all validation rows."""
         scores = self._scorer.score(self._part.inputs)
         positive = self._target.positive if isinstance(self._target, Classes) else -1
@@ -67,7 +67,7 @@ class Validation:
 
 
 def _slices(contract: Contract, part: Part) -> Sequence[tuple[SliceRows, str]]:
-    """The slices that are measured at each validation, each with its metric."""
+    """Slices measured at each validation, each with its metric."""
     if not contract.training.validation.slices:
         return ()
     found = find_slices(contract.slices, part.frame)
@@ -77,8 +77,8 @@ def _slices(contract: Contract, part: Part) -> Sequence[tuple[SliceRows, str]]:
 def validation_loss(
     loss: TargetLoss, model: nn.Module, prepared: Prepared, portions: AdaptiveEvalBatch
 ) -> ValidationLoss:
-    """The mean training loss over the validation rows, so many at once as `portions` has; of a text
-    its nats per token."""
+    """Mean training loss over the validation rows, batched by `portions`; for a text, nats per
+    token."""
     device = next(model.parameters()).device
     if isinstance(prepared.target, NextToken):
         return lambda answers: measure("nats_per_token", answers, Metric())
@@ -92,8 +92,8 @@ def validation_loss(
 
 @final
 class _LossOfAnswers:
-    """The mean loss of probabilities that are there already: a second pass over images costs more
-    than it tells. log p are logits of p; their z-loss is 0."""
+    """Mean loss of existing probabilities: a second pass over images would cost more than it is
+    worth. log p are logits of p; their z-loss is 0."""
 
     def __init__(self, loss: TargetLoss, device: torch.device, portions: AdaptiveEvalBatch) -> None:
         self._loss = loss

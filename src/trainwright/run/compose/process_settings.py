@@ -1,4 +1,4 @@
-"""The settings of the process that a plan computes under. Needs torch."""
+"""Process settings of a plan. Needs torch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from trainwright.engine.kernel_settings import deterministic, matrix_products
 
 @contextmanager
 def kernels(contract: Contract) -> Iterator[None]:
-    """Inside the block the process computes as a decided contract says; then as it did before."""
+    """Apply the kernel settings of a resolved contract inside the block, and restore them
+    afterwards."""
     training = contract.training
     level: Determinism = settled(contract.resume.determinism)
     compute = training.compute

@@ -1,4 +1,4 @@
-"""How long a network's run is, in steps, and what grows on the way. Needs torch."""
+"""Length of a network run in steps, and its ramps. Needs torch."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from trainwright.engine.stop_rules import SampleLimit, StepLimit, StopRule
 @final
 @dataclass(frozen=True, slots=True)
 class Length:
-    """Rows of a step by position, and what follows: optimizer steps at the end of each epoch, those
-    that the limits leave, and those that the schedule spans, if no step is dropped; after which of
-    them is validated, and which reach the tokens of a checkpoint."""
+    """Rows of a step by position, and what follows from it if no step is dropped: optimizer steps
+    at the end of each epoch, steps within the limits, steps spanned by the schedule, steps to
+    validate after, and steps at which token-based checkpoints are due."""
 
     step_rows: Stages
     epoch_ends: tuple[int, ...]
@@ -39,7 +39,7 @@ class Length:
 
 
 def length_of(contract: Contract, feed: Feed) -> Length:
-    """The length of a run of this feed."""
+    """Length of a run of this feed."""
     training = contract.training
     stop = training.stop
     ends = feed.epoch_ends(settled(training.num_epochs))
@@ -64,14 +64,14 @@ def length_of(contract: Contract, feed: Feed) -> Length:
 
 
 def _scheduled(stop: Stop, most: int, all_epochs: int) -> int:
-    """The steps that the learning-rate schedule spans."""
+    """Steps spanned by the learning-rate schedule."""
     if isinstance(stop.schedule_spans, int):
         return stop.schedule_spans
     return most if stop.schedule_spans == "limits" else all_epochs
 
 
 def _validations(contract: Contract, feed: Feed, ends: tuple[int, ...]) -> Every | At:
-    """After which steps is validated: every so many steps or tokens, else at ends of epochs."""
+    """Steps to validate after: by steps or tokens, else at ends of epochs."""
     training = contract.training
     if training.validate_every_n_steps != "off":
         return Every(training.validate_every_n_steps)
@@ -82,7 +82,7 @@ def _validations(contract: Contract, feed: Feed, ends: tuple[int, ...]) -> Every
 
 
 def _at_tokens(every: Literal["off"] | int, contract: Contract, feed: Feed, most: int) -> At:
-    """The steps, at most `most`, that reach a multiple of so many tokens if none is dropped."""
+    """Steps, at most `most`, that reach a multiple of so many tokens if none is dropped."""
     if every == "off":
         return At(frozenset())
     samples = settled(contract.training.num_epochs) * feed.rows
@@ -92,7 +92,7 @@ def _at_tokens(every: Literal["off"] | int, contract: Contract, feed: Feed, most
 
 
 def _rows_reaching(every: int, samples: int, contract: Contract, feed: Feed) -> Iterator[int]:
-    """The rows, of so many `samples`, that reach each multiple of so many tokens."""
+    """Rows, of `samples`, that reach each multiple of so many tokens."""
     assert isinstance(contract.model, Gpt), "the rules refuse it for other data"
     if not isinstance(feed.forming, Trimmed):
         context = contract.model.context
@@ -108,7 +108,7 @@ def _rows_reaching(every: int, samples: int, contract: Contract, feed: Feed) -> 
 
 
 def rows_of_tokens(tokens: int, contract: Contract, feed: Feed) -> int:
-    """The samples of a run that predict so many tokens, the last one perhaps more."""
+    """Samples of a run that predict so many tokens, the last one possibly more."""
     assert isinstance(contract.model, Gpt), "the rules refuse it for other data"
     if not isinstance(feed.forming, Trimmed):
         return -(-tokens // contract.model.context)
@@ -121,7 +121,7 @@ def rows_of_tokens(tokens: int, contract: Contract, feed: Feed) -> int:
 
 
 def tokens_of_rows(rows: int, contract: Contract, feed: Feed) -> int:
-    """The tokens that so many samples of a run predict."""
+    """Tokens predicted by so many samples of a run."""
     assert isinstance(contract.model, Gpt), "the rules refuse it for other data"
     if not isinstance(feed.forming, Trimmed):
         return rows * contract.model.context
@@ -132,8 +132,8 @@ def tokens_of_rows(rows: int, contract: Contract, feed: Feed) -> int:
 
 
 def _walked(tokens: int, lengths: Integers, feed: Feed, epochs: int) -> int:
-    """As above, where epochs differ in their tokens: one after the other; more samples than a run
-    of so many `epochs` has, where it predicts fewer tokens."""
+    """As `rows_of_tokens` if epochs differ in their tokens: one epoch after the other; more samples
+    than a run of so many `epochs` has, if it predicts fewer tokens."""
     before = 0
     for epoch in range(epochs):
         reached = before + np.cumsum(lengths[feed.order.at(epoch, 0, feed.rows)])
@@ -144,7 +144,7 @@ def _walked(tokens: int, lengths: Integers, feed: Feed, epochs: int) -> int:
 
 
 def ramped_source(contract: Contract, feed: Feed) -> BatchSource:
-    """The feed, its windows cut where they start short."""
+    """The feed, its windows cut where the length ramp starts short."""
     ramp = contract.training.ramps.sequence
     if ramp == "off":
         return feed

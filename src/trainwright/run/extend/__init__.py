@@ -1,1 +1,1 @@
-"""A finished run goes on with a new ending."""
+"""Extension of a finished run."""

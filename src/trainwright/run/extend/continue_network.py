@@ -1,8 +1,8 @@
-"""A finished run of a network goes on with a new ending. Needs torch.
+"""Extension of a finished network run. Needs torch.
 
-Data order and random numbers are functions of the position, so the steps that are added are those
-of a run that was planned longer. What is a share of the run's length (the learning-rate schedule,
-ramps, a curriculum) stays as it was drawn over the first ending.
+Data order and random numbers are functions of the position, so the added steps are those of a run
+that was planned longer. Shares of the run's length (the learning-rate schedule, ramps, a
+curriculum) stay as they were for the first ending.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _NO_LIMITS: dict[str, Json] = {
 def plan_extension(
     end: End, plan: Plan, prepared: Prepared, wanted: ExtensionRequest, verdict: str
 ) -> Extension:
-    """What is added to the plan of a run that ended there.
+    """Additions to the plan of a run that ended there.
 
     Raises:
         Mistake: its learning rate would be 0, or the run too long.
@@ -64,8 +64,8 @@ def plan_extension(
 
 
 def _ending(contract: Contract, feed: Feed, end: End, wanted: ExtensionRequest) -> dict[str, Json]:
-    """The new ending: whole epochs where the old one was at the end of one, else a limit, and as
-    many epochs as reach it."""
+    """New ending: whole epochs if the old one was at the end of one, else a limit, and the epochs
+    needed to reach it."""
     done = max(1, -(-end.samples // feed.rows))
     match wanted.unit:
         case "epoch":
@@ -79,7 +79,7 @@ def _ending(contract: Contract, feed: Feed, end: End, wanted: ExtensionRequest) 
         case "step":
             steps = end.step + wanted.count
             made = feed.epoch_ends(done)[-1]
-            # Steps that grow are fewest in the epochs behind the ramp.
+            # With a ramp, the epochs after it have the fewest steps.
             epochs = done + max(0, -(-(steps - made) // feed.steps_per_epoch))
             return {**_NO_LIMITS, _EPOCHS: _allowed(epochs), f"{_STOP}.max_steps": steps}
         case "token":
@@ -89,8 +89,8 @@ def _ending(contract: Contract, feed: Feed, end: End, wanted: ExtensionRequest) 
 
 
 def _epochs_of_tokens(tokens: int, contract: Contract, feed: Feed, least: int) -> int:
-    """Epochs, at `least` so many, that predict so many tokens. Where epochs differ in their tokens
-    the rows are known of the epochs that the contract has only."""
+    """Epochs, at least `least`, that predict so many tokens. If epochs differ in their tokens, the
+    rows are known only for the epochs in the contract."""
     epochs = least
     while True:
         training = contract.training.model_copy(update={"num_epochs": epochs})
@@ -115,7 +115,7 @@ def _allowed(epochs: int) -> int:
 
 
 def _shares(contract: Contract, feed: Feed) -> dict[str, Json]:
-    """What is a share of the run's rows, as the number that it was in the first length."""
+    """Shares of the run's rows, converted to absolute numbers of the first length."""
     ramps, sampling = contract.training.ramps, contract.data.sampling
     rows = settled(contract.training.num_epochs) * feed.rows
     values: dict[str, Json] = {}
@@ -128,7 +128,7 @@ def _shares(contract: Contract, feed: Feed) -> dict[str, Json]:
 
 
 class _Steps(NamedTuple):
-    """Where the run had ended, what its schedule spanned, and where it will end."""
+    """Where the run ended, the steps its schedule spanned, and where it will end."""
 
     end: int
     spanned: int
@@ -136,10 +136,10 @@ class _Steps(NamedTuple):
 
 
 def _schedule(contract: Contract, wanted: ExtensionRequest, steps: _Steps) -> str:
-    """What becomes of the learning rate, in words.
+    """Effect on the learning rate, in words.
 
     Raises:
-        Mistake: it would be 0 in every step that is added.
+        Mistake: it would be 0 in every added step.
     """
     scheduler = contract.training.scheduler
     before = build_schedule(scheduler, steps.spanned)

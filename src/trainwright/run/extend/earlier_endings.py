@@ -1,4 +1,4 @@
-"""The endings that a run had before it went on: their evaluations, and how many there were."""
+"""Earlier endings of an extended run: their evaluations, and their number."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from trainwright.tracking.run_folder import RunFolder
 
 
 def keep_evaluation(folder: RunFolder, step: int) -> None:
-    """Put the evaluation of the ending at a step aside, where the next one does not replace it.
+    """Keep the evaluation of the ending at a step where the next one does not replace it.
 
     Raises:
         StorageFailed: the disk.
@@ -20,14 +20,14 @@ def keep_evaluation(folder: RunFolder, step: int) -> None:
 
 
 def read_opened(folder: RunFolder) -> list[Json]:
-    """Each time that the test rows of a run were opened, by this ending and those before it."""
+    """All openings of a run's test rows, by this ending and earlier ones."""
     kept = sorted(folder.endings.glob("step-*.json")) if folder.endings.is_dir() else []
     written = [path for path in (*kept, folder.evaluation) if path.is_file()]
     return list(read_json(written[-1])["opened"]) if written else []
 
 
 def describe_extensions(plan: Json) -> list[str]:
-    """`by 1 epoch after step 40, where the verdict was met` of each extension that a plan holds."""
+    """`by 1 epoch after step 40, where the verdict was met` for each extension in a plan."""
     return [
         f"by {one['by']} after step {int(one['step']):,}, where the verdict was {one['verdict']}"
         for one in plan.get("extensions", [])
@@ -35,7 +35,7 @@ def describe_extensions(plan: Json) -> list[str]:
 
 
 def doubt_of_extensions(extensions: int) -> list[str]:
-    """What the verdict of a run that was extended must say."""
+    """Caveat on the verdict of an extended run."""
     if not extensions:
         return []
     return [

@@ -1,4 +1,4 @@
-"""Whether a finished run can be given a new ending, and where its training ended."""
+"""Whether a finished run can be extended, and where its training ended."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class End(NamedTuple):
 
 
 def find_end(folder: RunFolder, contract: Contract, wanted: ExtensionRequest) -> End:
-    """Where the training of a finished run ended by its length.
+    """Find the step at which a finished run reached its length.
 
     Raises:
-        Mistake: it cannot go on.
+        Mistake: it cannot be extended.
     """
     if problems := list(_problems(folder, contract, wanted)):
         raise Mistake(problems)

@@ -1,4 +1,4 @@
-"""A finished run is opened again with a new ending."""
+"""Reopening a finished run with a new ending."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from trainwright.tracking.run_folder import RunFolder
 
 
 def is_finished(folder: RunFolder) -> bool:
-    """Whether the run came to its verdict and its record says so."""
+    """Does the run have a verdict, and does its record say so?"""
     if not (folder.evaluation.is_file() and folder.record.is_file()):
         return False
     return bool(read_json(folder.record).get("ending", {}).get("state") == "finished")
@@ -30,13 +30,13 @@ def is_finished(folder: RunFolder) -> bool:
 def extend_run(
     folder: RunFolder, wanted: ExtensionRequest, ready: Ready, screen: Screen
 ) -> tuple[Ready, list[Noted]]:
-    """The plan with its new ending, and what is to be noted. The verdict is put aside: the run is
-    one that can be resumed until it has the next.
+    """The plan with its new ending, and a note. The verdict is set aside: the run is resumable
+    until it has the next.
 
-    An extension that was interrupted goes on where the same is asked for again.
+    An interrupted extension continues if the same is requested again.
 
     Raises:
-        Mistake: the run has not ended, or cannot go on; nothing was written.
+        Mistake: the run has not ended, or cannot be extended; nothing was written.
     """
     if not is_finished(folder):
         newest = [Extension.from_json(one) for one in ready.plan.extensions[-1:]]

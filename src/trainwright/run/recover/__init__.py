@@ -1,1 +1,1 @@
-"""A run brought back from its copies in an object store."""
+"""Recovery of a run from its copies in an object store."""

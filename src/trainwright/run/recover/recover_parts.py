@@ -1,4 +1,4 @@
-"""What was copied of a run, brought into a folder and verified. Needs torch."""
+"""Download and verification of a run's copied parts. Needs torch."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def bring_files(found: CopiedSet, sets: FileSets, folder: RunFolder) -> None:
     """Write the files of a set into an empty folder, each verified.
 
     Raises:
-        StorageFailed: one is damaged or missing, they are those of another run than their list
-            says, or the disk is full.
+        StorageFailed: one is damaged or missing, they belong to another run than their list says,
+            or the disk is full.
     """
     wrong: list[str] = []
     needed = sum(file.size_bytes for file in found.files)
@@ -75,11 +75,11 @@ def _write(file: CopiedFile, sets: FileSets, path: Path) -> None:
 def bring_checkpoints(
     found: CopiedSet, remote: str, folder: RunFolder, say: Callable[[str], None]
 ) -> None:
-    """Bring the checkpoints of the run and of the trainings inside it. One of which none was ever
-    copied begins again.
+    """Restore the checkpoints of the run and of its inner trainings. A training without copied
+    checkpoints starts over.
 
     Raises:
-        NoValidCheckpoint: some were copied, and none can be gone on from. StorageFailed: the disk,
+        NoValidCheckpoint: some were copied, and none can be resumed from. StorageFailed: the disk,
             or the storage.
     """
     contract, identity = read_planned(folder), read_identity(folder)
@@ -94,7 +94,7 @@ def bring_checkpoints(
         elif training.part in found.begun or training.folder.evaluation.is_file():
             raise NoValidCheckpoint(
                 f"checkpoints of run {found.name} were copied to {away}, and they are missing "
-                "there: nothing is started from scratch in their place"
+                "there: the run does not start over silently"
             )
         else:
             _begin_again(training.folder)
@@ -109,7 +109,7 @@ class _Training:
 
 
 def _trainings(folder: RunFolder, identity: Identity) -> Iterator[_Training]:
-    """That of the run, and of each of its folds and other seeds."""
+    """The run's own training, and those of its folds and other seeds."""
     yield _Training(OWN, folder, identity)
     for within, kind in ((folder.folds, "fold"), (folder.seeds, "seed")):
         for version in sorted(within.glob("*/data/version.txt")):
@@ -130,7 +130,7 @@ def _wanted(training: _Training, contract: Contract) -> CopyRequirements:
 
 
 def _cut(folder: RunFolder, step: int) -> None:
-    """As the resume does it: later steps are made again."""
+    """Truncate as a resume does: later steps are repeated."""
     if folder.evaluation.is_file():
         return
     with storage_errors(f"cutting {folder.path}"):
@@ -141,7 +141,7 @@ def _cut(folder: RunFolder, step: int) -> None:
 
 
 def _begin_again(folder: RunFolder) -> None:
-    """No step of it is kept anywhere."""
+    """Start over: no step of it is stored anywhere."""
     with storage_errors(f"tidying {folder.path}"):
         for path in (folder.signals, folder.windows, folder.events):
             path.unlink(missing_ok=True)
@@ -150,7 +150,7 @@ def _begin_again(folder: RunFolder) -> None:
 
 
 def check_whole(folder: RunFolder, where: str) -> None:
-    """Hold what was brought back against what was written: as `runs verify` does.
+    """Verify the restored run as `runs verify` does.
 
     Raises:
         NoValidCheckpoint: no checkpoint verifies. StorageFailed: another part does not.

@@ -1,4 +1,4 @@
-"""A run brought back from its copies, on a machine that has nothing else of it. Needs torch."""
+"""Recovery of a run from its copies, on a machine that has nothing else of it. Needs torch."""
 
 from __future__ import annotations
 
@@ -31,15 +31,16 @@ _LACKING = (
 
 
 def recover_run(url: str, runs: Path, say: Callable[[str], None]) -> RunFolder:
-    """Bring a run back into a new folder of its name, verified as a whole before it is there.
+    """Restore a run into a new folder of its name, verified as a whole before it appears.
 
-    A folder of the same run that is there already is replaced if it has nothing that is newer.
-    Nothing is changed at `url`.
+    An existing folder of the same run is replaced if it has nothing newer. Nothing is changed at
+    `url`.
 
     Raises:
-        Mistake: there is no such run, or the folder here is of another run or newer; nothing was
-            changed. NoValidCheckpoint: no checkpoint can be gone on from. StorageFailed: the copies
-            are damaged or cannot be read, or the disk is full. RunLocked: the run is at work here.
+        Mistake: there is no such run, or the local folder belongs to another run or is newer;
+            nothing was changed. NoValidCheckpoint: no checkpoint can be resumed from.
+            StorageFailed: the copies are damaged or unreadable, or the disk is full. RunLocked: the
+            run is active here.
     """
     url = url.rstrip("/")
     if problems := list(problems_of_address(url, "RUN")):
@@ -66,7 +67,7 @@ def recover_run(url: str, runs: Path, say: Callable[[str], None]) -> RunFolder:
             bring_checkpoints(found, remote, folder, say)
             check_whole(folder, url)
             if was_free and not RunFolder.is_free(runs, name):
-                # Another process has brought it back meanwhile.
+                # Another process has restored it meanwhile.
                 _take_over(final, found, url, held)
             _check_nothing_newer(RunFolder(final), folder, url)
             _put_in_place(path, final)
@@ -75,7 +76,7 @@ def recover_run(url: str, runs: Path, say: Callable[[str], None]) -> RunFolder:
 
 @contextmanager
 def _unfinished(path: Path) -> Iterator[Path]:
-    """A folder that is gone after the block, unless it has got its name."""
+    """Folder that is deleted after the block, unless it was renamed."""
     with storage_errors(f"making {path}"):
         path.mkdir()
     try:
@@ -102,7 +103,7 @@ def _take_over(path: Path, found: CopiedSet, url: str, held: ExitStack) -> None:
     """Own the folder that is to be replaced.
 
     Raises:
-        Mistake: it is that of another run. RunLocked: the run is at work.
+        Mistake: it belongs to another run. RunLocked: the run is active.
     """
     here = RunFolder.open(path)
     held.enter_context(here.lock())
@@ -143,8 +144,8 @@ def _check_nothing_newer(here: RunFolder, came: RunFolder, url: str) -> None:
 
 
 def _progress(folder: RunFolder) -> Iterator[tuple[str, int]]:
-    """How far a run and each training inside it is: finished, or the number of its newest
-    checkpoint and the step of it."""
+    """Progress of a run and each training inside it: finished, or number and step of the newest
+    checkpoint."""
     if not folder.path.is_dir():
         return
     for path in (folder.evaluation, *sorted(folder.path.glob("*/*/bundle/bundle.json"))):

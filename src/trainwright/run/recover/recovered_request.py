@@ -1,4 +1,4 @@
-"""The request that goes on with a run which was brought back on another machine."""
+"""Request that resumes a run recovered on another machine."""
 
 from __future__ import annotations
 
@@ -20,12 +20,11 @@ _MOST_SHOWN = 5
 
 
 def request_recovered(folder: RunFolder, url: str, command: Sequence[str]) -> Request:
-    """As `request_again`, but copies go on where these came from, and the contract is the copied
-    one, whatever stands here where it was; its data is at the place where it was, or in the working
-    folder.
+    """As `request_again`, but copies continue where these came from, and the contract is the copied
+    one, regardless of local files; its data is at its original path, or in the working folder.
 
     Raises:
-        DataMistake: the data is at neither place; the run folder stays, and can be gone on with.
+        DataMistake: the data is at neither place; the run folder stays, and can be resumed.
     """
     request = request_again(folder, command)
     remote = url.rstrip("/").rpartition("/")[0]
@@ -42,7 +41,7 @@ def request_recovered(folder: RunFolder, url: str, command: Sequence[str]) -> Re
 
 
 def _missing(folder: RunFolder, around: Path) -> list[str]:
-    """The data files of the run that are not where its contract names them from."""
+    """Data files of the run that are not where its contract names them."""
     manifest: Json = read_json(folder.data / "manifest.json")
     names = [str(file["path"]) for file in manifest["facts"]["files"]]
     return [name for name in names if "://" not in name and not (around / name).exists()]

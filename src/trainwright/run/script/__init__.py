@@ -1,1 +1,1 @@
-"""Training an own model from a script, with the promises of a run from a contract."""
+"""Training a user's model from a script, with the guarantees of a run from a contract."""

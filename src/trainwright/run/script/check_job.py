@@ -1,4 +1,4 @@
-"""What a job from a script must hold before it may start: all that a resume needs."""
+"""Checks of a script's job before it starts: completeness for a resume."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _SHOWN = 5
 
 
 def check_job(job: Job) -> None:
-    """Refuse a job that would not do what it names, or whose checkpoints would lack what a resume
-    needs.
+    """Refuse a job that would not do what its fields say, or whose checkpoints would lack what a
+    resume needs.
 
     Raises:
-        Mistake: every gap at once; nothing was written.
+        Mistake: all gaps at once; nothing was written.
     """
     gaps: tuple[Callable[[Job], Iterator[Problem]], ...] = (_ending, _validation, _names)
     if not isinstance(job.checkpoints, NoCheckpoints):
@@ -94,7 +94,7 @@ def _held_tensors(job: Job) -> set[int]:
 
 
 def _trained_elsewhere(job: Job) -> Iterator[Problem]:
-    """Parameters that an optimizer of the step trains and that are no part of the model."""
+    """Parameters trained by an optimizer of the step that are not part of the model."""
     held = _held_tensors(job) | {id(one) for one in _tensors_of(job.model)}
     names = {
         id(one): name
@@ -141,7 +141,7 @@ def _named_tensors(module: nn.Module) -> list[tuple[str, torch.Tensor]]:
 
 
 def _is_in_snapshots(job: Job, tensors: list[torch.Tensor]) -> bool:
-    """Whether parts written by the script itself hold these tensors' values."""
+    """Do parts written by the script itself contain these tensors' values?"""
     own = [part for part in job.state.values() if not _is_ours(part)]
     copies = [copy for part in own for copy in part.snapshot().tensors.values()]
     return all(
@@ -183,7 +183,7 @@ def _random_numbers(job: Job) -> Iterator[Problem]:
 
 
 def _own_generators(job: Job) -> Iterator[Problem]:
-    """Generators of random numbers of the script's own that no part of the state holds."""
+    """Random generators of the script that no part of the state contains."""
     for kind in get_args(Generator):
         held = {id(one) for one in find_within(list(job.state.values()), kind)}
         drawn: list[object] = [job.step, job.validate]
@@ -201,14 +201,14 @@ def _source(job: Job) -> Iterator[Problem]:
 
 
 def _means(job: Job) -> Iterator[Problem]:
-    """Means of the weights that the step moves and that no part of the state holds."""
+    """Weight averages updated by the step that no part of the state contains."""
     parts = [part for part in job.state.values() if not isinstance(part, EvaluatedState)]
     for kind in (EMA, SWA):
         held = {id(one) for one in find_within(parts, kind)}
         if any(id(one) not in held for one in find_within(job.step, kind)):
             yield _gap(
-                "the mean of the weights",
-                "it would begin anew",
+                "the weight average",
+                "it would start over",
                 f'"mean": tw.{kind.__name__}State(mean)',
             )
 
@@ -237,7 +237,8 @@ def _listed(names: list[str]) -> str:
 
 @final
 class RandomNumbersKept:
-    """A step that refuses, at its first call, to draw random numbers that no checkpoint holds."""
+    """Step that refuses, at its first call, to draw random numbers whose generator is not
+    checkpointed."""
 
     def __init__(self, step: Step) -> None:
         self._step = step
@@ -260,7 +261,7 @@ class RandomNumbersKept:
 
 
 def keep_random_numbers(job: Job) -> Step:
-    """The job's step, checked for random numbers where nothing in its state holds them."""
+    """The job's step, checked for random numbers if its state contains no generator."""
     if _keeps_random_numbers(job) or isinstance(job.checkpoints, NoCheckpoints):
         return job.step
     return RandomNumbersKept(job.step)

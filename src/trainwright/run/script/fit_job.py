@@ -1,4 +1,5 @@
-"""`tw.fit`: the loop for an own model, guarded as a run from a contract is. Needs torch."""
+"""`tw.fit`: the training loop for a user's model, guarded like a run from a contract. Needs
+torch."""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ _LOCK = "lock"
 class StoppedBySignal(Interrupted, SystemExit):
     """A training from a script was stopped by a signal after its checkpoint was written.
 
-    Where nothing catches it, the process ends with exit code 75 and without a traceback.
+    If uncaught, the process exits with code 75 and without a traceback.
     """
 
     def __init__(self, text: str) -> None:
@@ -81,7 +82,7 @@ def fit(
         changed: what happens if settings (learning rate, batch size, dropout, weight decay, rows)
             differ from those of the checkpoint: `refuse`, or `record`, which announces them and
             goes on with the new ones.
-        restore_best: whether the model ends with the weights of the best validation.
+        restore_best: end with the weights of the best validation.
         progress: whether progress, remaining time and loss are shown on stderr.
 
     Raises:
@@ -126,8 +127,8 @@ def _guard(
     flag: StopFlag,
     own: list[Observer],
 ) -> Job:
-    """The job with its signals heeded, its settings compared and its observers kept from ending
-    it."""
+    """The job with signal handling, settings compared and observers isolated, so that their errors
+    do not end it."""
     say = partial(_say, "warning")
     state: dict[str, Stateful] = dict(job.state)
     if changed == "record":
@@ -151,7 +152,7 @@ def _guard(
 
 
 def _locked(job: Job) -> RunLock | ExitStack:
-    """The right to write into the job's checkpoint folder, where it is one of this machine."""
+    """Lock on the job's checkpoint folder, if it is local."""
     store = job.checkpoints
     if not (isinstance(store, Checkpoints) and isinstance(store.storage, LocalStorage)):
         return ExitStack()
@@ -175,7 +176,7 @@ def _say(label: str, text: str) -> None:
 
 
 def _total_steps(job: Job) -> int:
-    """The length of the training in steps; 0 if no rule says it."""
+    """Length of the training in steps; 0 if no rule sets it."""
     limits = [rule.steps for rule in job.stop_rules if isinstance(rule, StepLimit)]
     return min(limits, default=0)
 
@@ -207,7 +208,7 @@ def _check_best(job: Job) -> None:
 
 
 def _check_evaluated(job: Job) -> None:
-    """Refuse to put trained weights back whose score is that of other weights."""
+    """Refuse to restore trained weights whose score belongs to other weights."""
     kept = isinstance(job.state.get(EVALUATED), EvaluatedState)
     if find_within(job.validate, Evaluating) and not kept:
         raise Mistake(
@@ -226,7 +227,7 @@ def _is_model(job: Job, part: Stateful) -> bool:
 
 
 def _restore_best(job: Job) -> int:
-    """Put the weights of the best validation into the model; their step."""
+    """Load the weights of the best validation into the model; their step."""
     assert isinstance(job.checkpoints, Checkpoints)
     best = job.checkpoints.best_valid()
     if not isinstance(best, Loaded):
@@ -244,7 +245,7 @@ def _restore_best(job: Job) -> int:
 
 @final
 class _LastLoss:
-    """Remembers the last loss, read from its device only when it is shown."""
+    """Keeps the last loss, read from its device only when it is shown."""
 
     def __init__(self) -> None:
         self._losses: deque[Number] = deque(maxlen=1)

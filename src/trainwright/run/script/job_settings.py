@@ -1,4 +1,4 @@
-"""Hyperparameters of a job from a script, kept in its checkpoints and compared when it resumes."""
+"""Hyperparameters of a script's job, stored in its checkpoints and compared on a resume."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ _SCALARS = (bool, int, float, str)
 
 
 def describe_job(job: Job) -> dict[str, Json]:
-    """Settings of model, optimizer, learning rate, step and feed by name, as the program made them.
+    """Settings of model, optimizer, learning rate, step and feed by name.
 
-    Whatever decides an update stands in it, except code: own losses and steps are not compared.
+    They include everything that determines an update, except code: custom losses and steps are not
+    compared.
     """
     return {
         **_describe_model(job.model),
@@ -41,7 +42,7 @@ def describe_job(job: Job) -> dict[str, Json]:
 
 
 def optimizers_of(job: Job) -> dict[str, Optimizer]:
-    """What makes the updates: `optimizer`, `optimizer_2` and so on."""
+    """Optimizers of the step: `optimizer`, `optimizer_2` and so on."""
     found = find_within(job.step, Optimizer)
     return {f"optimizer_{i + 1}" if i else "optimizer": one for i, one in enumerate(found)}
 
@@ -72,7 +73,8 @@ def _describe_frozen(model: nn.Module) -> Iterator[tuple[str, Json]]:
 
 
 def _module(module: nn.Module) -> str:
-    """`Dropout(p=0.1, inplace=False)`; of own classes their public numbers and texts as well."""
+    """`Dropout(p=0.1, inplace=False)`; for custom classes their public numbers and texts as
+    well."""
     kind = type(module)
     own = () if kind.__module__.startswith("torch.") else sorted(_scalars_of(module))
     shapes = [f"{name}{list(p.shape)}" for name, p in module.named_parameters(recurse=False)]
@@ -145,13 +147,13 @@ def _plain(value: object) -> Json:
 
 @final
 class JobSettings:
-    """The settings of a job, and those of a checkpoint that differ once one was compared."""
+    """Settings of a job, and the differences from a checkpoint's once one was compared."""
 
     def __init__(self, values: Mapping[str, Json]) -> None:
         self.values = dict(values)
         self.changed: Sequence[tuple[str, Json, Json]] = ()
 
     def compare(self, before: Json) -> Sequence[tuple[str, Json, Json]]:
-        """What differs from the settings of a checkpoint."""
+        """Differences from the settings of a checkpoint."""
         self.changed = compare_settings(before, self.values)
         return self.changed

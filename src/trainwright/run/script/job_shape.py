@@ -1,4 +1,4 @@
-"""Whether the fields of a job hold what they are for, before anything is called."""
+"""Type checks of a job's fields, before anything is called."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from trainwright.run.script.same_settings import OnChange
 
 
 class _Field(NamedTuple):
-    """A field, the method that each of its values needs (empty: to be callable), and how it is
-    written; `is_many` where it is a tuple of them."""
+    """A field, the method that each of its values needs (empty: to be callable), and an example;
+    `is_many` if it is a tuple of them."""
 
     name: str
     method: str
@@ -31,10 +31,10 @@ _FIELDS = (
 
 
 def check_fields(job: Job, changed: OnChange) -> None:
-    """Refuse a field that holds something else than it is for.
+    """Refuse fields of the wrong type.
 
     Raises:
-        Mistake: every such field at once.
+        Mistake: all such fields at once.
     """
     problems = [problem for field in _FIELDS for problem in _of_field(job, field)]
     if changed not in get_args(OnChange):

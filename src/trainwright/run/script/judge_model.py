@@ -1,4 +1,4 @@
-"""A model of one's own held to a contract on its test rows."""
+"""Judging a user's model by a contract on its test rows."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _OWN = "the model is the caller's own: the run holds its test predictions and no
 @final
 @dataclass(frozen=True, slots=True)
 class LabelledRows:
-    """Rows of one part: features as a typed frame, and the target as it was written."""
+    """Rows of one part: features as a typed frame, and the target in its original form."""
 
     features: pl.DataFrame
     target: pl.Series
@@ -53,14 +53,14 @@ class LabelledRows:
 @final
 @dataclass(frozen=True, slots=True)
 class PreparedData:
-    """A contract's rows, split as it says. The test rows stay closed until `judge` opens them."""
+    """Rows of a contract, split as it says. The test rows stay closed until `judge` opens them."""
 
     ready: Ready
     request: Request
 
     @property
     def train(self) -> LabelledRows:
-        """Rows to learn from."""
+        """Training rows."""
         return _rows_of(self.ready, self.ready.prepared.train)
 
     @property
@@ -70,7 +70,7 @@ class PreparedData:
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """The classes in the order of the probabilities; empty for a numeric target."""
+        """Classes in the order of the probabilities; empty for a numeric target."""
         target = self.ready.prepared.target
         return target.names if isinstance(target, Classes) else ()
 
@@ -87,7 +87,7 @@ def prepare(
     overrides: Sequence[str] = (),
     frames: Mapping[str, Frame] | None = None,
 ) -> PreparedData:
-    """Read and split the rows of a contract for a model of one's own. Writes nothing.
+    """Read and split the rows of a contract for a user's model. Writes nothing.
 
     Args:
         contract: as for `train`; its model is not trained.
@@ -96,7 +96,7 @@ def prepare(
 
     Raises:
         Mistake: contract or data are wrong, every problem at once. NotAvailable: the data is no
-        table, or the contract asks for folds or several seeds, whose models only `train` makes.
+            table, or the contract asks for folds or several seeds, whose models only `train` makes.
     """
     request = Request(file_or_text(contract), tuple(overrides), frames=dict(frames or {}))
     ready = make_ready(request, StageTimes(), StreamScreen(sys.stderr))
@@ -120,10 +120,10 @@ def prepare(
 
 
 def judge_model(predict: Predict, data: PreparedData, runs: Path, name: str) -> Result:
-    """Open the test rows, once, and hold a model to the contract, in a run folder of its own.
+    """Open the test rows, once, and judge a model by the contract, in a run folder of its own.
 
     Raises:
-        Mistake: `predict` gives no scores, or the name is taken. StorageFailed: the disk.
+        Mistake: `predict` returns no scores, or the name is taken. StorageFailed: the disk.
     """
     ready, stages = data.ready, StageTimes()
     request = replace(data.request, runs=runs, name=name)
@@ -164,10 +164,10 @@ def _judge(ready: Ready, scores: Floats, started: StartedRun, stages: StageTimes
 
 
 def read_scores(given: object, target: Target, rows: int) -> Floats:
-    """What a model gave as float64: probabilities [N, C] or values [N, 1].
+    """Output of a model as float64: probabilities [N, C] or values [N, 1].
 
     Raises:
-        Mistake: another shape, numbers that are not finite, or probabilities that are none.
+        Mistake: wrong shape, non-finite numbers, or invalid probabilities.
     """
     try:
         scores = np.asarray(_in_order(given, target), dtype=np.float64)
@@ -189,7 +189,7 @@ def read_scores(given: object, target: Target, rows: int) -> Floats:
 
 
 def _in_order(given: Any, target: Target) -> object:
-    """Columns that are named by classes, in the order of the classes."""
+    """Columns named by classes, in the order of the classes."""
     if not isinstance(target, Classes) or isinstance(given, np.ndarray | list | tuple):
         return given
     if isinstance(given, Mapping):
@@ -227,7 +227,7 @@ def _wrong_scores(found: str, target: Target, rows: int) -> Mistake:
 
 
 def _rows_of(ready: Ready, part: Part) -> LabelledRows:
-    """The features of a part as they are typed, and its target as labels or numbers."""
+    """Typed features of a part, and its target as labels or numbers."""
     prepared = ready.prepared
     assert isinstance(ready.raw, RawTable), "`prepare` refuses other data"
     names = [column.name for column in ready.raw.columns if column.kind != "ignored"]

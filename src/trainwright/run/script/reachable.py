@@ -1,4 +1,4 @@
-"""Objects that another one holds, however deep, such as the optimizer within a wrapped step."""
+"""Search for objects reachable from another, such as the optimizer within a wrapped step."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _LIBRARIES = ("torch", "trainwright", "numpy")
 
 
 def find_within(root: object, kind: type[Found]) -> list[Found]:
-    """Every object of `kind` that `root` holds in attributes, containers or closures, or that its
-    functions name in their own module.
+    """Every object of `kind` reachable from `root` through attributes, containers or closures, or
+    named by its functions in their own module.
 
     Modules, tensors and optimizers are not searched.
     """
@@ -57,7 +57,8 @@ def _held_by(one: object) -> Iterator[object]:
 
 
 def _globals_of(function: FunctionType) -> Iterator[object]:
-    """What a function of a script names in its module: a step at the top level holds no more."""
+    """Globals used by a script's function: a step defined at the top level references its objects
+    only there."""
     if (function.__module__ or "").partition(".")[0] in _LIBRARIES:
         return
     names = dict.fromkeys(_names_in(function.__code__))

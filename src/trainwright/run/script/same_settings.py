@@ -1,4 +1,4 @@
-"""Resumes with other settings than those of the checkpoint: refused, or announced."""
+"""Resuming with other settings than those of the checkpoint: refused, or recorded."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _SHOWN = 8
 
 @final
 class SameSettings:
-    """Refuses a checkpoint that was written with other settings, unless these are to be recorded.
-    Only the first one is compared: what is loaded later was written with these."""
+    """Refuses a checkpoint written with other settings, unless changes are to be recorded. Only the
+    first one is compared: later ones were written with the current settings."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class SameSettings:
         self._is_compared = False
 
     def check(self, found: Loaded) -> None:
-        """Compare a checkpoint before anything of it is restored.
+        """Compare a checkpoint before anything is restored.
 
         Raises:
             Mistake: it was written with other settings. DataChanged: with other rows.
@@ -68,7 +68,7 @@ class SameSettings:
         if all(name == DATA for name, _, _ in changed):
             raise DataChanged(
                 f"the rows of the feed are not those that {found.name} was trained on. Put them "
-                'back, train into another folder, or go on with them: tw.fit(job, changed="record")'
+                'back, train into another folder, or accept them: tw.fit(job, changed="record")'
             )
         raise Mistake([_refused(name, old, new, found.name) for name, old, new in changed[:_SHOWN]])
 
@@ -79,15 +79,15 @@ def _refused(name: str, old: Json, new: Json, checkpoint: str) -> Problem:
         path=name,
         found=str(new),
         expected=str(old),
-        fix="put the value back, train into another folder, or go on with the new one: "
+        fix="put the value back, train into another folder, or accept the new one: "
         'tw.fit(job, changed="record")',
     )
 
 
 @final
 class ChangedOptions:
-    """An optimizer's state that keeps the changed options of its groups when it is restored; `name`
-    is what the settings call the optimizer."""
+    """Optimizer state that keeps changed group options on a restore; `name` is the optimizer's name
+    in the settings."""
 
     def __init__(self, state: OptimizerState, name: str, settings: JobSettings) -> None:
         self._state = state
@@ -96,11 +96,11 @@ class ChangedOptions:
         self._made = [dict(group) for group in state.optimizer.param_groups]
 
     def snapshot(self) -> Snapshot:
-        """As the optimizer has it."""
+        """State of the optimizer."""
         return self._state.snapshot()
 
     def restore(self, snapshot: Snapshot) -> None:
-        """All but the options that the program has changed."""
+        """Restore everything but the options that the program has changed."""
         self._state.restore(snapshot)
         changed = {name for name, _, _ in self._settings.changed}
         for index, group in enumerate(self._state.optimizer.param_groups):

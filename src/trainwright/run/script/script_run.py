@@ -1,4 +1,4 @@
-"""The run folder of a training from a script: record, signals, events and checkpoints."""
+"""Run folder of a training from a script: record, signals, events and checkpoints."""
 
 from __future__ import annotations
 
@@ -35,19 +35,18 @@ from trainwright.tracking.unfinished import remove_unfinished_of_run
 @final
 @dataclass(frozen=True, slots=True)
 class ScriptRun:
-    """A run folder that this process owns."""
+    """Run folder owned by this process."""
 
     folder: RunFolder
     record: RunRecord
     observers: tuple[Observer, ...]
 
     def bind(self, job: Job, settings: JobSettings) -> None:
-        """Bind the job's checkpoints, which this process owns, to the run. Its identity is made at
-        its first start; checkpoints of a training that an earlier version began, or that kept no
-        run, are bound to none.
+        """Bind the job's checkpoints, which this process owns, to the run. Its identity is created
+        at its first start; checkpoints of an earlier version, or without a run, are not bound.
 
         Raises:
-            NoValidCheckpoint: they are those of another run; nothing of them was changed.
+            NoValidCheckpoint: they belong to another run; none was changed.
         """
         stores = find_within(job.checkpoints, Checkpoints)
         identity = read_identity(self.folder)
@@ -60,12 +59,12 @@ class ScriptRun:
             store.bind(identity)
 
     def finish(self, ended: Ended, kept_step: int) -> None:
-        """Complete the record of a training that came to its end; see `Ending`."""
+        """Complete the record of a finished training; see `Ending`."""
         self.record.finish(Ending("finished", ended.reason, kept_step=kept_step))
 
 
 def keep_in_run(job: Job, path: Path) -> Job:
-    """The job with its checkpoints in the run folder, unless it keeps them elsewhere. Writes
+    """The job with its checkpoints in the run folder, unless it stores them elsewhere. Writes
     nothing."""
     if not isinstance(job.checkpoints, NoCheckpoints):
         return job
@@ -75,12 +74,12 @@ def keep_in_run(job: Job, path: Path) -> Job:
 
 @contextmanager
 def open_script_run(path: Path, job: Job, settings: JobSettings) -> Iterator[ScriptRun]:
-    """The folder, made or taken up again, and locked for the block; an error inside is written into
+    """The folder, created or reopened, and locked for the block; an error inside is written into
     its record.
 
     Raises:
         Mistake: the name is unsafe or taken by something else. RunLocked: the run is in use.
-        StorageFailed: it cannot be written.
+            StorageFailed: it cannot be written.
     """
     made = NewFolders.of(path)
     is_new = not path.exists()

@@ -1,8 +1,8 @@
-"""The metadata services of clouds, as far as they say that a spot machine will be taken away.
+"""Spot interruption notices from the metadata services of clouds.
 
-They answer on an address of the machine's own link, so no proxy is asked, no name leaves the
-machine but Google's, and two seconds of silence are no answer. The addresses of AWS and
-GCP can be set by the variables that their own libraries read.
+They are served on a link-local address, so no proxy is used, only Google's host name is resolved,
+and two seconds without a response count as none. The addresses of AWS and GCP can be set by the
+variables that their own libraries read.
 """
 
 from __future__ import annotations
@@ -29,12 +29,13 @@ class _Answer(NamedTuple):
 
 
 def ec2_address() -> str:
-    """Of the instance metadata service; `AWS_EC2_METADATA_SERVICE_ENDPOINT` goes first."""
+    """Address of the instance metadata service; `AWS_EC2_METADATA_SERVICE_ENDPOINT` takes
+    precedence."""
     return os.environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT", "") or _LINK_LOCAL
 
 
 def google_address() -> str:
-    """Of the metadata server; `GCE_METADATA_HOST` goes first."""
+    """Address of the metadata server; `GCE_METADATA_HOST` takes precedence."""
     host = os.environ.get("GCE_METADATA_HOST", "") or "metadata.google.internal"
     return f"http://{host}"
 
@@ -42,15 +43,15 @@ def google_address() -> str:
 @final
 @dataclass(slots=True)
 class Ec2:
-    """The interruption notice of an EC2 spot instance, by version 2 of the metadata service: a
-    token, then `spot/instance-action`, which is absent until two minutes before the end (EC2 user
-    guide, "Spot Instance interruption notices")."""
+    """Interruption notice of an EC2 spot instance, by version 2 of the metadata service: a token,
+    then `spot/instance-action`, which is absent until two minutes before the end (EC2 user guide,
+    "Spot Instance interruption notices")."""
 
     address: str = field(default_factory=ec2_address)
     _token: str = ""
 
     def look(self) -> str:
-        """What will be done to the instance, and when."""
+        """Announced action and its time."""
         answer = self._ask()
         if answer.status == _UNAUTHORIZED:
             self._token = ""
@@ -72,13 +73,13 @@ class Ec2:
 @final
 @dataclass(frozen=True, slots=True)
 class GoogleCloud:
-    """Whether a spot VM of Compute Engine is being preempted; it lasts 30 seconds more (Compute
-    Engine documentation, "Preemptible VM instances")."""
+    """Preemption of a Compute Engine spot VM, 30 seconds ahead (Compute Engine documentation,
+    "Preemptible VM instances")."""
 
     address: str = field(default_factory=google_address)
 
     def look(self) -> str:
-        """That it is preempted."""
+        """Whether it is being preempted."""
         path, flavor = "/computeMetadata/v1/instance/preempted", {"Metadata-Flavor": "Google"}
         answer = _call(self.address, "GET", path, flavor)
         said = _checked("GCP", answer).strip()
@@ -91,14 +92,14 @@ class GoogleCloud:
 @dataclass(slots=True)
 class Azure:
     """Scheduled events of an Azure VM that end it, 30 seconds or more ahead (Azure documentation,
-    "Scheduled Events for Linux VMs"). The events of a scale set name all its machines, so this one
-    asks for its own name first. A `Freeze` only pauses the machine."""
+    "Scheduled Events for Linux VMs"). The events of a scale set list all of its machines, so this
+    machine's name is queried first. A `Freeze` only pauses the machine."""
 
     address: str = _LINK_LOCAL
     _name: str = ""
 
     def look(self) -> str:
-        """The first event that ends this machine."""
+        """First event that ends this machine."""
         if not self._name:
             name = "/metadata/instance/compute/name?api-version=2021-02-01&format=text"
             self._name = self._ask(name).strip()
@@ -116,10 +117,10 @@ class Azure:
 
 
 def _call(address: str, method: str, path: str, headers: Mapping[str, str]) -> _Answer:
-    """One request, without a proxy and without following anything.
+    """One request, without a proxy or redirects.
 
     Raises:
-        OSError: no answer.
+        OSError: no response.
     """
     place = urlsplit(address)
     connection = HTTPConnection(place.hostname or "", place.port or 80, timeout=_SECONDS)
@@ -146,13 +147,15 @@ def _checked(cloud: str, answer: _Answer) -> str:
 
 @contextmanager
 def _understood(cloud: str) -> Iterator[None]:
-    """Inside the block an answer is taken apart; one that is built otherwise makes no sense."""
+    """Convert parse errors inside the block: the response has an unexpected format."""
     try:
         yield
     except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
-        raise ValueError(f"the metadata service of {cloud} answers nonsense: {error!r}") from None
+        raise ValueError(
+            f"the metadata service of {cloud} sent an invalid response: {error!r}"
+        ) from None
 
 
 def _word(value: object) -> str:
-    """What is shown of an answer: letters, digits and what dates consist of."""
+    """Sanitised part of a response for display: letters, digits and date characters."""
     return "".join(c for c in str(value)[:60] if c.isalnum() or c in " :,.+-")

@@ -1,4 +1,4 @@
-"""When a run died, and in which step it dies again and again."""
+"""Crash diagnosis: when a run died, and at which step it crashes repeatedly."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _WRONG_SHAPE = (OSError, ValueError, KeyError, TypeError)
 
 
 def describe_death(folder: Path | None, position: Position) -> str:
-    """When a run died, in the unit in which it goes forward; without a folder it had not begun."""
+    """When a run died, in its unit of progress; without a folder it had not begun."""
     done = position.progress.step
     if folder is None:
         return "before it began"
@@ -27,8 +27,8 @@ def describe_death(folder: Path | None, position: Position) -> str:
 
 
 def describe_loop(folder: Path, position: Position) -> str:
-    """Where a run dies again and again, with the rows of its step as far as the folder says, and
-    what can be done."""
+    """Where a run crashes repeatedly, with the rows of its step if the folder has them, and
+    possible remedies."""
     then = f"and go on with trainwright resume {folder}"
     if _kind(folder) in _WITHOUT_STEPS:
         when = describe_death(folder, position)
@@ -47,7 +47,7 @@ def describe_loop(folder: Path, position: Position) -> str:
 
 
 def _kind(folder: Path) -> str:
-    """The kind of model; empty where the folder does not say it."""
+    """Kind of model; empty if the folder does not say."""
     try:
         return str(read_json(folder / "plan.json")["contract"]["model"]["kind"])
     except _WRONG_SHAPE:

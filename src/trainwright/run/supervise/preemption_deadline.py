@@ -1,4 +1,4 @@
-"""Whether an end in order fits into the time that the machine lasts after a notice."""
+"""Does a graceful shutdown fit the preemption notice?"""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trainwright.tracking.observers import Observer, Observers
 
 
 def watch_grace(section: Resume, observers: Sequence[Observer], screen: Screen) -> GraceWatch:
-    """One that watches the time of an end in all trainings of a run, and tells its observers."""
+    """Watch of the shutdown time in all trainings of a run, which notifies its observers."""
 
     def tell(note: Noted) -> None:
         screen.say(labelled("warning", note.message))
@@ -26,11 +26,11 @@ def watch_grace(section: Resume, observers: Sequence[Observer], screen: Screen) 
 
 @final
 class GraceWatch:
-    """Watches how long steps, validations and saves take, and says once if the longest of each
-    together take longer than the machine lasts.
+    """Records how long steps, validations and saves take, and warns once if the longest of each
+    together exceed the grace period.
 
-    A notice may come at the start of a step behind which a validation falls; the checkpoint follows
-    both. The first step of a training is not counted: it makes ready what the others find.
+    A notice may come at the start of a step that is followed by a validation; the checkpoint
+    follows both. The first step of a training is a warm-up and does not count.
     """
 
     def __init__(self, grace_seconds: float, tell: Callable[[Noted], None]) -> None:
@@ -40,7 +40,7 @@ class GraceWatch:
         self._longest = {"a step": 0.0, "a validation": 0.0, "a save": 0.0}
 
     def observe(self, event: Event) -> None:
-        """Take in how long it took."""
+        """Record a duration."""
         if type(event) is StepKept:
             if event.outcome.step_seconds > self._longest["a step"] and self._started:
                 self._longest["a step"] = event.outcome.step_seconds
@@ -61,9 +61,9 @@ class GraceWatch:
         self._tell(
             Noted(
                 "grace",
-                f"an end in order may take {show_seconds(needed)} ({parts}), and the machine lasts "
-                f"{show_seconds(self._grace_seconds)} after a notice (resume.grace_seconds): the "
-                "checkpoint may come too late",
+                f"a graceful shutdown may take {show_seconds(needed)} ({parts}), but the machine "
+                f"lasts {show_seconds(self._grace_seconds)} after a notice (resume.grace_seconds): "
+                "the checkpoint may come too late",
                 {"needed_seconds": needed, "grace_seconds": self._grace_seconds},
             )
         )

@@ -1,4 +1,4 @@
-"""Whether this machine will be taken away: the seam, and what a notice does to a run."""
+"""Preemption notices: the protocol of their sources, and the response to one."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _UNKNOWN = "whether this machine will be taken away is not known"
 
 
 class NoticeSource(Protocol):
-    """Somebody who knows whether this machine will be taken away. Asked from a thread."""
+    """Source of preemption notices. Polled from a thread."""
 
     def look(self) -> str:
-        """What is announced, in a few words; empty while nothing is.
+        """Short description of a notice; empty without one.
 
-        Waits seconds at most for one that does not answer.
+        Waits at most seconds for a source that does not respond.
 
         Raises:
-            OSError: it cannot be asked just now. ValueError: the answer makes no sense.
+            OSError: it cannot be reached at the moment. ValueError: the response is invalid.
         """
         ...
 
@@ -34,34 +34,34 @@ class NoticeSource(Protocol):
 @final
 @dataclass(frozen=True, slots=True)
 class NoNotices:
-    """A machine that nobody takes away."""
+    """Machine that is never preempted."""
 
     def look(self) -> str:
-        """Never anything."""
+        """Always empty."""
         return ""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class NoticeFile:
-    """A file that somebody makes when the machine is to be given back. Its first line is told."""
+    """File that is created when the machine is to be given up. Its first line is reported."""
 
     path: Path
 
     def look(self) -> str:
-        """That the file is there."""
+        """Notice if the file exists."""
         try:
             with self.path.open(encoding="utf-8", errors="replace") as stream:
                 line = stream.readline(_MOST_SHOWN).strip()
         except FileNotFoundError:
             return ""
         told = f"the notice {self.path}{line and f': {line}'}"
-        # What is not printable may steer a terminal.
+        # Non-printable characters could control a terminal.
         return "".join(mark for mark in told if mark.isprintable()).strip()
 
 
 def build_notices(section: Resume, folder: Path) -> NoticeSource:
-    """Whom the contract in `folder` says to ask; from there a path starts that is not absolute."""
+    """Sources of the contract in `folder`, against which relative paths are resolved."""
     notice: Literal["off", "aws", "gcp", "azure"] | str = section.notice
     match notice:
         case "off":
@@ -78,7 +78,7 @@ def build_notices(section: Resume, folder: Path) -> NoticeSource:
 
 @final
 class NoticeWatch:
-    """Looks for a notice, and takes down what went wrong."""
+    """Polls for a notice, and records failures."""
 
     def __init__(self, source: NoticeSource, flag: StopFlag, wake: Callable[[], None]) -> None:
         self._source = source
@@ -89,7 +89,7 @@ class NoticeWatch:
         self._trouble = ""
 
     def look(self) -> bool:
-        """Look once, and raise the flag at a notice; whether there was one."""
+        """Poll once, and set the stop flag on a notice; whether there was one."""
         try:
             told = self._source.look()
         except (OSError, ValueError) as error:
@@ -97,26 +97,26 @@ class NoticeWatch:
             return False
         self._trouble = ""
         with self._telling:
-            # Once it is over nobody handles what wakes, and that would end the process.
+            # After the block the wake-up signal has no handler and would end the process.
             if told and not self._over.is_set():
                 self._flag.raise_flag(told)
                 self._wake()
         return bool(told)
 
     def watch(self, seconds: float) -> None:
-        """Look every so many seconds, until there is a notice or it is `over`."""
+        """Poll periodically, until there is a notice or it is `over`."""
         while not self._over.wait(seconds):
             if self.look():
                 return
 
     def over(self) -> None:
-        """No more notices."""
+        """Stop watching."""
         with self._telling:
             self._over.set()
 
     @property
     def trouble(self) -> str:
-        """Why the last look had no answer; empty where it had one."""
+        """Why the last poll failed; empty if it did not."""
         return self._trouble and f"{_UNKNOWN}: {self._trouble}"
 
 
@@ -124,10 +124,10 @@ class NoticeWatch:
 def stop_on_notice(
     section: Resume, folder: Path, flag: StopFlag, wake: Callable[[], None]
 ) -> Iterator[NoticeWatch]:
-    """Inside the block a notice ends the run in order, as SIGTERM does. `folder` is the contract's.
+    """Inside the block a notice ends the run gracefully, like SIGTERM. `folder` is the contract's.
 
-    The first look is made here, so that what it found can be said before the training; all others
-    by a thread that ends with the process. `wake` is called where nobody watches the flag.
+    The first poll is made here, so that its result can be reported before training; all others by a
+    daemon thread. `wake` is called where nothing checks the stop flag.
     """
     watch = NoticeWatch(build_notices(section, folder), flag, wake)
     if section.notice == "off":

@@ -1,4 +1,4 @@
-"""How far a run is, in memory that outlives its process: for the process that supervises it."""
+"""Progress of a run in shared memory, which survives its process, for the supervisor."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SIZE = 8192
 
 
 class Position(NamedTuple):
-    """The last whole step, and how many rows it had (0 before the first)."""
+    """The last complete step, and its number of rows (0 before the first)."""
 
     progress: Progress
     rows: int
@@ -32,8 +32,8 @@ class Position(NamedTuple):
 
 @final
 class SharedPosition:
-    """Watches a run in a forked process; the process that made it reads. Written without a system
-    call, so that a step costs nothing to speak of."""
+    """Observer of a run in a forked process; its parent reads. Written without a system call, so
+    that the cost per step is negligible."""
 
     def __init__(self) -> None:
         self._memory = mmap.mmap(-1, _SIZE)
@@ -46,7 +46,7 @@ class SharedPosition:
         self._memory[start : start + len(name)] = name
 
     def observe(self, event: Event) -> None:
-        """Take down where the run is."""
+        """Record the position of the run."""
         if type(event) is StepKept:
             _NUMBERS.pack_into(self._memory, 0, *event.progress, event.outcome.rows)
         elif isinstance(event, Resumed | RolledBack | StepDropped):
@@ -56,13 +56,13 @@ class SharedPosition:
 
     @property
     def position(self) -> Position:
-        """Where the run was last."""
+        """Last position of the run."""
         *progress, rows = _NUMBERS.unpack_from(self._memory, 0)
         return Position(Progress(*progress), rows)
 
     @property
     def folder(self) -> str:
-        """The run's folder; empty before it has one."""
+        """Folder of the run; empty before it has one."""
         (length,) = _NAME_LENGTH.unpack_from(self._memory, _NAME_AT)
         start = _NAME_AT + _NAME_LENGTH.size
         return self._memory[start : start + length].decode()

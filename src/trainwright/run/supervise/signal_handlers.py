@@ -1,4 +1,4 @@
-"""What signals do: SIGTERM and SIGINT end a run in order, SIGUSR1 saves and goes on."""
+"""Signal handling: SIGTERM and SIGINT end a run gracefully, SIGUSR1 requests a checkpoint."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from trainwright.core.stop_flag import StopFlag
 
 @contextmanager
 def stop_on_signals(flag: StopFlag) -> Iterator[Callable[[], None]]:
-    """Inside the block, the first SIGTERM or SIGINT asks for an orderly end: at once where nobody
-    watches the flag, as while data is read or a model is judged, else after the current step. The
-    second ends the process at once; every file is still whole or absent. SIGUSR1 asks for a
-    checkpoint.
+    """Inside the block, the first SIGTERM or SIGINT requests a graceful shutdown: at once where
+    nothing checks the stop flag, as while data is read or a model is judged, else after the current
+    step. The second ends the process at once; every file is still whole or absent. SIGUSR1 requests
+    a checkpoint.
 
-    Gives what a thread calls after it has raised the flag, so that a run ends where nobody watches
-    it, too. A notice is not counted as a signal: clouds send SIGTERM soon after one.
+    Yields a function for a thread to call after it has set the stop flag, which also ends the run
+    where nothing checks it. A notice does not count as a signal: clouds send SIGTERM soon after
+    one.
 
-    Outside the main thread, where Python lets nobody handle signals, nothing changes.
+    Outside the main thread, where Python cannot handle signals, nothing changes.
 
     Raises:
-        Interrupted: a first signal where nobody watches. KeyboardInterrupt: a second one.
+        Interrupted: a first signal where nothing checks the flag. KeyboardInterrupt: a second one.
     """
     main = threading.main_thread()
     if threading.current_thread() is not main:
@@ -65,15 +66,15 @@ def _handled_by(on_signal: Callable[[int, FrameType | None], None]) -> Iterator[
 
 
 def _nothing() -> None:
-    """Nobody is to be woken."""
+    """Nothing to wake."""
 
 
 @contextmanager
 def before_the_run(flag: StopFlag) -> Iterator[None]:
-    """Inside the block nothing is written, so an end there loses nothing.
+    """Inside the block nothing is written, so an interruption there loses nothing.
 
-    A library in which a signal is met may make an error of its own of it: it is the stop all the
-    same.
+    A library interrupted by a signal may raise an error of its own; it still counts as the
+    interruption.
     """
     try:
         yield

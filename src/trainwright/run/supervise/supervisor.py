@@ -1,7 +1,7 @@
-"""`train --restart`: a process that starts a run again when it has crashed, and knows when to stop.
+"""`train --restart`: supervisor that restarts a crashed run, with a limit.
 
-The run is a forked process, so it can die of anything. A mistake, a verdict, a signal and every
-other ending that a run reaches by itself are final; only a death or an unexpected error is not.
+The run is a forked process, so it may die for any reason. A mistake, a verdict, a signal and every
+other regular ending are final; only a death or an unexpected error is not.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _UNEXPECTED = 1
 @final
 @dataclass(frozen=True)
 class Attempt:
-    """One start of a run: under which name, whether it goes on, and who is told how far it is. An
-    empty `run` leaves the name to the run."""
+    """One start of a run: its name, whether it resumes, and where its progress goes. An empty `run`
+    lets the run choose its name."""
 
     run: str
     resume: bool
@@ -36,9 +36,9 @@ class Attempt:
 
 
 def supervise(restarts: int, run: str, resume: bool, say: Callable[[str], None]) -> Attempt:
-    """Fork, and return in the new process with the attempt that it is to make.
+    """Fork, and return in the new process with its attempt.
 
-    The calling process never returns: it passes signals on, makes a new attempt after a crash, at
+    The calling process never returns: it forwards signals, starts a new attempt after a crash, at
     most `restarts` times and never after three crashes at the same step, and exits with the code of
     the last attempt.
     """
@@ -71,7 +71,7 @@ def supervise(restarts: int, run: str, resume: bool, say: Callable[[str], None])
 
 
 def _next(attempt: Attempt, folder: str) -> Attempt:
-    """Go on with the run if it came as far as having a folder."""
+    """Resume the run if it got as far as having a folder."""
     if not folder:
         return Attempt(attempt.run, attempt.resume, SharedPosition())
     return Attempt(Path(folder).name, True, SharedPosition())
@@ -82,7 +82,7 @@ def _is_crash(code: int) -> bool:
 
 
 def _wait(child: int) -> tuple[int, bool]:
-    """How the run ended, and whether it was asked to. Signals are passed on meanwhile."""
+    """How the run ended, and whether that was requested. Signals are forwarded meanwhile."""
     was_asked = False
     while True:
         got = signal.sigwaitinfo(_WAITED_FOR)

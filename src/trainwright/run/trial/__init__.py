@@ -1,1 +1,1 @@
-"""Measurements before the training, with the model and batches of the plan."""
+"""Measurements before training, with the model and batches of the plan."""

@@ -1,4 +1,4 @@
-"""The ways in which a plan's model could be computed, measured with its own batches.
+"""Benchmark of a plan's execution variants, on its own model and batches.
 
 Needs torch.
 """
@@ -29,12 +29,12 @@ from trainwright.run.compose.compose_feed import trial_batch
 from trainwright.run.trial.trial_model import build_rehearsed
 
 _SHARE = 0.02
-"""Of a budget, that further turns may take."""
+"""Share of a budget for further rounds."""
 
 
 @final
 class ModelTrial:
-    """A model and a batch of its training, tried in several settings."""
+    """A model and a training batch, timed in several settings."""
 
     def __init__(
         self,
@@ -51,24 +51,24 @@ class ModelTrial:
         self._trials = Trials(model, batch, limit_seconds)
 
     def product_error(self) -> float:
-        """Of oneDNN, on matrices like the model's."""
+        """Error of oneDNN's products, on matrices like the model's."""
         return product_error(self._model)
 
     def time(self, settings: Sequence[ComputeSetting]) -> Mapping[ComputeSetting, Timing | Failed]:
-        """Each setting, in turns."""
+        """Time each setting, interleaved."""
         tried = self._trials.compare([self._way(setting, self._level) for setting in settings])
         return {setting: _timing(one) for setting, one in zip(settings, tried, strict=True)}
 
     def without_determinism(
         self, setting: ComputeSetting
     ) -> tuple[Timing | Failed, Timing | Failed]:
-        """The setting as deterministic as the plan says, and not at all."""
+        """The setting with the plan's determinism, and without any."""
         ways = [self._way(setting, self._level), self._way(setting, "off")]
         one, other = self._trials.times(ways)
         return _timing(one), _timing(other)
 
     def compile(self, setting: ComputeSetting) -> CompiledTiming | Failed:
-        """The setting in compiled kernels."""
+        """The setting with compiled kernels."""
         with compiling("on"), deterministic(self._level, compiled=True):
             way = self._way(setting, self._level, CompiledObjective(self._objective))
             first, tried = self._trials.first_and_next(way)
@@ -88,8 +88,8 @@ class ModelTrial:
 
 
 def build_trial(plan: Plan, prepared: Prepared) -> ModelTrial:
-    """The trial of a plan: its network with the first weights, and the first micro-batch of its
-    training. Random numbers are left as they are found."""
+    """Trial of a plan: its network with the initial weights, and the first micro-batch of its
+    training. Random numbers are preserved."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     rehearsed = build_rehearsed(plan, prepared, device)
     batch = trial_batch(rehearsed.contract, rehearsed.feed(0))

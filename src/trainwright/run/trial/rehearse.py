@@ -1,7 +1,7 @@
-"""A few steps of a training made before it, to learn how long they take here. Needs torch.
+"""Rehearsal: a few training steps beforehand, to time them on this machine. Needs torch.
 
-They are the run's own steps, with its feed, guard, signals and checkpoints, in a folder that is
-removed; the run itself starts from its first weights.
+They are the run's own steps, with its feed, guard, signals and checkpoints, in a temporary folder;
+the run itself starts from its initial weights.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ _MOST_STEPS, _FIRST_ROWS, _GROWTH, _VERY_LONG = 100, 16, 4, 5.0
 
 
 def time_steps(plan: Plan, prepared: Prepared, seconds: float) -> StepTimes:
-    """Steps for about so many seconds, and a validation of some rows for as many. Random numbers
-    are left as they are found."""
+    """Run steps for about this many seconds, and a validation of some rows for as many. Random
+    numbers are preserved."""
     numbers = RandomState().snapshot()
     section, contract = plan.contract.model, _without_ramps(plan.contract)
     assert isinstance(section, Network), "only networks have steps"
@@ -76,7 +76,7 @@ def _measure(composed: Composed, plan: Plan, prepared: Prepared, seconds: float)
         fit(job)
     save = pace.ending
     part, scores, row = _score(composed, prepared, plan.contract.seed, seconds)
-    # Of a table the loss is computed from the rows again.
+    # For a table the loss needs a second pass over the rows.
     passes = 2 if isinstance(part.inputs, TableInputs) else 1
     return StepTimes(pace.step, pace.start, save, passes * row, row, part, scores)
 
@@ -84,8 +84,8 @@ def _measure(composed: Composed, plan: Plan, prepared: Prepared, seconds: float)
 def _score(
     composed: Composed, prepared: Prepared, seed: int, seconds: float
 ) -> tuple[Part, Floats, float]:
-    """Validation rows that are scored in about so many seconds, their scores, and the seconds of a
-    row."""
+    """Validation rows that can be scored in about this many seconds, their scores, and the seconds
+    per row."""
     rows = _FIRST_ROWS
     composed.job.model.eval()
     while True:
@@ -99,7 +99,7 @@ def _score(
 
 
 def _without_ramps(contract: Contract) -> Contract:
-    """The contract with steps as most of them are, and nothing that goes beyond the machine."""
+    """The contract with typical steps, and nothing that reaches beyond the machine."""
     training = contract.training
     checkpointing = training.checkpointing.model_copy(update={"remote": "off"})
     steady = training.model_copy(update={"ramps": Ramps(), "checkpointing": checkpointing})
@@ -108,7 +108,7 @@ def _without_ramps(contract: Contract) -> Contract:
 
 @final
 class _Pace:
-    """Ends a rehearsal, and knows when each of its steps was done: observer and stop rule."""
+    """Ends a rehearsal, and records when each of its steps was done: observer and stop rule."""
 
     def __init__(self, device: torch.device, seconds: float) -> None:
         self._device = device
@@ -124,8 +124,8 @@ class _Pace:
             self._moments.append(time.perf_counter())
 
     def reason(self, progress: Progress) -> StopReason | None:
-        """Enough steps or seconds. The first step is apart, as it takes what follows do not: after
-        it comes another one, unless it took very long."""
+        """Ends after enough steps or seconds. The first step includes a warm-up, so another follows
+        it, unless it took very long."""
         if not self._moments:
             is_enough = progress.attempted > _MOST_STEPS
         else:
@@ -136,19 +136,19 @@ class _Pace:
 
     @property
     def step(self) -> float:
-        """The seconds of a step after the first one."""
+        """Seconds per step after the first one."""
         if len(self._moments) < 2:
             return self._first
         return (self._moments[-1] - self._moments[0]) / (len(self._moments) - 1)
 
     @property
     def start(self) -> float:
-        """The seconds of the first checkpoint, and of what only a first step has to do."""
+        """Seconds of the first checkpoint, and of the warm-up of the first step."""
         return max(0.0, self._first - self.step)
 
     @property
     def ending(self) -> float:
-        """The seconds since the last step."""
+        """Seconds since the last step."""
         return time.perf_counter() - (self._moments or [self._began])[-1]
 
     @property

@@ -1,4 +1,4 @@
-"""What a training takes on this machine, measured before it: of trees here."""
+"""Training times on this machine, measured beforehand; here for trees."""
 
 from __future__ import annotations
 
@@ -28,9 +28,8 @@ _FEWEST_TREES, _MOST_TREES, _SCORED_ROWS, _VERY_LONG = 6, 20, 10_000, 4.0
 @final
 @dataclass(frozen=True, slots=True)
 class StepTimes:
-    """Seconds of a step (of boosting a tree), of what comes before the first, of a save, and of a
-    row that is validated or scored, of boosting by one tree. `scores` are those of `part`,
-    validation rows."""
+    """Seconds of a step (of boosting a tree), of the start-up, of a save, and of validating or
+    scoring a row (of boosting per tree). `scores` are those of `part`, validation rows."""
 
     step: float
     start: float
@@ -42,8 +41,7 @@ class StepTimes:
 
 
 def time_trees(plan: Plan, prepared: Prepared, seconds: float) -> StepTimes:
-    """The first trees of a training, grown for about so many seconds in a folder that is
-    removed."""
+    """Grow the first trees of a training for about this many seconds in a temporary folder."""
     flag = StopFlag()
     trees = _Trees(flag, seconds)
     with TemporaryDirectory(prefix="trainwright-") as where, disarmed():
@@ -61,7 +59,8 @@ def time_trees(plan: Plan, prepared: Prepared, seconds: float) -> StepTimes:
 
 @final
 class _Trees:
-    """Where trees are shown: takes down when each was made, and raises the flag after enough."""
+    """Progress display that records when each tree was made, and sets the stop flag after
+    enough."""
 
     def __init__(self, flag: StopFlag, seconds: float) -> None:
         self._flag = flag
@@ -78,22 +77,22 @@ class _Trees:
             self._flag.raise_flag("enough is measured")
 
     def say(self, line: str) -> None:
-        """Nothing is said of a rehearsal."""
+        """Rehearsals are silent."""
 
     def close(self) -> None:
         """Nothing to restore."""
 
     @property
     def tree(self) -> float:
-        """The seconds of a tree after the first one: the median, as the training rows are measured
-        after some of the first trees, and seldom later."""
+        """Seconds per tree after the first one: the median, because the training rows are evaluated
+        after some of the first trees, and rarely later."""
         if len(self.moments) < 2:
             return self._first
         return median(after - before for before, after in pairwise(self.moments))
 
     @property
     def start(self) -> float:
-        """The seconds before the first tree."""
+        """Seconds before the first tree."""
         return max(0.0, self._first - self.tree)
 
     @property
@@ -103,18 +102,18 @@ class _Trees:
 
 @final
 class _Silent:
-    """A screen that shows nothing, and hands trees on."""
+    """Silent screen that forwards trees."""
 
     def __init__(self, trees: _Trees) -> None:
         self._trees = trees
 
     def say(self, line: str) -> None:
-        """Nothing is said of a rehearsal."""
+        """Rehearsals are silent."""
 
     def progress(self, total_steps: int) -> ConsoleProgress:
         """Trees have no steps."""
         return ConsoleProgress(self._trees, total_steps, math.inf)
 
     def count(self, total: int) -> CountProgress:
-        """Each tree is drawn."""
+        """Forward each tree."""
         return CountProgress(self._trees, total, 0.0)

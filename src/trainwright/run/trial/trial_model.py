@@ -1,5 +1,4 @@
-"""What a measurement before the training works with: the plan's own network and batches. Needs
-torch."""
+"""The plan's own network and batches, for measurements before training. Needs torch."""
 
 from __future__ import annotations
 
@@ -30,8 +29,8 @@ from trainwright.run.input_shapes import shape_of
 @final
 @dataclass(frozen=True, slots=True)
 class Rehearsed:
-    """A network with its first weights, and what it is to make small. `contract` has no ramps: the
-    steps of a ramp are small at first, and the batches of most of the run are whole."""
+    """Network with its initial weights, and its objective. `contract` has no ramps: their steps
+    start small, whereas most of the run uses full batches."""
 
     contract: Contract
     prepared: Prepared
@@ -40,12 +39,12 @@ class Rehearsed:
     device: torch.device
 
     def feed(self, workers: int) -> Feed:
-        """The batches of the training, made by so many processes."""
+        """Training batches, made by this many processes."""
         return build_feed(with_workers(self.contract, workers), self.prepared, self.device)
 
 
 def build_rehearsed(plan: Plan, prepared: Prepared, device: torch.device) -> Rehearsed:
-    """The network and the batches of a plan. Random numbers are left as they are found."""
+    """Network and batches of a plan. Random numbers are preserved."""
     contract = plan.contract
     section = contract.model
     assert not isinstance(section, Boosting | Linear | Pretrained), "only networks have steps"

@@ -1,5 +1,4 @@
-"""What worker processes gain on this machine, measured with the model that will be trained. Needs
-torch."""
+"""Gain from loader processes on this machine, measured with the model to train. Needs torch."""
 
 from __future__ import annotations
 
@@ -26,8 +25,8 @@ _TURNS, _TURN_SECONDS, _PASSES = 2, 1.0, 5
 
 @final
 class Rehearsal:
-    """Forward and backward passes of a network with its first weights over its own batches, fed
-    with and without workers."""
+    """Forward and backward passes of a network with its initial weights over its own batches, with
+    and without workers."""
 
     def __init__(self, plan: Plan, prepared: Prepared) -> None:
         training = plan.contract.training
@@ -39,7 +38,7 @@ class Rehearsal:
         )
 
     def making(self) -> Making:
-        """The least times of a few."""
+        """Minimum of several timings."""
         feed = self._run.feed(0)
         training = self._run.contract.training
         rows = settled(training.batch_size)
@@ -55,7 +54,7 @@ class Rehearsal:
         return Making(min(made), min(passed), run)
 
     def rows_per_second(self, counts: Sequence[int]) -> Mapping[int, float]:
-        """The best of a few turns each, so that whatever else the machine does counts least."""
+        """Maximum over several rounds, which suppresses other load on the machine."""
         rates = dict.fromkeys(counts, 0.0)
         for _ in range(_TURNS):
             for count in counts:
