@@ -1,1 +1,1 @@
-"""Events, signals and the run folder: what a run leaves behind. Imports no torch."""
+"""Tracking: events, signals, and the run folder. Imports no torch."""

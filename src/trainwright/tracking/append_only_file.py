@@ -1,4 +1,4 @@
-"""A file of lines that only grows, and survives a full disk without a broken line."""
+"""Append-only line files that survive a full disk without a torn line."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _LINE_OF_STEP = re.compile(rb'\{"step": (\d+), .*\}\n')
 class LineFile:
     """Appends whole lines.
 
-    Lines that cannot be written wait, up to 16 MiB of them, for the next append; `lost_lines`
-    counts those that had to be given up.
+    Lines that cannot be written are buffered, up to 16 MiB, for the next append; `lost_lines`
+    counts those that were discarded.
     """
 
     def __init__(self, path: Path) -> None:
@@ -31,10 +31,10 @@ class LineFile:
         self.lost_lines = 0
 
     def append(self, text: str, *, sync: bool) -> None:
-        """Append `text`, which ends with a newline; `sync` waits until it is on the disk.
+        """Append `text`, which ends with a newline; `sync` waits until it is durable.
 
         Raises:
-            StorageFailed: nothing was appended; the lines wait for the next append.
+            StorageFailed: nothing was appended; the lines are buffered for the next append.
         """
         self._waiting += text.encode()
         try:
@@ -44,10 +44,10 @@ class LineFile:
             raise StorageFailed(f"writing {self._path}: {error.strerror or error}") from error
 
     def cut(self, size: int) -> None:
-        """Keep the first `size` bytes of the file, if it is there.
+        """Truncate the file to `size` bytes, if it exists.
 
         Raises:
-            StorageFailed: the file is as it was.
+            StorageFailed: the file is unchanged.
         """
         try:
             descriptor = os.open(
@@ -92,7 +92,7 @@ class LineFile:
 def whole_lines(path: Path) -> list[bytes]:
     """The lines of `path` that end with a newline, without it; none if there is no such file.
 
-    What follows the last newline was being written when the process died and is not a line.
+    Anything after the last newline was being written when the process died and is not a line.
     """
     try:
         data = path.read_bytes()
@@ -102,15 +102,15 @@ def whole_lines(path: Path) -> list[bytes]:
 
 
 def last_step(path: Path) -> int:
-    """The step of the last whole line, which each line begins with; 0 if there is none."""
+    """Step of the last complete line, with which each line begins; 0 if there is none."""
     lines = whole_lines(path)
     match = _STEP.match(lines[-1]) if lines else None
     return int(match[1]) if match else 0
 
 
 def size_up_to(path: Path, step: int) -> int:
-    """Bytes of the lines up to and with `step`, which each line begins with; what follows the first
-    broken line is not kept.
+    """Bytes of the lines up to and including `step`, with which each line begins; nothing after the
+    first corrupt line is counted.
 
     Raises:
         StorageFailed: not readable.

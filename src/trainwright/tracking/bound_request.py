@@ -1,5 +1,5 @@
-"""Where a run's plan says that its contract stands, and with which overrides it is read: bound to
-the run, so that an edited plan does not point the run at other data."""
+"""Contract path and overrides in a run's plan, bound to the run, so that an edited plan cannot
+point the run at other data."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _BOUND = ("overrides", "contract_path", "contract_folder")
 
 
 def bind_request(request: Mapping[str, Json], identity: Identity) -> dict[str, Json]:
-    """What a plan holds of the request: its words, and their digests."""
+    """The request as stored in a plan: its words, and their digests."""
     if not isinstance(identity, RunIdentity):
         return dict(request)
     return {**request, _KEY: {key: _digest(request, key, identity) for key in _BOUND}}
 
 
 def changed_request(plan: Json) -> Iterator[tuple[str, str]]:
-    """Each part of the request in a plan that the run was not given, with what stands there; plans
-    of earlier versions have nothing to compare."""
+    """Parts of a plan's request that differ from the original, with their current values; plans of
+    earlier versions have nothing to compare."""
     identity = identity_from_json(plan.get("identity"))
     if not (isinstance(identity, RunIdentity) and identity.binds_request):
         return

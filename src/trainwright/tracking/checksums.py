@@ -1,4 +1,5 @@
-"""`checksums.json`: SHA-256 and size of every file that the decision of a finished run rests on."""
+"""`checksums.json`: SHA-256 and size of every file that the verdict of a finished run depends
+on."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ _FOLDERS = ("data", "baselines", "bundle", "endings")
 
 
 def write_checksums(folder: RunFolder, identity: Identity) -> None:
-    """Take the checksums of contract, plan, preflight, data reports, models, evaluation and test
+    """Write the checksums of contract, plan, preflight, data reports, models, evaluation and test
     predictions.
 
     Raises:
@@ -30,16 +31,16 @@ def write_checksums(folder: RunFolder, identity: Identity) -> None:
 
 
 def has_checksums(folder: RunFolder) -> bool:
-    """Whether a finished run has them: one of an earlier version has none."""
+    """Does a finished run have checksums? Earlier versions wrote none."""
     return folder.checksums.is_file()
 
 
 def changed_files(folder: RunFolder, within: str = "") -> Iterator[tuple[str, str]]:
-    """Each file that is not what the run wrote, with what is wrong; of those whose path begins with
+    """Files that differ from what the run wrote, with the reason; limited to paths that begin with
     `within`.
 
     Raises:
-        OSError, ValueError, KeyError, TypeError: the file of checksums cannot be read.
+        OSError, ValueError, KeyError, TypeError: the checksum file cannot be read.
     """
     outer: Json = read_json(folder.checksums)
     content = outer["content"]
@@ -49,7 +50,7 @@ def changed_files(folder: RunFolder, within: str = "") -> Iterator[tuple[str, st
     if content["lineage"] != read_identity(folder).lineage:
         yield folder.checksums.name, f"it or {folder.plan.name} belongs to another run"
     files: dict[str, Json] = content["files"]
-    # A run of an earlier version has no sizes.
+    # Earlier versions recorded no sizes.
     sizes: dict[str, Json] = content.get("sizes", {})
     for name in sorted(one for one in {*files, *_names(folder)} if one.startswith(within)):
         path = folder.path / name
@@ -62,7 +63,7 @@ def changed_files(folder: RunFolder, within: str = "") -> Iterator[tuple[str, st
 
 
 def _names(folder: RunFolder) -> set[str]:
-    """Relative paths; what a write has left unfinished is no file of the run."""
+    """Relative paths, without temporary files of unfinished writes."""
     single = (
         folder.contract,
         folder.plan,

@@ -1,4 +1,4 @@
-"""What time it is, from a source that a test can replace."""
+"""Clock, replaceable in tests."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Protocol, final
 
 
 class Clock(Protocol):
-    """Dates for people, and a count of seconds that never runs backwards for durations."""
+    """Dates for display, and a monotonic count of seconds for durations."""
 
     def now(self) -> datetime:
-        """The date and time in UTC; it may jump when the machine's clock is set."""
+        """Date and time in UTC; it may jump when the machine's clock is set."""
         ...
 
     def monotonic_seconds(self) -> float:
-        """Seconds since some fixed moment; differences of it are durations."""
+        """Seconds since some fixed moment; only differences are meaningful."""
         ...
 
 
@@ -33,6 +33,6 @@ class SystemClock:
 
 
 def show_time(moment: datetime) -> str:
-    """`2026-01-31T12:00:00.000Z`: UTC to the millisecond, sorted as text as it is in time."""
+    """`2026-01-31T12:00:00.000Z`: UTC to the millisecond; sorts chronologically as text."""
     utc = moment.astimezone(UTC).isoformat(timespec="milliseconds")
     return utc.removesuffix("+00:00") + "Z"

@@ -1,4 +1,4 @@
-"""Progress for the person who waits, on stderr: one live line, or a few plain ones."""
+"""Console progress on stderr: one live line, or a few plain ones."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ _LOOKS_PER_SHOW = 5
 _MOST_DROPPED = 3
 
 LABEL_WIDTH = 10
-"""Letters before the text of a line that stays: its label and blanks."""
+"""Width of the label before the text of a permanent line."""
 
 
 class ProgressScreen(Protocol):
-    """Where progress is shown."""
+    """Where progress is displayed."""
 
     def draw(self, step: int, line: str) -> None:
-        """Show how far the run is."""
+        """Show the progress."""
         ...
 
     def say(self, line: str) -> None:
-        """Write a line that stays."""
+        """Write a permanent line."""
         ...
 
     def close(self) -> None:
-        """Leave the terminal as it was."""
+        """Restore the terminal."""
         ...
 
 
@@ -59,7 +59,7 @@ class PlainScreen:
         self._stream = stream
 
     def draw(self, step: int, line: str) -> None:  # noqa: ARG002
-        """Write the line; the step stands in it."""
+        """Write the progress as a line; it includes the step."""
         self.say(line)
 
     def say(self, line: str) -> None:
@@ -80,7 +80,7 @@ class LiveScreen:
         from rich.progress import BarColumn, TextColumn
         from rich.progress import Progress as Bar
 
-        # No refresh thread: it would take the interpreter from the loop ten times a second.
+        # No refresh thread: it would take the GIL from the loop ten times a second.
         self._bar: Bar = Bar(
             BarColumn(bar_width=24),
             TextColumn("{task.description}", markup=False),
@@ -106,13 +106,13 @@ class LiveScreen:
 
 @final
 class ConsoleProgress:
-    """Shows progress. A step costs a counter; the clock is read every few steps only.
+    """Progress of the training. A step costs a counter; the clock is read only every few steps.
 
-    The loss is read from the device when a line is drawn, at most four times a second. A
-    validation is part of the next line, so that many epochs still fit one page. The remaining time
-    follows from the mean over all steps since the first one, which often compiles: whatever falls
-    between steps is shared among them. Steps that a rollback took back were made as well. Of a
-    training whose length no rule says (0 steps) only the step is shown.
+    The loss is read from the device when a line is drawn, at most four times a second. A validation
+    is part of the next line, so that many epochs still fit one page. The remaining time is
+    estimated from the mean over all steps since the first one, which often compiles: time between
+    steps is averaged over them. Steps undone by a rollback count as made. If no rule sets the
+    length of the training (0 steps), only the step is shown.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class ConsoleProgress:
         self._seen = 0
         self._stride = 1
         self._next_look = 1
-        # The first line waits for a first interval, so that its rate is one.
+        # The first line waits for a full interval, so that its rate is meaningful.
         self._drawn_at = self._clock.monotonic_seconds()
         self._looked_at = self._drawn_at
         self._drawn_seen = 0
@@ -140,7 +140,7 @@ class ConsoleProgress:
         self._dropped = 0
 
     def observe(self, event: Event) -> None:
-        """Show what is worth showing."""
+        """Display an event if it is worth it."""
         if type(event) is StepKept:
             if self._dropped:
                 self._say_dropped()
@@ -151,7 +151,7 @@ class ConsoleProgress:
             self._tell(event)
 
     def close(self) -> None:
-        """Leave the terminal as it was; `Ended` does it too."""
+        """Restore the terminal; `Ended` does it too."""
         self._screen.close()
 
     def _look(self, event: StepKept) -> None:
@@ -183,7 +183,7 @@ class ConsoleProgress:
         self._screen.draw(step, " · ".join(parts))
 
     def _say_dropped(self) -> None:
-        """How many steps more were dropped in a row than were shown."""
+        """Report how many more consecutive steps were dropped than were shown."""
         if self._dropped > _MOST_DROPPED:
             more = self._dropped - _MOST_DROPPED
             self._say("dropped", f"{more:,} more in a row: events.jsonl names their rows")
@@ -195,7 +195,7 @@ class ConsoleProgress:
     def _tell(self, event: RareEvent) -> None:
         match event:
             case Validated():
-                # Slices stand in the log and the report: here they would fill the line.
+                # Slices are in the log and the report: here they would fill the line.
                 shown = {name: v for name, v in event.values.items() if "/" not in name}
                 values = [f"{name} {show_number(v)}" for name, v in shown.items()]
                 self._score = values[-1] if values else ""
@@ -230,7 +230,7 @@ class ConsoleProgress:
 
 @final
 class CountProgress:
-    """Shows how many of at most `total` things there are, one line an interval."""
+    """Shows a count out of at most `total`, one line per interval."""
 
     def __init__(
         self,
@@ -246,7 +246,7 @@ class CountProgress:
         self._drawn_at = self._clock.monotonic_seconds()
 
     def count(self, made: int, unit: str, value: float) -> None:
-        """Take notice that there are `made` now, with the latest validation value."""
+        """Update to `made`, with the latest validation value."""
         now = self._clock.monotonic_seconds()
         if now - self._drawn_at >= self._interval:
             self._drawn_at = now
@@ -254,7 +254,7 @@ class CountProgress:
             self._screen.draw(made, line)
 
     def close(self) -> None:
-        """Leave the terminal as it was."""
+        """Restore the terminal."""
         self._screen.close()
 
 

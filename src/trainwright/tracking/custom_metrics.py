@@ -1,4 +1,4 @@
-"""Numbers that a user names beside the signals of every step."""
+"""User-defined signals of a step."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from trainwright.core.errors import Mistake, Problem
 from trainwright.tracking.events import Number, OwnNumbers, StepOutcome, number_to_json
 
 OWN = "own/"
-"""How the names of own signals begin in `signals.jsonl` and `windows.jsonl`."""
+"""Prefix of user-defined signals in `signals.jsonl` and `windows.jsonl`."""
 
 
 def own_totals(outcomes: Sequence[StepOutcome]) -> list[Number]:
-    """The totals of the own signals of all steps in order, to be read.
+    """Totals of the user-defined signals of all steps in order, to be read.
 
     Raises:
-        Mistake: one was changed in place after it was named, so that it is another number now.
+        Mistake: one was modified in place after it was recorded.
     """
     for outcome in outcomes:
         if outcome.own.versions:
@@ -26,7 +26,7 @@ def own_totals(outcomes: Sequence[StepOutcome]) -> list[Number]:
 
 
 def version_of(tensor: Number) -> int:
-    """How often a tensor was changed in place; 0 where nobody counts it."""
+    """In-place version counter of a tensor; 0 if it has none."""
     try:
         return int(getattr(tensor, "_version", 0))
     except RuntimeError:  # made in inference mode
@@ -34,7 +34,7 @@ def version_of(tensor: Number) -> int:
 
 
 def own_means(own: OwnNumbers, totals: Sequence[float]) -> dict[str, float]:
-    """The mean of each name: its totals over its counts. Over nothing it is NaN."""
+    """Mean of each name: its totals over its counts. NaN for a zero count."""
     means = dict(zip(own.names, totals, strict=True))
     if len(means) == len(own.names) and own.counts == (1,) * len(means):
         return means
@@ -46,8 +46,8 @@ def own_means(own: OwnNumbers, totals: Sequence[float]) -> dict[str, float]:
 
 
 def own_texts(outcomes: Sequence[StepOutcome], totals: Sequence[float]) -> list[str]:
-    """What the line of each step in `signals.jsonl` holds of its own signals, behind a comma: nine
-    digits of each, as many as fp32 has."""
+    """Text of each step's user-defined signals for its line in `signals.jsonl`, after a comma; with
+    nine digits, the precision of fp32."""
     texts = []
     taken = 0
     for outcome in outcomes:
@@ -63,7 +63,7 @@ def own_texts(outcomes: Sequence[StepOutcome], totals: Sequence[float]) -> list[
 
 @cache
 def _template(names: tuple[str, ...]) -> str:
-    """Of the signals of a step; they are mostly the same at every step."""
+    """Template of a step's signals, which are usually the same at every step."""
     return "".join([f', "{OWN}{name}": %.9g' for name in names])
 
 

@@ -1,4 +1,4 @@
-"""`events.jsonl`: every rare event, numbered and dated."""
+"""`events.jsonl`: rare events, numbered and dated."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from trainwright.tracking.events import Event, SaveBegun, Saving, StepKept
 
 @final
 class EventLog:
-    """Appends rare events to a file, each one on the disk before `observe` returns.
+    """Appends rare events to a file, each one durable before `observe` returns.
 
-    `sequence` rises by one from event to event, over all resumes; the time is for people and may
-    jump with the machine's clock.
+    `sequence` increases by one per event, across resumes; the time is for display and may jump with
+    the machine's clock.
     """
 
     def __init__(self, path: Path, clock: Clock | None = None) -> None:
@@ -30,16 +30,16 @@ class EventLog:
 
     @property
     def lost_events(self) -> int:
-        """Events that had to be given up because the disk took nothing for too long."""
+        """Events that were discarded because the disk rejected them for too long."""
         return self._file.lost_lines
 
     def observe(self, event: Event) -> None:
         """Append a rare event.
 
         Raises:
-            StorageFailed: the event waits in memory for the next one.
+            StorageFailed: the event is buffered for the next append.
         """
-        # The first of them comes once a step, and a comparison of types is the cheapest.
+        # The first of them occurs at every step, and comparing types is cheapest.
         if type(event) is StepKept or isinstance(event, StepKept | Saving | SaveBegun):
             return
         if not self._opened:
@@ -54,14 +54,14 @@ class EventLog:
             lines = whole_lines(self._path)
         except OSError as error:
             raise StorageFailed(f"reading {self._path}: {error.strerror or error}") from error
-        # A torn last line would otherwise become one line with the next event.
+        # A torn last line would otherwise be joined with the next event.
         self._file.cut(sum(len(line) + 1 for line in lines))
         self._sequence = max((_sequence(line) for line in lines), default=0)
         self._opened = True
 
 
 def read_events(path: Path) -> list[Json]:
-    """The events of `events.jsonl` in order; lines that are not JSON objects are left out.
+    """The events of `events.jsonl` in order; lines that are not JSON objects are skipped.
 
     Raises:
         StorageFailed: not readable.

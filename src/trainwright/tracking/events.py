@@ -1,4 +1,4 @@
-"""What can happen in a run, as frozen values. Observers get them and cannot steer by them."""
+"""Events of a run, as frozen values. Observers receive them and cannot steer by them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trainwright.core.progress import Progress
 
 
 class Scalar(Protocol):
-    """One number that may still be on its way from the device; `item` waits for it."""
+    """Number that may still be on the device; `item` waits for it."""
 
     def item(self) -> float:
         """The number."""
@@ -20,7 +20,7 @@ class Scalar(Protocol):
 
 
 Number = float | Scalar
-"""A number that is here already, or one that is still on the device."""
+"""Number on the host, or still on the device."""
 
 
 def read_number(number: Number) -> float:
@@ -29,8 +29,8 @@ def read_number(number: Number) -> float:
 
 
 class OwnNumbers(NamedTuple):
-    """What a user named in a step: names, totals, and over how many things each is a total. Of
-    totals that are still on a device, `versions` says how often each was changed in place."""
+    """User-defined signals of a step: names, totals, and the count of each total. For totals that
+    are still on a device, `versions` are their in-place version counters."""
 
     names: tuple[str, ...] = ()
     totals: tuple[Number, ...] = ()
@@ -42,14 +42,14 @@ NO_OWN = OwnNumbers()
 
 
 class StepOutcome(NamedTuple):
-    """What one optimizer step gave.
+    """Outcome of one optimizer step.
 
     `loss` is the mean over the targets of the step, `gradient_norm` the L2 norm before clipping,
-    `found_nonfinite` 0 or, where the update was dropped on the device, more. `step_seconds` and
-    `data_seconds` are wall time of the host, `rows` the training rows of the step over all ranks,
-    `samples` the cursor of the feed after it, `epoch` the epoch it belongs to, `clipped` 1 where
-    clipping made the gradient smaller, `targets` what the loss is the mean over, `own` what a user
-    named in it, `places` those of a text's rows with their padding.
+    `found_nonfinite` is 0, or positive if the update was dropped on the device. `step_seconds` and
+    `data_seconds` are host wall time, `rows` the training rows of the step over all ranks,
+    `samples` the feed's cursor after it, `epoch` its epoch, `clipped` 1 if the gradient was
+    clipped, `targets` the denominator of the loss, `own` the user-defined signals, `places` the
+    positions of a text's rows including padding.
     """
 
     loss: Number
@@ -68,7 +68,7 @@ class StepOutcome(NamedTuple):
 
 
 class StepKept(NamedTuple):
-    """A step is part of the run. Made once a step, so a tuple and not a dataclass."""
+    """A step was applied. Created at every step, so a tuple and not a dataclass."""
 
     progress: Progress
     outcome: StepOutcome
@@ -76,7 +76,7 @@ class StepKept(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StepDropped:
-    """The update of a step was not applied. `rows` are the training rows it had."""
+    """The update of a step was dropped. `rows` are its training rows."""
 
     progress: Progress
     why: str
@@ -120,8 +120,8 @@ class Validated:
 class Saving:
     """A checkpoint is about to be written.
 
-    What is buffered must reach its file first: a crash between the checkpoint and `Saved` would
-    otherwise lose the numbers of steps that are never executed again.
+    Buffered output must reach its file first: a crash between the checkpoint and `Saved` would
+    otherwise lose the numbers of steps that are never repeated.
     """
 
     progress: Progress
@@ -133,7 +133,7 @@ class Saving:
 
 @dataclass(frozen=True, slots=True)
 class SaveBegun:
-    """The state is being copied and written, and the training goes on."""
+    """A background save has started, and training continues."""
 
     progress: Progress
 
@@ -144,9 +144,9 @@ class SaveBegun:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """A checkpoint is on the disk. `score` is `NaN` where the state was not scored.
+    """A checkpoint is durable. `score` is `NaN` if the state was not scored.
 
-    `seconds` is what writing it took, `stall_seconds` how long the training stood still for it.
+    `seconds` is the time to write it, `stall_seconds` how long training stalled for it.
     """
 
     progress: Progress
@@ -171,8 +171,8 @@ class Saved:
 
 @dataclass(frozen=True, slots=True)
 class SaveMissed:
-    """A checkpoint could not be written, and the contract lets the run go on; `missed` so far in
-    this process, this one included."""
+    """A checkpoint could not be written, and the contract lets the run continue; `missed` counts
+    such failures in this process, this one included."""
 
     progress: Progress
     why: str
@@ -190,7 +190,7 @@ class SaveMissed:
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """The run goes on from a checkpoint; `rejected` says which newer ones did not verify."""
+    """The run resumed from a checkpoint; `rejected` lists newer ones that did not verify."""
 
     progress: Progress
     checkpoint: str
@@ -208,7 +208,7 @@ class Resumed:
 
 @dataclass(frozen=True, slots=True)
 class RolledBack:
-    """The guard put the state of an earlier step back; `progress` is where the run is now."""
+    """The guard restored an earlier state; `progress` is the current one."""
 
     progress: Progress
     from_step: int
@@ -226,7 +226,7 @@ class RolledBack:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The loop is over. `kind` is one word of the stop rule or guard that ended it."""
+    """The loop has ended. `kind` is the stop reason."""
 
     progress: Progress
     kind: Literal["finished", "early", "budget", "interrupted", "halted"]
@@ -244,7 +244,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """Something a person may want to know later; `kind` is one word to search for."""
+    """Note for the user; `kind` is a keyword to search for."""
 
     kind: str
     message: str
@@ -278,7 +278,7 @@ _NONFINITE: Mapping[str, float] = {"nan": math.nan, "inf": math.inf, "-inf": -ma
 
 
 def number_to_json(value: float) -> float | Literal["nan", "inf", "-inf"]:
-    """A number as strict JSON; what is not finite becomes its name instead of going missing."""
+    """Number as strict JSON; a non-finite one becomes its name instead of disappearing."""
     if math.isfinite(value):
         return value
     if math.isnan(value):
@@ -287,7 +287,7 @@ def number_to_json(value: float) -> float | Literal["nan", "inf", "-inf"]:
 
 
 def number_from_json(value: Json) -> float:
-    """Undo `number_to_json`.
+    """Inverse of `number_to_json`.
 
     Raises:
         ValueError: neither a number nor one of the three names.

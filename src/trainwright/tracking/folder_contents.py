@@ -1,4 +1,4 @@
-"""What may lie in a run folder: files and folders, nothing that leads out or never answers."""
+"""Safety of a run folder's contents: regular files and folders only."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from trainwright.core.errors import Mistake, Problem, StorageFailed
 
 
 def check_contents(path: Path) -> None:
-    """Refuse a run folder with a link that leads out of it, a pipe, a socket or a device: to write
-    through the one changes files elsewhere, to read the other may never end.
+    """Refuse a run folder with a link that leads outside, a pipe, a socket or a device: writing
+    through the former changes files elsewhere, reading the latter may block forever.
 
     Raises:
         Mistake: there is one. StorageFailed: a folder in it cannot be listed.

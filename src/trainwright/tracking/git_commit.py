@@ -1,8 +1,8 @@
-"""The git commit of a checkout, read without running anything that the checkout configures.
+"""Git commit of a checkout, read without running anything that the checkout configures.
 
 A checkout's configuration can name programs: filters, hooks, fsmonitor, remote helpers, ssh,
-textconv, credential helpers, submodules with a configuration of their own. So git never sees it:
-it works in a git folder of ours, with an empty configuration, that only links to the objects,
+textconv, credential helpers, submodules with a configuration of their own. So git never sees it: it
+runs in a git folder of ours, with an empty configuration, that only links to the objects,
 references and index of the checkout. Changed files are hashed here, not by `git diff`.
 """
 
@@ -29,7 +29,7 @@ _MOST_HASHED_BYTES = 2**30
 _MOST_CONFIG_BYTES = 2**20
 _BLOCK = 2**20
 _POINTER = re.compile(r"gitdir: (.+)")
-# What git must know to compare files with its index; none of them names a program.
+# What git must know to compare files with its index; none of these settings names a program.
 _COMPARING = frozenset(
     f"core.{name}"
     for name in (
@@ -51,7 +51,7 @@ _STATUS = (
     "-z",
     "--no-renames",
     "--untracked-files=normal",
-    # Looking for changes inside a submodule would run git under the submodule's configuration.
+    # Checking a submodule for changes would run git under the submodule's configuration.
     "--ignore-submodules=dirty",
 )
 
@@ -61,11 +61,11 @@ class _Unreadable(Exception):
 
 
 def describe_source(folder: Path) -> Json:
-    """The git commit of the checkout around `folder`, and the hash of what was changed since.
+    """Commit of the checkout around `folder`, and the hash of uncommitted changes.
 
     `{"commit", "dirty", "diff_sha256"}`, or `{"absent": reason}` outside a checkout. Untracked
-    files count as dirty by their names. Files that go through a filter (Git LFS) count as changed
-    once they were touched.
+    files count as dirty by their names. Files that pass a filter (Git LFS) count as changed once
+    they were touched.
     """
     program = shutil.which("git")
     if program is None:
@@ -86,7 +86,7 @@ def describe_source(folder: Path) -> Json:
 @dataclass(frozen=True, slots=True)
 class _Checkout:
     files: Path
-    """The folder that holds `.git`."""
+    """Folder that contains `.git`."""
     own: Path
     """HEAD and index; a linked worktree has its own."""
     common: Path
@@ -133,7 +133,7 @@ class _Git:
 
 @contextmanager
 def _isolated(program: str, checkout: _Checkout) -> Iterator[_Git]:
-    """Git in a git folder of ours that shares data with the checkout, and no configuration."""
+    """Isolated git folder that shares data with the checkout, but no configuration."""
     with tempfile.TemporaryDirectory(prefix="trainwright-git-") as made:
         home = Path(made)
         git = home / "git"
@@ -170,7 +170,7 @@ def _link_file(source: Path, link: Path) -> None:
 
 
 def _environment(home: Path, more: dict[str, str]) -> dict[str, str]:
-    """The process's own without git's variables, and with no configuration of user or system."""
+    """Our environment without git's variables, and without user or system configuration."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     return {
         **kept,
@@ -188,7 +188,7 @@ def _environment(home: Path, more: dict[str, str]) -> dict[str, str]:
 
 
 def _users_settings(git: _Git) -> dict[str, str]:
-    """Which untracked files the user never wants to see, and how lines end for this user."""
+    """The user's ignore rules and line-ending settings."""
     home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
     found: dict[str, str] = {}
     for path in (home / "git" / "config", Path.home() / ".gitconfig"):
@@ -199,7 +199,7 @@ def _users_settings(git: _Git) -> dict[str, str]:
 
 
 def _settings(git: _Git, file: Path) -> dict[str, str]:
-    """The settings of one file, without what it includes."""
+    """Settings of one file, without its includes."""
     if not file.is_file() or file.stat().st_size > _MOST_CONFIG_BYTES:
         return {}
     try:
@@ -218,9 +218,9 @@ def _settings(git: _Git, file: Path) -> dict[str, str]:
 
 
 def _hash_changes(files: Path, changes: bytes) -> str:
-    """SHA-256 of what git says of each changed file, and of the content of those it tracks.
+    """SHA-256 over git's status of each changed file, and the content of tracked ones.
 
-    Empty where the changed files hold more than a gibibyte.
+    Empty if the changed files exceed one gibibyte.
     """
     digest = hashlib.sha256(changes)
     room = _MOST_HASHED_BYTES

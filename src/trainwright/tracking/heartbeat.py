@@ -1,4 +1,4 @@
-"""Does something every few seconds, beside what the process is at."""
+"""Heartbeat: periodic calls from a background thread."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from contextlib import contextmanager
 from trainwright.core.errors import StorageFailed
 
 BEAT_SECONDS = 10.0
-"""The most that is between two beats."""
+"""Longest time between two beats."""
 
 _FIRST_SECONDS = 1.0
 
 
 @contextmanager
 def beating(beat: Callable[[], None], most_seconds: float = BEAT_SECONDS) -> Iterator[None]:
-    """Inside the block `beat` is called in a thread: after a second, then whenever its time has
-    doubled, at least every `most_seconds`. A beat that the disk refuses does not happen."""
+    """Inside the block `beat` is called in a thread: after one second, then whenever the elapsed
+    time has doubled, at least every `most_seconds`. Disk errors of a beat are ignored."""
     ended = threading.Event()
 
     def run() -> None:

@@ -1,4 +1,4 @@
-"""Identity of a run: what its checkpoints and models are bound to."""
+"""Identity of a run, to which its checkpoints and models are bound."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ _KEY = "identity"
 @final
 @dataclass(frozen=True, slots=True)
 class RunIdentity:
-    """One run: its own number, and the plan and data version that it was started with.
+    """Random id of a run, and the plan and data version that it was started with.
 
-    `part` names the training of a fold or of another seed. The identity stays the same when a run
-    goes on with a changed contract or changed data that it was allowed to record. `binds_request`:
-    the plan has digests of where its contract stands and of the overrides; so it is since a version
-    that wrote them.
+    `part` names the training of a fold or of another seed. The identity is unchanged when a run
+    resumes with permitted changes to contract or data. `binds_request`: the plan contains digests
+    of its contract's path and overrides, which earlier versions did not write.
     """
 
     run: str
@@ -32,20 +31,20 @@ class RunIdentity:
 
     @classmethod
     def new(cls, plan: str, data: str) -> Self:
-        """That of a run which begins: no other run has it, not even one of the same plan."""
+        """Identity of a new run: unique, even among runs of the same plan."""
         return cls(uuid.uuid4().hex, plan, data)
 
     @property
     def lineage(self) -> str:
-        """A digest of all of it, which stands in every checkpoint and bundle of the run."""
+        """Digest of the identity, stored in every checkpoint and bundle of the run."""
         return hash_value({**self.to_json(), "part": self.part})[:32]
 
     def of_part(self, part: str) -> Self:
-        """That of a training inside the run."""
+        """Identity of a training inside the run."""
         return replace(self, part=part)
 
     def to_json(self) -> dict[str, Json]:
-        """What stands in `plan.json`."""
+        """Its entry in `plan.json`."""
         bound = {"request": "bound"} if self.binds_request else {}
         return {"run": self.run, "plan": self.plan, "data": self.data, **bound}
 
@@ -53,7 +52,7 @@ class RunIdentity:
 @final
 @dataclass(frozen=True, slots=True)
 class NoIdentity:
-    """That of a run whose plan an earlier version wrote: nothing of it is bound."""
+    """Identity of a run whose plan an earlier version wrote: nothing is bound to it."""
 
     @property
     def lineage(self) -> str:
@@ -73,7 +72,7 @@ Identity = RunIdentity | NoIdentity
 
 
 def read_identity(folder: RunFolder) -> Identity:
-    """The identity in a run's plan, of a training from a script in a file of its own.
+    """Identity in a run's plan; for a training from a script, in a file of its own.
 
     Raises:
         OSError, ValueError: it cannot be read.
@@ -85,7 +84,7 @@ def read_identity(folder: RunFolder) -> Identity:
 
 
 def identity_from_json(value: Json) -> Identity:
-    """Read `to_json`."""
+    """Inverse of `to_json`."""
     if not value:
         return NoIdentity()
     bound = value.get("request") == "bound"

@@ -1,4 +1,4 @@
-"""What the run is made with: the installation and the machine."""
+"""Software and hardware environment of a run."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def describe_environment() -> Json:
 
 @cache
 def list_packages() -> tuple[str, ...]:
-    """Every installed distribution as `name==version`, sorted; read once in a process."""
+    """Every installed distribution as `name==version`, sorted; cached."""
     named = (_name_and_version(distribution) for distribution in distributions())
     return tuple(sorted({f"{name.lower()}=={version}" for name, version in named if name}))
 
 
 def _name_and_version(distribution: Distribution) -> tuple[str, str]:
-    """From the head of the metadata: reading whole descriptions of hundreds of packages takes a
-    third of a second, which the first step would wait for."""
+    """Read only the head of the metadata: whole descriptions of hundreds of packages take a third
+    of a second before the first step."""
     text = distribution.read_text("METADATA") or distribution.read_text("PKG-INFO") or ""
     found = {"Name": "", "Version": ""}
     for line in text.splitlines():
@@ -45,7 +45,7 @@ def _name_and_version(distribution: Distribution) -> tuple[str, str]:
 
 
 def describe_hardware(gpus: Sequence[str]) -> Json:
-    """CPU model, the cores this process may use, memory, and the GPUs as handed in."""
+    """CPU model, available cores, memory, and the given GPUs."""
     return {
         "cpu": _field_of("/proc/cpuinfo", "model name") or platform.machine(),
         "cores": len(os.sched_getaffinity(0)),

@@ -1,4 +1,5 @@
-"""One process owns a run folder, through a lock that the kernel drops when the process dies."""
+"""Run lock: one process owns a run folder, by a lock that the kernel releases when the process
+dies."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ _held: set[int] = set()
 
 
 def _close_in_child() -> None:
-    # A forked worker shares the open file, and would keep the lock after its parent has died.
+    # A forked worker shares the open file, and would hold the lock after its parent has died.
     for descriptor in _held:
         with contextlib.suppress(OSError):
             os.close(descriptor)
@@ -37,7 +38,8 @@ os.register_at_fork(after_in_child=_close_in_child)
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The process that owns a run folder; `started_ticks` tells it from a later one of its pid."""
+    """Process that owns a run folder; `started_ticks` distinguishes it from a later one with its
+    pid."""
 
     pid: int
     started_ticks: int
@@ -60,30 +62,30 @@ class Holder:
         return f"process {self.pid} on {self.host}, since {self.since}"
 
     def is_alive_here(self) -> bool:
-        """Whether this very process is running on this machine now."""
+        """Is this very process running on this machine now?"""
         ticks = _started_ticks(self.pid)
         return ticks != 0 and ticks == self.started_ticks and self.boot_id == _boot_id()
 
 
 @dataclass(frozen=True, slots=True)
 class NoHolder:
-    """Nobody has written a name into the lock file, or it cannot be read."""
+    """No process has written its name into the lock file, or it cannot be read."""
 
     def __str__(self) -> str:
         return "a process that has not written its name"
 
     def is_alive_here(self) -> bool:
-        """Nobody is not alive."""
+        """Never alive."""
         return False
 
 
 @final
 class RunLock:
-    """The right to write into a run folder; a context manager.
+    """Exclusive write access to a run folder; a context manager.
 
     Held with `flock`, so it ends with the process however that dies, and the file may stay behind:
-    only the name in it is then stale. File systems that do not share `flock` between machines
-    protect only against processes of the same machine.
+    only the name in it is then stale. On file systems that do not share `flock` between machines it
+    protects only against processes of the same machine.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -96,7 +98,7 @@ class RunLock:
 
         Raises:
             RunLocked: another process holds it; the message names it. StorageFailed: the file
-                cannot be made.
+                cannot be created.
         """
         while True:
             try:
@@ -122,12 +124,12 @@ class RunLock:
         return lock
 
     def release(self) -> None:
-        """Give the folder back; a second call does nothing."""
+        """Release the lock; a second call does nothing."""
         if self._descriptor in _held:
             _held.discard(self._descriptor)
             with contextlib.suppress(OSError):
                 os.ftruncate(self._descriptor, 0)
-            # Unlocked by name: closing is not enough while a child is between fork and its hook.
+            # Unlocked explicitly: closing is not enough while a child is between fork and its hook.
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
             os.close(self._descriptor)
 
@@ -144,14 +146,14 @@ class RunLock:
 
     def _write_name(self) -> None:
         name = json.dumps(asdict(Holder.this_process())).encode()
-        # The name only serves messages: a full disk must not keep a run from going on.
+        # The name is only for messages: a full disk must not prevent a run from continuing.
         with contextlib.suppress(OSError):
             os.ftruncate(self._descriptor, 0)
             os.pwrite(self._descriptor, name, 0)
 
 
 def read_holder(path: Path) -> Holder | NoHolder:
-    """Who wrote the lock file last; it may be dead."""
+    """Last writer of the lock file; it may be dead."""
     try:
         with path.open("rb") as stream:
             fields = json.loads(stream.read(_HOLDER_BYTES))
@@ -167,7 +169,7 @@ def read_holder(path: Path) -> Holder | NoHolder:
 
 
 def _named_holder(path: Path) -> Holder | NoHolder:
-    # The winner of a race takes the lock a moment before it writes its name.
+    # The winner of a race takes the lock just before it writes its name.
     deadline = time.monotonic() + _WAIT_FOR_NAME_SECONDS
     holder = read_holder(path)
     while not holder.is_alive_here() and time.monotonic() < deadline:
@@ -184,12 +186,13 @@ def _is_same_file(descriptor: int, path: Path) -> bool:
 
 
 def _started_ticks(pid: int) -> int:
-    """Start of a process in clock ticks since boot (proc(5), field 22 of stat); 0 if not there."""
+    """Start of a process in clock ticks since boot (proc(5), field 22 of stat); 0 if it does not
+    exist."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return 0
-    # The name, field 2, stands in brackets and may hold anything, brackets too.
+    # The name, field 2, is in parentheses and may contain anything, even parentheses.
     return int(text.rpartition(")")[2].split()[19])
 
 

@@ -1,4 +1,4 @@
-"""Who watches a run."""
+"""Observers of a run."""
 
 from __future__ import annotations
 
@@ -13,22 +13,21 @@ class Observer(Protocol):
     """Watches a run and cannot steer it.
 
     An implementation ignores events that it does not know, so that a new one needs no change here.
-    It must not change what an event holds, must not wait for the device at every step, and raises
-    `StorageFailed` or `OSError`, and nothing else, when it cannot record.
+    It must not modify an event, must not synchronise with the device at every step, and raises
+    `StorageFailed` or `OSError`, and nothing else, if it cannot record.
     """
 
     def observe(self, event: Event) -> None:
-        """Take notice of one event."""
+        """Receive one event."""
         ...
 
 
 @final
 class Observers:
-    """Tells several observers, in order.
+    """Forwards events to several observers, in order.
 
     One that cannot record does not stop the run: its failures are counted, and the first of each is
-    announced. Any other error is a mistake in the program and ends the run, unless `survived` says
-    otherwise.
+    reported. Any other error is a bug and ends the run, unless `survived` says otherwise.
     """
 
     def __init__(
@@ -44,11 +43,11 @@ class Observers:
 
     @property
     def failures(self) -> int:
-        """How often an observer could not record."""
+        """Number of times an observer could not record."""
         return sum(self._failures)
 
     def observe(self, event: Event) -> None:
-        """Tell every observer."""
+        """Forward to every observer."""
         for index, observer in enumerate(self._observers):
             try:
                 observer.observe(event)

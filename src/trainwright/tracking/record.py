@@ -1,4 +1,4 @@
-"""`record.json`: what another engineer needs to repeat the run, and how it ended."""
+"""`record.json`: what is needed to reproduce the run, and how it ended."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ _FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """What only the caller knows about a run. The environment variables are never recorded."""
+    """Facts about a run known only to the caller. Environment variables are never recorded."""
 
     command: Sequence[str]
     source: Path
-    """A folder of the checkout whose commit is recorded, the contract's for example."""
+    """Folder of the checkout whose commit is recorded, for example the contract's."""
     data_version: str
     seeds: Mapping[str, int] = field(default_factory=dict)
     threads: Mapping[str, int] = field(default_factory=dict)
     gpus: Sequence[str] = ()
     determinism: Mapping[str, Json] = field(default_factory=dict)
-    """How alike repetitions are, and what that costs."""
+    """Determinism level, and its cost."""
     price_per_hour: float = 0.0
-    """What an hour of the machine costs; 0 if not known."""
+    """Price of the machine per hour; 0 if unknown."""
     budget: Mapping[str, Json] = field(default_factory=dict)
-    """What was planned of a budget, with the `seconds_before` that passed before this record."""
+    """Allotment of a budget, with the `seconds_before` that passed before this record."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a run ended. `verdict` is empty where none was reached; `kept_step` is the step of the
-    best validation, where its weights are the model, else 0."""
+    """How a run ended. `verdict` is empty if there is none; `kept_step` is the step of the best
+    validation if the model has its weights, else 0."""
 
     state: Literal["finished", "interrupted", "failed"]
     reason: str
@@ -62,13 +62,13 @@ class Ending:
 
 @final
 class RunRecord:
-    """Writes `record.json`: whole at the start of each attempt, completed at its end.
+    """Writes `record.json`: complete at the start of each attempt, updated at its end.
 
-    Every start of the process is one entry of `attempts`; the other keys describe the newest one,
-    but for `started`, which is the first, and for `seconds`, `price` (where an hour of the machine
-    has one) and `training_seconds`, which are those of all of them. `beat` writes what is spent so
-    far, so that a process that is killed has spent it too. Dates come from the machine's clock,
-    `seconds` from the monotonic one, so no duration is ever negative.
+    Every start of the process is one entry of `attempts`; the other keys describe the latest
+    attempt, except `started`, which is the first, and `seconds`, `price` (if the machine has one)
+    and `training_seconds`, which are totals. `beat` records the time spent so far, so that it is
+    not lost if the process is killed. Dates come from the machine's clock, `seconds` from the
+    monotonic one, so no duration is ever negative.
     """
 
     def __init__(self, path: Path, content: dict[str, Json], clock: Clock) -> None:
@@ -83,10 +83,10 @@ class RunRecord:
 
     @classmethod
     def start(cls, path: Path, facts: RunFacts, clock: Clock | None = None) -> Self:
-        """Write the record of an attempt that begins now, after those that `path` holds.
+        """Write the record of a new attempt, after those that `path` contains.
 
         Raises:
-            StorageFailed: the record cannot be written, or the one there cannot be read.
+            StorageFailed: the record cannot be written, or the existing one cannot be read.
         """
         used: Clock = SystemClock() if clock is None else clock
         now = show_time(used.now())
@@ -119,7 +119,7 @@ class RunRecord:
         """Complete the record.
 
         Raises:
-            StorageFailed: the record is as it was.
+            StorageFailed: the record is unchanged.
         """
         done = {"ended": show_time(self._clock.now()), "ending": ending.to_json()}
         with self._lock:
@@ -129,10 +129,10 @@ class RunRecord:
             self._is_finished = True
 
     def beat(self) -> None:
-        """Write what is spent so far; nothing once the record is complete. Any thread may call.
+        """Write the time spent so far; no effect once the record is complete. Thread-safe.
 
         Raises:
-            StorageFailed: the record is as it was.
+            StorageFailed: the record is unchanged.
         """
         with self._lock:
             if not self._is_finished:
@@ -154,7 +154,7 @@ class RunRecord:
         }
 
     def _used(self, seconds: float) -> dict[str, Json]:
-        """The budget with how much of it was used, by what came before the record too."""
+        """The budget with the share used, including time before the record."""
         if "budget" not in self._content:
             return {}
         budget = self._content["budget"]
