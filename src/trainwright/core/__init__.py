@@ -1,1 +1,1 @@
-"""Errors, progress, units, safe paths, atomic files and hashing. Imports nothing heavy."""
+"""Errors, progress, formatting, safe paths, atomic files and hashing. Imports nothing heavy."""

@@ -1,4 +1,4 @@
-"""Threads of the linear algebra library behind numpy."""
+"""BLAS thread limit for numpy."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Inside the block BLAS uses one thread; also a decorator. Products of small matrices gain
-    nothing from more, and threads that wait for each other spin: on busy cores for seconds."""
+    """Limit BLAS to one thread inside the block; also a decorator. Products of small matrices do
+    not gain from more, and waiting threads spin: for seconds on busy cores."""
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(1, user_api="blas"):

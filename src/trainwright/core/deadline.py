@@ -1,4 +1,4 @@
-"""Calls into libraries that may never return."""
+"""Deadlines for library calls that may never return."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LOOK_SECONDS = 0.05
 
 
 class Overrun(Exception):
-    """A call took longer than it may, or, where it is not late, more of something else."""
+    """A call exceeded its time limit or, if not `late`, another limit."""
 
     def __init__(self, *, is_late: bool) -> None:
         self.is_late = is_late
@@ -23,13 +23,13 @@ class Overrun(Exception):
 def call_within(
     seconds: float, function: Callable[[], T], is_over: Callable[[], bool] = lambda: False
 ) -> T:
-    """What `function` returns or raises, called in a thread of its own.
+    """Result or exception of `function`, called in a thread of its own.
 
-    That thread is left behind where it takes too long: it cannot be stopped, and does not keep the
-    process from ending.
+    A thread that takes too long is abandoned: it cannot be stopped, and does not keep the process
+    from ending.
 
     Raises:
-        Overrun: it took longer than `seconds`, or `is_over` said so, which is asked now and then.
+        Overrun: it took longer than `seconds`, or `is_over`, which is polled, said so.
     """
     outcome: list[tuple[T] | BaseException] = []
 

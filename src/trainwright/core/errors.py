@@ -3,7 +3,7 @@
     TrainwrightError
     ├── Mistake                  2   the user's: contract, data or arguments; holds Problems
     │   ├── ContractMistake          the contract does not say what it must
-    │   ├── DataMistake              the data cannot be trained on as it is
+    │   ├── DataMistake              the data cannot be used for training
     │   ├── NotAvailable             a known key whose work this version does not do yet
     │   └── MissingExtra             a part of the installation is absent
     ├── DataChanged             11   the data is not the data of the run that is resumed
@@ -35,7 +35,7 @@ EXIT_DATA_FAULTY = 4
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where in a file something stands. Lines and columns count from 1; 0 means the whole file."""
+    """Position in a file. Lines and columns count from 1; 0 means the whole file."""
 
     file: str
     line: int = 0
@@ -63,11 +63,11 @@ ProblemKind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong, said so that it can be mended without reading the source.
+    """One problem, with what is needed to fix it without reading the source.
 
     `path` is the contract path (`training.batch_size`) or the column; `found` and `expected` may be
-    empty where they would only repeat `message`. `kind` names a problem that callers can do
-    something about; no one decides by the wording.
+    empty if they would only repeat `message`. `kind` identifies a problem that callers can handle;
+    nothing decides by the wording.
     """
 
     message: str
@@ -92,10 +92,10 @@ class Problem:
         return show_safely(hide_in_urls("\n".join([head, *details])))
 
     def without_secrets(self) -> Problem:
-        """The problem without what looks like a secret in its texts.
+        """The problem with apparent secrets in its texts redacted.
 
-        A long random word is hidden only where it was written by `--set`: elsewhere it may be a
-        hash, or the name of a column.
+        A long random word is redacted only if it was given by `--set`: elsewhere it may be a hash,
+        or a column name.
         """
         hide = redact if self.place.file.startswith("--set ") else redact_named
         return replace(
@@ -109,13 +109,13 @@ class Problem:
 
 
 class TrainwrightError(Exception):
-    """The root of all errors raised on purpose."""
+    """Root of all errors raised on purpose."""
 
     exit_code: ClassVar[int] = 1
 
 
 class Mistake(TrainwrightError):
-    """A user's mistake: shown without a traceback, with every problem at once."""
+    """User error: shown without a traceback, with all problems at once."""
 
     exit_code = 2
 
@@ -127,28 +127,28 @@ class Mistake(TrainwrightError):
         super().__init__("\n".join(str(problem) for problem in listed))
 
     def is_about(self, kind: ProblemKind) -> bool:
-        """Whether one of the problems is of this kind."""
+        """Is one of the problems of this kind?"""
         return any(problem.kind == kind for problem in self.problems)
 
 
 class ContractMistake(Mistake):
-    """The contract does not say what it must."""
+    """The contract is invalid."""
 
 
 class DataMistake(Mistake):
-    """The data cannot be trained on as it is."""
+    """The data cannot be used for training."""
 
 
 class NotAvailable(Mistake):
-    """A known key of the contract asks for work that this version does not do yet."""
+    """A known key of the contract asks for something that this version does not implement yet."""
 
 
 class MissingExtra(Mistake):
-    """The installation lacks an optional part; the fix is the one command that adds it."""
+    """The installation lacks an optional dependency; the fix is the command that installs it."""
 
 
 class DataChanged(TrainwrightError):
-    """The data on disk is not the data that the run was started on."""
+    """The data on disk differs from the data that the run was started on."""
 
     exit_code = 11
 
@@ -166,8 +166,8 @@ class StorageFailed(TrainwrightError):
 
 
 class NonFinite(TrainwrightError):
-    """The guard halted the run: the loss or a gradient is not a finite number, the loss leapt up,
-    or memory does not suffice, and the contract says to stop."""
+    """The guard halted the run: a non-finite loss or gradient, a loss spike, or insufficient
+    memory, where the contract says to stop."""
 
     exit_code = 14
 

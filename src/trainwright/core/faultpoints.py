@@ -1,16 +1,18 @@
-"""Named moments of a run at which a test can kill the process, make it fail, or hold it up.
+"""Fault points: named moments of a run at which a test can kill the process, make it fail, or delay
+it.
 
 The environment variable `TRAINWRIGHT_FAULT` switches them on: `point:nth:action`, several separated
-by commas. `nth` is the how-manieth time the point is reached, or `*` for every time. The actions:
+by commas. `nth` counts the times the point is reached, from 1, or is `*` for every time. The
+actions:
 
     kill          SIGKILL to this process
-    raise         an exception that nobody expects
+    raise         an unexpected exception
     enospc        the error of a full disk
-    delay=0.5     so many seconds of sleep
+    delay=0.5     sleep for this many seconds
     term int usr1 the signal to this process
 
-Without the variable a point is one look at an empty tuple, and the points inside a training step
-are not there at all (`engine.faults`).
+Without the variable a point costs one look at an empty tuple, and the points inside a training step
+do not exist (`engine.fault_injection`).
 """
 
 from __future__ import annotations
@@ -115,12 +117,12 @@ _VARIABLE = "TRAINWRIGHT_FAULT"
 
 
 class FaultInjected(Exception):
-    """What the action `raise` raises: an error that no code expects."""
+    """Raised by the action `raise`: an error that no code expects."""
 
 
 @final
 class InjectedFault:
-    """One fault that waits for its point."""
+    """Fault armed for a point."""
 
     def __init__(self, text: str) -> None:
         try:
@@ -155,7 +157,7 @@ _armed: tuple[InjectedFault, ...] = ()
 
 
 def arm(text: str) -> None:
-    """Wait for the faults of `text`, spelt as in the environment variable, instead of any before.
+    """Arm the faults of `text`, in the syntax of the environment variable, replacing any before.
 
     Raises:
         ValueError: not a list of faults.
@@ -166,7 +168,7 @@ def arm(text: str) -> None:
 
 @contextmanager
 def disarmed() -> Iterator[None]:
-    """No fault strikes in the block, nor does it count: what is tried beforehand is not the run."""
+    """Inside the block no fault strikes or counts: rehearsals are not the run."""
     global _armed
     before, _armed = _armed, ()
     try:
@@ -176,12 +178,12 @@ def disarmed() -> Iterator[None]:
 
 
 def is_armed() -> bool:
-    """Whether any fault waits for its point."""
+    """Is any fault armed?"""
     return bool(_armed)
 
 
 def reached(point: FaultPoint) -> None:
-    """Do nothing, unless a fault waits for this point."""
+    """Do nothing, unless a fault is armed for this point."""
     for fault in _armed:
         if fault.point == point:
             fault.strike()

@@ -1,4 +1,4 @@
-"""Files that are whole or absent, and errors of the disk with one name."""
+"""Atomic file writes, and disk errors under one name."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ from trainwright.core.limits import MOST_JSON_BYTES
 from trainwright.core.regular_files import read_regular
 
 Json = Any
-"""What `json` reads: None, bool, int, float, str, and lists and string-keyed dicts of them."""
+"""Types that `json` reads: None, bool, int, float, str, and lists and string-keyed dicts of
+them."""
 
 FILE_MODE, FOLDER_MODE = 0o666, 0o777
-"""Of what a run writes: the umask says who else may read it, as teams share run folders."""
+"""Mode of the files of a run: the umask decides who else may read them, as teams share run
+folders."""
 
 
 @contextlib.contextmanager
 def storage_errors(doing: str) -> Iterator[None]:
-    """Turn an error of the operating system inside the block into `StorageFailed`."""
+    """Convert an operating-system error inside the block to `StorageFailed`."""
     try:
         yield
     except OSError as error:
@@ -31,7 +33,7 @@ def storage_errors(doing: str) -> Iterator[None]:
 
 
 def read_umask() -> int:
-    """The process's umask, which can otherwise only be asked for by changing it."""
+    """The process's umask, which can otherwise only be read by changing it."""
     with contextlib.suppress(OSError, ValueError):
         for line in Path("/proc/self/status").read_text().splitlines():
             if line.startswith("Umask:"):
@@ -40,7 +42,7 @@ def read_umask() -> int:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make renames and new names inside `folder` survive a power cut."""
+    """Make renames and new names inside `folder` durable."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -49,7 +51,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def write_synced(path: Path, data: bytes) -> None:
-    """Write `data` to a new or emptied `path` and wait until it is on the disk."""
+    """Write `data` to a new or truncated `path` and wait until it is durable."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, FILE_MODE)
     with os.fdopen(descriptor, "wb") as stream:
         stream.write(data)
@@ -58,12 +60,12 @@ def write_synced(path: Path, data: bytes) -> None:
 
 
 def write_atomic(path: Path, data: bytes, *, by_clock: bool = False) -> None:
-    """Replace `path` by `data` in one step: a reader or a crash sees the old bytes or the new.
+    """Replace `path` by `data` atomically: a reader or a crash sees the old bytes or the new.
 
     A write `by_clock` is not one of the fault points, which are counted.
 
     Raises:
-        StorageFailed: nothing of `path` has changed and no partial file is left.
+        StorageFailed: `path` is unchanged and no partial file is left.
     """
     temporary = path.with_name(f".tmp-{os.getpid()}-{path.name}")
     with storage_errors(f"writing {path}"):
@@ -84,7 +86,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def to_json(value: Json) -> str:
-    """Strict JSON with sorted keys; a non-finite number is a programmer's mistake here."""
+    """Strict JSON with sorted keys; a non-finite number is a programming error here."""
     return json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
 
 
@@ -94,7 +96,7 @@ def write_json(path: Path, value: Json) -> None:
 
 
 def read_json(path: Path) -> Json:
-    """Read strict JSON: `NaN` and `Infinity`, which are not JSON, are refused.
+    """Read strict JSON: `NaN` and `Infinity` are refused.
 
     Raises:
         ValueError: not JSON. OSError: not readable.

@@ -1,4 +1,4 @@
-"""Quantities as a person reads them."""
+"""Human-readable quantities."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def show_seconds(seconds: float) -> str:
 
 
 def show_price(price: float) -> str:
-    """Two decimals; more where it is less than that shows, and nothing where it is not known."""
+    """Two decimals; more for small prices; empty if unknown."""
     if not math.isfinite(price):
         return ""
     return f"{price:,.2f}" if price >= 1 else f"{price:.2g}"
@@ -47,8 +47,8 @@ def show_count(count: float) -> str:
 
 
 def many(count: int, one: str, several: str = "") -> str:
-    """`1, "row"` -> `1 row`; `1200, "row"` -> `1,200 rows`. `several` where it is not `one` with
-    an s."""
+    """`1, "row"` -> `1 row`; `1200, "row"` -> `1,200 rows`. `several` is the plural if it is not
+    `one` with an s."""
     return f"{count:,} {one if count == 1 else several or f'{one}s'}"
 
 
@@ -57,8 +57,8 @@ _WRITTEN_OUT = 1e9
 
 
 def show_number(value: float) -> str:
-    """A metric's value in at most four significant decimals; large ones without, very large ones
-    with an exponent."""
+    """A metric's value with at most four significant decimals; none for large values, an exponent
+    for very large ones."""
     if math.isnan(value):
         return "nan"
     size = abs(value)

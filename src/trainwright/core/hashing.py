@@ -21,8 +21,8 @@ def hash_file(path: Path) -> str:
 
 
 def is_unchanged(path: Path, size_bytes: int, sha256: str) -> bool:
-    """Whether a file has a size and a hash that were recorded. One of another size is not read:
-    it may be far larger than what was written."""
+    """Does a file have a recorded size and hash? A file of another size is not read: it may be far
+    larger."""
     return path.stat().st_size == size_bytes and hash_file(path) == sha256
 
 

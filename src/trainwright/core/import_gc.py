@@ -1,4 +1,4 @@
-"""Loading libraries without looking through what they consist of."""
+"""Garbage collection paused during imports."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _LASTING = ContextVar("_LASTING", default=False)
 
 @contextmanager
 def loading() -> Iterator[None]:
-    """Inside the block modules are loaded, and Python's collector of cycles rests: what a library
-    consists of stays, and would be looked through for garbage again and again while it grows.
+    """Pause the cyclic garbage collector inside the block, for imports: a library's objects are
+    permanent, and would be scanned again and again while it loads.
 
-    Behind the block all of that counts as old; inside `lasting` it is left out for good.
+    After the block all of them are in the oldest generation; inside `lasting` they are frozen.
     """
     if not gc.isenabled():
         yield
@@ -32,8 +32,8 @@ def loading() -> Iterator[None]:
 
 @contextmanager
 def lasting() -> Iterator[None]:
-    """Inside the block nobody looks for garbage in what was there before, nor in what is loaded by
-    `loading`: for a process that keeps all of it to its end."""
+    """Exclude existing objects, and those imported under `loading`, from garbage collection inside
+    the block: for a process that keeps them to its end."""
     gc.freeze()
     before = _LASTING.set(True)
     try:

@@ -1,4 +1,4 @@
-"""What the machine has."""
+"""Memory of the machine and of the process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 def memory_bytes() -> int:
-    """The memory of the machine, or the limit of the control group if that is less."""
+    """Memory of the machine, or of its control group if less."""
     total = os.sysconf("SC_PHYS_PAGES") * _PAGE_BYTES
     try:
         limit = int(Path("/sys/fs/cgroup/memory.max").read_text())
@@ -19,7 +19,7 @@ def memory_bytes() -> int:
 
 
 def resident_bytes() -> int:
-    """Memory of this process that is in RAM; 0 where the kernel does not tell."""
+    """Resident memory of this process; 0 if the kernel does not report it."""
     try:
         with open("/proc/self/statm", "rb") as stream:  # noqa: PTH123  Path.open is slower
             return int(stream.read().split()[1]) * _PAGE_BYTES

@@ -1,4 +1,4 @@
-"""Optional parts of the installation, asked for where they are needed."""
+"""Optional dependencies, checked where they are needed."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from trainwright.core.errors import MissingExtra, Problem
 
 
 def need_torch(path: str, what: str) -> None:
-    """Raise `MissingExtra` naming the one command to run if torch is not installed.
+    """Raise `MissingExtra`, with the install command, if torch is not installed.
 
-    `path` is the contract path that asks for it, `what` the thing that needs it.
+    `path` is the contract path that needs it, `what` the feature.
     """
     if find_spec("torch") is None or find_spec("safetensors") is None:
         raise MissingExtra(
@@ -23,8 +23,8 @@ def need_torch(path: str, what: str) -> None:
 
 
 def need_tokenizers(path: str) -> None:
-    """Raise `MissingExtra` if the tokenizers library, which a vocabulary of word pieces needs, is
-    not installed. `path` is the contract path that asks for it."""
+    """Raise `MissingExtra` if the tokenizers library, needed for subword vocabularies, is not
+    installed. `path` is the contract path that needs it."""
     if find_spec("tokenizers") is None:
         raise MissingExtra(
             Problem(
@@ -36,8 +36,8 @@ def need_tokenizers(path: str) -> None:
 
 
 def need_pyarrow(path: str) -> None:
-    """Raise `MissingExtra` if pyarrow, which maps rows from files, is not installed. `path` is the
-    contract path that asks for it."""
+    """Raise `MissingExtra` if pyarrow, which memory-maps rows from files, is not installed. `path`
+    is the contract path that needs it."""
     if find_spec("pyarrow") is None:
         raise MissingExtra(
             Problem(

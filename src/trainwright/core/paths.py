@@ -1,4 +1,4 @@
-"""Names that become paths: a strict pattern, and a resolved path that stays inside its root."""
+"""Safe names and paths: a strict pattern, and resolved paths that stay inside their root."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ def check_name(name: str, what: str) -> str:
     """Return `name` unchanged if it is safe as one path component, else raise `Mistake`.
 
     Allowed are 1 to 64 of `A-Z a-z 0-9 . _ -`, the first a letter or digit: no separators, no
-    hidden or temporary names, no control characters, nothing that two file systems spell apart.
+    hidden or temporary names, no control characters, nothing that file systems normalise
+    differently.
     """
     if _NAME.fullmatch(name):
         return name
@@ -29,12 +30,12 @@ def check_name(name: str, what: str) -> str:
 
 
 def child_of(root: Path, name: str, what: str) -> Path:
-    """The path of `name` directly inside `root`; a link that leads out of `root` is refused."""
+    """The path of `name` directly inside `root`; a link that leads outside `root` is refused."""
     path = root / check_name(name, what)
     if path.resolve().parent != root.resolve():
         raise Mistake(
             Problem(
-                f"{what} leads out of its folder",
+                f"{what} leads outside its folder",
                 found=f"{path} -> {path.resolve()}",
                 expected=f"a folder inside {root}",
                 fix="remove the link or choose another name",

@@ -1,4 +1,4 @@
-"""How far a run is: the one value that knobs and stop rules are functions of."""
+"""Progress of a run: the argument of schedules and stop rules."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 
 
 class Consumed(Protocol):
-    """What one step took from the feed: the cursor after it, and the epoch it belonged to."""
+    """What one step consumed from the feed: the cursor after it, and its epoch."""
 
     @property
     def samples(self) -> int:
@@ -20,10 +20,11 @@ class Consumed(Protocol):
 
 
 class Progress(NamedTuple):
-    """How far a run is, counted in whole optimizer steps and samples.
+    """Progress of a run in whole optimizer steps and samples.
 
-    `step` counts applied optimizer steps, `attempted` also those that the guard dropped. `samples`
-    is the cursor of the feed: training rows consumed since the start, over all epochs and ranks.
+    `step` counts applied optimizer steps, `attempted` includes those that the guard dropped.
+    `samples` is the cursor of the feed: training rows consumed since the start, over all epochs and
+    ranks.
     """
 
     step: int = 0
@@ -32,9 +33,9 @@ class Progress(NamedTuple):
     epoch: int = 0
 
     def after(self, step: Consumed) -> Progress:
-        """The progress once `step` was applied."""
+        """Progress after `step` was applied."""
         return Progress(self.step + 1, self.attempted + 1, step.samples, step.epoch)
 
     def after_dropped(self, step: Consumed) -> Progress:
-        """The progress once `step` was attempted and its update dropped."""
+        """Progress after `step` was attempted and its update dropped."""
         return Progress(self.step, self.attempted + 1, step.samples, step.epoch)

@@ -1,4 +1,4 @@
-"""Takes secrets out of what is written down."""
+"""Redaction of secrets in anything that is stored."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _WORD = (
     r"|credentials?|signature|auth(?:orization)?|bearer|private[-_]?key|pwd|sig)"
 )
 _SECRET_OPTION = re.compile(rf"-{{0,2}}[\w.\-]*{_WORD}", re.IGNORECASE)
-# A quotation mark or a bracket that closes behind the value stays.
+# A closing quotation mark or bracket after the value stays.
 _SECRET_VALUE = re.compile(
     rf"({_WORD}[\"']?\s*[=:]\s*)(\"[^\"\n]+\"|'[^'\n]+'|[^\s&,;]*[^\s&,;'\")\]}}])",
     re.IGNORECASE,
@@ -28,16 +28,16 @@ _LONG_RANDOM = re.compile(r"(?<![\w/.\-])(?=\w*\d)(?=\w*[A-Za-z])[A-Za-z0-9_+=]{
 
 
 def redact(text: str) -> str:
-    """`text` with what looks like a secret replaced by `***`.
+    """`text` with apparent secrets replaced by `***`.
 
-    That is: user, password and keys of a URL, values of names such as `token` or `password`, tokens
-    of known make, and single words of 32 and more letters and digits.
+    These are: user, password and keys of a URL, values of names such as `token` or `password`,
+    tokens of known formats, and single words of 32 or more letters and digits.
     """
     return _LONG_RANDOM.sub(HIDDEN, redact_named(text))
 
 
 def redact_named(text: str) -> str:
-    """`text` as `redact` shows it, but with long words, as names of columns and hashes are."""
+    """As `redact`, but keeps long words, such as column names and hashes."""
     text = _USER_INFO.sub(rf"\1{HIDDEN}@", hide_in_urls(text))
     text = _BEARER.sub(rf"\1 {HIDDEN}", text)
     text = _SECRET_VALUE.sub(rf"\1{HIDDEN}", text)
@@ -45,12 +45,12 @@ def redact_named(text: str) -> str:
 
 
 def names_a_secret(name: str) -> bool:
-    """Whether the value of an option or a key of this name is a secret."""
+    """Is the value of an option or a key of this name a secret?"""
     return bool(_SECRET_OPTION.fullmatch(name))
 
 
 def redact_command(arguments: Sequence[str]) -> list[str]:
-    """The words of a command line, without the value of any option whose name says secret."""
+    """Words of a command line, without the values of options whose name indicates a secret."""
     shown: list[str] = []
     hide_next = False
     for argument in arguments:

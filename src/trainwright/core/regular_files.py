@@ -1,4 +1,4 @@
-"""Reading regular files only: a pipe in a folder would be waited for without end, a device read."""
+"""Reading regular files only: opening a pipe could block forever, and a device must not be read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 @contextmanager
 def opened_regular(path: Path, *, follow: bool = True) -> Iterator[BinaryIO]:
-    """`path` opened for reading, without waiting for whatever may be at its other end.
+    """`path` opened for reading, without blocking.
 
     Raises:
         OSError: it cannot be opened, or is no regular file; a link is none unless `follow`.
@@ -27,10 +27,10 @@ def opened_regular(path: Path, *, follow: bool = True) -> Iterator[BinaryIO]:
 
 
 def read_regular(path: Path, most_bytes: int, *, follow: bool = True) -> bytes:
-    """The bytes of a regular file.
+    """Bytes of a regular file.
 
     Raises:
-        OSError: as `opened_regular`. ValueError: it holds more than `most_bytes`.
+        OSError: as `opened_regular`. ValueError: it has more than `most_bytes`.
     """
     with opened_regular(path, follow=follow) as stream:
         data = stream.read(most_bytes + 1)

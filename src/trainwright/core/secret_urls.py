@@ -1,4 +1,4 @@
-"""Secrets in URLs: where they stand, and the URL without them."""
+"""Secrets in URLs: detection and removal."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from urllib.parse import unquote
 
 HIDDEN = "***"
 
-# A URL that was taken for a path has one slash. Each pattern takes a time in proportion to the
-# text, whatever the text is: none begins a search that runs to the end at more than one place of a
-# word.
+# A URL that was parsed as a path has one slash. Each pattern takes linear time: none starts a search
+# that runs to the end from more than one position of a word.
 _URL = re.compile(r"(?<![A-Za-z0-9+.\-])[A-Za-z0-9+.\-]++:/{1,2}[^\s'\"<>`]*")
-# A password may hold a slash; a colon with digits and a slash after it is a port.
+# A password may contain a slash; a colon with digits and a slash after it is a port.
 _USER_AND_PASSWORD = re.compile(r"(:/{1,2})([^\s@:/]*:(?![0-9]+/)[^\s@]*)@")
 _USER = re.compile(r"(:/{1,2})([^\s@/?#:]+)@")
 _NAMED = re.compile(r"([?&;#])([^=&#;?\s]+)=([^&#;\s]*)")
@@ -40,17 +39,17 @@ KNOWN_TOKEN = re.compile(
     r"|sk-(?=[A-Za-z0-9_\-]{0,255}[0-9])(?=[A-Za-z0-9_\-]{0,255}[A-Za-z])[A-Za-z0-9_\-]{20,}"
     r"|eyJ[A-Za-z0-9_\-]{10,4095}\.[A-Za-z0-9_\-.]{10,}|bot[0-9]{6,}:[A-Za-z0-9_\-]{30,})"
 )
-"""Tokens that can be told by their shape from any honest name."""
+"""Tokens whose format no legitimate name has."""
 
 
 def hide_in_urls(text: str) -> str:
-    """`text` with the secrets of its URLs replaced: passwords, users where a user is one, values of
-    parameters that a secret's name or shape gives away, tokens in the path."""
+    """`text` with the secrets of its URLs replaced: passwords, users if the user is a secret,
+    parameters whose name or format indicates a secret, tokens in the path."""
     return _URL.sub(lambda match: _hidden(match[0]), text)
 
 
 def holds_secret(text: str) -> bool:
-    """Whether a URL in `text` holds a secret, or the text a token of known shape."""
+    """Does a URL in `text` contain a secret, or the text a token of known format?"""
     return bool(KNOWN_TOKEN.search(text)) or hide_in_urls(text) != text
 
 
@@ -64,7 +63,7 @@ def _hidden(url: str) -> str:
 
 
 def _pieces_without_users(url: str) -> Iterator[str]:
-    """The URL, and each that is chained behind it, without users that are no plain names."""
+    """The URL, and each one chained to it, without user parts that are not plain names."""
     end = 0
     for match in _USER.finditer(url):
         scheme = re.split(r"[^A-Za-z0-9+.\-]", url[end : match.start()])[-1].lower()
@@ -88,8 +87,8 @@ def _is_secret(name: str, value: str) -> bool:
 
 
 def _looks_drawn(word: str) -> bool:
-    """Whether a word looks drawn by chance: letters and digits take turns too often for a name.
-    A hash is no secret."""
+    """Does a word look random? Its letters and digits alternate too often for a name. A hash is not
+    a secret."""
     if re.fullmatch(r"[0-9a-fA-F]{32}|[0-9a-fA-F]{40}|[0-9a-fA-F]{64}", word):
         return False
     turns = len(re.findall(r"[A-Za-z](?=[0-9])|[0-9](?=[A-Za-z])", word))

@@ -1,4 +1,4 @@
-"""Requests from outside, raised at any moment and looked at between steps."""
+"""Stop and save requests, set at any time and checked between steps."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import final
 
 @final
 class StopFlag:
-    """Up once someone outside, a signal handler for example, wants the run to end soon.
+    """Set once something outside, for example a signal handler, requests the run to end soon.
 
-    It also carries the wish for a checkpoint now, after which the run goes on.
+    It also carries the request for a checkpoint, after which the run continues.
     """
 
     def __init__(self) -> None:
@@ -20,22 +20,22 @@ class StopFlag:
         self._save = False
 
     def raise_flag(self, why: str) -> None:
-        """Ask the run to end after what it is doing now."""
+        """Request the run to end after its current operation."""
         self.why = why
 
     @property
     def is_up(self) -> bool:
-        """Whether it was raised."""
+        """Was it set?"""
         return bool(self.why)
 
     @property
     def is_watched(self) -> bool:
-        """Whether somebody looks at it between steps; else there is nothing to finish first."""
+        """Is it checked between steps? Otherwise there is nothing to finish first."""
         return self._watched
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Inside the block somebody looks at it."""
+        """Inside the block the flag is checked between steps."""
         self._watched = True
         try:
             yield
@@ -43,10 +43,10 @@ class StopFlag:
             self._watched = False
 
     def ask_to_save(self) -> None:
-        """Ask for a checkpoint after the current step."""
+        """Request a checkpoint after the current step."""
         self._save = True
 
     def take_save(self) -> bool:
-        """Whether a checkpoint was asked for since the last call."""
+        """Was a checkpoint requested since the last call?"""
         asked, self._save = self._save, False
         return asked
