@@ -1,1 +1,1 @@
-"""Strategies over torch.distributed; one process is the simplest of them."""
+"""Distributed strategies; a single process is the simplest one."""

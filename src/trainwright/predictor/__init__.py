@@ -1,1 +1,1 @@
-"""A fitted model with its fitted features, and its folder on disk."""
+"""Predictors: a fitted model with its fitted features, and its bundle on disk."""

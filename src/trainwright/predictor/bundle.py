@@ -37,17 +37,17 @@ FILES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "network": ("network.json", "network.safetensors"),
     }
 )
-"""The files of each kind of scorer, beside `features.json` and `target.json`."""
+"""Files of each kind of scorer, next to `features.json` and `target.json`."""
 
 
 def write_bundle(predictor: Predictor, folder: Path, about: Json) -> None:
-    """Write a whole new bundle to `folder`, in place of one that stands there.
+    """Write a new bundle to `folder`, replacing an existing one.
 
-    `about` is kept as it is, for people. `bundle.json` is written last, so a folder with one is
-    whole.
+    `about` is stored unchanged, for people. `bundle.json` is written last, so a folder that has one
+    is complete.
 
     Raises:
-        Mistake: `folder` holds something that is not a bundle. StorageFailed: the disk.
+        Mistake: `folder` contains something that is not a bundle. StorageFailed: the disk.
     """
     _check_replaceable(folder)
     kind = predictor.scorer.kind
@@ -79,11 +79,11 @@ def write_bundle(predictor: Predictor, folder: Path, about: Json) -> None:
 
 
 def read_bundle(folder: Path) -> Predictor:
-    """Read a bundle after every file of it has been verified.
+    """Read a bundle after verifying every file of it.
 
     Raises:
-        Mistake: not a bundle, or files that are changed, missing or too many, each named.
-        MissingExtra: a network, and PyTorch is not installed.
+        Mistake: not a bundle, or files that are changed, missing or unexpected, each named.
+            MissingExtra: a network, and PyTorch is not installed.
     """
     manifest = _read_manifest(folder)
     _verify(folder, manifest)

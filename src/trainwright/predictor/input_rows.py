@@ -1,4 +1,4 @@
-"""Rows as people hand them over, as a frame."""
+"""Input rows in any accepted form, converted to a frame."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ Images = npt.NDArray[np.uint8]
 
 Columns = Mapping[str, Sequence[object]] | Sequence[Mapping[str, object]]
 Rows = pl.DataFrame | ArrowTable | Columns | Images
-"""A frame of polars, pandas or Arrow, columns by name, or one mapping a row (a name that a row
-lacks is missing in it); for a model of images, an array of them."""
+"""A frame of polars, pandas or Arrow, columns by name, or one mapping per row (a missing name is a
+missing value); for a model of images, an array of them."""
 
 
 def images_of(rows: object) -> Images:
     """The rows as images.
 
     Raises:
-        DataMistake: they are not an array of bytes.
+        DataMistake: not an array of bytes.
     """
     if isinstance(rows, np.ndarray) and rows.dtype == np.uint8 and rows.ndim in (3, 4):
         return rows
@@ -40,7 +40,7 @@ def images_of(rows: object) -> Images:
 
 
 def frame_of(rows: Any) -> pl.DataFrame:
-    """The rows as a frame; a column of mixed types becomes text, which is read like a file's.
+    """The rows as a frame; a column of mixed types becomes text, which is parsed like a file's.
 
     Raises:
         DataMistake: not rows, or columns of different lengths.
@@ -67,7 +67,7 @@ def frame_of(rows: Any) -> pl.DataFrame:
 
 
 def is_pandas(rows: object) -> bool:
-    """Whether this is a frame of pandas, which is not imported for the question."""
+    """Is this a pandas frame? Checked without importing pandas."""
     return any(
         kind.__name__ == "DataFrame" and kind.__module__.split(".")[0] == "pandas"
         for kind in type(rows).__mro__
@@ -75,7 +75,7 @@ def is_pandas(rows: object) -> bool:
 
 
 def given_as(rows: Any, answer: pl.DataFrame) -> Any:
-    """A frame of the library that `rows` came from, with the index of pandas; else of polars."""
+    """Frame in the library of `rows`, with the index of pandas; otherwise polars."""
     if is_pandas(rows):
         columns = {name: answer[name].to_list() for name in answer.columns}
         return type(rows)(columns, index=rows.index)
@@ -85,9 +85,9 @@ def given_as(rows: Any, answer: pl.DataFrame) -> Any:
 
 
 def _of_pandas(name: str, column: Any) -> pl.Series:
-    """Read by value, so that the index does not count and pyarrow is not needed; NaN is missing."""
+    """Read by value, so that the index is ignored and pyarrow is not needed; NaN is missing."""
     if str(column.dtype).startswith("datetime64["):
-        # Dates with a zone count in UTC, as those of files do.
+        # Timestamps with a zone are converted to UTC, as in files.
         utc = column if column.dt.tz is None else column.dt.tz_convert(None)
         return pl.Series(name, utc.to_numpy())
     missing = column.isna().tolist()

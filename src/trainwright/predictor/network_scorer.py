@@ -1,4 +1,4 @@
-"""A trained network as a scorer. Needs torch; imported only where a network is used."""
+"""Scorer of a trained network. Needs torch; imported only where a network is used."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _TABLE_ROWS = 8192
 _IMAGES = 512
 _LOGITS = 2**22
 _TOKENS = 2**13
-"""Most tokens in one pass over a text: what lies between the layers should stay in the caches."""
+"""Tokens per pass over a text: activations should stay in the caches."""
 _MOST_CONTEXT = 2**20
 """Positions take memory of their own, without a weight."""
 _SECTION: TypeAdapter[Network] = TypeAdapter(Annotated[Network, Field(discriminator="kind")])
@@ -41,8 +41,8 @@ _SECTION: TypeAdapter[Network] = TypeAdapter(Annotated[Network, Field(discrimina
 
 @final
 class NetworkScorer:
-    """A network in evaluation mode, which its user has put it in: several threads may score at
-    once. `portions` says how many rows it takes at once."""
+    """Network in evaluation mode, set by the caller: several threads may score at once. `portions`
+    is the batch size."""
 
     kind = "network"
 
@@ -62,18 +62,19 @@ class NetworkScorer:
 
     def score(self, inputs: Inputs) -> Floats:
         """Class probabilities [N, C], values [N, 1] in the target's own unit, or of a text the
-        summed surprise of each stretch in nats [N, 1].
+        negative log-likelihood (nats) of each segment, [N, 1].
 
         Raises:
             Mistake: memory does not suffice, see `AdaptiveEvalBatch`.
         """
-        # Modes belong to the whole model: a thread that changed them would change another's scores.
+        # Modes belong to the whole model: changing them in one thread would change another's
+        # scores.
         assert not self._model.training, "a scorer's model is in evaluation mode"
         with torch.no_grad():
             return self._portions.complete(partial(self._scored, inputs))
 
     def write(self, folder: Path) -> None:
-        """The weights as safetensors and the architecture as JSON."""
+        """Weights as safetensors and the architecture as JSON."""
         tensors = {
             name: tensor.detach().cpu().contiguous()
             for name, tensor in self._model.state_dict().items()
@@ -95,7 +96,7 @@ class NetworkScorer:
             case ImageInputs():
                 return self._finish(self._images(inputs))
             case TokenInputs():
-                return self._surprise(inputs)
+                return self._segment_nll(inputs)
             case _:
                 assert_never(inputs)
 
@@ -131,8 +132,8 @@ class NetworkScorer:
             case _:
                 assert_never(self._target)
 
-    def _surprise(self, inputs: TokenInputs) -> Floats:
-        """-log p of each stretch's tokens, summed, float64 [N, 1]."""
+    def _segment_nll(self, inputs: TokenInputs) -> Floats:
+        """Negative log-likelihood of each segment's tokens, summed, float64 [N, 1]."""
         assert isinstance(self._section, Gpt)
         device = next(self._model.parameters()).device
         scores = np.zeros(len(inputs))
@@ -144,10 +145,10 @@ class NetworkScorer:
                 part = windows.between(start, start + rows)
                 logits = self._model(_tokens(part, 0, device))[:, -part.predicted :]
                 target = _tokens(part, 1, device)[:, -part.predicted :]
-                surprise = functional.cross_entropy(
+                nll = functional.cross_entropy(
                     logits.float().flatten(0, 1), target.flatten(), reduction="none"
                 )
-                sums = surprise.view(len(part.starts), -1).double().sum(dim=1).cpu().numpy()
+                sums = nll.view(len(part.starts), -1).double().sum(dim=1).cpu().numpy()
                 np.add.at(scores, part.stretches, sums)
         return scores[:, None]
 
@@ -160,7 +161,7 @@ def read_network(folder: Path) -> NetworkScorer:
     """Read what `NetworkScorer.write` wrote; the caller has verified the files.
 
     Raises:
-        ValueError: the architecture is larger than its weights, before memory is taken for it.
+        ValueError: the architecture is larger than its weights; raised before memory is allocated.
     """
     about = read_json(folder / _ARCHITECTURE)
     section = _SECTION.validate_json(json.dumps(about["model"]))
@@ -173,7 +174,8 @@ def read_network(folder: Path) -> NetworkScorer:
 
 
 def _check_size(section: Network, shape: Shape, weights_bytes: int) -> None:
-    """Hold an architecture against the bytes of its weights: each number takes one or more."""
+    """Check an architecture against the size of its weights: each parameter takes one byte or
+    more."""
     if shape.outputs < 1 or (isinstance(shape, TableShape) and shape.numeric < 0):
         raise ValueError(f"{_ARCHITECTURE} names impossible sizes")
     if isinstance(section, Gpt) and section.context > _MOST_CONTEXT:

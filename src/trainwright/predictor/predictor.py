@@ -1,4 +1,4 @@
-"""A fitted model with the fitted features that it needs."""
+"""Fitted model with its fitted features."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ DataFrame = TypeVar("DataFrame", bound=ArrowTable)
 @final
 @dataclass(frozen=True, slots=True)
 class Predictor:
-    """From rows as they are in a file to predictions."""
+    """Maps rows in their original form to predictions."""
 
     features: Encoding
     target: Target
@@ -41,12 +41,12 @@ class Predictor:
 
     def score(self, inputs: Inputs) -> Floats:
         """Class probabilities [N, C] in the order of the class names, values [N, 1], or of a text
-        the summed surprise of each stretch in nats [N, 1]."""
+        the negative log-likelihood (nats) of each segment, [N, 1]."""
         return self.scorer.score(inputs)
 
     def score_part(self, part: Part) -> Floats:
-        """`score` for a part; rows of a table are encoded by these features, which may be others
-        than those that the part was encoded with, a slice at a time."""
+        """`score` for a part; table rows are encoded in slices by these features, which may differ
+        from those that the part was encoded with."""
         if isinstance(self.features, TableEncoder):
             frame = part.frame
             scores = (self.scorer.score(self.features.transform(rows)) for rows in slices_of(frame))
@@ -58,7 +58,7 @@ class Predictor:
     @overload
     def predict(self, rows: DataFrame) -> DataFrame: ...
     def predict(self, rows: Any) -> Any:
-        """Predict new rows, typed as the training file was.
+        """Predict new rows, typed like the training data.
 
         `rows` is a frame of polars, pandas or Arrow, a mapping of column names to lists, or a list
         of one mapping a row; for a model of images it is an array, uint8 [N, H, W] or [N, C, H, W].
@@ -71,11 +71,11 @@ class Predictor:
         return given_as(rows, self.predict_frame(rows))
 
     def predict_frame(self, rows: Rows) -> pl.DataFrame:
-        """`predict`, as a frame of polars whatever the rows are.
+        """`predict`, always as a polars frame.
 
         Raises:
-            DataMistake: a feature column is missing, a value is not of its kind, or an image not of
-                the size. NotAvailable: the model is one of texts.
+            DataMistake: a feature column is missing, a value has the wrong type, or an image the
+                wrong size. NotAvailable: the model is one of texts.
         """
         scores = self.scorer.score(self._read(rows))
         match self.target:
@@ -89,7 +89,7 @@ class Predictor:
                 assert_never(self.target)
 
     def count_unseen(self, rows: Rows) -> dict[str, int]:
-        """For each column of categories, the rows with one that no training row has; none of 0.
+        """Number of rows with an unseen category, for each categorical column that has any.
 
         Raises:
             DataMistake: as `predict`.
